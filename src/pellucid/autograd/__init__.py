@@ -1,0 +1,1 @@
+"""Numbers that remember. `rules.py` is the table of operations; the rest reads it."""

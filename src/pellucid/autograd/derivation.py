@@ -1,0 +1,187 @@
+"""`derive`: an expression and its numbers in; value, gradients, every step and its check out."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from pellucid.autograd.differences import DEFAULT_H, scaled_step
+from pellucid.autograd.explanation import backward_pass, graph
+from pellucid.autograd.grammar import parse
+from pellucid.autograd.program import Output, Program
+from pellucid.autograd.rules import RULES
+from pellucid.errors import ExpressionError, NotReal, PellucidError, TooLarge, nearest, quoted
+from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode, Note
+
+MOST_OUTPUTS = 20
+MOST_NOTES = 5
+# Central differences run the program twice for each variable. Past this much work the rest is left unmeasured.
+MOST_CHECK_WORK = 4_000_000
+UNNAMED = "output"
+NUDGE = 0.01
+
+
+def derive(
+    text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float = DEFAULT_H
+) -> Derivation:
+    """Evaluate the expression, differentiate it toward its inputs (or those in `wrt`) and measure the result.
+
+    >>> derived = derive("x^2 + 3*x", {"x": 2.0})
+    >>> derived.value, derived.gradients
+    (10.0, {'x': 7.0})
+    """
+    if not (math.isfinite(h) and h > 0):
+        raise PellucidError(f"the step h is {h:g}, and it has to be a finite number above 0", fix="Write --h 1e-6")
+    program = parse(text)
+    require_values(program, values)
+    asked = _asked_for(program, wrt)
+    outputs = program.outputs()
+    if len(outputs) > MOST_OUTPUTS:
+        raise TooLarge(
+            f"{len(outputs)} statements are used by no other, and at most {MOST_OUTPUTS} outputs are derived",
+            fix="Combine them into one, as total = a + b",
+        )
+    numbers = {name: float(values[name]) for name in program.inputs}
+    nodes = graph(program.trace(numbers), [(o.start, o.end) for o in program.operations])
+    for output in outputs:
+        _require_real(program, nodes, output)
+    passes = [backward_pass(nodes, output.index, output.name or UNNAMED) for output in outputs]
+    checks, effects = _measure(program, numbers, nodes, passes, asked, h)
+    return Derivation(
+        text=text,
+        nodes=nodes,
+        values={back.output: nodes[back.index].value for back in passes},
+        inputs=numbers,
+        passes=passes,
+        checks=checks,
+        effects=effects,
+        notes=_notes(program, nodes, passes),
+    )
+
+
+def require_values(program: Program, values: Mapping[str, float]) -> None:
+    """Every input has a number, and every number has an input."""
+    for name, index in program.inputs.items():
+        if name not in values:
+            given = nearest(name, [v for v in values if v not in program.inputs])
+            raise ExpressionError(
+                f"{name} has no value",
+                text=program.text,
+                column=program.operations[index].start + 1,
+                fix=f"Write {name} where you wrote {given}" if given else f"Add {name}=1",
+            )
+    defined = {statement.name for statement in program.statements}
+    for name, value in values.items():
+        if name in defined:
+            raise PellucidError(f"{name} is given a value and also defined", fix=f"Take {name}={value:g} away")
+        if name not in program.inputs:
+            meant = nearest(name, program.inputs)
+            raise PellucidError(
+                f"{quoted(name)} is given a value but the expression does not use it",
+                fix=f"Perhaps you meant {meant}" if meant else "Take it away",
+            )
+        if not math.isfinite(value):
+            raise PellucidError(f"the value of {name} is {value}", fix="Give it a finite number")
+
+
+def _asked_for(program: Program, wrt: Sequence[str]) -> list[str]:
+    for name in wrt:
+        if name not in program.inputs:
+            meant = nearest(name, program.inputs)
+            known = ", ".join(list(program.inputs)[:6]) or "none"
+            raise PellucidError(
+                f"{quoted(name)} is not an input of the expression, so there is no gradient toward it",
+                fix=f"Perhaps you meant {meant}" if meant else f"Its inputs are: {known}",
+            )
+    return list(dict.fromkeys(wrt)) or list(program.inputs)
+
+
+def _require_real(program: Program, nodes: Sequence[GraphNode], output: Output) -> None:
+    if not math.isnan(nodes[output.index].value):
+        return
+    # The first nan made from numbers that were none. One that `where` passed by may stand before it, but then it
+    # did not make this output nan, or it is the one to mend all the same.
+    culprit = next(
+        node
+        for node in nodes
+        if math.isnan(node.value) and not any(math.isnan(nodes[parent].value) for parent in node.parents)
+    )
+    rule = RULES[culprit.rule]
+    raise NotReal(
+        f"{_with_numbers(nodes, culprit)} is not real",
+        text=program.text,
+        column=culprit.start + 1,
+        fix=f"{rule.name} wants {rule.domain}" if rule.domain else "Keep its inputs finite",
+    )
+
+
+def _with_numbers(nodes: Sequence[GraphNode], node: GraphNode) -> str:
+    """The operation with its inputs as numbers, such as log(-1) or 1/0."""
+    inputs = [f"{nodes[parent].value:g}" for parent in node.parents]
+    if node.form == "infix":
+        return f"{_bracketed(inputs[0])}{node.symbol}{_bracketed(inputs[1])}"
+    if node.form == "prefix":
+        return f"{node.symbol}{_bracketed(inputs[0])}"
+    if node.form == "call":
+        return f"{node.symbol}({', '.join(inputs)})"
+    return node.name
+
+
+def _bracketed(number: str) -> str:
+    return f"({number})" if number.startswith("-") else number
+
+
+def _measure(
+    program: Program,
+    numbers: Mapping[str, float],
+    nodes: Sequence[GraphNode],
+    passes: Sequence[BackwardPass],
+    asked: Sequence[str],
+    h: float,
+) -> tuple[list[Check], list[Effect]]:
+    """Each gradient beside a central difference, and what a nudge of each input does when it is really made."""
+    n_affordable = MOST_CHECK_WORK // (3 * len(nodes))
+    checks: list[Check] = []
+    effects: list[Effect] = []
+    for i, name in enumerate(asked):
+        x = numbers[name]
+        step = scaled_step(x, h)
+        above = below = nudged = None
+        if i < n_affordable:
+            above = program.run({**numbers, name: x + step})
+            below = program.run({**numbers, name: x - step})
+            nudged = program.run({**numbers, name: x + NUDGE})
+        for back in passes:
+            exact = back.gradients[program.inputs[name]]
+            if above is None or below is None or nudged is None:
+                checks.append(Check(back.output, name, exact, None, None, step))
+                continue
+            measured = (above[back.index] - below[back.index]) / ((x + step) - (x - step))
+            checks.append(Check(back.output, name, exact, measured, measured - exact, step))
+            moved = nudged[back.index] - nodes[back.index].value
+            effects.append(Effect(back.output, name, NUDGE, NUDGE * exact, moved))
+    return checks, effects
+
+
+def _notes(program: Program, nodes: Sequence[GraphNode], passes: Sequence[BackwardPass]) -> list[Note]:
+    """What became infinite or lost its meaning on the way, and where the slope is only a convention."""
+    notes: list[Note] = []
+    for node in nodes:
+        if len(notes) == MOST_NOTES:
+            break
+        column = node.start + 1
+        inputs = [nodes[parent].value for parent in node.parents]
+        if not math.isfinite(node.value) and all(math.isfinite(x) for x in inputs):
+            what = _with_numbers(nodes, node) if node.parents else program.text[node.start : node.end][:20]
+            state = "infinite" if math.isinf(node.value) else "not real, and the result does not depend on it"
+            notes.append(Note(f"{what} at column {column} is {state}", column))
+        elif node.can_move and node.parents and RULES[node.rule].has_kink(*inputs):
+            slopes = ", ".join(f"{slope:g}" for slope in node.slopes)
+            what = _with_numbers(nodes, node)
+            notes.append(
+                Note(f"{what} at column {column} is not differentiable here; the slope used is torch's: {slopes}", column)
+            )
+    for back in passes:
+        lost = [name for name, index in program.inputs.items() if not math.isfinite(back.gradients[index])]
+        if lost and len(notes) < MOST_NOTES:
+            column = program.operations[program.inputs[lost[0]]].start + 1
+            notes.append(Note(f"the gradient toward {lost[0]} is not finite, so a step along it says nothing", column))
+    return notes

@@ -1,0 +1,137 @@
+"""The backward pass told step by step: which node hands what to which parent, and why."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pellucid.autograd.rules import CONSTANT, INPUT, RULES
+from pellucid.autograd.value import Value, ancestors, listens_to, local_slopes
+from pellucid.records import BackwardPass, BackwardStep, GraphNode
+
+_NAME_STEMS = ("v", "u", "t", "n", "node_", "step_")
+
+
+def graph(nodes: Sequence[Value], spans: Sequence[tuple[int, int]] | None = None) -> list[GraphNode]:
+    """The nodes as records, in the order given (parents before children), each with a name of its own."""
+    places = {node: index for index, node in enumerate(nodes)}
+    stem = _free_stem(nodes)
+    seen: list[GraphNode] = []
+    n_unnamed = 0
+    for index, node in enumerate(nodes):
+        name = node.name
+        if not name:
+            if node.rule is CONSTANT:
+                name = f"{node.data:g}"
+            else:
+                n_unnamed += 1
+                name = f"{stem}{n_unnamed}"
+        parents = tuple([places[parent] for parent in node.parents])
+        start, end = spans[index] if spans else (0, 0)
+        seen.append(
+            GraphNode(
+                index,
+                name,
+                node.rule.name,
+                node.rule.symbol,
+                node.rule.form,
+                parents,
+                node.data,
+                tuple(local_slopes(node)),
+                tuple(listens_to(node)),
+                node.rule is INPUT or any([seen[parent].can_move for parent in parents]),
+                start,
+                end,
+            )
+        )
+    return seen
+
+
+def _free_stem(nodes: Sequence[Value]) -> str:
+    """A stem for the names of unnamed nodes that no named one begins with."""
+    taken = tuple({node.name for node in nodes if node.name})
+    return next((stem for stem in _NAME_STEMS if not any(name.startswith(stem) for name in taken)), "_")
+
+
+def backward_pass(nodes: Sequence[GraphNode], index: int, output: str = "") -> BackwardPass:
+    """The gradients of the node at `index` toward every node, and the steps that gave them.
+
+    Steps toward constants are not told: nobody can turn them.
+    """
+    gradients = [0.0] * len(nodes)
+    is_reached = [False] * len(nodes)
+    value = nodes[index].value
+    gradients[index] = 1.0 if value == value else value
+    is_reached[index] = True
+    told: list[tuple[int, int, int, float, float, float, float]] = []
+    for i in range(index, -1, -1):
+        if not (is_reached[i] and nodes[i].can_move):
+            continue
+        node = nodes[i]
+        for position, parent in enumerate(node.parents):
+            if node.is_heard[position] and nodes[parent].can_move:
+                contribution = gradients[i] * node.slopes[position]
+                gradients[parent] += contribution
+                is_reached[parent] = True
+                told.append((i, parent, position, gradients[i], node.slopes[position], contribution, gradients[parent]))
+    return BackwardPass(output or nodes[index].name, index, gradients, _Steps(nodes, told))
+
+
+class _Steps(Sequence[BackwardStep]):
+    """The steps of a pass, put into words only when somebody reads them."""
+
+    def __init__(
+        self, nodes: Sequence[GraphNode], told: list[tuple[int, int, int, float, float, float, float]]
+    ) -> None:
+        self._nodes = nodes
+        self._told = told
+        self._uses = Counter(parent for _, parent, *_ in told)
+        so_far: Counter[int] = Counter()
+        self._use: list[int] = []
+        for _, parent, *_ in told:
+            so_far[parent] += 1
+            self._use.append(so_far[parent])
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def __getitem__(self, i):  # type: ignore[no-untyped-def, override]
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        node, parent, position, upstream, slope, contribution, running_sum = self._told[i]
+        return BackwardStep(
+            i + 1,
+            node,
+            parent,
+            position,
+            upstream,
+            slope,
+            contribution,
+            running_sum,
+            self._use[i],
+            self._uses[parent],
+            sentence(self._nodes, node, position),
+        )
+
+
+def sentence(nodes: Sequence[GraphNode], index: int, position: int) -> str:
+    """Why this node's slope toward the input at this position is what it is, with the names filled in."""
+    node = nodes[index]
+    rule = RULES[node.rule]
+    names = [nodes[parent].name for parent in node.parents]
+    if rule.arity is None:
+        names = [names[position]]
+    letters = dict(zip("abc", names, strict=False))
+    return rule.sentence(position).format(out=node.name, **letters)
+
+
+def explain(output: Value) -> Sequence[BackwardStep]:
+    """The backward pass from this value, one record for each edge, in the order it happens.
+
+    >>> x = Value(3.0, "x")
+    >>> for step in explain(x * x):
+    ...     print(step.upstream, step.slope, step.contribution, step.running_sum, step.because)
+    1.0 3.0 3.0 3.0 nudge x by ε and the product moves by x·ε
+    1.0 3.0 3.0 6.0 nudge x by ε and the product moves by x·ε
+    """
+    nodes = graph(ancestors(output))
+    return backward_pass(nodes, len(nodes) - 1).steps

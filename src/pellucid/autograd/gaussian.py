@@ -1,0 +1,98 @@
+"""GELU and its slope to the last digits, where the textbook formulas lose them.
+
+gelu(x) = x·Φ(x), gelu'(x) = Φ(x) + x·φ(x), with Φ and φ the normal distribution and its density.
+Three things go wrong in the plain formula: Φ by 1 + erf cancels in the left tail, rounding x² is
+magnified by the exponential, and the two terms of the slope cancel around its zero at -0.7518.
+"""
+
+import math
+
+from pellucid.autograd.ieee import NAN
+
+_SPLITTER = 134217729.0  # 2**27 + 1: halves the digits of a float64 (Dekker 1971)
+_ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ as a float64 and what is left of it
+_INVERSE_ROOT_TAU = (0.3989422804014327, -2.49232720227773e-17)  # 1/√(2π), likewise
+_TWO_OVER_ROOT_PI = 1.1283791670955126  # 2/√π
+_BEYOND = 40.0  # past here φ is zero and Φ is 0 or 1 in float64
+
+# Where gelu' is zero, to twice the digits of a float64; tests/laws recomputes it with mpmath.
+_ZERO = (-0.7517915246935645, 1.4956759177009883e-17)
+_NEAR_ZERO = 0.7
+_N_TERMS = 30
+
+
+def gelu(x: float) -> float:
+    """x·Φ(x).
+
+    >>> gelu(1.0)
+    0.8413447460685429
+    """
+    return x * distribution(x)
+
+
+def gelu_slope(x: float) -> float:
+    """Φ(x) + x·φ(x).
+
+    >>> gelu_slope(0.0)
+    0.5
+    """
+    offset = (x - _ZERO[0]) - _ZERO[1]
+    if -_NEAR_ZERO < offset < _NEAR_ZERO:
+        return _slope_near_zero(offset)
+    if math.isinf(x):
+        return NAN  # as torch: 1 + inf·0
+    return math.fsum((distribution(x), *weighted_density(x)))
+
+
+def weighted_density(x: float) -> tuple[float, float]:
+    """x·φ(x) = x·exp(-x²/2)/√(2π), and what the roundings of x² and √(2π) took away from it."""
+    if abs(x) > _BEYOND:
+        return 0.0, 0.0
+    high, low = exact_product(x, x)
+    # The exponential in two halves: whole, it would be subnormal before x makes the product larger.
+    quarter = -0.25 * high if x < -37.0 else 0.0
+    product = _INVERSE_ROOT_TAU[0] * x * math.exp(-0.5 * high - quarter) * math.exp(quarter)
+    return product, product * (_INVERSE_ROOT_TAU[1] / _INVERSE_ROOT_TAU[0] - 0.5 * low)
+
+
+def distribution(x: float) -> float:
+    """Φ(x) = erfc(-x/√2)/2, with the rounding error of -x/√2 put back to first order."""
+    if abs(x) > _BEYOND:
+        return 1.0 if x > 0.0 else 0.0
+    high, low = exact_product(-x, _ROOT_HALF[0])
+    low -= x * _ROOT_HALF[1]
+    return 0.5 * (math.erfc(high) - low * _TWO_OVER_ROOT_PI * math.exp(-high * high))
+
+
+def exact_product(a: float, b: float) -> tuple[float, float]:
+    """a·b as the float64 nearest to it and the exact remainder (Dekker 1971)."""
+    product = a * b
+    a_high = a * _SPLITTER - (a * _SPLITTER - a)
+    b_high = b * _SPLITTER - (b * _SPLITTER - b)
+    a_low, b_low = a - a_high, b - b_high
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _taylor_coefficients() -> list[float]:
+    # The derivatives of gelu' are φ(x)·P(x) with P₁ = 2 - x² and Pₖ₊₁ = Pₖ' - x·Pₖ.
+    zero = _ZERO[0]
+    at_zero = _INVERSE_ROOT_TAU[0] * math.exp(-0.5 * zero * zero)
+    polynomial = [2.0, 0.0, -1.0]
+    coefficients, factorial = [], 1.0
+    for k in range(1, _N_TERMS):
+        factorial *= k
+        coefficients.append(at_zero * math.fsum(c * zero**i for i, c in enumerate(polynomial)) / factorial)
+        derivative = [i * c for i, c in enumerate(polynomial)][1:] + [0.0, 0.0]
+        times_x = [0.0, *polynomial]
+        polynomial = [d - t for d, t in zip(derivative, times_x, strict=True)]
+    return coefficients
+
+
+_COEFFICIENTS = _taylor_coefficients()
+
+
+def _slope_near_zero(offset: float) -> float:
+    total = 0.0
+    for coefficient in reversed(_COEFFICIENTS):
+        total = total * offset + coefficient
+    return total * offset

@@ -1,0 +1,78 @@
+"""An expression as a flat list of operations: read once, then run forward for any numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pellucid.autograd.rules import CONSTANT, INPUT, Rule
+from pellucid.autograd.value import Value, apply, constant
+
+
+class Operation(NamedTuple):
+    """One line of a program: a rule and where its inputs stand, or a number or a name that is given."""
+
+    rule: Rule
+    inputs: tuple[int, ...]
+    number: float  # of a constant
+    name: str  # of an input, or of a constant such as pi
+    start: int  # the part of the text it came from
+    end: int
+
+
+class Output(NamedTuple):
+    """A statement: its name ("" when it has none) and the operation that gives its value."""
+
+    name: str
+    index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A parsed expression. Each operation stands after the ones that it needs."""
+
+    text: str
+    operations: Sequence[Operation]
+    inputs: Mapping[str, int]
+    statements: Sequence[Output]
+
+    def outputs(self) -> list[Output]:
+        """The statements that no other statement uses: what the program is for."""
+        used = {i for operation in self.operations for i in operation.inputs}
+        answers = [s for s in self.statements if s.index not in used]
+        return answers or [self.statements[-1]]
+
+    def run(self, numbers: Mapping[str, float]) -> list[float]:
+        """Every operation's result as a plain float.
+
+        >>> from pellucid.autograd.grammar import parse
+        >>> parse("2*x + 1").run({"x": 3.0})[-1]
+        7.0
+        """
+        results: list[float] = []
+        keep = results.append
+        for rule, inputs, number, name, _, _ in self.operations:
+            if rule is CONSTANT:
+                keep(number)
+            elif rule is INPUT:
+                keep(numbers[name])
+            else:
+                keep(rule.forward(*[results[i] for i in inputs]))
+        return results
+
+    def trace(self, numbers: Mapping[str, float]) -> list[Value]:
+        """Every operation's result as a Value that remembers how it was made."""
+        nodes: list[Value] = []
+        keep = nodes.append
+        for rule, inputs, number, name, _, _ in self.operations:
+            if rule is CONSTANT:
+                keep(constant(number))
+            elif rule is INPUT:
+                keep(Value(numbers[name], name))
+            else:
+                keep(apply(rule, *[nodes[i] for i in inputs]))
+        for statement in self.statements:
+            if nodes[statement.index].parents:
+                nodes[statement.index].name = statement.name
+        return nodes

@@ -1,0 +1,102 @@
+"""What can go wrong for a user, and how it is said.
+
+    PellucidError            your input or your machine; nothing was changed        exit 2
+    ├── ExpressionError      a mistake in an expression, with its column            exit 2
+    ├── NotReal              the mathematics has no real answer there               exit 2
+    ├── TooLarge             past a documented limit                                exit 2
+    └── GraphChanges         a replay would not be the same graph                   exit 2
+
+Every message says what came, where, and one way to mend it, in one line.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+LONGEST_LINE = 240
+PREFIX = "pellucid: "
+
+
+class PellucidError(Exception):
+    """A mistake that a user can mend: what is wrong, where, and one fix.
+
+    >>> str(PellucidError("the value of x is empty", fix="Write x=2"))
+    'the value of x is empty. Write x=2.'
+    >>> str(PellucidError("1 argument came where 2 are wanted", where="at column 3", fix="Write max(a, b)"))
+    '1 argument came where 2 are wanted at column 3. Write max(a, b).'
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", fix: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.fix = fix
+
+    def __str__(self) -> str:
+        place = f" {self.where}" if self.where else ""
+        return one_line(f"{self.what}{place}. {self.fix}.")
+
+
+class ExpressionError(PellucidError):
+    """A mistake in an expression, at a column counted from 1."""
+
+    def __init__(self, what: str, *, text: str, column: int, fix: str) -> None:
+        super().__init__(what, where=f"at column {column}", fix=fix)
+        self.text = text
+        self.column = column
+
+    def excerpt(self, reach: int = 36) -> str:
+        """Two lines: the expression around the column, and a caret under it."""
+        start = max(0, self.column - 1 - reach)
+        end = self.column - 1 + reach
+        before = ("…" if start else "") + printable(self.text[start : self.column - 1])
+        after = printable(self.text[self.column - 1 : end]) + ("…" if end < len(self.text) else "")
+        return f"  {before}{after}\n  {' ' * len(before)}^"
+
+
+class NotReal(ExpressionError):
+    """The expression is well formed but has no real value at this point, such as log(-1)."""
+
+
+class TooLarge(PellucidError):
+    """More than a documented limit allows."""
+
+
+class GraphChanges(PellucidError):
+    """A recorded graph cannot stand for other numbers, because Python decided something by looking at these."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that `name` was most likely meant to be, or "" when none is near.
+
+    >>> nearest("sigmid", ["sigmoid", "sin", "tanh"])
+    'sigmoid'
+    """
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), "")
+
+
+def printable(text: str) -> str:
+    """The text with every character that could move a terminal's cursor written as its code.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def quoted(text: str, longest: int = 40) -> str:
+    """The text between quotes, safe to print, and cut in the middle when long.
+
+    >>> quoted("x" * 100, longest=9)
+    "'xxxx…xxxx'"
+    """
+    half = (longest - 1) // 2
+    return f"'{printable(text if len(text) <= longest else f'{text[:half]}…{text[-half:]}')}'"
+
+
+def one_line(text: str) -> str:
+    """The text as one printable line that still fits the contract behind the prefix."""
+    line = printable(" ".join(text.split()))
+    room = LONGEST_LINE - len(PREFIX)
+    return line if len(line) <= room else line[: room - 2] + "…."
