@@ -68,6 +68,7 @@ class Check(NamedTuple):
     measured: float | None
     disagreement: float | None
     h: float
+    differences: tuple[Difference, ...] = ()  # forward, backward and central with the same h
 
 
 class Effect(NamedTuple):

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from pellucid.autograd.differences import DEFAULT_H, scaled_step
+from pellucid.autograd.collector import collector_resting
+from pellucid.autograd.differences import compare, default_step
 from pellucid.autograd.explanation import backward_pass, graph
 from pellucid.autograd.grammar import parse
 from pellucid.autograd.program import Output, Program
@@ -20,15 +21,22 @@ NUDGE = 0.01
 
 
 def derive(
-    text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float = DEFAULT_H
+    text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float | None = None
 ) -> Derivation:
     """Evaluate the expression, differentiate it toward its inputs (or those in `wrt`) and measure the result.
+
+    h is the step of the differences that the gradients are checked with; left to itself it grows with the input.
 
     >>> derived = derive("x^2 + 3*x", {"x": 2.0})
     >>> derived.value, derived.gradients
     (10.0, {'x': 7.0})
     """
-    if not (math.isfinite(h) and h > 0):
+    with collector_resting():
+        return _derive(text, values, wrt, h)
+
+
+def _derive(text: str, values: Mapping[str, float], wrt: Sequence[str], h: float | None) -> Derivation:
+    if h is not None and not (math.isfinite(h) and h > 0):
         raise PellucidError(f"the step h is {h:g}, and it has to be a finite number above 0", fix="Write --h 1e-6")
     program = parse(text)
     require_values(program, values)
@@ -40,7 +48,7 @@ def derive(
             fix="Combine them into one, as total = a + b",
         )
     numbers = {name: float(values[name]) for name in program.inputs}
-    nodes = graph(program.trace(numbers), [(o.start, o.end) for o in program.operations])
+    nodes = graph(program.trace(numbers), [(operation.start, operation.end) for operation in program.operations])
     for output in outputs:
         _require_real(program, nodes, output)
     passes = [backward_pass(nodes, output.index, output.name or UNNAMED) for output in outputs]
@@ -135,7 +143,7 @@ def _measure(
     nodes: Sequence[GraphNode],
     passes: Sequence[BackwardPass],
     asked: Sequence[str],
-    h: float,
+    h: float | None,
 ) -> tuple[list[Check], list[Effect]]:
     """Each gradient beside a central difference, and what a nudge of each input does when it is really made."""
     n_affordable = MOST_CHECK_WORK // (3 * len(nodes))
@@ -143,21 +151,22 @@ def _measure(
     effects: list[Effect] = []
     for i, name in enumerate(asked):
         x = numbers[name]
-        step = scaled_step(x, h)
-        above = below = nudged = None
-        if i < n_affordable:
-            above = program.run({**numbers, name: x + step})
-            below = program.run({**numbers, name: x - step})
-            nudged = program.run({**numbers, name: x + NUDGE})
+        step = default_step(x) if h is None else h
+        if x + step == x or x - step == x:
+            raise PellucidError(f"h={step:g} is lost beside {name}={x:g}", fix=f"Write --h {default_step(x):g}")
+        is_measured = i < n_affordable
+        runs = [program.run({**numbers, name: at}) for at in (x + step, x - step, x + NUDGE) if is_measured]
         for back in passes:
             exact = back.gradients[program.inputs[name]]
-            if above is None or below is None or nudged is None:
+            if not is_measured:
                 checks.append(Check(back.output, name, exact, None, None, step))
                 continue
-            measured = (above[back.index] - below[back.index]) / ((x + step) - (x - step))
-            checks.append(Check(back.output, name, exact, measured, measured - exact, step))
-            moved = nudged[back.index] - nodes[back.index].value
-            effects.append(Effect(back.output, name, NUDGE, NUDGE * exact, moved))
+            above, below, nudged = [run[back.index] for run in runs]
+            here = nodes[back.index].value
+            found = compare(x, step, below=below, here=here, above=above, exact=exact)
+            central = found[-1]
+            checks.append(Check(back.output, name, exact, central.slope, central.error, step, found))
+            effects.append(Effect(back.output, name, NUDGE, NUDGE * exact, nudged - here))
     return checks, effects
 
 

@@ -11,21 +11,26 @@ from collections.abc import Callable, Sequence
 from pellucid.autograd import ieee
 from pellucid.records import Difference
 
-KINDS = ("forward", "backward", "central")
-DEFAULT_H = 1e-6
-
 
 def differences(function: Callable[[float], float], x: float, *, h: float, exact: float) -> list[Difference]:
     """The slope of the function at x by forward, backward and central difference, each with its error."""
-    here, above, below = function(x), function(x + h), function(x - h)
+    return list(compare(x, h, below=function(x - h), here=function(x), above=function(x + h), exact=exact))
+
+
+def compare(
+    x: float, h: float, *, below: float, here: float, above: float, exact: float
+) -> tuple[Difference, Difference, Difference]:
+    """The three differences from what a function gave at x - h, x and x + h."""
     # x + h is rounded; dividing by the step that was really taken costs nothing and removes that error.
     up, down = (x + h) - x, x - (x - h)
-    slopes = (
-        ieee.divide(above - here, up),
-        ieee.divide(here - below, down),
-        ieee.divide(above - below, up + down),
+    forward = ieee.divide(above - here, up)
+    backward = ieee.divide(here - below, down)
+    central = ieee.divide(above - below, up + down)
+    return (
+        Difference("forward", h, forward, forward - exact),
+        Difference("backward", h, backward, backward - exact),
+        Difference("central", h, central, central - exact),
     )
-    return [Difference(kind, h, slope, slope - exact) for kind, slope in zip(KINDS, slopes, strict=True)]
 
 
 def sweep(
@@ -41,6 +46,6 @@ def sweep(
     return [differences(function, x, h=h, exact=exact) for h in steps or [10.0**-k for k in range(17)]]
 
 
-def scaled_step(x: float, h: float) -> float:
-    """h in proportion to x, so that the step neither drowns beside a large x nor swamps a small one."""
-    return h * max(1.0, abs(x))
+def default_step(x: float) -> float:
+    """A millionth, or a millionth of x where x is large: near the best a central difference can do."""
+    return 1e-6 * max(1.0, abs(x))

@@ -1,5 +1,6 @@
 """The backward pass told step by step: which node hands what to which parent, and why."""
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -83,12 +84,19 @@ class _Steps(Sequence[BackwardStep]):
     ) -> None:
         self._nodes = nodes
         self._told = told
-        self._uses = Counter(parent for _, parent, *_ in told)
+
+    @functools.cached_property
+    def _uses(self) -> Counter[int]:
+        return Counter(parent for _, parent, *_ in self._told)
+
+    @functools.cached_property
+    def _use(self) -> list[int]:
         so_far: Counter[int] = Counter()
-        self._use: list[int] = []
-        for _, parent, *_ in told:
+        use = []
+        for _, parent, *_ in self._told:
             so_far[parent] += 1
-            self._use.append(so_far[parent])
+            use.append(so_far[parent])
+        return use
 
     def __len__(self) -> int:
         return len(self._told)

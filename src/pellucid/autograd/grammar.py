@@ -36,10 +36,9 @@ RESERVED = frozenset(FUNCTIONS) | frozenset(CONSTANTS) | frozenset(keyword.kwlis
 # Signs that people copy from books and pages, each with one plain meaning.
 SPELLINGS = {"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "π": "pi", "**": "^"}
 
-_TOKEN = re.compile(
-    r"[ \t]*(?:(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_]*|π)"
-    r"|(?P<sign>\*\*|[-+*/^(),;=×·⋅÷−]))"
-)
+_TOKEN = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|π|\*\*|[-+*/^(),;=×·⋅÷−])")
+_SIGNS = {sign: SPELLINGS.get(sign, sign) for sign in [*"+-*/^(),;=", "×", "·", "⋅", "÷", "−", "**"]}
+_DIGITS = frozenset("0123456789")
 
 
 class Token(NamedTuple):
@@ -127,19 +126,17 @@ def require_free_name(name: str, text: str, column: int) -> None:
 def tokens(text: str) -> Iterator[Token]:
     """The words of the expression, one after the other, and an end."""
     position = 0
-    match = _TOKEN.match
-    while found := match(text, position):
-        kind = found.lastgroup
-        assert kind is not None
-        word, start = found[kind], found.start(kind)
-        position = found.end()
-        if kind == "sign":
-            word = SPELLINGS.get(word, word)
-            yield Token(word, word, start)
+    for found in _TOKEN.finditer(text):
+        if found.start() != position:
+            break
+        word, start, position = found[1], found.start(1), found.end()
+        if word in _SIGNS:
+            yield Token(_SIGNS[word], word, start)
+        elif word[0] in _DIGITS:
+            _require_number_ends(text, start, position)
+            yield Token("number", word, start)
         else:
-            if kind == "number":
-                _require_number_ends(text, start, position)
-            yield Token(kind, SPELLINGS.get(word, word), start)
+            yield Token("name", SPELLINGS.get(word, word), start)
     rest = text[position:].lstrip(" \t")
     if rest:
         raise _foreign(text, len(text) - len(rest))

@@ -1,0 +1,64 @@
+"""The command line: one file for each command, loaded when it is asked for."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from pellucid import __version__
+from pellucid.cli.contract import answer, usage_error
+from pellucid.errors import nearest
+
+# Each command and the sentence that `pellucid --help` shows for it. Its file has the same name.
+COMMANDS = {
+    "derive": "The value and gradient of an expression, and every step of backpropagation.",
+}
+
+
+class Commands(click.Group):
+    """Commands that are imported only when they run, so that `--help` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"pellucid.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            meant = nearest(args[0], COMMANDS)
+            fix = f"Perhaps you meant {meant}" if meant else "Type pellucid --help to see them all"
+            raise usage_error(f"there is no command called {args[0]!r}", fix=fix)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=Commands,
+    no_args_is_help=False,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["--help"], "max_content_width": 100},
+    epilog="Each command explains itself: pellucid derive --help",
+)
+@click.version_option(__version__, prog_name="pellucid", message="%(prog)s %(version)s")
+@click.pass_context
+def pellucid(ctx: click.Context) -> None:
+    """Neural networks you can see through: whatever pellucid says, it measured."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(answer(lambda: pellucid.main(words, prog_name="pellucid", standalone_mode=False), words))

@@ -1,0 +1,122 @@
+"""What every command promises about how it ends. All of it is here.
+
+stdout carries the answer and nothing else; on an error it stays empty. stderr gets one line,
+`pellucid: <what is wrong> <where>. <one fix>.`, of at most 240 characters; a mistake in an expression is followed by
+the expression with a caret under the column. With --json the line is an object. PELLUCID_DEBUG=1 adds the traceback.
+
+    0    well
+    1    it worked and found something wrong
+    2    your input or your machine; nothing was changed
+    70   a bug in pellucid; the line says where its report is
+    130  interrupted by Ctrl-C
+    141  nobody reads the output any more, as in `pellucid ... | head -1`
+"""
+
+import errno
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+
+import click
+
+from pellucid import __version__
+from pellucid.errors import PREFIX, ExpressionError, PellucidError, one_line
+
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141
+
+
+def answer(action: Callable[[], object], words: Sequence[str]) -> int:
+    """Run the action and turn however it ends into an exit code and at most one message."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show × gets a ? in its place, not a crash.
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        action()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return _stop_quietly()
+    except Exception as error:
+        return _report(_in_our_words(error), error, as_json="--json" in words)
+    except KeyboardInterrupt as error:
+        stopped = PellucidError("stopped by Ctrl-C", fix="Run the same command to start again")
+        stopped.exit_code = EXIT_INTERRUPTED
+        return _report(stopped, error, as_json="--json" in words)
+    return 0
+
+
+def usage_error(what: str, fix: str) -> PellucidError:
+    """A command that was called in a way it does not know."""
+    return PellucidError(what, fix=fix)
+
+
+def _in_our_words(error: Exception) -> PellucidError:
+    """The error as one of ours: itself, or a mistake in the call, or the machine's refusal, or a bug."""
+    if isinstance(error, PellucidError):
+        return error
+    if isinstance(error, click.NoSuchOption):
+        meant = (error.possibilities or [""])[0]
+        return usage_error(
+            f"there is no option called {error.option_name}",
+            fix=f"Perhaps you meant {meant}" if meant else "Add --help to see the options",
+        )
+    if isinstance(error, click.MissingParameter):
+        name = error.param.human_readable_name if error.param else "an argument"
+        return usage_error(f"{name} is missing", fix="Add --help to see an example")
+    if isinstance(error, click.ClickException):
+        return usage_error(error.format_message().rstrip("."), fix="Add --help to see what is possible")
+    if isinstance(error, MemoryError):
+        return PellucidError("this needs more memory than the machine gave", fix="Try a smaller expression")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG):
+        return PellucidError(f"the output could not be written: {error.strerror}", fix="Make room and run it again")
+    bug = PellucidError(
+        f"a bug in pellucid: {type(error).__name__}",
+        fix=f"Please send us the report in {_crash_report(error)}",
+    )
+    bug.exit_code = EXIT_BUG
+    return bug
+
+
+def _report(error: PellucidError, cause: BaseException, *, as_json: bool) -> int:
+    if os.environ.get("PELLUCID_DEBUG") == "1":
+        traceback.print_exception(cause)
+    if as_json:
+        column = error.column if isinstance(error, ExpressionError) else None
+        words = {"what": error.what, "where": error.where, "column": column, "fix": error.fix}
+        _say(json.dumps({"error": {**words, "exit_code": error.exit_code}}))
+    else:
+        _say(PREFIX + one_line(str(error)))
+        if isinstance(error, ExpressionError):
+            _say(error.excerpt())
+    return error.exit_code
+
+
+def _say(text: str) -> None:
+    # With stderr closed there is nobody to tell; the exit code still does.
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
+
+
+def _stop_quietly() -> int:
+    # Python flushes stdout once more on its way out; give that flush somewhere to go.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_PIPE_CLOSED
+
+
+def _crash_report(error: Exception) -> str:
+    """Write what is needed to find the bug into a new file and give its path."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="pellucid-crash-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as report:
+            report.write(f"pellucid {__version__}, Python {sys.version}, {sys.platform}\n")
+            report.writelines(traceback.format_exception(error))
+        return report.name
+    except OSError:
+        return "the output of the same command with PELLUCID_DEBUG=1"

@@ -1,0 +1,47 @@
+"""Writing a file whole or not at all, and only where the user meant it."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from pellucid.errors import PellucidError, nearest, quoted
+
+
+def require_output_path(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse a path that cannot be written to, or that is not this kind of file, before any work is done."""
+    if path.suffix.lower() not in suffixes:
+        raise PellucidError(
+            f"{quoted(str(path))} does not end in {suffixes[0]}", fix=f"Call it {quoted(path.stem + suffixes[0])}"
+        )
+    folder = path.parent
+    if not folder.is_dir():
+        around = folder.parent
+        meant = nearest(folder.name, [p.name for p in around.iterdir() if p.is_dir()]) if around.is_dir() else ""
+        raise PellucidError(
+            f"there is no folder {quoted(str(folder))}",
+            fix=f"Perhaps you meant {quoted(str(around / meant))}" if meant else "Make it first",
+        )
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise PellucidError(f"{quoted(str(path))} is not a regular file", fix="Choose another name")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Put the text where the path says by way of a temporary file, so that no half-written file is ever seen."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PellucidError(
+            f"{quoted(str(path))} could not be written: {error.strerror}", fix="Choose another folder"
+        ) from error
