@@ -126,6 +126,10 @@ def _product_slopes(out: Floats, *inputs: Floats) -> Sequence[Floats]:
     return slopes
 
 
+def _where(a: Floats, b: Floats, c: Floats) -> Floats:
+    return np.where(a > 0.0, b, c)
+
+
 def _where_slopes(out: Floats, a: Floats, b: Floats, c: Floats) -> tuple[Floats, Floats, Floats]:
     is_taken = np.where(a > 0.0, 1.0, 0.0)
     return np.zeros_like(out), is_taken, 1.0 - is_taken
@@ -160,5 +164,5 @@ TWINS: dict[str, Twin] = {
     "min": Twin(_smallest, _tied_slopes),
     "sum": Twin(_sum, lambda out, *inputs: [np.ones_like(out)] * len(inputs)),
     "product": Twin(_product, _product_slopes),
-    "where": Twin(lambda a, b, c: np.where(a > 0.0, b, c), _where_slopes),
+    "where": Twin(_where, _where_slopes),
 }
