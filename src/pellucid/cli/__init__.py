@@ -61,4 +61,14 @@ def pellucid(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(answer(lambda: pellucid.main(words, prog_name="pellucid", standalone_mode=False), words))
+    sys.exit(answer(lambda: _invoke(words), words))
+
+
+def _invoke(words: list[str]) -> None:
+    # Not by click's own `main`, which ends a closed pipe in its own way.
+    try:
+        with pellucid.make_context("pellucid", words) as context:
+            pellucid.invoke(context)
+    except click.exceptions.Exit:
+        # --help and --version have said what they had to say.
+        return

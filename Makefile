@@ -1,0 +1,51 @@
+# `make demo` and `make test` need only Python 3.11+ and make; everything else is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check format bench trust clean
+
+demo: $(VENV)/installed
+	$(BIN)/pellucid derive "1/(1+exp(-(w0*x0+w1*x1+w2)))" w0=2 x0=-1 w1=-2 x1=-2 w2=-3
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest --numprocesses=auto
+
+# Formatting, lint and strict types first: they answer in seconds.
+check: $(VENV)/installed-dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(MAKE) test
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(VENV)/installed-bench
+	$(BIN)/python benchmarks/scalar.py
+
+# The slow proofs: a million fuzzed expressions, ulp tables, depth. About half an hour on two cores.
+trust: $(VENV)/installed-dev
+	$(BIN)/python trust/run.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable ".[dev]"
+	touch $@ $(VENV)/installed
+
+$(VENV)/installed-bench: pyproject.toml | $(VENV)/installed-dev
+	$(PIP) install --editable ".[bench]"
+	touch $@

@@ -1,0 +1,188 @@
+"""The house rules that a machine can read: who imports whom, what loads when, what is documented."""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pellucid
+from pellucid.autograd.rules import RULES
+from pellucid.cli import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "pellucid"
+
+# Each room and the rooms of ours that it may import; inside a room anything goes but cycles.
+MAY_IMPORT: dict[str, set[str]] = {
+    "__init__": set(),
+    "errors": set(),
+    "records": set(),
+    "autograd": {"errors", "records"},
+    "figures": {"errors", "records"},
+    "verbs": {"errors", "records", "autograd", "figures"},
+    "cli": {"__init__", "errors", "records", "autograd", "figures", "verbs"},
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
+    """The dotted names of our modules that a file imports, wherever in the file it does so."""
+    tree = ast.parse(path.read_text())
+    names: set[str] = set()
+    for node in tree.body if top_level_only else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
+            assert node.module is not None
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                names.add(inner if inner in modules() else node.module)
+    return {name for name in names if name.split(".")[0] == "pellucid"}
+
+
+def room(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def test_every_room_is_known():
+    assert {room(module) for module in modules()} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_imports_point_one_way(module):
+    for name in imports(modules()[module]):
+        assert room(name) in MAY_IMPORT[room(module)] | {room(module)}, f"{module} may not import {name}"
+
+
+def test_there_is_no_cycle_of_imports():
+    waiting = {module: imports(path, top_level_only=True) - {module} for module, path in modules().items()}
+    while free := [module for module, needs in waiting.items() if not needs & set(waiting)]:
+        for module in free:
+            del waiting[module]
+    assert waiting == {}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["--version"], [], ["derive", "--help"], ["derive", "2x"], ["deriv"], ["derive", "x*x", "x=3"]],
+    ids=" ".join,
+)
+def test_neither_torch_nor_numpy_is_loaded(words):
+    code = (
+        "import sys; from pellucid.cli import main\n"
+        f"try: main({words!r})\n"
+        "except SystemExit: print([name for name in ('torch', 'numpy', 'rich') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert run.stdout.splitlines()[-1] == ("['rich']" if words == ["derive", "x*x", "x=3"] else "[]")
+
+
+def test_the_front_door_is_sorted_and_leads_somewhere():
+    assert pellucid.__all__ == sorted(pellucid.__all__)
+    assert dir(pellucid) == pellucid.__all__
+    for name in pellucid.__all__:
+        assert getattr(pellucid, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'deriv'"):
+        pellucid.deriv  # noqa: B018
+
+
+def test_every_command_is_documented():
+    page = (ROOT / "docs" / "commands.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for name in COMMANDS:
+        assert f"## pellucid {name}" in page
+        assert f"pellucid {name}" in readme
+        assert importlib.import_module(f"pellucid.cli.{name}").command.name == name
+
+
+def test_every_rule_is_documented():
+    page = (ROOT / "docs" / "rules.md").read_text()
+    for name in RULES:
+        assert f"| {name} |" in page
+
+
+def test_what_is_generated_is_up_to_date():
+    run = subprocess.run(
+        [sys.executable, ROOT / "docs" / "build.py", "--check"], capture_output=True, encoding="utf-8", check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_readmes_tree_is_true():
+    """Every line of the tree exists, and every file or folder that belongs on it is there."""
+    readme = (ROOT / "README.md").read_text()
+    block = re.search(r"```text\n(src/pellucid/.*?)```", readme, re.DOTALL)
+    assert block
+    listed: set[str] = set()
+    folder = ""
+    for line in block[1].splitlines():
+        name = line.split()[0]
+        if not line.startswith(" "):
+            folder = name if name.endswith("/") and name.count("/") > 1 else ""
+            listed.add(name)
+        else:
+            listed.add(folder + name)
+    for name in listed:
+        assert (ROOT / name).exists(), name
+    tracked = subprocess.run(["git", "ls-files"], capture_output=True, encoding="utf-8", cwd=ROOT, check=False)
+    if tracked.returncode:
+        pytest.skip("not a git checkout, so what belongs to the project cannot be told")
+    files = tracked.stdout.splitlines()
+    folders = {f"{file.split('/')[0]}/" for file in files if "/" in file and not file.startswith((".", "src"))}
+    rooms = {
+        f"src/pellucid/{parts[2]}{'/' if len(parts) > 3 else ''}"
+        for parts in (file.split("/") for file in files)
+        if parts[:2] == ["src", "pellucid"] and parts[2] not in ("py.typed",)
+    }
+    assert folders | rooms <= listed
+
+
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "system", "popen"}
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "yaml", "tarfile", "subprocess", "socket", "urllib", "http"}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_nothing_runs_code_from_data_or_opens_a_connection(module):
+    for node in ast.walk(ast.parse(modules()[module].read_text())):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+            is_re_compile = isinstance(function, ast.Attribute) and getattr(function.value, "id", "") == "re"
+            assert is_re_compile or name not in FORBIDDEN_CALLS, f"{module}:{node.lineno} calls {name}"
+        elif isinstance(node, ast.Import):
+            assert not {alias.name.split(".")[0] for alias in node.names} & FORBIDDEN_MODULES
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] not in FORBIDDEN_MODULES
+
+
+def test_no_machine_is_named():
+    tracked = subprocess.run(["git", "ls-files"], capture_output=True, encoding="utf-8", cwd=ROOT, check=False)
+    if tracked.returncode:
+        pytest.skip("not a git checkout, so what belongs to the project cannot be told")
+    # Put together here, so that this file does not find itself.
+    home = re.compile("(^|[^A-Za-z0-9_.])/(" + "|".join(["work", "root", "home", "Users"]) + ")/[A-Za-z0-9_]")
+    for name in tracked.stdout.splitlines():
+        path = ROOT / name
+        if path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".js", ".css", ""}:
+            assert not home.search(path.read_text()), name
+
+
+def test_every_skip_has_its_row():
+    listed = (ROOT / "tests" / "SKIPPED.md").read_text()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        if re.search(r"pytest\.(mark\.)?(skip|skipif|importorskip)\b", path.read_text()):
+            assert path.relative_to(ROOT / "tests").as_posix() in listed, path.name
