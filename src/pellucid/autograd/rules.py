@@ -15,6 +15,7 @@ from pellucid.autograd import ieee
 from pellucid.autograd.gaussian import gelu, gelu_slope
 
 LEAK = 0.01  # leaky relu's slope on the negative side; torch's default
+_SCALE = 2.0**200  # lifts a subnormal to where it keeps all its digits, without rounding
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,6 +60,13 @@ class Rule:
         return f"<rule {self.name}>"
 
 
+def _quotient_slopes(out: float, a: float, b: float) -> tuple[float, float]:
+    if abs(out) < ieee.SMALLEST_NORMAL and 0.0 < abs(b) < 1.0:
+        # The quotient has lost digits that dividing once more would bring to light.
+        return ieee.divide(1.0, b), -(a * _SCALE / b / b / _SCALE)
+    return ieee.divide(1.0, b), -ieee.divide(out, b)
+
+
 def _power_slopes(out: float, a: float, b: float) -> tuple[float, float]:
     return _slope_to_base(out, a, b), _slope_to_exponent(out, a, b)
 
@@ -66,18 +74,24 @@ def _power_slopes(out: float, a: float, b: float) -> tuple[float, float]:
 def _slope_to_base(out: float, a: float, b: float) -> float:
     if b == 0.0:
         return 0.0
-    # out/a costs one rounding, where a**(b-1) would magnify the rounding of b-1 by ln(a). It needs a result
-    # that has all its digits.
-    if a and ieee.SMALLEST_NORMAL <= abs(out) < ieee.INFINITY and math.isfinite(a):
-        return b * (out / a)
-    return b * ieee.power(a, b - 1.0)
+    if out != out:
+        return out
+    if a == 0.0 or not (math.isfinite(a) and math.isfinite(b) and math.isfinite(out)):
+        return b * ieee.power(a, b - 1.0)
+    # b·out/a costs two roundings, where a**(b-1) would magnify the rounding of b-1 by ln(a).
+    if abs(out) < ieee.SMALLEST_NORMAL:
+        # The result has lost digits that its square root still has.
+        half = ieee.power(abs(a), 0.5 * b)
+        return (b * half) * (half / (abs(a) if ieee.is_odd(b) else a))
+    # What comes first must not leave the range of a float64 on the way.
+    return b * (out / a) if abs(out) >= 1.0 <= abs(a) else b * out / a
 
 
 def _slope_to_exponent(out: float, a: float, b: float) -> float:
     if a == 0.0 and b >= 0.0:
         return 0.0
-    if 0.0 < abs(out) < ieee.SMALLEST_NORMAL and a > 0.0:
-        # A subnormal result has lost digits that its square root still has.
+    if a > 0.0 and not ieee.SMALLEST_NORMAL <= out < ieee.INFINITY and math.isfinite(b):
+        # A result at the end of the range has lost digits that its square root still has.
         half = ieee.power(a, 0.5 * b)
         return half * (half * ieee.log(a))
     return out * ieee.log(a)
@@ -128,7 +142,14 @@ def _product_slopes(out: float, *inputs: float) -> list[float]:
     for i in range(len(inputs) - 1, -1, -1):
         slopes[i] *= right
         right *= inputs[i]
+    if _has_all_digits(out):
+        # A product of some factors may leave the range of a float64 where the product of all is well inside it.
+        slopes = [s if _has_all_digits(s) else out / x for s, x in zip(slopes, inputs, strict=True)]
     return slopes
+
+
+def _has_all_digits(x: float) -> bool:
+    return ieee.SMALLEST_NORMAL <= abs(x) < ieee.INFINITY
 
 
 def _given(*inputs: float) -> float:
@@ -187,7 +208,7 @@ SUBTRACT = Rule(
     derivative=("1", "-1"),
     because=(
         "a difference passes the gradient on unchanged to its first part",
-        "raise {b} and the difference falls just as much, so the sign turns",
+        "raise {b} and the difference falls as much: the sign turns",
     ),
     latex="{a} - {b}",
     latex_slopes=("1", "-1"),
@@ -217,7 +238,7 @@ DIVIDE = Rule(
     form="infix",
     arity=2,
     forward=ieee.divide,
-    slopes=lambda out, a, b: (ieee.divide(1.0, b), -ieee.divide(out, b)),
+    slopes=_quotient_slopes,
     derivative=("1/b", "-a/b^2"),
     because=(
         "nudge {a} by ε and the quotient moves by ε/{b}",
@@ -310,7 +331,7 @@ LOG = _call(
     ieee.log,
     lambda out, a: ieee.divide(1.0, a),
     derivative="1/a",
-    because="a logarithm counts in proportions: the same ε is worth 1/{a} as much at {a}",
+    because="logarithms count in proportions: at {a} a nudge is worth 1/{a}",
     latex=r"\ln({a})",
     latex_slope=r"\frac{{1}}{{{a}}}",
     tried_at=(0.1, 1.0, 2.718281828459045, 1e6),
@@ -322,7 +343,7 @@ SQRT = _call(
     ieee.sqrt,
     lambda out, a: ieee.divide(0.5, out),
     derivative="1/(2*sqrt(a))",
-    because="squaring {out} has slope 2·{out}, so the root has one over that",
+    because="squaring {out} has slope 2·{out}; the root has one over it",
     latex=r"\sqrt{{{a}}}",
     latex_slope=r"\frac{{1}}{{2\sqrt{{{a}}}}}",
     tried_at=(0.04, 1.0, 2.0, 1e8),
@@ -335,7 +356,7 @@ SIN = _call(
     ieee.sin,
     lambda out, a: ieee.cos(a),
     derivative="cos(a)",
-    because="the height of a turning point changes by its other coordinate, cos({a})",
+    because="the height of a turning point changes by cos({a})",
     latex=r"\sin({a})",
     latex_slope=r"\cos({a})",
     tried_at=(-2.0, 0.0, 0.5, 3.0),
@@ -347,7 +368,7 @@ COS = _call(
     ieee.cos,
     lambda out, a: -ieee.sin(a),
     derivative="-sin(a)",
-    because="turning on, a point loses breadth by its height, sin({a})",
+    because="the breadth of a turning point shrinks by sin({a})",
     latex=r"\cos({a})",
     latex_slope=r"-\sin({a})",
     tried_at=(-2.0, 0.5, 1.5, 3.0),
@@ -359,7 +380,7 @@ TAN = _call(
     ieee.tan,
     lambda out, a: 1.0 + out * out,
     derivative="1 + tan(a)^2",
-    because="the slope of sin/cos is 1 + {out}^2: the steeper it is, the faster it steepens",
+    because="the slope of sin/cos is 1 + {out}^2",
     latex=r"\tan({a})",
     latex_slope=r"1 + \tan^2({a})",
     tried_at=(-1.0, 0.0, 0.5, 1.4),
@@ -371,7 +392,7 @@ ASIN = _call(
     ieee.asin,
     lambda out, a: ieee.divide(1.0, ieee.sqrt((1.0 - a) * (1.0 + a))),
     derivative="1/sqrt(1 - a^2)",
-    because="the sine climbs by cos there, so the angle climbs by one over it",
+    because="the sine climbs by its cosine, the angle by one over it",
     latex=r"\arcsin({a})",
     latex_slope=r"\frac{{1}}{{\sqrt{{1 - {a}^2}}}}",
     tried_at=(-0.9, 0.0, 0.5, 0.999),
@@ -383,7 +404,7 @@ ACOS = _call(
     ieee.acos,
     lambda out, a: -ieee.divide(1.0, ieee.sqrt((1.0 - a) * (1.0 + a))),
     derivative="-1/sqrt(1 - a^2)",
-    because="acos is a right angle less asin, so its slope is asin's with the sign turned",
+    because="a right angle less asin: asin's slope, the sign turned",
     latex=r"\arccos({a})",
     latex_slope=r"-\frac{{1}}{{\sqrt{{1 - {a}^2}}}}",
     tried_at=(-0.9, 0.0, 0.5, 0.999),
@@ -393,9 +414,10 @@ ACOS = _call(
 ATAN = _call(
     "atan",
     math.atan,
-    lambda out, a: 1.0 / (1.0 + a * a),
+    # Past a hundred million the 1 is below the last digit, and the square may leave the range of a float64.
+    lambda out, a: 1.0 / (1.0 + a * a) if -1e8 < a < 1e8 else 1.0 / a / a,
     derivative="1/(1 + a^2)",
-    because="the tangent climbs by 1 + {a}^2 there, so the angle climbs by one over it",
+    because="the tangent climbs by 1 + {a}^2, the angle by one over it",
     latex=r"\arctan({a})",
     latex_slope=r"\frac{{1}}{{1 + {a}^2}}",
     tried_at=(-3.0, 0.0, 0.5, 100.0),
@@ -406,7 +428,7 @@ SINH = _call(
     ieee.sinh,
     lambda out, a: ieee.cosh(a),
     derivative="cosh(a)",
-    because="half of exp({a}) grows and half of -exp(-{a}) grows too, together cosh({a})",
+    because="exp({a})/2 and -exp(-{a})/2 both rise: cosh({a})",
     latex=r"\sinh({a})",
     latex_slope=r"\cosh({a})",
     tried_at=(-2.0, 0.0, 1.0, 5.0),
@@ -417,7 +439,7 @@ COSH = _call(
     ieee.cosh,
     lambda out, a: ieee.sinh(a),
     derivative="sinh(a)",
-    because="half of exp({a}) grows while half of exp(-{a}) shrinks, together sinh({a})",
+    because="exp({a})/2 rises while exp(-{a})/2 falls: sinh({a})",
     latex=r"\cosh({a})",
     latex_slope=r"\sinh({a})",
     tried_at=(-2.0, 0.5, 1.0, 5.0),
@@ -429,7 +451,7 @@ TANH = _call(
     # The same number as 1 - out², which loses its digits where tanh nears 1.
     lambda out, a: 4.0 * ieee.sigmoid_slope(2.0 * a),
     derivative="1 - tanh(a)^2",
-    because="1 - {out}^2: the nearer tanh is to -1 or 1, the less it still listens",
+    because="1 - {out}^2: near -1 or 1 it hardly listens any more",
     latex=r"\tanh({a})",
     latex_slope=r"1 - \tanh^2({a})",
     tried_at=(-2.0, 0.0, 0.5, 8.0),
@@ -451,7 +473,7 @@ RELU = _call(
     lambda a: 0.0 if a < 0.0 else a,
     lambda out, a: 0.0 if out <= 0.0 else 1.0,
     derivative="1 if a > 0, else 0",
-    because="relu passes everything on above zero and nothing at or below it",
+    because="above zero everything passes, at or below it nothing",
     latex=r"\mathrm{{relu}}({a})",
     latex_slope="[{a} > 0]",
     tried_at=(-2.0, -0.1, 0.1, 3.0),
@@ -463,7 +485,7 @@ LEAKY_RELU = _call(
     lambda a: a if a > 0.0 else LEAK * a,
     lambda out, a: 1.0 if a > 0.0 else LEAK,
     derivative=f"1 if a > 0, else {LEAK}",
-    because=f"leaky relu passes everything on above zero and {LEAK} of it at or below",
+    because=f"above zero everything passes, at or below it {LEAK} of it",
     latex=r"\mathrm{{leaky}}({a})",
     latex_slope=f"[{{a}} > 0] + {LEAK}\\,[{{a}} \\le 0]",
     tried_at=(-2.0, -0.1, 0.1, 3.0),
@@ -475,7 +497,7 @@ SOFTPLUS = _call(
     ieee.softplus,
     lambda out, a: ieee.sigmoid(a),
     derivative="sigmoid(a)",
-    because="softplus is relu with the corner rounded, and its slope is the sigmoid",
+    because="relu with its corner rounded; the slope is the sigmoid",
     latex=r"\ln(1 + e^{{{a}}})",
     latex_slope=r"\sigma({a})",
     tried_at=(-30.0, -1.0, 0.0, 25.0),
@@ -486,7 +508,7 @@ GELU = _call(
     gelu,
     lambda out, a: gelu_slope(a),
     derivative="Φ(a) + a*φ(a)",
-    because="gelu is {a} times the chance Φ that a normal number is smaller: the slope is Φ + {a}·φ",
+    because="{a} times the chance Φ({a}): the slope is Φ + {a}·φ",
     latex=r"{a}\,\Phi({a})",
     latex_slope=r"\Phi({a}) + {a}\,\varphi({a})",
     tried_at=(-3.0, -0.5, 0.0, 2.0),
@@ -497,7 +519,7 @@ ABS = _call(
     math.fabs,
     lambda out, a: 1.0 if a > 0.0 else -1.0 if a < 0.0 else 0.0,
     derivative="sign(a)",
-    because="a distance from zero grows with {a} on the right and shrinks with it on the left",
+    because="a distance from zero: 1 on its right, -1 on its left",
     latex="|{a}|",
     latex_slope=r"\mathrm{{sign}}({a})",
     tried_at=(-2.0, -0.1, 0.1, 3.0),
@@ -556,7 +578,7 @@ PRODUCT = Rule(
     forward=_product,
     slopes=_product_slopes,
     derivative=("the product of the others",),
-    because=("nudge {a} by ε and the product moves by all the other factors times ε",),
+    because=("nudge {a} by ε and the other factors multiply it",),
     latex=r"\mathrm{{prod}}({all})",
     latex_slopes=(r"\frac{{\partial}}{{\partial {a}}}\mathrm{{prod}}({all})",),
     tried_at=((2.0,), (2.0, 3.0, -4.0), (0.5, 0.0, 0.125, 1.0)),
@@ -571,9 +593,9 @@ WHERE = Rule(
     slopes=lambda out, a, b, c: (0.0, 1.0, 0.0) if a > 0.0 else (0.0, 0.0, 1.0),
     derivative=("0", "1 if a > 0, else 0", "0 if a > 0, else 1"),
     because=(
-        "a choice is not moved by a small change of what decides it",
-        "{b} was taken if {a} > 0, and what is taken is passed on unchanged",
-        "{c} was taken unless {a} > 0, and what is taken is passed on unchanged",
+        "a small nudge does not change the choice",
+        "{b} is taken where {a} > 0, and passed on unchanged",
+        "{c} is taken unless {a} > 0, and passed on unchanged",
     ),
     latex=r"({b}\ \mathrm{{if}}\ {a} > 0\ \mathrm{{else}}\ {c})",
     latex_slopes=("0", "[{a} > 0]", r"[{a} \le 0]"),

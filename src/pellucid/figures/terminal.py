@@ -15,7 +15,7 @@ from pellucid.figures.numbers import bracketed, counted, rough, short
 from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode
 
 MOST_ROWS = 40  # of a listing that --steps shows whole
-NARROWEST = 110  # columns assumed where the output is no terminal
+NARROWEST = 120  # columns assumed where the output is no terminal
 
 
 class Detail(enum.Enum):
@@ -132,16 +132,17 @@ def operation(node: GraphNode, inputs: Sequence[str]) -> str:
 
 
 def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> RenderableType:
-    table = _table(("", "right"), ("", "left"), ("", "right"), ("", "left"), ("", "words"))
+    table = _table(("", "right"), ("", "left"), ("", "right"), ("", "left"), ("", "left"), ("", "words"))
     for step in back.steps[:most]:
         node, parent = derivation.nodes[step.node], derivation.nodes[step.parent]
-        sum_so_far = f"; use {step.use} of {step.uses}, sum so far {short(step.running_sum)}" if step.uses > 1 else ""
+        so_far = f"sum {short(step.running_sum)} ({step.use}/{step.uses})" if step.uses > 1 else ""
         table.add_row(
             Text(f"{step.number}.", "dim"),
             f"{node.name} → {parent.name}",
             f"{short(step.upstream)} × {bracketed(step.slope)}",
             f"= {short(step.contribution)}",
-            Text(step.because + sum_so_far, "dim"),
+            so_far,
+            Text(step.because, "dim"),
         )
     if not back.steps:
         return _indented(Text("nothing to do: the output does not depend on any input", "dim"))

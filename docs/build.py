@@ -1,0 +1,87 @@
+"""Writes the pages and pictures that are made from the code, or with --check tells which are out of date.
+
+    python docs/build.py            rules.md, commands.md, pictures/
+    python docs/build.py --check    exit 1 if one of them is not what the code says
+"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from pellucid.autograd.rules import RULES, Rule
+from pellucid.cli import COMMANDS, pellucid
+from pellucid.verbs import derive
+
+DOCS = Path(__file__).parent
+NEURON = ("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2.0, "x0": -1.0, "w1": -2.0, "x1": -2.0, "w2": -3.0})
+
+
+def rules_page() -> str:
+    rows = "\n".join(rule_row(rule) for rule in RULES.values())
+    return f"""# The table of rules
+
+Everything the engine knows of each operation, as `src/pellucid/autograd/rules.py` has it. This page is written by
+`docs/build.py`; a test fails when the two differ. `a`, `b` and `c` are the inputs in order.
+
+| name | written | slope toward each input | why | wants |
+|---|---|---|---|---|
+{rows}
+
+Where a slope jumps, the one used is torch's: 0 for `relu` and `abs` at 0, {RULES["leaky_relu"].slopes(0.0, 0.0)[0]} for
+`leaky_relu` at 0, an equal share for each of the largest in `max` and the smallest in `min`. `derive` says so when it
+happens. `where(a, b, c)` is `b` where `a > 0` and else `c`; the one not taken contributes exactly nothing, even when it
+is not a number.
+"""
+
+
+def rule_row(rule: Rule) -> str:
+    letters = "abc"[: rule.arity] if rule.arity else ["a", "..."]
+    if rule.form == "infix":
+        written = f"a {rule.symbol} b"
+    elif rule.form == "prefix":
+        written = f"{rule.symbol}a"
+    else:
+        written = f"{rule.symbol}({', '.join(letters)})"
+    slopes = ", ".join(f"`{slope}`" for slope in rule.derivative)
+    why = "; ".join(sentence.format(a="a", b="b", c="c", out=written) for sentence in rule.because)
+    return f"| {rule.name} | `{written}` | {slopes} | {why} | {rule.domain or 'any number'} |"
+
+
+def commands_page() -> str:
+    parts = ["# The commands\n\nWhat each one prints for `--help`; written by `docs/build.py`.\n"]
+    for name in COMMANDS:
+        parts.append(f"## pellucid {name}\n\n```text\n{help_text(name)}\n```\n")
+    return "\n".join(parts)
+
+
+def help_text(name: str) -> str:
+    with pellucid.make_context("pellucid", [name], resilient_parsing=True) as context:
+        command = pellucid.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=f"pellucid {name}", max_content_width=100, terminal_width=100)
+        return command.get_help(inner).rstrip()
+
+
+def generated() -> dict[Path, str]:
+    return {
+        DOCS / "rules.md": rules_page(),
+        DOCS / "commands.md": commands_page(),
+        DOCS / "pictures" / "neuron.svg": derive(*NEURON).svg() + "\n",
+    }
+
+
+def main() -> None:
+    stale = [path for path, text in generated().items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        if "--check" in sys.argv:
+            print(f"{path.relative_to(DOCS.parent)} is out of date: run python docs/build.py")
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(generated()[path])
+            print(f"wrote {path.relative_to(DOCS.parent)}")
+    sys.exit(1 if stale and "--check" in sys.argv else 0)
+
+
+if __name__ == "__main__":
+    main()
