@@ -139,7 +139,13 @@ def test_row_125_overflow_is_infinite_at_once(text):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("5e-324", 5e-324), ("1e-400", 0.0), ("-0", -0.0), ("5e-324/2", 0.0), ("2.2250738585072014e-308/2", 1.1125369292536007e-308)],
+    [
+        ("5e-324", 5e-324),
+        ("1e-400", 0.0),
+        ("-0", -0.0),
+        ("5e-324/2", 0.0),
+        ("2.2250738585072014e-308/2", 1.1125369292536007e-308),
+    ],
 )
 def test_row_126_the_small_end_is_float64(text, value):
     found = derive(text, {}).value
@@ -201,7 +207,13 @@ def test_row_130_nothing_reaches_into_python(text):
 
 def test_row_131_a_small_set_of_signs_is_read_and_all_else_is_named():
     assert derive("π×2−1÷2·3⋅4", {}).value == math.pi * 2 - 1 / 2 * 3 * 4
-    for text, code_point in [("２+3", "U+FF12"), ("х+1", "U+0445"), ("1\u202e+2", "U+202E"), ("²", "U+00B2"), ("√2", "U+221A")]:
+    for text, code_point in [
+        ("２+3", "U+FF12"),
+        ("х+1", "U+0445"),
+        ("1\u202e+2", "U+202E"),
+        ("²", "U+00B2"),
+        ("√2", "U+221A"),
+    ]:
         assert code_point in str(refusal(text))
     assert "look the same" in str(refusal("х+1"))
 
@@ -313,7 +325,20 @@ def test_row_136_a_hundred_thousand_nodes_are_drawn_folded():
 
 
 @pytest.mark.parametrize(
-    "text", ["__import__('os')", "().__class__", "{0.__class__}", "x;import os", "x\ny", "`x`", "x\\y", "x@y", "x:=2", "x!", "%x"]
+    "text",
+    [
+        "__import__('os')",
+        "().__class__",
+        "{0.__class__}",
+        "x;import os",
+        "x\ny",
+        "`x`",
+        "x\\y",
+        "x@y",
+        "x:=2",
+        "x!",
+        "%x",
+    ],
 )
 def test_row_137_no_code_can_be_expressed(text):
     assert isinstance(refusal(text, x=1.0), ExpressionError)

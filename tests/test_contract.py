@@ -125,7 +125,10 @@ def test_a_closed_pipe_ends_quietly(tmp_path):
 
 
 def test_ctrl_c_is_one_line_and_130(tmp_path):
-    code = "import time; from pellucid.cli.contract import answer; import sys; print('up', flush=True); sys.exit(answer(lambda: time.sleep(30), []))"
+    code = (
+        "import sys, time; from pellucid.cli.contract import answer; print('up', flush=True); "
+        "sys.exit(answer(lambda: time.sleep(30), []))"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, text=True
     ) as process:
@@ -154,7 +157,13 @@ def test_a_full_disk_is_your_machine_not_our_bug(tmp_path):
 
 @pytest.mark.parametrize(
     "environment",
-    [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"HOME": ""}, {"PYTHONHASHSEED": "7"}, {"TERM": "dumb"}],
+    [
+        {"LANG": "C", "LC_ALL": "C"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"HOME": ""},
+        {"PYTHONHASHSEED": "7"},
+        {"TERM": "dumb"},
+    ],
     ids=lambda e: next(iter(e)),
 )
 def test_poor_surroundings_do_not_matter(pellucid, environment):
@@ -190,7 +199,10 @@ def test_modules_in_the_users_folder_are_not_imported(tmp_path):
 def test_the_folder_may_be_gone(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    code = "import os, sys; os.rmdir(os.getcwd()); from pellucid.cli import main; main(['derive', 'x*x', 'x=3', '--brief'])"
+    code = (
+        "import os, sys; os.rmdir(os.getcwd()); from pellucid.cli import main; "
+        "main(['derive', 'x*x', 'x=3', '--brief'])"
+    )
     run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, cwd=gone, check=False)
     assert run.returncode == 0, run.stderr
     assert os.linesep.join(["x*x = 9", "x  6"]).encode() in run.stdout

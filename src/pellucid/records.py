@@ -125,7 +125,7 @@ class Derivation:
     @property
     def value(self) -> float:
         """The value of the last output, which is the only one unless several were asked for."""
-        return next(reversed(self.values.values()))
+        return self.values[self.passes[-1].output]
 
     @property
     def gradients(self) -> dict[str, float]:

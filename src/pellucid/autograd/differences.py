@@ -1,11 +1,10 @@
 """Derivatives by measuring: rise over run with a step h, and how good such a measurement can be.
 
-    >>> cubic = lambda x: x**3
-    >>> [round(d.slope, 6) for d in differences(cubic, 2.0, h=0.001, exact=12.0)]
-    [12.006001, 11.994001, 12.000001]
+>>> cubic = lambda x: x**3
+>>> [round(d.slope, 6) for d in differences(cubic, 2.0, h=0.001, exact=12.0)]
+[12.006001, 11.994001, 12.000001]
 """
 
-import math
 from collections.abc import Callable, Sequence
 
 from pellucid.autograd import ieee
@@ -38,6 +37,7 @@ def sweep(
 ) -> list[list[Difference]]:
     """Differences for ever smaller h: the truncation error falls with h until rounding takes over and rises.
 
+    >>> import math
     >>> rows = sweep(math.sin, 1.0, exact=math.cos(1.0))
     >>> best = min(rows, key=lambda row: abs(row[2].error))
     >>> 1e-7 < best[2].h < 1e-3

@@ -3,6 +3,7 @@
 import functools
 from collections import Counter
 from collections.abc import Sequence
+from typing import overload
 
 from pellucid.autograd.rules import CONSTANT, INPUT, RULES
 from pellucid.autograd.value import Value, ancestors, listens_to, local_slopes
@@ -101,10 +102,18 @@ class _Steps(Sequence[BackwardStep]):
     def __len__(self) -> int:
         return len(self._told)
 
-    def __getitem__(self, i):  # type: ignore[no-untyped-def, override]
+    @overload
+    def __getitem__(self, i: int) -> BackwardStep: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> list[BackwardStep]: ...
+
+    def __getitem__(self, i: int | slice) -> BackwardStep | list[BackwardStep]:
         if isinstance(i, slice):
-            return [self[k] for k in range(*i.indices(len(self)))]
-        i = range(len(self))[i]
+            return [self._step(k) for k in range(*i.indices(len(self)))]
+        return self._step(range(len(self))[i])
+
+    def _step(self, i: int) -> BackwardStep:
         node, parent, position, upstream, slope, contribution, running_sum = self._told[i]
         return BackwardStep(
             i + 1,

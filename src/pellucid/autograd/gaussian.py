@@ -13,6 +13,7 @@ _SPLITTER = 134217729.0  # 2**27 + 1: halves the digits of a float64 (Dekker 197
 _ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ as a float64 and what is left of it
 _INVERSE_ROOT_TAU = (0.3989422804014327, -2.49232720227773e-17)  # 1/√(2π), likewise
 _TWO_OVER_ROOT_PI = 1.1283791670955126  # 2/√π
+_TAIL = -37.4  # from here to the left Φ loses its digits to the end of float64's range
 _BEYOND = 40.0  # past here φ is zero and Φ is 0 or 1 in float64
 
 # Where gelu' is zero, to twice the digits of a float64; tests/laws recomputes it with mpmath.
@@ -24,10 +25,21 @@ _N_TERMS = 30
 def gelu(x: float) -> float:
     """x·Φ(x).
 
-    >>> gelu(1.0)
-    0.8413447460685429
+    >>> round(gelu(1.0), 15)
+    0.841344746068543
     """
-    return x * distribution(x)
+    return _left_tail(x) if -_BEYOND <= x < _TAIL else x * distribution(x)
+
+
+def _left_tail(x: float) -> float:
+    """x·Φ(x) = -φ(x)·(1 - 1/x² + 3/x⁴ - 15/x⁶ + ...), where Φ(x) is subnormal before x makes the product larger."""
+    high, low = exact_product(x, x)
+    series = 1.0
+    for odd in (15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0):
+        series = 1.0 - odd / high * series
+    half = math.exp(-0.25 * high)
+    product = -_INVERSE_ROOT_TAU[0] * series * half
+    return (product + product * (_INVERSE_ROOT_TAU[1] / _INVERSE_ROOT_TAU[0] - 0.5 * low)) * half
 
 
 def gelu_slope(x: float) -> float:
@@ -50,7 +62,7 @@ def weighted_density(x: float) -> tuple[float, float]:
         return 0.0, 0.0
     high, low = exact_product(x, x)
     # The exponential in two halves: whole, it would be subnormal before x makes the product larger.
-    quarter = -0.25 * high if x < -37.0 else 0.0
+    quarter = -0.25 * high if x < _TAIL else 0.0
     product = _INVERSE_ROOT_TAU[0] * x * math.exp(-0.5 * high - quarter) * math.exp(quarter)
     return product, product * (_INVERSE_ROOT_TAU[1] / _INVERSE_ROOT_TAU[0] - 0.5 * low)
 
@@ -82,7 +94,7 @@ def _taylor_coefficients() -> list[float]:
     for k in range(1, _N_TERMS):
         factorial *= k
         coefficients.append(at_zero * math.fsum(c * zero**i for i, c in enumerate(polynomial)) / factorial)
-        derivative = [i * c for i, c in enumerate(polynomial)][1:] + [0.0, 0.0]
+        derivative = [*[i * c for i, c in enumerate(polynomial)][1:], 0.0, 0.0]
         times_x = [0.0, *polynomial]
         polynomial = [d - t for d, t in zip(derivative, times_x, strict=True)]
     return coefficients

@@ -79,7 +79,7 @@ class Waiting(NamedTuple):
 class Span(NamedTuple):
     """A finished operand: where its number will be, and the text it came from."""
 
-    index: int
+    place: int
     start: int
     end: int
 
@@ -194,7 +194,7 @@ class _Reader:
 
     def finish(self, name: Token | None, word: Token) -> Token:
         operand = self.finished.pop()
-        output = Output(name.text if name else "", operand.index, operand.start, operand.end)
+        output = Output(name.text if name else "", operand.place, operand.start, operand.end)
         if name:
             self.defined[name.text] = output
         else:
@@ -276,7 +276,7 @@ class _Reader:
             require_free_name(word.text, self.text, word.start + 1)
             if word.text not in self.inputs:
                 self.emit(Operation(INPUT, (), 0.0, word.text, word.start, word.end))
-                self.inputs[word.text] = self.finished[-1].index
+                self.inputs[word.text] = self.finished[-1].place
             else:
                 self.finished.append(Span(self.inputs[word.text], word.start, word.end))
         return False
@@ -305,10 +305,10 @@ class _Reader:
             start = waiting.pop().start
             right = self.finished.pop()
             if top is SIGN:
-                self.emit(Operation(NEGATE, (right.index,), 0.0, "", start, right.end))
+                self.emit(Operation(NEGATE, (right.place,), 0.0, "", start, right.end))
             else:
                 left = self.finished.pop()
-                self.emit(Operation(top.rule, (left.index, right.index), 0.0, "", left.start, right.end))
+                self.emit(Operation(top.rule, (left.place, right.place), 0.0, "", left.start, right.end))
 
     def close(self, word: Token) -> None:
         self.settle(None)
@@ -317,7 +317,7 @@ class _Reader:
         bracket = self.waiting.pop()
         if bracket.function is None:
             inner = self.finished.pop()
-            self.finished.append(Span(inner.index, bracket.start, word.end))
+            self.finished.append(Span(inner.place, bracket.start, word.end))
             return
         arguments = self.finished[bracket.depth :]
         del self.finished[bracket.depth :]
@@ -328,7 +328,7 @@ class _Reader:
                 bracket.start,
                 f"Write {rule.symbol}({', '.join('abc'[: rule.arity])})",
             )
-        self.emit(Operation(rule, tuple(a.index for a in arguments), 0.0, "", bracket.start, word.end))
+        self.emit(Operation(rule, tuple(a.place for a in arguments), 0.0, "", bracket.start, word.end))
 
     def comma(self, word: Token) -> None:
         self.settle(None)
@@ -356,7 +356,11 @@ class _Reader:
             what = f"{before.function.symbol} has no argument" if before.function else "these brackets are empty"
             return self.error(what, before.start, "Put an expression between them")
         found = "the expression ends" if word.kind == "end" else f"{quoted(word.text)} stands"
-        return self.error(f"{found} where a number or a name is wanted", word.start, "Add the missing part, or take the sign before it away")
+        return self.error(
+            f"{found} where a number or a name is wanted",
+            word.start,
+            "Add the missing part, or take the sign before it away",
+        )
 
     def missing_sign(self, word: Token) -> ExpressionError:
         left = self.finished[-1]
@@ -387,7 +391,10 @@ def _require_number_ends(text: str, start: int, end: int) -> None:
         plain = re.match(r"[0-9_]+", text[start:])
         digits = plain[0].replace("_", "") if plain else ""
         raise ExpressionError(
-            "digits are grouped with _", text=text, column=end + 1, fix=f"Write {digits[:20] or 'the digits'} without it"
+            "digits are grouped with _",
+            text=text,
+            column=end + 1,
+            fix=f"Write {digits[:20] or 'the digits'} without it",
         )
     if text[start:end] == "0" and following in "xXbBoO" and following:
         other = re.match(r"0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+", text[start : start + 20])
@@ -404,7 +411,9 @@ def _foreign(text: str, start: int) -> ExpressionError:
     character = text[start]
     name = f"{quoted(character)} (U+{ord(character):04X})"
     if character == "." and text[start + 1 : start + 2].isdigit():
-        return ExpressionError("a number begins with its point", text=text, column=start + 1, fix="Write 0 before it, as 0.5")
+        return ExpressionError(
+            "a number begins with its point", text=text, column=start + 1, fix="Write 0 before it, as 0.5"
+        )
     if character.isalpha() and not character.isascii():
         fix = "Use the letters a-z and A-Z; some other alphabets look the same"
     elif character.isdigit() and not character.isascii():

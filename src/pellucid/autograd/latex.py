@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pellucid.autograd.rules import RULES
 from pellucid.records import BackwardPass, Derivation, GraphNode
 
-_GREEK = frozenset(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma phi chi psi omega".split()
+_GREEK = (
+    *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "mu"),
+    *("nu", "xi", "rho", "sigma", "phi", "chi", "psi", "omega"),
 )
 
 

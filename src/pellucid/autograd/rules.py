@@ -74,8 +74,6 @@ def _power_slopes(out: float, a: float, b: float) -> tuple[float, float]:
 def _slope_to_base(out: float, a: float, b: float) -> float:
     if b == 0.0:
         return 0.0
-    if out != out:
-        return out
     if a == 0.0 or not (math.isfinite(a) and math.isfinite(b) and math.isfinite(out)):
         return b * ieee.power(a, b - 1.0)
     # b·out/a costs two roundings, where a**(b-1) would magnify the rounding of b-1 by ln(a).
@@ -116,8 +114,10 @@ def _first_extreme(inputs: Sequence[float], beats: Callable[[float, float], bool
 
 
 def _tied_slopes(out: float, *inputs: float) -> list[float]:
+    if out != out:
+        return [out] * len(inputs)
     ties = inputs.count(out)
-    return [1.0 / ties if x == out else 0.0 for x in inputs] if ties else [ieee.NAN] * len(inputs)
+    return [1.0 / ties if x == out else 0.0 for x in inputs]
 
 
 def _sum(*inputs: float) -> float:
@@ -604,13 +604,11 @@ WHERE = Rule(
     listens=lambda a, b, c: (False, True, False) if a > 0.0 else (False, False, True),
 )
 
-RULES: dict[str, Rule] = {
-    rule.name: rule
-    for rule in (
-        (ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, NEGATE)
-        + (EXP, LOG, SQRT, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH)
-        + (SIGMOID, RELU, LEAKY_RELU, SOFTPLUS, GELU, ABS, MAX, MIN, SUM, PRODUCT, WHERE)
-    )
-}
+_ARITHMETIC = (ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, NEGATE)
+_ELEMENTARY = (EXP, LOG, SQRT, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH)
+_ACTIVATIONS = (TANH, SIGMOID, RELU, LEAKY_RELU, SOFTPLUS, GELU)
+_CHOICES_AND_LISTS = (ABS, MAX, MIN, SUM, PRODUCT, WHERE)
+
+RULES: dict[str, Rule] = {rule.name: rule for rule in (*_ARITHMETIC, *_ELEMENTARY, *_ACTIVATIONS, *_CHOICES_AND_LISTS)}
 
 FUNCTIONS: dict[str, Rule] = {rule.symbol: rule for rule in RULES.values() if rule.form == "call"}
