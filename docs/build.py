@@ -1,7 +1,7 @@
 """Writes the pages and pictures that are made from the code, or with --check tells which are out of date.
 
-    python docs/build.py            rules.md, commands.md, pictures/
-    python docs/build.py --check    exit 1 if one of them is not what the code says
+python docs/build.py            rules.md, commands.md, pictures/
+python docs/build.py --check    exit 1 if one of them is not what the code says
 """
 
 import sys

@@ -20,9 +20,7 @@ UNNAMED = "output"
 NUDGE = 0.01
 
 
-def derive(
-    text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float | None = None
-) -> Derivation:
+def derive(text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float | None = None) -> Derivation:
     """Evaluate the expression, differentiate it toward its inputs (or those in `wrt`) and measure the result.
 
     h is the step of the differences that the gradients are checked with; left to itself it grows with the input.
@@ -186,7 +184,9 @@ def _notes(program: Program, nodes: Sequence[GraphNode], passes: Sequence[Backwa
             slopes = ", ".join(f"{slope:g}" for slope in node.slopes)
             what = _with_numbers(nodes, node)
             notes.append(
-                Note(f"{what} at column {column} is not differentiable here; the slope used is torch's: {slopes}", column)
+                Note(
+                    f"{what} at column {column} is not differentiable here; the slope used is torch's: {slopes}", column
+                )
             )
     for back in passes:
         lost = [name for name, index in program.inputs.items() if not math.isfinite(back.gradients[index])]

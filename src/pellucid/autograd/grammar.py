@@ -17,38 +17,17 @@ The reader is a shunting yard (Dijkstra 1961): one pass, two stacks, work and me
 Numbers are float64 from the first digit, so 9^9^9^9 is infinite at once.
 """
 
-import keyword
-import math
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pellucid.autograd.names import CONSTANTS, require_free_name
 from pellucid.autograd.program import Operation, Output, Program
 from pellucid.autograd.rules import ADD, CONSTANT, DIVIDE, FUNCTIONS, INPUT, MULTIPLY, NEGATE, POWER, SUBTRACT, Rule
+from pellucid.autograd.tokens import Token, tokens
 from pellucid.errors import ExpressionError, TooLarge, nearest, quoted
 
 MOST_NODES = 1_000_000
 MOST_CHARACTERS = 10_000_000
-LONGEST_NAME = 32
-CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
-RESERVED = frozenset(FUNCTIONS) | frozenset(CONSTANTS) | frozenset(keyword.kwlist) | {"inf", "nan", "infinity"}
-
-# Signs that people copy from books and pages, each with one plain meaning.
-SPELLINGS = {"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "π": "pi", "**": "^"}
-
-_TOKEN = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|π|\*\*|[-+*/^(),;=×·⋅÷−])")
-_SIGNS = {sign: SPELLINGS.get(sign, sign) for sign in [*"+-*/^(),;=", "×", "·", "⋅", "÷", "−", "**"]}
-_DIGITS = frozenset("0123456789")
-
-
-class Token(NamedTuple):
-    kind: str  # "number", "name", "end", or the sign itself
-    text: str
-    start: int  # counted from 0; columns shown to people count from 1
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
 
 
 class Binding(NamedTuple):
@@ -96,51 +75,6 @@ def parse(text: str) -> Program:
             fix="Break it into smaller expressions",
         )
     return _Reader(text).program()
-
-
-def require_free_name(name: str, text: str, column: int) -> None:
-    """Refuse a name that already means something, or that the grammar has no room for."""
-    if name in RESERVED:
-        raise ExpressionError(
-            f"{name} already means something and cannot be a variable",
-            text=text,
-            column=column,
-            fix=f"Call it {name}_ or {name}1",
-        )
-    if name.startswith("__"):
-        raise ExpressionError(
-            f"the name {quoted(name)} begins with two underscores",
-            text=text,
-            column=column,
-            fix="Begin it with a letter",
-        )
-    if len(name) > LONGEST_NAME:
-        raise ExpressionError(
-            f"the name {quoted(name, 12)} has {len(name)} characters and at most {LONGEST_NAME} are allowed",
-            text=text,
-            column=column,
-            fix="Shorten it",
-        )
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """The words of the expression, one after the other, and an end."""
-    position = 0
-    for found in _TOKEN.finditer(text):
-        if found.start() != position:
-            break
-        word, start, position = found[1], found.start(1), found.end()
-        if word in _SIGNS:
-            yield Token(_SIGNS[word], word, start)
-        elif word[0] in _DIGITS:
-            _require_number_ends(text, start, position)
-            yield Token("number", word, start)
-        else:
-            yield Token("name", SPELLINGS.get(word, word), start)
-    rest = text[position:].lstrip(" \t")
-    if rest:
-        raise _foreign(text, len(text) - len(rest))
-    yield Token("end", "", len(text.rstrip(" \t")))
 
 
 class _Reader:
@@ -380,44 +314,3 @@ class _Reader:
             word.start,
             f"To multiply, write {word.text[:20]}*(...)" if known else f"Perhaps you meant {meant}",
         )
-
-
-def _require_number_ends(text: str, start: int, end: int) -> None:
-    """Refuse what looks like a number in another notation, before it is read as two things side by side."""
-    following = text[end : end + 1]
-    if following == ".":
-        raise ExpressionError("a number has two points", text=text, column=end + 1, fix="Keep one of them")
-    if following == "_":
-        plain = re.match(r"[0-9_]+", text[start:])
-        digits = plain[0].replace("_", "") if plain else ""
-        raise ExpressionError(
-            "digits are grouped with _",
-            text=text,
-            column=end + 1,
-            fix=f"Write {digits[:20] or 'the digits'} without it",
-        )
-    if text[start:end] == "0" and following in "xXbBoO" and following:
-        other = re.match(r"0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+", text[start : start + 20])
-        if other:
-            raise ExpressionError(
-                f"{quoted(other[0])} is not a decimal number",
-                text=text,
-                column=start + 1,
-                fix=f"Write {int(other[0], 0)}, or {other[0][:1]}*{other[0][1:]} for a product",
-            )
-
-
-def _foreign(text: str, start: int) -> ExpressionError:
-    character = text[start]
-    name = f"{quoted(character)} (U+{ord(character):04X})"
-    if character == "." and text[start + 1 : start + 2].isdigit():
-        return ExpressionError(
-            "a number begins with its point", text=text, column=start + 1, fix="Write 0 before it, as 0.5"
-        )
-    if character.isalpha() and not character.isascii():
-        fix = "Use the letters a-z and A-Z; some other alphabets look the same"
-    elif character.isdigit() and not character.isascii():
-        fix = "Use the digits 0-9"
-    else:
-        fix = "Use numbers, names, + - * / ^ ( ) and commas"
-    return ExpressionError(f"{name} has no meaning here", text=text, column=start + 1, fix=fix)

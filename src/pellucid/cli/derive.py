@@ -110,7 +110,7 @@ def read_values(words: tuple[str, ...]) -> dict[str, float]:
 
 
 def _require_name(name: str, word: str) -> None:
-    from pellucid.autograd.grammar import require_free_name
+    from pellucid.autograd.names import require_free_name
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise PellucidError(

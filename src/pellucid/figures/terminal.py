@@ -86,7 +86,9 @@ def _values(derivation: Derivation) -> RenderableType:
 
 def _table(*columns: tuple[str, str]) -> Table:
     """A table without lines, with one column for each (heading, alignment)."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(h for h, _ in columns))
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(h for h, _ in columns)
+    )
     for heading, alignment in columns:
         table.add_column(heading, justify="right" if alignment == "right" else "left", no_wrap=alignment != "words")
     return table
