@@ -10,7 +10,7 @@ import pytest
 
 from pellucid.autograd.losses import cross_entropy
 from pellucid.autograd.network import MLP
-from pellucid.autograd.replay import replay
+from pellucid.autograd.recording import replay
 from pellucid.autograd.rules import RULES
 from pellucid.autograd.value import Value, ancestors, apply, maximum, product, total, was_compared, where
 from pellucid.errors import GraphChanges, PellucidError

@@ -1,1 +1,65 @@
-"""Numbers that remember. `rules.py` is the table of operations; the rest reads it."""
+"""Numbers that remember. `rules.py` is the table of operations; the rest reads it.
+
+    >>> from pellucid.autograd import Value, explain
+    >>> x = Value(3.0, "x")
+    >>> y = x * x
+    >>> y.backward()
+    >>> x.grad
+    6.0
+    >>> [step.contribution for step in explain(y)]
+    [3.0, 3.0]
+
+`replay` runs a recorded graph on NumPy, which is not loaded until somebody asks for it.
+"""
+
+from typing import TYPE_CHECKING
+
+from pellucid.autograd.derivation import derive
+from pellucid.autograd.differences import differences, sweep
+from pellucid.autograd.explanation import explain, graph
+from pellucid.autograd.grammar import parse
+from pellucid.autograd.losses import binary_cross_entropy, cross_entropy, hinge, squared
+from pellucid.autograd.network import MLP, Layer, Neuron
+from pellucid.autograd.paths import n_paths, paths
+from pellucid.autograd.rules import RULES, Rule
+from pellucid.autograd.value import Value, apply, maximum, minimum, product, total, where
+
+if TYPE_CHECKING:
+    from pellucid.autograd.recording import Replay, replay
+
+__all__ = [
+    "MLP",
+    "RULES",
+    "Layer",
+    "Neuron",
+    "Replay",
+    "Rule",
+    "Value",
+    "apply",
+    "binary_cross_entropy",
+    "cross_entropy",
+    "derive",
+    "differences",
+    "explain",
+    "graph",
+    "hinge",
+    "maximum",
+    "minimum",
+    "n_paths",
+    "parse",
+    "paths",
+    "product",
+    "replay",
+    "squared",
+    "sweep",
+    "total",
+    "where",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("Replay", "replay"):
+        raise AttributeError(f"module 'pellucid.autograd' has no attribute {name!r}")
+    from pellucid.autograd import recording
+
+    return getattr(recording, name)
