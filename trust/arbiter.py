@@ -17,10 +17,14 @@ from trust.trees import Case
 RTOL = 1e-12
 # Below this, float64 has no digits left to be relatively right with: four steps of the smallest subnormal.
 ATOL = 4 * 2.0**-1074
-N_SHAKEN = 8
+N_SHAKEN = 12
+N_SHAKEN_WHEN_CROWDED = 64
 # How far beyond the scatter of a few shaken runs an answer may lie and still be explained by it.
 SCATTER = 16.0
-EXACT_KINDS = frozenset({"neg", "abs", "max", "min", "where", "relu"})  # these never round
+# Every float64 program gives the same bits here, so these are not shaken: values that IEEE 754 prescribes, and
+# slopes that are not computed at all.
+SAME_VALUE = frozenset({"+", "-", "*", "/", "sqrt", "neg", "abs", "max", "min", "where", "relu", "leaky_relu"})
+SAME_SLOPES = SAME_VALUE - {"/", "sqrt"} | {"sum"}
 
 # What a difference from torch can be. All but WRONG are counted and shown, and explained in docs/trust.md.
 NAN_VALUE = "nan has no slope"
@@ -39,6 +43,7 @@ class Run:
     answers: list[Real]
     is_masked: bool  # something infinite met a slope that torch does not multiply by but masks with
     is_steep: bool  # 1/b was too large for float64 though b is not 0; torch divides by b instead
+    is_crowded: bool  # contributions so large that their sum depends on the order they are added in
 
 
 def agree(ours: float, theirs: float) -> bool:
@@ -74,15 +79,50 @@ def judge(case: Case, point: int, ours: list[float], theirs: list[float]) -> lis
             verdicts.append((i, kind))
         else:
             if not shaken:
-                shaken = [chain_rule(case, point, lambda x: _shake(rounded(x), draw)) for _ in range(N_SHAKEN)]
+                n_runs = N_SHAKEN_WHEN_CROWDED if ideal.is_crowded else N_SHAKEN
+                shaken = [chain_rule(case, point, lambda x: _shake(rounded(x), draw), draw) for _ in range(n_runs)]
             scattered = [run.answers[i] for run in shaken]
             is_lost = _explains(scattered, mine, exact.answers[i], ideal.answers[i])
             verdicts.append((i, BOTH_LOST if is_lost else WRONG))
     return verdicts
 
 
-def chain_rule(case: Case, point: int, keep: Callable[[Real], Real]) -> Run:
-    """The value and gradients by reverse accumulation, with every number passed through `keep`."""
+def chain_rule(case: Case, point: int, keep: Callable[[Real], Real], draw: Random | None = None) -> Run:
+    """The value and gradients by reverse accumulation, with every number passed through `keep`.
+
+    With `draw`, the contributions to each gradient are added in a random order.
+    """
+    values = forward(case, point, keep)
+    last = len(case.nodes) - 1
+    chosen = taken(case, [float(value) for value in values])
+    heard: list[list[Real]] = [[] for _ in case.nodes]
+    heard[last] = [1.0 if values[last] == values[last] else math.nan]
+    gradients = [0.0] * len(case.variables)
+    is_masked = is_steep = is_crowded = False
+    for index in range(last, -1, -1):
+        kind, inputs, number = case.nodes[index]
+        if index not in chosen:
+            continue
+        is_crowded |= sum([abs(float(part)) / 2 for part in heard[index]]) > 8e307
+        upstream = _total(heard[index], keep, draw)
+        if kind == "variable":
+            gradients[int(number)] = upstream
+        if kind == "where":
+            heard[road(inputs, float(values[inputs[0]]))].append(upstream)
+            continue
+        given = [values[i] for i in inputs]
+        keep_slope = rounded if kind in SAME_SLOPES and keep is not in_range else keep
+        slopes = [keep_slope(slope) for slope in EXACT[kind].slopes(*given)] if inputs else []
+        is_loud = not math.isfinite(float(upstream))
+        is_masked |= is_loud and ((kind == "relu" and given[0] <= 0) or (kind == "^" and given[1] == 0))
+        is_steep |= kind in ("/", "log") and given[-1] != 0 and math.isinf(float(slopes[0]))
+        for parent, slope in zip(inputs, slopes, strict=True):
+            heard[parent].append(keep(upstream * slope))
+    return Run([values[last], *gradients], is_masked, is_steep, is_crowded)
+
+
+def forward(case: Case, point: int, keep: Callable[[Real], Real] = rounded) -> list[Real]:
+    """Every node's value, each passed through `keep`."""
     values: list[Real] = []
     for kind, inputs, number in case.nodes:
         if kind == "variable":
@@ -91,29 +131,17 @@ def chain_rule(case: Case, point: int, keep: Callable[[Real], Real]) -> Run:
             values.append(number)
         else:
             result = EXACT[kind].value(*[values[i] for i in inputs])
-            values.append(rounded(result) if kind in EXACT_KINDS and keep is not in_range else keep(result))
-    last = len(case.nodes) - 1
-    chosen = taken(case, [float(value) for value in values])
-    upstream: list[Real] = [0.0] * len(case.nodes)
-    upstream[last] = 1.0 if values[last] == values[last] else math.nan
-    is_masked = is_steep = False
-    for index in range(last, -1, -1):
-        kind, inputs, _ = case.nodes[index]
-        if index not in chosen or not inputs:
-            continue
-        if kind == "where":
-            upstream[road(inputs, float(values[inputs[0]]))] += upstream[index]
-            continue
-        given = [values[i] for i in inputs]
-        slopes = [keep(slope) for slope in EXACT[kind].slopes(*given)]
-        loud = not math.isfinite(float(upstream[index]))
-        is_masked |= loud and ((kind == "relu" and given[0] <= 0) or (kind == "^" and given[1] == 0))
-        is_steep |= kind in ("/", "log") and given[-1] != 0 and math.isinf(float(slopes[0]))
-        for parent, slope in zip(inputs, slopes, strict=True):
-            upstream[parent] = keep(upstream[parent] + keep(upstream[index] * slope))
-    places = {int(node.number): i for i, node in enumerate(case.nodes) if node.kind == "variable"}
-    gradients = [upstream[places[i]] for i in range(len(case.variables))]
-    return Run([values[last], *gradients], is_masked, is_steep)
+            values.append(rounded(result) if kind in SAME_VALUE and keep is not in_range else keep(result))
+    return values
+
+
+def _total(parts: list[Real], keep: Callable[[Real], Real], draw: Random | None) -> Real:
+    if draw:
+        draw.shuffle(parts)
+    total: Real = 0.0
+    for part in parts:
+        total = keep(total + part)
+    return total
 
 
 def _shake(x: float, draw: Random) -> float:
@@ -128,7 +156,7 @@ def _explains(scattered: list[float], ours: float, exact: Real, ideal: float) ->
     if not math.isfinite(ours):
         return any(agree(ours, x) for x in everything)
     finite = [x for x in everything if math.isfinite(x)]
-    if not finite:
-        return False
-    middle = (min(finite) + max(finite)) / 2 if abs(max(finite)) < 1e307 else finite[0]
-    return abs(ours - middle) <= SCATTER * (max(finite) - min(finite)) + ATOL
+    if len(finite) < len(everything):
+        return bool(finite)  # at the end of the range: some runs fall off it and some do not
+    middle, spread = min(finite) / 2 + max(finite) / 2, max(finite) - min(finite)
+    return abs(ours - middle) <= SCATTER * spread + ATOL

@@ -4,6 +4,7 @@ python -m trust.expressions --count 20000 --seed 1 --processes 2
 """
 
 import argparse
+import math
 import multiprocessing
 import sys
 import time
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 from trust import oracle
-from trust.arbiter import NAN_VALUE, ROAD_NOT_TAKEN, WRONG, agree, judge
+from trust.arbiter import NAN_VALUE, ROAD_NOT_TAKEN, WRONG, agree, forward, judge
 from trust.trees import N_POINTS, Case, case
 
 from pellucid.autograd.grammar import parse
@@ -106,10 +107,8 @@ def settle(c: Case, point: int, ours: list[float], theirs: list[float], tensors:
     example = f"{c} at {c.at(point)}\n      ours {ours}\n      torch {theirs}"
     if ours[0] != ours[0] and theirs[0] != theirs[0]:
         # A value that is nan has nan for every gradient that is reached, whatever torch still finds.
-        chosen = oracle.taken(c, [tensor[point].item() for tensor in tensors])
-        reached = {int(node.number) for i, node in enumerate(c.nodes) if node.kind == "variable" and i in chosen}
-        expected = [float("nan") if i in reached else 0.0 for i in range(len(c.variables))]
-        is_right = all([agree(x, y) for x, y in zip(ours[1:], expected, strict=True)])
+        roads = [oracle.taken(c, [tensor[point].item() for tensor in tensors]), oracle.taken(c, forward(c, point))]
+        is_right = any([agree_on_nan(c, ours[1:], chosen) for chosen in roads])
         tally.note(NAN_VALUE if is_right else WRONG, False, example)
         return
     if any(node.kind == "where" for node in c.nodes):
@@ -120,6 +119,12 @@ def settle(c: Case, point: int, ours: list[float], theirs: list[float], tensors:
         theirs = [value, *gradients]
     for i, verdict in judge(c, point, ours, theirs):
         tally.note(verdict, i == 0, example)
+
+
+def agree_on_nan(c: Case, gradients: list[float], chosen: set[int]) -> bool:
+    """Whether the gradients are nan exactly where the answer, itself nan, is made from the variable."""
+    reached = {int(node.number) for i, node in enumerate(c.nodes) if node.kind == "variable" and i in chosen}
+    return all([math.isnan(g) if i in reached else g == 0.0 for i, g in enumerate(gradients)])
 
 
 def stretch(job: tuple[int, int, int]) -> Tally:

@@ -152,8 +152,10 @@ def _power(name: str, draw: Random) -> tuple[float, ...]:
         return base, draw.uniform(-8.0, 8.0)
     if chance < 0.5:
         base = 1.0 + _sized(draw, -52.0, -8.0)
-    # An exponent for which the result is anywhere in the range of a float64, the subnormals and both ends included.
-    return base, draw.uniform(-745.0, 710.0) / (math.log(base) or 1.0)
+    # An exponent for which the result is anywhere in the range of a float64, both ends included; or far outside it,
+    # where the slope may still be inside.
+    lowest, highest = (-745.0, 710.0) if chance < 0.8 else (-1500.0, 1450.0)
+    return base, draw.uniform(lowest, highest) / (math.log(base) or 1.0)
 
 
 def _several(name: str, draw: Random) -> tuple[float, ...]:

@@ -78,8 +78,10 @@ def _slope_to_base(out: float, a: float, b: float) -> float:
         return b * ieee.power(a, b - 1.0)
     # b·out/a costs two roundings, where a**(b-1) would magnify the rounding of b-1 by ln(a).
     if abs(out) < ieee.SMALLEST_NORMAL:
-        # The result has lost digits that its square root still has.
-        half = ieee.power(abs(a), 0.5 * b)
+        # The result has lost digits that its neighbour or its square root still has.
+        below, half = ieee.power(a, b - 1.0), ieee.power(abs(a), 0.5 * b)
+        if _has_all_digits(below) or not _has_all_digits(half):
+            return b * below
         return (b * half) * (half / (abs(a) if ieee.is_odd(b) else a))
     # What comes first must not leave the range of a float64 on the way.
     return b * (out / a) if abs(out) >= 1.0 <= abs(a) else b * out / a
@@ -88,7 +90,7 @@ def _slope_to_base(out: float, a: float, b: float) -> float:
 def _slope_to_exponent(out: float, a: float, b: float) -> float:
     if a == 0.0 and b >= 0.0:
         return 0.0
-    if a > 0.0 and not ieee.SMALLEST_NORMAL <= out < ieee.INFINITY and math.isfinite(b):
+    if 0.0 < a < ieee.INFINITY and not _has_all_digits(out) and math.isfinite(b):
         # A result at the end of the range has lost digits that its square root still has.
         half = ieee.power(a, 0.5 * b)
         return half * (half * ieee.log(a))
