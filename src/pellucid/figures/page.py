@@ -65,7 +65,7 @@ def script_safe(document: str) -> str:
 
 def _values(derivation: Derivation) -> str:
     values = list(derivation.values.items())
-    if len(values) == 1:
+    if [name for name, _ in values] == ["output"]:
         return f"<span>= {safe(short(values[0][1]))}</span>"
     return "".join([f"<span>{safe(name)} = {safe(short(value))}</span>" for name, value in values])
 
