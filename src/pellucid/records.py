@@ -30,8 +30,11 @@ class BackwardStep(NamedTuple):
     """One edge of the backward pass: what a node hands on to one of its parents, and why."""
 
     number: int  # counted from 1
-    node: int
+    node: int  # places in the list of nodes, and their names
     parent: int
+    node_name: str
+    parent_name: str
+    rule: str  # the name of the node's row in the table of rules
     position: int  # which of the node's inputs the parent is, counted from 0
     upstream: float  # the gradient of the node
     slope: float  # the node's local derivative toward the parent

@@ -119,6 +119,9 @@ class _Steps(Sequence[BackwardStep]):
             i + 1,
             node,
             parent,
+            self._nodes[node].name,
+            self._nodes[parent].name,
+            self._nodes[node].rule,
             position,
             upstream,
             slope,
@@ -134,10 +137,9 @@ def sentence(nodes: Sequence[GraphNode], index: int, position: int) -> str:
     """Why this node's slope toward the input at this position is what it is, with the names filled in."""
     node = nodes[index]
     rule = RULES[node.rule]
-    names = [nodes[parent].name for parent in node.parents]
-    if rule.arity is None:
-        names = [names[position]]
-    letters = dict(zip("abc", names, strict=False))
+    # Of an operation on any number of inputs only one is spoken of; naming them all would make a long sum quadratic.
+    spoken_of = (node.parents[position],) if rule.arity is None else node.parents
+    letters = {letter: nodes[parent].name for letter, parent in zip("abc", spoken_of, strict=False)}
     return rule.sentence(position).format(out=node.name, **letters)
 
 
@@ -146,9 +148,9 @@ def explain(output: Value) -> Sequence[BackwardStep]:
 
     >>> x = Value(3.0, "x")
     >>> for step in explain(x * x):
-    ...     print(step.upstream, step.slope, step.contribution, step.running_sum, step.because)
-    1.0 3.0 3.0 3.0 nudge x by ε and the product moves by x·ε
-    1.0 3.0 3.0 6.0 nudge x by ε and the product moves by x·ε
+    ...     print(step.rule, step.upstream, step.slope, step.contribution, step.running_sum, step.because)
+    multiply 1.0 3.0 3.0 3.0 nudge x by ε and the product moves by x·ε
+    multiply 1.0 3.0 3.0 6.0 nudge x by ε and the product moves by x·ε
     """
     nodes = graph(ancestors(output))
     return backward_pass(nodes, len(nodes) - 1).steps

@@ -2,7 +2,6 @@
 
 import enum
 import io
-import math
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -11,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.numbers import bracketed, counted, rough, short
-from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode
+from pellucid.figures.formulas import cut, meaning, with_names, with_numbers
+from pellucid.figures.numbers import bracketed, counted, short
+from pellucid.records import BackwardPass, Check, Derivation
 
 MOST_ROWS = 40  # of a listing that --steps shows whole
 NARROWEST = 120  # columns assumed where the output is no terminal
@@ -67,7 +67,7 @@ def _parts(derivation: Derivation, detail: Detail, has_chosen_h: bool) -> Iterat
     if derivation.effects:
         yield _heading("What it means")
         for effect in derivation.effects[:most]:
-            yield _indented(Text(_meaning(effect)))
+            yield _indented(Text(meaning(effect)))
         yield from _left_out(len(derivation.effects), most, "input")
     yield from _notes(derivation)
 
@@ -104,43 +104,24 @@ def _forward(derivation: Derivation, most: int | None) -> RenderableType:
     nodes = [node for node in derivation.nodes if node.form != "given"]
     table = _table(("", "left"), ("", "left"), ("", "left"), ("", "left"), ("", "left"))
     for node in nodes[:most]:
-        parents = [derivation.nodes[parent] for parent in node.parents]
-        source = derivation.text[node.start : node.end]
         table.add_row(
             node.name,
-            f"= {operation(node, [parent.name for parent in parents])}",
-            f"= {operation(node, [bracketed(parent.value) for parent in parents])}",
+            f"= {with_names(derivation.nodes, node)}",
+            f"= {with_numbers(derivation.nodes, node)}",
             f"= {short(node.value)}",
-            Text(source if len(source) <= 32 else f"{source[:15]}…{source[-15:]}", "dim"),
+            Text(cut(derivation.text[node.start : node.end], 31), "dim"),
         )
     above = [Text(listed), *_left_out(len(given), most, "input")] if given else []
     return _indented(*above, table, *_left_out(len(nodes), most, "node"))
 
 
-def operation(node: GraphNode, inputs: Sequence[str]) -> str:
-    """The node's operation written with these inputs.
-
-    >>> from pellucid.records import GraphNode
-    >>> node = GraphNode(2, "v1", "multiply", "*", "infix", (0, 1), 6.0, (3.0, 2.0), (True, True), True, 0, 0)
-    >>> operation(node, ["w", "x"])
-    'w * x'
-    """
-    if node.form == "infix":
-        return f"{inputs[0]} {node.symbol} {inputs[1]}"
-    if node.form == "prefix":
-        return f"{node.symbol}{inputs[0]}"
-    shown = inputs if len(inputs) <= 4 else [*inputs[:2], "…", inputs[-1]]
-    return f"{node.symbol}({', '.join(shown)})"
-
-
 def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> RenderableType:
     table = _table(("", "right"), ("", "left"), ("", "right"), ("", "left"), ("", "left"), ("", "words"))
     for step in back.steps[:most]:
-        node, parent = derivation.nodes[step.node], derivation.nodes[step.parent]
         so_far = f"sum {short(step.running_sum)} ({step.use}/{step.uses})" if step.uses > 1 else ""
         table.add_row(
             Text(f"{step.number}.", "dim"),
-            f"{node.name} → {parent.name}",
+            f"{step.node_name} → {step.parent_name}",
             f"{short(step.upstream)} × {bracketed(step.slope)}",
             f"= {short(step.contribution)}",
             so_far,
@@ -194,26 +175,6 @@ def _differences(checks: Sequence[Check]) -> RenderableType:
                 check.variable, difference.kind, short(difference.slope), short(check.exact), f"{difference.error:.1e}"
             )
     return _indented(table)
-
-
-def _meaning(effect: Effect) -> str:
-    """
-    >>> _meaning(Effect("output", "w0", 0.01, -0.00196612, -0.00195712))
-    'raise w0 by 0.01 and the output falls by 0.00197 (measured: falls by 0.00196)'
-    """
-    output = "the output" if effect.output == "output" else effect.output
-    return (
-        f"raise {effect.variable} by {effect.nudge:g} and {output} {_movement(effect.predicted)} "
-        f"(measured: {_movement(effect.measured)})"
-    )
-
-
-def _movement(amount: float) -> str:
-    if not math.isfinite(amount):
-        return "moves by an amount not known"
-    if amount == 0.0:
-        return "does not move"
-    return f"{'rises' if amount > 0 else 'falls'} by {rough(abs(amount))}"
 
 
 def _notes(derivation: Derivation) -> Iterator[RenderableType]:
