@@ -98,10 +98,14 @@ def _is_odd(b: Real) -> bool:
 
 def _power_slopes(a: Real, b: Real) -> tuple[Real, Real]:
     whole = power(a, b)
-    if a != 0 and whole != 0 and mpmath.isfinite(whole) and mpmath.isfinite(a):
-        to_base = b * (_wide(whole) / a)  # b - 1 would be rounded for a large b, and become even or odd by it
+    if b == 0:
+        to_base: Real = 0.0
+    elif a < 0 and mpmath.isfinite(a) and mpmath.isint(b):
+        # b - 1 is rounded for a large b, and may become even by it; b itself knows.
+        upper = power(-a, _wide(b) - 1)
+        to_base = b * (upper if _is_odd(b) else -upper)
     else:
-        to_base = 0.0 if b == 0 else b * power(a, _wide(b) - 1)
+        to_base = b * power(a, _wide(b) - 1)
     return to_base, 0.0 if a == 0 and b >= 0 else whole * log(a)
 
 

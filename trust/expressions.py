@@ -49,14 +49,15 @@ class Tally:
         self.wrong += other.wrong
         self.kinds += other.kinds
         for verdict, shown in other.examples.items():
-            self.examples[verdict] = (self.examples.get(verdict, []) + shown)[:MOST_EXAMPLES]
+            together = self.examples.get(verdict, []) + shown
+            self.examples[verdict] = together if verdict == WRONG else together[:MOST_EXAMPLES]
 
     def note(self, verdict: str, is_value: bool, example: str) -> None:
         self.verdicts[verdict] += 1
         if verdict == WRONG:
             self.wrong["values" if is_value else "gradients"] += 1
         self.examples.setdefault(verdict, [])
-        if len(self.examples[verdict]) < MOST_EXAMPLES:
+        if len(self.examples[verdict]) < MOST_EXAMPLES or verdict == WRONG:
             self.examples[verdict].append(example)
 
     @property

@@ -11,6 +11,7 @@ from trust.trees import case
 from trust.ulps import measure
 
 from pellucid.autograd import ieee
+from pellucid.autograd.grammar import INFIX
 from pellucid.autograd.rules import FUNCTIONS, RULES, Rule
 
 SEED = 1
@@ -55,11 +56,15 @@ TORCH_MAKES_IT_TOO = ("tanh loses its digits", "sigmoid loses its digits")
 
 
 def seen_by_torch(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> Tally:
-    monkeypatch.setitem(FUNCTIONS, rule.symbol, rule)
+    """What the fuzzer says when this rule stands in the place of the good one; it stops at the first mistake."""
+    if rule.form == "infix":
+        monkeypatch.setitem(INFIX, rule.symbol, INFIX[rule.symbol]._replace(rule=rule))
+    else:
+        monkeypatch.setitem(FUNCTIONS, rule.symbol, rule)
     tally = Tally()
     for number in range(N_EXPRESSIONS):
         one = case(SEED, number)
-        if any(node.kind == rule.symbol for node in one.nodes):
+        if not tally.wrong and any(node.kind == rule.symbol for node in one.nodes):
             check(one, tally)
     return tally
 
@@ -72,6 +77,16 @@ def test_the_fuzzer_sees_it(mistake: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_fuzzer_is_content_with_the_rules_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not seen_by_torch(FUNCTIONS["tanh"], monkeypatch).wrong
+
+
+def a_billionth_off(rule: Rule) -> Rule:
+    return dataclasses.replace(rule, slopes=lambda out, *at: [s * (1.0 + 1e-9) for s in rule.slopes(out, *at)])
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.form != "prefix"], ids=str)
+def test_a_billionth_is_seen_in_every_rule(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen_by_torch(a_billionth_off(rule), monkeypatch).wrong
+    assert not measure(a_billionth_off(rule), 400, SEED).is_well
 
 
 @pytest.mark.parametrize("mistake", BROKEN)

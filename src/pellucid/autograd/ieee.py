@@ -40,6 +40,18 @@ def power(a: float, b: float) -> float:
         return NAN
 
 
+def scaled(mantissa: float, exponent: int) -> float:
+    """mantissa · 2**exponent.
+
+    >>> scaled(0.75, 2), scaled(-0.75, 5000), scaled(0.75, -5000)
+    (3.0, -inf, 0.0)
+    """
+    try:
+        return math.ldexp(mantissa, exponent)
+    except OverflowError:
+        return math.copysign(INFINITY, mantissa)
+
+
 def is_odd(b: float) -> bool:
     return math.fmod(b, 2.0) in (1.0, -1.0)
 

@@ -74,8 +74,12 @@ def _power_slopes(out: float, a: float, b: float) -> tuple[float, float]:
 def _slope_to_base(out: float, a: float, b: float) -> float:
     if b == 0.0:
         return 0.0
-    if a == 0.0 or not (math.isfinite(a) and math.isfinite(b) and math.isfinite(out)):
+    if a == 0.0 or out != out or not (math.isfinite(a) and math.isfinite(b)):
         return b * ieee.power(a, b - 1.0)
+    if abs(out) == ieee.INFINITY:
+        # Whether b is odd is asked of b itself: past 2**53, taking 1 away changes nothing.
+        above = ieee.power(abs(a), b - 1.0)
+        return b * (above if a > 0.0 or ieee.is_odd(b) else -above)
     # b·out/a costs two roundings, where a**(b-1) would magnify the rounding of b-1 by ln(a).
     if abs(out) < ieee.SMALLEST_NORMAL:
         # The result has lost digits that its neighbour or its square root still has.
@@ -136,18 +140,24 @@ def _product(*inputs: float) -> float:
 def _product_slopes(out: float, *inputs: float) -> list[float]:
     # The product of all the others, by products from the left and from the right: dividing the result
     # by each factor would fail at zero, and multiplying anew would cost the square of the length.
-    slopes = [1.0] * len(inputs)
-    left = right = 1.0
-    for i, x in enumerate(inputs):
-        slopes[i] *= left
-        left *= x
+    # Exponents are kept apart, because a product of some may leave the range where that of all is inside it.
+    lefts = [(1.0, 0)]
+    for x in inputs:
+        lefts.append(_times(lefts[-1], x))
+    right = (1.0, 0)
+    slopes = [0.0] * len(inputs)
     for i in range(len(inputs) - 1, -1, -1):
-        slopes[i] *= right
-        right *= inputs[i]
-    if _has_all_digits(out):
-        # A product of some factors may leave the range of a float64 where the product of all is well inside it.
-        slopes = [s if _has_all_digits(s) else out / x for s, x in zip(slopes, inputs, strict=True)]
+        mantissa, exponent = lefts[i]
+        slopes[i] = ieee.scaled(mantissa * right[0], exponent + right[1])
+        right = _times(right, inputs[i])
     return slopes
+
+
+def _times(product: tuple[float, int], x: float) -> tuple[float, int]:
+    """A number as mantissa and exponent, times a float."""
+    factor, more = math.frexp(x)
+    mantissa, shift = math.frexp(product[0] * factor)
+    return mantissa, product[1] + more + shift
 
 
 def _has_all_digits(x: float) -> bool:
