@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.autograd.gaussian import gelu, gelu_slope
-from pellucid.autograd.ieee import INFINITY, SMALLEST_NORMAL
-from pellucid.autograd.rules import LEAK
+from pellucid.autograd.ieee import INFINITY
+from pellucid.autograd.rules import LEAK, POWER
 
 Floats = NDArray[np.float64]
 
@@ -40,21 +40,18 @@ def _unary(forward: Callable[[Floats], Floats], slope: Callable[[Floats, Floats]
 
 
 def _power_slopes(out: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    return _slope_to_base(out, a, b), _slope_to_exponent(out, a, b)
+    is_zero = (a == 0.0) & (b > 0.0) & (b < INFINITY)
+    to_base = np.where(is_zero, b * np.power(a, b - 1.0), b * out / a)
+    to_exponent = np.where(is_zero, 0.0, out * np.log(a))
+    # Toward the ends of the range of a float64 digits need care, number by number: the row itself has the answer.
+    for i in np.flatnonzero(~(is_zero | (_is_moderate(out) & _is_moderate(a) & _is_moderate(b)))):
+        to_base[i], to_exponent[i] = POWER.slopes(float(out[i]), float(a[i]), float(b[i]))
+    return to_base, to_exponent
 
 
-def _slope_to_base(out: Floats, a: Floats, b: Floats) -> Floats:
-    has_all_digits = (a != 0.0) & np.isfinite(a) & (np.abs(out) >= SMALLEST_NORMAL) & (np.abs(out) < INFINITY)
-    slope: Floats = b * np.where(has_all_digits, out / a, np.power(a, b - 1.0))
-    return np.where(b == 0.0, 0.0, slope)
-
-
-def _slope_to_exponent(out: Floats, a: Floats, b: Floats) -> Floats:
-    log = np.log(a)
-    half = np.power(a, 0.5 * b)
-    is_subnormal = (np.abs(out) > 0.0) & (np.abs(out) < SMALLEST_NORMAL) & (a > 0.0)
-    slope: Floats = np.where(is_subnormal, half * (half * log), out * log)
-    return np.where((a == 0.0) & (b >= 0.0), 0.0, slope)
+def _is_moderate(x: Floats) -> NDArray[np.bool_]:
+    size = np.abs(x)
+    return (size > 1e-100) & (size < 1e100)
 
 
 def _sigmoid(a: Floats) -> Floats:
