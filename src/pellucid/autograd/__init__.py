@@ -22,7 +22,7 @@ from pellucid.autograd.losses import binary_cross_entropy, cross_entropy, hinge,
 from pellucid.autograd.network import MLP, Layer, Neuron
 from pellucid.autograd.paths import n_paths, paths
 from pellucid.autograd.rules import RULES, Rule
-from pellucid.autograd.value import Value, apply, maximum, minimum, product, total, where
+from pellucid.autograd.value import Value, ancestors, apply, maximum, minimum, product, total, where
 
 if TYPE_CHECKING:
     from pellucid.autograd.recording import Replay, replay
@@ -35,6 +35,7 @@ __all__ = [
     "Replay",
     "Rule",
     "Value",
+    "ancestors",
     "apply",
     "binary_cross_entropy",
     "cross_entropy",
