@@ -2,6 +2,8 @@
 
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
@@ -359,3 +361,10 @@ def test_refused_numbers_change_nothing() -> None:
     with pytest.raises(PellucidError):
         fast.run(inputs=["no"])
     assert (fast.inputs.tolist(), fast.value) == ([2.0], 6.0)
+
+
+def test_numpy_is_loaded_by_the_first_replay_and_not_before() -> None:
+    lines = (
+        "import sys, pellucid.autograd as a; assert 'numpy' not in sys.modules; a.replay; assert 'numpy' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", lines], check=True)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 
 import numpy as np
 import pytest
@@ -34,13 +35,25 @@ def test_twin_agrees_with_its_rule(rule: Rule) -> None:
 def _points_by_arity(rule: Rule) -> list[list[tuple[float, ...]]]:
     points = list(rule.tried_at)
     if rule.arity is None:
-        points += [(x, y, z) for x, y, z in itertools.product(EDGES, repeat=3) if x <= y or z == 1.0]
+        points += list(itertools.product(EDGES, repeat=3))
+        points += [(1e300, 1e300, 1e-300, x) for x in EDGES] + [(x, 1e-200, 1e-200, 1e200, 1e150) for x in EDGES]
     else:
         points += list(itertools.product(EDGES, repeat=rule.arity))
+    draw = random.Random(rule.name)
+    points += [tuple([_any_size(draw) for _ in range(rule.arity or 4)]) for _ in range(2000)]
     by_arity: dict[int, list[tuple[float, ...]]] = {}
     for point in points:
         by_arity.setdefault(len(point), []).append(point)
     return list(by_arity.values())
+
+
+def _any_size(draw: random.Random) -> float:
+    """A number of either sign, as likely below 1e-200 as near 1 or above 1e200."""
+    return (
+        draw.choice((-1.0, 1.0))
+        * draw.uniform(1.0, 10.0)
+        * 10.0 ** draw.choice((0, 0, 0, 1, 2, draw.randint(-307, 307)))
+    )
 
 
 def _assert_close(came: float, wanted: float, what: str) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.autograd.gaussian import gelu, gelu_slope
-from pellucid.autograd.ieee import INFINITY
-from pellucid.autograd.rules import LEAK, POWER
+from pellucid.autograd.rules import ATAN, DIVIDE, LEAK, POWER, Rule
 
 Floats = NDArray[np.float64]
+Exponents = NDArray[np.int32]
 
 
 class Twin(NamedTuple):
@@ -39,19 +39,33 @@ def _unary(forward: Callable[[Floats], Floats], slope: Callable[[Floats, Floats]
     return Twin(forward, lambda out, a: (slope(out, a),))
 
 
-def _power_slopes(out: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    is_zero = (a == 0.0) & (b > 0.0) & (b < INFINITY)
-    to_base = np.where(is_zero, b * np.power(a, b - 1.0), b * out / a)
-    to_exponent = np.where(is_zero, 0.0, out * np.log(a))
-    # Toward the ends of the range of a float64 digits need care, number by number: the row itself has the answer.
-    for i in np.flatnonzero(~(is_zero | (_is_moderate(out) & _is_moderate(a) & _is_moderate(b)))):
-        to_base[i], to_exponent[i] = POWER.slopes(float(out[i]), float(a[i]), float(b[i]))
-    return to_base, to_exponent
+def _careful(rule: Rule, slopes: Callable[..., Sequence[Floats]]) -> Callable[..., Sequence[Floats]]:
+    """These slopes for ordinary numbers. Toward the ends of the range of a float64, where digits need care, the row
+    itself is asked, number by number."""
+
+    def careful(out: Floats, *inputs: Floats) -> Sequence[Floats]:
+        found = slopes(out, *inputs)
+        is_ordinary = np.logical_and.reduce([_is_ordinary(x) for x in (out, *inputs)])
+        has_vanished = (out == 0.0) & np.logical_and.reduce([x != 0.0 for x in inputs])
+        for i in np.flatnonzero(~is_ordinary | has_vanished):
+            answers = rule.slopes(float(out[i]), *[float(x[i]) for x in inputs])
+            for slope, answer in zip(found, answers, strict=True):
+                slope[i] = answer
+        return found
+
+    return careful
 
 
-def _is_moderate(x: Floats) -> NDArray[np.bool_]:
+def _is_ordinary(x: Floats) -> NDArray[np.bool_]:
     size = np.abs(x)
-    return (size > 1e-100) & (size < 1e100)
+    is_ordinary: NDArray[np.bool_] = (size == 0.0) | ((size > 1e-75) & (size < 1e75))
+    return is_ordinary
+
+
+def _power_slopes(out: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    to_base = np.where(a == 0.0, b * np.power(a, b - 1.0), b * out / a)
+    to_exponent = np.where(a == 0.0, 0.0, out * np.log(a))
+    return np.where(b == 0.0, 0.0, to_base), to_exponent
 
 
 def _sigmoid(a: Floats) -> Floats:
@@ -112,15 +126,23 @@ def _product(*inputs: Floats) -> Floats:
 
 
 def _product_slopes(out: Floats, *inputs: Floats) -> Sequence[Floats]:
-    slopes = [np.ones_like(x) for x in inputs]
-    left, right = np.ones_like(out), np.ones_like(out)
-    for slope, x in zip(slopes, inputs, strict=True):
-        slope *= left
-        left *= x
-    for slope, x in zip(reversed(slopes), reversed(inputs), strict=True):
-        slope *= right
-        right *= x
-    return slopes
+    one = np.ones_like(out), np.zeros(out.shape, dtype=np.int32)
+    lefts = [one]
+    for x in inputs:
+        lefts.append(_times(lefts[-1], x))
+    slopes: list[Floats] = []
+    right = one
+    for left, x in zip(reversed(lefts[:-1]), reversed(inputs), strict=True):
+        slopes.append(np.ldexp(left[0] * right[0], left[1] + right[1]))
+        right = _times(right, x)
+    return slopes[::-1]
+
+
+def _times(product: tuple[Floats, Exponents], x: Floats) -> tuple[Floats, Exponents]:
+    """Numbers as mantissas and exponents, times floats."""
+    factor, more = np.frexp(x)
+    mantissa, shift = np.frexp(product[0] * factor)
+    return mantissa, product[1] + more + shift
 
 
 def _where(a: Floats, b: Floats, c: Floats) -> Floats:
@@ -136,8 +158,8 @@ TWINS: dict[str, Twin] = {
     "add": Twin(np.add, lambda out, a, b: (np.ones_like(out), np.ones_like(out))),
     "subtract": Twin(np.subtract, lambda out, a, b: (np.ones_like(out), np.full_like(out, -1.0))),
     "multiply": Twin(np.multiply, lambda out, a, b: (b, a)),
-    "divide": Twin(np.divide, lambda out, a, b: (1.0 / b, -(out / b))),
-    "power": Twin(np.power, _power_slopes),
+    "divide": Twin(np.divide, _careful(DIVIDE, lambda out, a, b: (1.0 / b, -(out / b)))),
+    "power": Twin(np.power, _careful(POWER, _power_slopes)),
     "negate": _unary(np.negative, lambda out, a: np.full_like(out, -1.0)),
     "exp": _unary(np.exp, lambda out, a: out),
     "log": _unary(np.log, lambda out, a: 1.0 / a),
@@ -147,7 +169,7 @@ TWINS: dict[str, Twin] = {
     "tan": _unary(np.tan, lambda out, a: 1.0 + out * out),
     "asin": _unary(np.arcsin, lambda out, a: 1.0 / _root_of_rest(a)),
     "acos": _unary(np.arccos, lambda out, a: -1.0 / _root_of_rest(a)),
-    "atan": _unary(np.arctan, lambda out, a: 1.0 / (1.0 + a * a)),
+    "atan": Twin(np.arctan, _careful(ATAN, lambda out, a: (1.0 / (1.0 + a * a),))),
     "sinh": _unary(np.sinh, lambda out, a: np.cosh(a)),
     "cosh": _unary(np.cosh, lambda out, a: np.sinh(a)),
     "tanh": _unary(np.tanh, lambda out, a: 4.0 * _sigmoid_slope(2.0 * a)),
