@@ -328,6 +328,10 @@ X, W, UNUSED = Value(2.0, "x"), Value(3.0, "w"), Value(1.0, "unused")
             "'a' names the parameter and also the input before it. Give each a name of its own.",
         ),
         (lambda: replay(lambda: X * W, [X], [3.0]), "the parameter parameter1 is a float. Make it Value(3.0)."),
+        (
+            lambda: replay(X * W),
+            "a replay with neither inputs nor parameters came. List the numbers that will change.",
+        ),
         (lambda: replay(lambda: 3.0, [X]), "the function that builds the loss gave a float. Let it return one Value."),
         (
             lambda: replay(X * W, [X], [W]).run(inputs=[1.0, 2.0]),

@@ -142,6 +142,8 @@ def _leaves(kind: str, values: Leaves) -> list[Leaf]:
 
 def _require_leaves(leaves: Sequence[Leaf]) -> None:
     """Each is a Value that was given and not computed, once, under a name of its own."""
+    if not leaves:
+        raise PellucidError("a replay with neither inputs nor parameters came", fix="List the numbers that will change")
     names: dict[Value, str] = {}
     kinds: dict[str, str] = {}
     for kind, name, value in leaves:
