@@ -100,10 +100,10 @@ def _power_slopes(a: Real, b: Real) -> tuple[Real, Real]:
     whole = power(a, b)
     if b == 0:
         to_base: Real = 0.0
-    elif a < 0 and mpmath.isfinite(a) and mpmath.isint(b):
-        # b - 1 is rounded for a large b, and may become even by it; b itself knows.
-        upper = power(-a, _wide(b) - 1)
-        to_base = b * (upper if _is_odd(b) else -upper)
+    elif math.copysign(1.0, float(a)) < 0 and mpmath.isfinite(a) and mpmath.isfinite(b):
+        # b - 1 is rounded where b is huge or tiny, and may become even, odd or whole by it; b itself knows.
+        upper = power(abs(a), _wide(b) - 1)
+        to_base = b * (-upper if mpmath.isint(b) and not _is_odd(b) else upper) if whole == whole else NAN
     else:
         to_base = b * power(a, _wide(b) - 1)
     return to_base, 0.0 if a == 0 and b >= 0 else whole * log(a)

@@ -144,17 +144,21 @@ def fuzz(count: int, seed: int, processes: int = 1, is_shown: bool = False) -> T
     if processes == 1:
         for done in map(stretch, jobs):
             total.add(done)
-            _show_progress(total, count, is_shown)
+            _show_progress(done, total, count, is_shown)
         return total
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for done in pool.imap(stretch, jobs):
             total.add(done)
-            _show_progress(total, count, is_shown)
+            _show_progress(done, total, count, is_shown)
     return total
 
 
-def _show_progress(total: Tally, count: int, is_shown: bool) -> None:
-    if is_shown and sys.stderr.isatty():
+def _show_progress(done: Tally, total: Tally, count: int, is_shown: bool) -> None:
+    if not is_shown:
+        return
+    for example in done.examples.get(WRONG, []):
+        print(example, file=sys.stderr, flush=True)  # a mistake is worth knowing before the end
+    if sys.stderr.isatty():
         print(f"\r{total.n_cases:,} of {count:,}", end="", file=sys.stderr)
 
 

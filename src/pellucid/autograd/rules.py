@@ -74,12 +74,12 @@ def _power_slopes(out: float, a: float, b: float) -> tuple[float, float]:
 def _slope_to_base(out: float, a: float, b: float) -> float:
     if b == 0.0:
         return 0.0
-    if a == 0.0 or out != out or not (math.isfinite(a) and math.isfinite(b)):
+    if out != out or not (math.isfinite(a) and math.isfinite(b)):
         return b * ieee.power(a, b - 1.0)
-    if abs(out) == ieee.INFINITY:
-        # Whether b is odd is asked of b itself: past 2**53, taking 1 away changes nothing.
-        above = ieee.power(abs(a), b - 1.0)
-        return b * (above if a > 0.0 or ieee.is_odd(b) else -above)
+    if a == 0.0 or abs(out) == ieee.INFINITY:
+        # Whether b is even is asked of b itself: taking 1 away from 1e16 or from 1e-20 would round it to another kind.
+        upper = ieee.power(abs(a), b - 1.0)
+        return b * (-upper if math.copysign(1.0, a) < 0.0 and math.fmod(b, 2.0) == 0.0 else upper)
     # b·out/a costs two roundings, where a**(b-1) would magnify the rounding of b-1 by ln(a).
     if abs(out) < ieee.SMALLEST_NORMAL:
         # The result has lost digits that its neighbour or its square root still has.
