@@ -104,7 +104,7 @@ def test_every_number_drawn_is_the_records(name: str) -> None:
     nodes, gradients = derivation.nodes, derivation.passes[-1].gradients
     boxes = [nodes[box.node] for box in drawn.folded.boxes if box.node is not None]
     assert texts(svg, "box", "value") == [short(node.value) for node in boxes if node.parents or node.can_move]
-    assert texts(svg, "box", "gradient") == [short(gradients[node.index]) for node in boxes if node.can_move]
+    assert texts(svg, "box", "gradient") == [short(gradients[node.place]) for node in boxes if node.can_move]
     slopes = []
     for wire in drawn.folded.wires:
         if wire.node is not None:
@@ -119,7 +119,7 @@ def test_every_number_drawn_is_the_records(name: str) -> None:
 def test_every_edge_of_a_graph_that_is_not_folded_is_drawn() -> None:
     derivation = sharing()
     wires = drawing(derivation).folded.wires
-    edges = {(node.index, position) for node in derivation.nodes for position in range(len(node.parents))}
+    edges = {(node.place, position) for node in derivation.nodes for position in range(len(node.parents))}
     assert {(wire.node, wire.position) for wire in wires} == edges
 
 
@@ -132,7 +132,7 @@ def test_both_edges_of_a_square_are_visible() -> None:
 
 def test_wires_lead_to_the_right() -> None:
     derivation = network(4, 7)
-    wires = [(parent, node.index) for node in derivation.nodes for parent in node.parents]
+    wires = [(parent, node.place) for node in derivation.nodes for parent in node.parents]
     drawn = layers(len(derivation.nodes), wires, [0.0] * len(wires))
     for (start, end), route in zip(wires, drawn.routes, strict=True):
         assert (route[0], route[-1]) == (start, end)
@@ -213,8 +213,8 @@ def test_folding_keeps_the_output_and_the_strongest_inputs() -> None:
     values = {f"x{i}": 1.0 for i in range(300)}
     derivation = derive("+".join([f"{1000 if i in (40, 220) else 1}*x{i}" for i in range(300)]), values)
     place = drawing(derivation).folded.place
-    strongest = [node.index for node in derivation.nodes if node.name in ("x40", "x220")]
-    assert derivation.passes[-1].index in place
+    strongest = [node.place for node in derivation.nodes if node.name in ("x40", "x220")]
+    assert derivation.passes[-1].place in place
     assert all(index in place for index in strongest)
 
 
@@ -238,7 +238,7 @@ def test_folded_graphs_of_any_shape_still_read_from_left_to_right() -> None:
         assert all(wire.start < wire.end for wire in seen.wires)
         assert sum(box.holds for box in seen.boxes) == n
         assert len(seen.boxes) <= 120
-        n_inside = sum(seen.box_of(parent) == seen.box_of(node.index) for node in nodes for parent in node.parents)
+        n_inside = sum(seen.box_of(parent) == seen.box_of(node.place) for node in nodes for parent in node.parents)
         assert sum(wire.n_edges for wire in seen.wires) + n_inside == sum(len(node.parents) for node in nodes)
 
 

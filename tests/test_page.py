@@ -182,7 +182,7 @@ def test_the_selector_chooses_whose_way_back_is_shown(visitor: Visitor) -> None:
     for i, back in enumerate(derivation.passes):
         page.select_option("#output", str(i))
         drawn = page.locator(".box .gradient").all_text_contents()
-        assert drawn == [short(back.gradients[node.index]) for node in derivation.nodes if node.can_move]
+        assert drawn == [short(back.gradients[node.place]) for node in derivation.nodes if node.can_move]
         press(page, "End")
         assert f"of {len(back.steps)}" in page.locator("#step .phase").inner_text()
         assert page.locator(".gradients:visible h2").all_inner_texts() == [
@@ -299,7 +299,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)><!--\u2028@@DATA@@"
 @pytest.mark.browser
 def test_no_text_is_ever_taken_for_markup(visitor: Visitor) -> None:
     derivation = neuron()
-    nodes = [node._replace(name=f"{HOSTILE}{node.index}") for node in derivation.nodes]
+    nodes = [node._replace(name=f"{HOSTILE}{node.place}") for node in derivation.nodes]
     back = derivation.passes[0]
     steps = [each._replace(because=HOSTILE) for each in back.steps]
     check = derivation.checks[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 class GraphNode(NamedTuple):
     """One number of a graph and how it was made."""
 
-    index: int  # its place in the list of nodes; parents stand before it
+    place: int  # in the list of nodes, counted from 0; parents stand before it
     name: str  # an input's or a statement's own name, a constant as it is written, else v1, v2, ...
     rule: str  # the name of its row in the table of rules
     symbol: str
@@ -48,7 +48,8 @@ class BackwardStep(NamedTuple):
 class Path(NamedTuple):
     """One way from an output back to a node, and the part of the gradient that came along it."""
 
-    nodes: tuple[int, ...]
+    nodes: tuple[int, ...]  # their places, and their names
+    names: tuple[str, ...]
     slopes: tuple[float, ...]
     contribution: float
 
@@ -96,7 +97,7 @@ class BackwardPass:
     """The way back from one output: every node's gradient, and the steps that gave it."""
 
     output: str
-    index: int
+    place: int  # of the output in the list of nodes
     gradients: Sequence[float]
     steps: Sequence[BackwardStep]
 

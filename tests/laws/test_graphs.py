@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trust.trees import N_POINTS, case
 
-from pellucid.autograd import explain, graph, n_paths, parse, paths
+from pellucid.autograd import explain, graph, parse
+from pellucid.autograd.paths import n_paths_in, paths_in
 from pellucid.autograd.explanation import backward_pass
 from pellucid.autograd.value import Value, ancestors, maximum, product, total, where
 
@@ -23,7 +24,7 @@ def traced(number: int) -> tuple[list[Value], Value]:
     one = case(SEED, number)
     program = parse(one.text)
     nodes = program.trace(one.at(number % N_POINTS))
-    return nodes, nodes[program.statements[-1].index]
+    return nodes, nodes[program.statements[-1].place]
 
 
 def is_near(ours: float, theirs: float, size: float) -> bool:
@@ -42,10 +43,10 @@ def test_contributions_of_all_paths_add_up_to_the_gradient() -> None:
         records = graph(nodes)
         last = len(nodes) - 1
         for index, node in enumerate(nodes):
-            ways = n_paths(records, last, index)
+            ways = n_paths_in(records, last, index)
             if ways > MOST_PATHS or node.rule.name != "input":
                 continue
-            found = paths(records, last, index)
+            found = paths_in(records, last, index)
             assert len(found) == ways
             parts = [path.contribution for path in found]
             # Infinite parts may cancel to nan along single paths while they never meet in the sum over nodes.

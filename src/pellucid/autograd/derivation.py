@@ -49,12 +49,12 @@ def _derive(text: str, values: Mapping[str, float], wrt: Sequence[str], h: float
     nodes = graph(program.trace(numbers), [(operation.start, operation.end) for operation in program.operations])
     for output in outputs:
         _require_real(program, nodes, output)
-    passes = [backward_pass(nodes, output.index, output.name or UNNAMED) for output in outputs]
+    passes = [backward_pass(nodes, output.place, output.name or UNNAMED) for output in outputs]
     checks, effects = _measure(program, numbers, nodes, passes, asked, h)
     return Derivation(
         text=text,
         nodes=nodes,
-        values={back.output: nodes[back.index].value for back in passes},
+        values={back.output: nodes[back.place].value for back in passes},
         inputs=numbers,
         passes=passes,
         checks=checks,
@@ -101,7 +101,7 @@ def _asked_for(program: Program, wrt: Sequence[str]) -> list[str]:
 
 
 def _require_real(program: Program, nodes: Sequence[GraphNode], output: Output) -> None:
-    if not math.isnan(nodes[output.index].value):
+    if not math.isnan(nodes[output.place].value):
         return
     # The first nan made from numbers that were none. One that `where` passed by may stand before it, but then it
     # did not make this output nan, or it is the one to mend all the same.
@@ -159,8 +159,8 @@ def _measure(
             if not is_measured:
                 checks.append(Check(back.output, name, exact, None, None, step))
                 continue
-            above, below, nudged = [run[back.index] for run in runs]
-            here = nodes[back.index].value
+            above, below, nudged = [run[back.place] for run in runs]
+            here = nodes[back.place].value
             found = compare(x, step, below=below, here=here, above=above, exact=exact)
             central = found[-1]
             checks.append(Check(back.output, name, exact, central.slope, central.error, step, found))

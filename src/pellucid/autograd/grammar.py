@@ -205,7 +205,7 @@ class _Reader:
         if word.text in CONSTANTS:
             self.emit(Operation(CONSTANT, (), CONSTANTS[word.text], word.text, word.start, word.end))
         elif word.text in self.defined:
-            self.finished.append(Span(self.defined[word.text].index, word.start, word.end))
+            self.finished.append(Span(self.defined[word.text].place, word.start, word.end))
         else:
             require_free_name(word.text, self.text, word.start + 1)
             if word.text not in self.inputs:

@@ -36,7 +36,7 @@ def _operation(nodes: Sequence[GraphNode], node: GraphNode) -> str:
 
 
 def _backward_lines(nodes: Sequence[GraphNode], back: BackwardPass) -> Iterator[str]:
-    output = symbol(nodes[back.index])
+    output = symbol(nodes[back.place])
     for step in back.steps:
         node, parent = nodes[step.node], nodes[step.parent]
         slope = RULES[node.rule].latex_slope(step.position).format(**_letters(nodes, node, step.position))

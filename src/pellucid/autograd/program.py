@@ -23,7 +23,7 @@ class Output(NamedTuple):
     """A statement: its name ("" when it has none) and the operation that gives its value."""
 
     name: str
-    index: int
+    place: int
     start: int
     end: int
 
@@ -40,7 +40,7 @@ class Program:
     def outputs(self) -> list[Output]:
         """The statements that no other statement uses: what the program is for."""
         used = {i for operation in self.operations for i in operation.inputs}
-        answers = [s for s in self.statements if s.index not in used]
+        answers = [s for s in self.statements if s.place not in used]
         return answers or [self.statements[-1]]
 
     def run(self, numbers: Mapping[str, float]) -> list[float]:
@@ -73,6 +73,6 @@ class Program:
             else:
                 keep(apply(rule, *[nodes[i] for i in inputs]))
         for statement in self.statements:
-            if nodes[statement.index].parents:
-                nodes[statement.index].name = statement.name
+            if nodes[statement.place].parents:
+                nodes[statement.place].name = statement.name
         return nodes

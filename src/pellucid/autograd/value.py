@@ -41,6 +41,7 @@ from pellucid.autograd.rules import (
     WHERE,
     Rule,
 )
+from pellucid.records import BackwardStep
 
 Number = Union["Value", float, int]
 
@@ -236,6 +237,13 @@ class Value:
                         parent.grad += upstream * slope
         for node, earlier in zip(nodes, before, strict=accumulate):
             node.grad += earlier
+
+    def explain(self) -> Sequence[BackwardStep]:
+        """The backward pass from this value, one record for each edge, in the order it happens."""
+        # Telling stands on the engine, so it is fetched only when somebody asks to be told.
+        from pellucid.autograd.explanation import explain
+
+        return explain(self)
 
 
 new = object.__new__

@@ -14,7 +14,7 @@ def derivation_json(derivation: Derivation) -> str:
         "gradients": derivation.jacobian,
         "nodes": derivation.nodes,
         "passes": [
-            {"output": back.output, "node": back.index, "gradients": back.gradients, "steps": list(back.steps)}
+            {"output": back.output, "node": back.place, "gradients": back.gradients, "steps": list(back.steps)}
             for back in derivation.passes
         ],
         "checks": derivation.checks,

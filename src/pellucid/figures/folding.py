@@ -96,7 +96,7 @@ def _near_outputs(nodes: Sequence[GraphNode], outputs: Sequence[int], uses: Coun
 
 def _givens(nodes: Sequence[GraphNode], top: Iterable[int], gradients: Sequence[float]) -> set[int]:
     """The inputs with the largest gradients, and the inputs and constants that the nodes near the outputs use."""
-    inputs = [node.index for node in nodes if node.can_move and not node.parents and node.form == "given"]
+    inputs = [node.place for node in nodes if node.can_move and not node.parents and node.form == "given"]
     strength = {i: abs(gradients[i]) if math.isfinite(gradients[i]) else math.inf for i in inputs}
     given = set(heapq.nlargest(MOST_INPUTS, inputs, key=lambda i: (strength[i], -i)))
     room = MOST_GIVENS
@@ -114,11 +114,11 @@ def _near_inputs(nodes: Sequence[GraphNode], given: set[int], top: set[int]) -> 
     for node in nodes[:NEAR_THE_START]:
         if len(near) == NEAR_INPUTS:
             break
-        if not node.parents or node.index in top or len(node.parents) > GIVENS_OF_ONE:
+        if not node.parents or node.place in top or len(node.parents) > GIVENS_OF_ONE:
             continue
         constants = {p for p in node.parents if not nodes[p].can_move and not nodes[p].parents}
         if all([p in given or p in near or p in constants for p in node.parents]):
-            near.add(node.index)
+            near.add(node.place)
             given |= constants
     return near
 
@@ -131,7 +131,7 @@ def _folds(nodes: Sequence[GraphNode], kept: set[int]) -> tuple[list[Box], dict[
     if n_hidden > MOST_TO_PART:
         n_inputs = sum([node.rule == "input" for node in nodes])
         return [Box(None, n_hidden, n_inputs - sum(nodes[i].rule == "input" for i in kept))], {}, []
-    leader = {node.index: node.index for node in nodes if node.index not in kept}
+    leader = {node.place: node.place for node in nodes if node.place not in kept}
 
     def lead(index: int) -> int:
         while leader[index] != index:

@@ -39,13 +39,13 @@ def drawing(derivation: Derivation) -> Drawing:
     """Boxes and wires with the numbers of the last output's backward pass."""
     back = derivation.passes[-1]
     nodes = derivation.nodes
-    seen = folded(nodes, [each.index for each in derivation.passes], back.gradients)
+    seen = folded(nodes, [each.place for each in derivation.passes], back.gradients)
     wires = [(wire.start, wire.end) for wire in seen.wires]
     labels = [wire_label(nodes, wire) for wire in seen.wires]
     n_entering = [0] * len(seen.boxes)
     for _, end in wires:
         n_entering[end] += 1
-    outputs = {each.index: each.output for each in derivation.passes}
+    outputs = {each.place: each.output for each in derivation.passes}
     titles = [box_title(nodes, box, outputs) for box in seen.boxes]
     sizes = [
         _size(nodes, box, title, derivation.passes, n)
@@ -93,8 +93,8 @@ def box_title(nodes: Sequence[GraphNode], box: Box, outputs: dict[int, str]) -> 
     node = nodes[box.node]
     name = cut(printable(node.name), LONGEST_NAME + 4)
     made = printable(with_names(nodes, node, LONGEST_NAME))
-    if node.index in outputs and outputs[node.index] != node.name:
-        name = f"{cut(printable(outputs[node.index]), LONGEST_NAME)}: {name}"
+    if node.place in outputs and outputs[node.place] != node.name:
+        name = f"{cut(printable(outputs[node.place]), LONGEST_NAME)}: {name}"
     if is_constant(node) and not made:
         return name, f" = {short(node.value)}" if short(node.value) != name else ""
     return name, f" = {made}" if made else ""
@@ -111,7 +111,7 @@ def _size(
     if is_constant(node) and not node.parents:
         return Size(width, HEADER, True)
     # The page shows the gradients of every output in turn, and sums on their way.
-    gradients = [] if is_constant(node) else ["-0.0123456", *[short(back.gradients[node.index]) for back in passes]]
+    gradients = [] if is_constant(node) else ["-0.0123456", *[short(back.gradients[node.place]) for back in passes]]
     widest = max(text_width(number, 13) for number in [short(node.value), *gradients])
     height = HEADER + LINE + (0.0 if is_constant(node) else STRIP)
     return Size(max(width, 34 + widest + 2 * PADDING), max(height, ports_height(n_entering)), False)
@@ -186,7 +186,7 @@ def _box(
     kinds = ["box", "fold" if node is None else "constant" if is_constant(node) else node.form]
     if node is not None and not node.parents and not is_constant(node):
         kinds[1] = "input"
-    is_output = node is not None and node.index in outputs
+    is_output = node is not None and node.place in outputs
     kinds += ["output"] if is_output else []
     radius = 11 if kinds[1] in ("input", "constant") else 5
     rect = f'x="{left:.1f}" y="{top:.1f}" width="{at.width:.1f}" height="{at.height:.1f}" rx="{radius}"'
@@ -206,7 +206,7 @@ def _box(
             strip = 0.0 if is_constant(node) else STRIP
             marks.append(_line("value", short(node.value), left, right, bottom - strip - 7, "value"))
         if not is_constant(node):
-            gradient = back.gradients[node.index]
+            gradient = back.gradients[node.place]
             corner = _rounded(left, bottom - STRIP, at.width, STRIP, radius, is_top=False)
             marks.append(f'<path class="strip {tint(gradient, scale)}" d="{corner}"/>')
             marks.append(_line("grad", short(gradient), left, right, bottom - 7, "gradient"))
@@ -227,8 +227,8 @@ def _node_words(nodes: Sequence[GraphNode], node: GraphNode, back: BackwardPass,
     words = "\n= ".join([node.name, *made, repr(node.value)])
     if is_constant(node):
         return f"{words}\ndoes not depend on any input"
-    role = "\nthis is an output" if node.index in outputs else ""
-    return f"{words}\ngradient of {back.output} toward it: {back.gradients[node.index]!r}{role}"
+    role = "\nthis is an output" if node.place in outputs else ""
+    return f"{words}\ngradient of {back.output} toward it: {back.gradients[node.place]!r}{role}"
 
 
 def _rounded(left: float, top: float, width: float, height: float, r: float, is_top: bool) -> str:

@@ -36,4 +36,4 @@ def wire_tint(nodes: Sequence[GraphNode], wire: Wire, back: BackwardPass, scale:
     node = nodes[wire.node]
     if is_constant(nodes[node.parents[wire.position]]) or not node.is_heard[wire.position]:
         return "none"
-    return tint(back.gradients[node.index] * node.slopes[wire.position], scale)
+    return tint(back.gradients[node.place] * node.slopes[wire.position], scale)

@@ -27,7 +27,7 @@ def walk(derivation: Derivation, seen: Folded) -> Plain:
     sentences: dict[str, int] = {}
     most = min(MOST_BACKWARD, MOST_IN_ALL // len(derivation.passes))
     given = [[name, short(value)] for name, value in list(derivation.inputs.items())[:MOST_GIVEN]]
-    operations = [node.index for node in nodes if node.parents]
+    operations = [node.place for node in nodes if node.parents]
     return {
         "given": given,
         "given_more": len(derivation.inputs) - len(given),
@@ -71,10 +71,10 @@ def _output(
         so_far[step.parent] = step.running_sum
     return {
         "name": back.output,
-        "node": nodes[back.index].name,
-        "value": short(nodes[back.index].value),
-        "box": seen.box_of(back.index),
-        "seed": short(back.gradients[back.index]),
+        "node": nodes[back.place].name,
+        "value": short(nodes[back.place].value),
+        "box": seen.box_of(back.place),
+        "seed": short(back.gradients[back.place]),
         "steps": told,
         "n_steps": n_steps,
         "gradients": [None if i is None else short(back.gradients[i]) for i in shown],
