@@ -269,3 +269,71 @@ class SplitReport:
     notes: Sequence[str]
     verdict: Sequence[str]
     has_found_something_wrong: bool
+
+
+# Counting: what follows what, and what smoothing does to it.
+
+
+class Bigram(NamedTuple):
+    """How often one symbol follows another. The symbols are given by their places in a list."""
+
+    first: int
+    second: int
+    n: int
+
+
+class BigramCounts(NamedTuple):
+    """Every bigram of some data with its count; those that never occur are left out."""
+
+    source: str  # what was counted, as it stands in a sentence: "32,033 items of names.txt"
+    symbols: tuple[str, ...]
+    has_boundary: bool  # then symbols[0] is the boundary that opens and closes every item
+    bigrams: tuple[Bigram, ...]  # the most frequent first
+    walk: tuple[int, ...] = ()  # of a single word: its symbols in order, with the boundaries
+
+    @property
+    def total(self) -> int:
+        return sum([bigram.n for bigram in self.bigrams])
+
+    def row_sums(self) -> list[int]:
+        """How often each symbol is followed by any."""
+        sums = [0] * len(self.symbols)
+        for bigram in self.bigrams:
+            sums[bigram.first] += bigram.n
+        return sums
+
+    def column_sums(self) -> list[int]:
+        """How often each symbol follows any."""
+        sums = [0] * len(self.symbols)
+        for bigram in self.bigrams:
+            sums[bigram.second] += bigram.n
+        return sums
+
+
+class SmoothedRow(NamedTuple):
+    """The probabilities of the next symbol after one symbol, with s added to every count. None: 0/0, not known."""
+
+    s: float
+    probabilities: tuple[float | None, ...]
+
+
+class SmoothedLoss(NamedTuple):
+    """What add-s smoothing does to the loss, in nats per predicted symbol; infinite where the unseen came."""
+
+    s: float
+    train: float
+    dev: float
+
+
+class Smoothing(NamedTuple):
+    """A bigram model counted on the training side, smoothed by adding ever more to every count."""
+
+    source: str
+    symbols: tuple[str, ...]
+    after: int  # the symbol whose row is shown
+    n_after: int  # how often it is followed by any in train
+    n_train: int  # predicted symbols
+    n_dev: int
+    n_dev_unseen: int  # of these, those whose bigram never occurs in train
+    rows: tuple[SmoothedRow, ...]
+    losses: tuple[SmoothedLoss, ...]  # s grows from 0
