@@ -1,0 +1,134 @@
+"""Opening data: a path, "-" for standard input, or the name of a set that comes with pellucid."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pellucid.catalogue import cards
+from pellucid.data.card import DatasetCard
+from pellucid.data.decoding import characters, require_encoding, require_newlines, scan
+from pellucid.data.inference import SAMPLE, TABLE_ENDINGS, Guess, guess_kind
+from pellucid.data.kinds import KINDS, Data
+from pellucid.data.lists import read_list
+from pellucid.data.magic import HEAD, is_parquet, refuse_foreign
+from pellucid.data.pairs import read_pairs
+from pellucid.data.sources import STDIN, Source, missing, open_source, refuse_addresses
+from pellucid.data.texts import read_text
+from pellucid.errors import PellucidError, nearest, quoted
+
+
+def datasets() -> dict[str, DatasetCard]:
+    """The cards of all sets that come with pellucid."""
+    return cards("pellucid.data.sets", "DATASET", DatasetCard)
+
+
+def quiet(_: str) -> None:
+    """Tells nobody how far the reading is."""
+
+
+def open_data(
+    source: str | Path,
+    *,
+    kind: str = "",
+    encoding: str = "utf-8",
+    separator: str = "",
+    newlines: str = "keep",
+    missing_values: str = "usual",
+    as_number: Sequence[str] = (),
+    skip_bad: bool = False,
+    skip_empty: bool = False,
+    progress: Callable[[str], None] = quiet,
+) -> Data:
+    """Open a file, a folder, standard input or an embedded set, and say in one line what it was taken for.
+
+    kind            "list", "text", "table", "pairs" or "images"; "" looks and decides
+    separator       of a table, one character; "" looks: a comma, or a tab in .tsv
+    newlines        "keep", or "unix" to make every line end LF
+    missing_values  of a table: "usual" (see pellucid.data.columns.MISSING) or "empty" for empty cells alone
+    as_number       names of columns to read as numbers in spite of $, % and thousands separators
+    skip_bad        leave out images that cannot be read; skip_empty leaves out class folders without images
+
+    >>> open_data("names").said
+    'names: a list of 30,000 items (comes with pellucid)'
+    """
+    if kind and kind not in KINDS:
+        meant = nearest(kind, KINDS)
+        fix = f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(KINDS)}"
+        raise PellucidError(f"there is no kind of data called {quoted(kind)}", fix=fix)
+    require_newlines(newlines)
+    encoding = require_encoding(encoding)
+    text = str(source)
+    is_bare = isinstance(source, str) and not any(mark in text for mark in (os.sep, "/", "."))
+    if is_bare and text != STDIN and text in (known := datasets()):
+        return _embedded(known[text], kind)
+    path = Path(source)
+    if text != STDIN:
+        refuse_addresses(text)
+        if not text.strip():
+            raise PellucidError("the path is empty", fix="Give the path of a file, or the name of a set such as names")
+        if not os.path.lexists(os.fspath(path).replace("\0", "")):
+            raise missing(path, also=tuple(datasets()) if is_bare else ())
+        if kind == "images" or (not kind and path.is_dir()):
+            from pellucid.data.images import open_images
+
+            return open_images(path, skip_bad=skip_bad, skip_empty=skip_empty, progress=progress)
+    opened = open_source(source if text == STDIN else path)
+    if opened.size == 0:
+        raise PellucidError(f"{opened.name} is empty", fix="Check that it is the file you meant")
+    head = opened.read(0, HEAD)
+    guess = Guess(kind, "")
+    if is_parquet(head):
+        if kind not in ("", "table"):
+            raise PellucidError(f"{opened.name} is a Parquet file", fix="Try --kind table")
+        guess = Guess("table", "a Parquet file")
+    else:
+        refuse_foreign(head, opened.name)
+        if not kind and path.suffix.lower() in TABLE_ENDINGS:
+            guess = Guess("table", f"its name ends in {path.suffix.lower()}")
+    if guess.kind == "table":
+        return _table(opened, path, guess, encoding, separator, missing_values, as_number)
+    found = scan(opened, encoding)
+    if not guess.kind:
+        sample = next(iter(characters(opened, encoding)), "")
+        guess = guess_kind(sample[:SAMPLE], is_all=found.n_characters <= SAMPLE)
+        if guess.kind == "table":
+            return _table(opened, path, guess, encoding, separator, missing_values, as_number)
+    if guess.kind == "list":
+        return read_list(opened, found, encoding=encoding, newlines=newlines, because=guess.because)
+    if guess.kind == "pairs":
+        return read_pairs(opened, found, encoding=encoding, newlines=newlines, because=guess.because)
+    return read_text(opened, found, encoding=encoding, newlines=newlines, because=guess.because)
+
+
+def _table(
+    source: Source,
+    path: Path,
+    guess: Guess,
+    encoding: str,
+    separator: str,
+    missing_values: str,
+    as_number: Sequence[str],
+) -> Data:
+    from pellucid.data.tables import read_table
+
+    return read_table(
+        source,
+        ending=path.suffix.lower(),
+        because=guess.because,
+        encoding=encoding,
+        separator=separator,
+        missing_values=missing_values,
+        as_number=tuple(as_number),
+    )
+
+
+def _embedded(card: DatasetCard, kind: str) -> Data:
+    loaders = {card.kind: card.load, **card.also}
+    if kind and kind not in loaders:
+        raise PellucidError(f"the data set {card.name} is a {card.kind}", fix=f"Try --kind {' or '.join(loaders)}")
+    data = loaders[kind or card.kind]()
+    if os.path.lexists(card.name):
+        note = f"the set that comes with pellucid, not the file; for the file write ./{card.name}"
+        data = replace(data, notes=(note, *data.notes))
+    return data

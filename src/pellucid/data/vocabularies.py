@@ -1,0 +1,252 @@
+"""Vocabularies: what the tokens of a model are. Characters, words and bytes; `bpe.py` has the learned ones.
+
+For lists one boundary token opens and closes every item. It has index 0 and is shown as "·". Running text has none.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from pellucid.data.kinds import ListData, TextData
+from pellucid.errors import PellucidError, TooLarge, nearest, quoted
+
+BOUNDARY = "·"
+MOST_SYMBOLS = 100_000  # more than any script has; beyond that the file is not text
+LONGEST_WORD = 1 << 20
+UNKNOWN_WAYS = ("error", "skip")
+_WORD = re.compile(r" ?\w+(?:['’]\w+)*| ?[^\w\s]|\s", re.UNICODE)
+
+# What a vocabulary can be learned from.
+Texts: TypeAlias = ListData | TextData | str | Iterable[str]
+
+
+class Vocabulary(Protocol):
+    """Text to numbers and back."""
+
+    kind: str
+    tokens: list[str]  # how each token is shown
+    has_boundary: bool
+
+    def __len__(self) -> int: ...
+
+    def encode(self, text: str, unknown: str = "error") -> list[int]:
+        """The tokens of a text, without boundaries. What was never seen is an error that names it, or is skipped."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens; boundaries are left out."""
+        ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def texts_of(given: Texts) -> Iterator[str]:
+    """The pieces of text in anything that a vocabulary can be learned from."""
+    if isinstance(given, TextData):
+        return given.characters()
+    if isinstance(given, ListData):
+        return iter(given.items)
+    return iter([given] if isinstance(given, str) else given)
+
+
+def distinct(text: str) -> set[str]:
+    """The different characters of a text.
+
+    >>> sorted(distinct("banana"))
+    ['a', 'b', 'n']
+    """
+    if len(text) < 1 << 16:
+        return set(text)
+    import numpy
+
+    # A hundred times faster than a set, which matters once there are millions.
+    codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=numpy.uint32)
+    return {chr(code) for code in numpy.flatnonzero(numpy.bincount(codes))}
+
+
+class Characters:
+    """Each character is a token.
+
+    >>> vocabulary = Characters.of(["bad", "dab"])
+    >>> vocabulary.tokens, vocabulary.encode("abba"), vocabulary.decode([3, 1, 2])
+    (['·', 'a', 'b', 'd'], [1, 2, 2, 1], 'dab')
+    """
+
+    kind = "characters"
+
+    def __init__(self, symbols: Sequence[str], has_boundary: bool = True) -> None:
+        self.has_boundary = has_boundary
+        self.symbols = list(symbols)
+        self.tokens = [BOUNDARY, *symbols] if has_boundary else list(symbols)
+        self.index = {symbol: i for i, symbol in enumerate(symbols, start=int(has_boundary))}
+
+    @classmethod
+    def of(cls, texts: Texts, has_boundary: bool = True) -> "Characters":
+        """Every character that occurs, in the order of their code points."""
+        if isinstance(texts, TextData) and texts.first_nul >= 0:
+            raise PellucidError(
+                f"there is a NUL in {texts.name}",
+                where=f"at character {texts.first_nul + 1:,}",
+                fix="Try --tokens bytes, or remove it",
+            )
+        symbols: set[str] = set()
+        for text in ["".join(texts.items)] if isinstance(texts, ListData) else texts_of(texts):
+            symbols |= distinct(text)
+        _require_size(len(symbols), "symbols", has_boundary)
+        return cls(sorted(symbols), has_boundary)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str, unknown: str = "error") -> list[int]:
+        return _encode(text, self.index, unknown, "character")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return _decode(ids, self.tokens, self.has_boundary)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.symbols}
+
+
+class Words:
+    """Each word and each mark is a token, and takes one space before it along, so that decoding gives back the text.
+
+    >>> vocabulary = Words.of("the cat saw the dog.", has_boundary=False)
+    >>> vocabulary.tokens
+    [' cat', ' dog', ' saw', ' the', '.', 'the']
+    >>> vocabulary.decode(vocabulary.encode("the dog saw."))
+    'the dog saw.'
+    """
+
+    kind = "words"
+
+    def __init__(self, words: Sequence[str], has_boundary: bool = True) -> None:
+        self.has_boundary = has_boundary
+        self.words = list(words)
+        self.tokens = [BOUNDARY, *words] if has_boundary else list(words)
+        self.index = {word: i for i, word in enumerate(words, start=int(has_boundary))}
+
+    @classmethod
+    def of(cls, texts: Texts, has_boundary: bool = True) -> "Words":
+        """Every word that occurs, sorted."""
+        words: set[str] = set()
+        for text in whole_words(texts_of(texts), joined=isinstance(texts, TextData)):
+            words.update(words_in(text))
+        _require_size(len(words), "words", has_boundary, most=10 * MOST_SYMBOLS)
+        return cls(sorted(words), has_boundary)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str, unknown: str = "error") -> list[int]:
+        return _encode(words_in(text), self.index, unknown, "word")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return _decode(ids, self.tokens, self.has_boundary)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.words}
+
+
+class Bytes:
+    """Each byte of the text in UTF-8 is a token: nothing is ever unknown.
+
+    >>> Bytes().encode("é"), Bytes(has_boundary=False).encode("é")
+    ([196, 170], [195, 169])
+    """
+
+    kind = "bytes"
+
+    def __init__(self, has_boundary: bool = True) -> None:
+        self.has_boundary = has_boundary
+        shown = [chr(i) if 32 <= i < 127 else f"<{i:02X}>" for i in range(256)]
+        self.tokens = [BOUNDARY, *shown] if has_boundary else shown
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str, unknown: str = "error") -> list[int]:
+        _require_way(unknown)
+        content = text.encode("utf-8", "surrogatepass")
+        return [byte + 1 for byte in content] if self.has_boundary else list(content)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        require_ids(ids, len(self))
+        shift = int(self.has_boundary)
+        # A model may stop in the middle of a character; what is no UTF-8 is shown as its code.
+        return bytes(i - shift for i in ids if i >= shift).decode("utf-8", "backslashreplace")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "has_boundary": self.has_boundary}
+
+
+def whole_words(pieces: Iterable[str], joined: bool) -> Iterator[str]:
+    """The pieces, cut again at white space where they continue each other, so that no word is torn."""
+    if not joined:
+        yield from pieces
+        return
+    held = ""
+    for piece in pieces:
+        text = held + piece
+        # Before the white space: a word takes the space in front of it along.
+        cut = max(text.rfind(" "), text.rfind("\n"))
+        cut = len(text) if cut <= 0 and len(text) > LONGEST_WORD else cut
+        held = text[max(cut, 0) :]
+        if cut > 0:
+            yield text[:cut]
+    if held:
+        yield held
+
+
+def require_ids(ids: Sequence[int], size: int) -> None:
+    """Refuse numbers that are no tokens; a negative one would count from the end in silence."""
+    for i in ids:
+        if not 0 <= i < size:
+            raise PellucidError(f"there is no token {i}", fix=f"Tokens go from 0 to {size - 1}")
+
+
+def words_in(text: str) -> list[str]:
+    """A text cut as `Words` cuts it.
+
+    >>> words_in("To be, or not.")
+    ['To', ' be', ',', ' or', ' not', '.']
+    """
+    return _WORD.findall(text)
+
+
+def _encode(symbols: Iterable[str], index: dict[str, int], unknown: str, noun: str) -> list[int]:
+    _require_way(unknown)
+    if unknown == "skip":
+        return [index[symbol] for symbol in symbols if symbol in index]
+    try:
+        return [index[symbol] for symbol in symbols]
+    except KeyError as error:
+        raise unknown_symbol(error.args[0], index, noun) from None
+
+
+def unknown_symbol(symbol: str, index: Iterable[str], noun: str = "character") -> PellucidError:
+    """The error that names what was never seen."""
+    known = set(index)
+    twin = next((one for one in (symbol.lower(), symbol.upper()) if one in known), "") or nearest(symbol, known)
+    named = quoted(symbol) if len(symbol) > 1 else f"{quoted(symbol)} (U+{ord(symbol):04X})"
+    fix = f"Write {quoted(twin)}, or use --unknown skip" if twin else "Use --unknown skip to leave it out"
+    return PellucidError(f"the {noun} {named} was never seen in the data", fix=fix)
+
+
+def _decode(ids: Sequence[int], tokens: list[str], has_boundary: bool) -> str:
+    require_ids(ids, len(tokens))
+    return "".join(tokens[i] for i in ids if i or not has_boundary)
+
+
+def _require_way(unknown: str) -> None:
+    if unknown not in UNKNOWN_WAYS:
+        raise PellucidError(f"{quoted(unknown)} is no way to treat the unknown", fix="Write error or skip")
+
+
+def _require_size(n: int, noun: str, has_boundary: bool, most: int = MOST_SYMBOLS) -> None:
+    if n > most:
+        raise TooLarge(f"there are {n:,} distinct {noun}, and at most {most:,} are sensible", fix="Try --tokens bytes")
+    if n == 0:
+        raise PellucidError(f"there are no {noun} to make a vocabulary of", fix="Give it a text")
+    if n == 1 and not has_boundary:
+        raise PellucidError("there is only one distinct symbol", fix="There is nothing to learn from it")
