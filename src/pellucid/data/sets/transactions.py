@@ -1,6 +1,5 @@
 """Grocery transactions: 1.7 million rows in the order of time, with a heavy right tail that random splits tear."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.card import DatasetCard
@@ -53,20 +52,21 @@ def _frame(seed: int, n: int, drift: bool) -> "tuple[polars.DataFrame, tuple[num
     import polars
 
     seq_no = numpy.arange(1, n + 1, dtype=numpy.int64)
-    is_after = (seq_no >= REGIME_CHANGE) & drift
 
     # One stream for each purpose, so that a longer table begins with the shorter one.
     def draws(purpose: int) -> "numpy.random.Generator":
         return numpy.random.default_rng([seed, purpose])
 
     uniform = draws(0).random(n)
-    before = numpy.searchsorted(numpy.cumsum(BEFORE)[:-1], uniform, side="right")
-    after = numpy.searchsorted(numpy.cumsum(AFTER)[:-1], uniform, side="right")
-    tier = numpy.where(is_after, after, before).astype(numpy.uint32)
-    medians = numpy.array([math.log(BASKET[name]) for name in TIERS])
-    basket = numpy.exp(medians[tier] + SPREAD * draws(1).standard_normal(n)) * numpy.where(is_after, LIFT_AFTER, 1.0)
-    business = SMALLEST_BUSINESS * (1.0 - draws(2).random(n)) ** (-1.0 / TAIL_INDEX)
-    basket = numpy.where(draws(3).random(n) < SHARE_OF_BUSINESSES, business, basket)
+    tier = numpy.searchsorted(numpy.cumsum(BEFORE)[:-1], uniform, side="right").astype(numpy.uint8)
+    scale = numpy.log([BASKET[name] for name in TIERS])[tier]
+    if drift:
+        changed = slice(REGIME_CHANGE - 1, n)
+        tier[changed] = numpy.searchsorted(numpy.cumsum(AFTER)[:-1], uniform[changed], side="right")
+        scale[changed] = numpy.log([BASKET[name] * LIFT_AFTER for name in TIERS])[tier[changed]]
+    basket = numpy.exp(scale + SPREAD * draws(1).standard_normal(n))
+    business = numpy.flatnonzero(draws(2).random(n) < SHARE_OF_BUSINESSES)
+    basket[business] = SMALLEST_BUSINESS * (1.0 - draws(3).random(n)[business]) ** (-1.0 / TAIL_INDEX)
     items = numpy.clip(numpy.ceil(basket), 1, LARGEST_BASKET).astype(numpy.int64)
     names = polars.Series(TIERS).gather(polars.Series(tier))
     frame = polars.DataFrame({"seq_no": seq_no, "loyalty_tier": names, "items_scanned": items})
