@@ -1,0 +1,114 @@
+"""A column as its different values in order, and the place of each row among them.
+
+Distances, quantiles and bins all need nothing but how many rows of each side stand on each level, so rows are sorted at
+most once, and not at all where the values are whole numbers in a range of moderate size.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.data.splits.hashing import whole_numbers
+from pellucid.errors import PellucidError, quoted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Counts = NDArray[np.int64]
+
+# A range of whole numbers up to this many times the rows is counted, not sorted.
+WIDEST_RANGE = 4
+
+
+@dataclass(frozen=True)
+class Levels:
+    """values: the different values, rising; missing ones, if any, are a level of their own behind the last."""
+
+    name: str
+    is_numeric: bool
+    values: NDArray[Any]  # (level,)
+    codes: NDArray[Any]  # (row,) -> level
+    has_missing: bool
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.values) + self.has_missing
+
+    def counts(self, parts: NDArray[Any], n_parts: int) -> Counts:
+        """(level, part): how many rows of each part stand on each level. parts: (row,), in 0..n_parts-1."""
+        flat = self.codes.astype(np.int64)
+        flat *= n_parts
+        flat += parts
+        return np.bincount(flat, minlength=self.n_levels * n_parts).reshape(-1, n_parts)
+
+    def totals(self) -> Counts:
+        """(level,): how many rows stand on each level."""
+        return np.bincount(self.codes, minlength=self.n_levels)
+
+
+def levels_of(column: "pl.Series") -> Levels:
+    """The levels of a numeric, truth, time or text column."""
+    import polars as pl
+
+    kind = column.dtype
+    if kind.is_numeric() and not kind.is_integer():
+        values = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        return _sorted_levels(column.name, values, np.isnan(values))
+    if kind.is_integer() or kind.is_temporal() or kind == pl.Boolean:
+        return _whole_levels(column, is_numeric=kind != pl.Boolean)
+    if kind == pl.String or isinstance(kind, pl.Enum | pl.Categorical):
+        return _text_levels(column.cast(pl.String))
+    raise PellucidError(
+        f"column {quoted(column.name)} holds {kind}, which cannot be compared", fix="Leave it out or write it as text"
+    )
+
+
+def _whole_levels(column: "pl.Series", *, is_numeric: bool) -> Levels:
+    values = whole_numbers(column)
+    is_missing = column.is_null().to_numpy() if column.null_count() else None
+    if is_missing is not None and is_missing.all():
+        return Levels(column.name, is_numeric, values[:0], np.zeros(len(values), dtype=np.uint8), True)
+    present = values if is_missing is None else values[~is_missing]
+    low, high = int(present.min()), int(present.max())
+    if high - low > WIDEST_RANGE * max(len(values), 1 << 16):
+        return _sorted_levels(column.name, values, is_missing)
+    codes = (values.astype(np.int64) - low).astype(_smallest(high - low + 2))
+    if is_missing is not None:
+        codes[is_missing] = high - low + 1
+    return Levels(column.name, is_numeric, np.arange(low, high + 1), codes, is_missing is not None)
+
+
+def _sorted_levels(name: str, values: NDArray[Any], is_missing: NDArray[np.bool_] | None) -> Levels:
+    rows = np.argsort(values)
+    ranked = values[rows]
+    n_missing = 0 if is_missing is None else int(is_missing.sum())
+    if n_missing and not np.issubdtype(values.dtype, np.floating):
+        assert is_missing is not None
+        rows = np.concatenate([rows[~is_missing[rows]], rows[is_missing[rows]]])
+        ranked = values[rows]
+    n_present = len(values) - n_missing  # nan sorts behind every number
+    is_new = np.ones(len(values), dtype=bool)
+    is_new[1:n_present] = ranked[1:n_present] != ranked[: n_present - 1][: max(n_present - 1, 0)]
+    is_new[n_present + 1 :] = False
+    places = np.cumsum(is_new, dtype=np.int32)
+    places -= 1
+    codes = np.empty(len(values), dtype=np.int32)
+    codes[rows] = places
+    return Levels(name, True, ranked[:n_present][is_new[:n_present]], codes, n_missing > 0)
+
+
+def _text_levels(column: "pl.Series") -> Levels:
+    import polars as pl
+
+    distinct = column.drop_nulls().unique().sort()
+    codes = column.cast(pl.Enum(distinct)).to_physical()
+    has_missing = column.null_count() > 0
+    if has_missing:
+        codes = codes.cast(pl.UInt32).fill_null(len(distinct))
+    return Levels(column.name, False, distinct.to_numpy(), codes.to_numpy(), has_missing)
+
+
+def _smallest(largest: int) -> type[np.unsignedinteger[Any]]:
+    return np.uint8 if largest <= 0xFF else np.uint16 if largest <= 0xFFFF else np.uint32

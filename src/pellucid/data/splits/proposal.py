@@ -1,0 +1,158 @@
+"""Which strategy the data ask for, with the numbers that say so."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.data.splits.agreement import drift
+from pellucid.data.splits.levels import Levels
+from pellucid.records import Drift
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Judgements. The numbers they judge are always shown, so that the reader can judge too.
+HEAVY_SKEWNESS = 2.0
+HEAVY_TAIL_INDEX = 4.0  # a normal tail has about 9 at this depth, an exponential one 5.5
+DRIFT_MATTERS = 0.05
+RISING = 0.999
+FEWEST_ROWS = 100
+MOST_STRATIFYING_VALUES = 20
+MOST_STRATIFYING_COLUMNS = 2
+
+
+@dataclass(frozen=True)
+class HeavyTail:
+    column: str
+    skewness: float
+    tail_index: float
+
+    @property
+    def is_heavy(self) -> bool:
+        return self.skewness >= HEAVY_SKEWNESS and self.tail_index <= HEAVY_TAIL_INDEX
+
+    def __str__(self) -> str:
+        return f"skewness {self.skewness:.3g}, tail index {self.tail_index:.3g} (Hill, its top 1 %)"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A strategy with its columns, and why."""
+
+    strategy: str
+    because: tuple[str, ...]
+    by: str = ""
+    together_with: tuple[str, ...] = ()
+
+
+def propose(levels: Mapping[str, Levels], order: str, why_order: str, drifts: Sequence[Drift]) -> Proposal:
+    """Time where something drifts along the order column, else strata where a tail is heavy, else the hash."""
+    because = [f"{order} is an order column: {why_order}"] if order else []
+    worst = max(drifts, key=lambda one: one.distance, default=None)
+    if worst and worst.distance >= DRIFT_MATTERS:
+        because.append(
+            f"along it {worst.column} drifts: {worst.measure} {worst.distance:.3g} between the first and the last "
+            f"fifth, where {DRIFT_MATTERS:g} would matter"
+        )
+        return Proposal("time", tuple(because))
+    if worst:
+        because.append(
+            f"along it nothing drifts: the first and the last fifth differ most in {worst.column}, by {worst.measure} "
+            f"{worst.distance:.3g}, where {DRIFT_MATTERS:g} would matter"
+        )
+    seen = [tail for one in levels.values() if one.name != order if (tail := heavy_tail(one))]
+    heavy = [tail for tail in seen if tail.is_heavy]
+    if heavy:
+        heaviest = min(heavy, key=lambda tail: tail.tail_index)
+        because.append(f"{heaviest.column} has a heavy right tail: {heaviest}")
+        others = stratifying_columns(levels.values())
+        for other in others:
+            because.append(
+                f"{other} has {levels[other].n_levels} different values, so each bin is shared out by it too"
+            )
+        return Proposal("stratified", tuple(because), heaviest.column, others)
+    if seen:
+        nearest_to_heavy = max(seen, key=lambda tail: tail.skewness)
+        because.append(f"no column has a heavy tail: the most skewed is {nearest_to_heavy.column}, {nearest_to_heavy}")
+    because.append("a hash leaves every row on its side when rows are appended")
+    return Proposal("hash", tuple(because))
+
+
+def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:
+    """Categories with few values, at most two of them."""
+    few = [one.name for one in levels if not one.is_numeric and 2 <= one.n_levels <= MOST_STRATIFYING_VALUES]
+    return tuple(few[:MOST_STRATIFYING_COLUMNS])
+
+
+def heavy_tail(levels: Levels) -> HeavyTail | None:
+    """Skewness and Hill's tail index of a numeric column; None where there is no positive tail to speak of."""
+    counts = levels.totals()[: len(levels.values)]
+    n = int(counts.sum())
+    if not levels.is_numeric or n < FEWEST_ROWS or len(levels.values) < 3:
+        return None
+    values = levels.values.astype(np.float64)
+    if not np.isfinite(values).all():
+        return None
+    centred = values - np.dot(values, counts) / n
+    variance = float(np.dot(centred**2, counts) / n)
+    skewness = float(np.dot(centred**3, counts) / n) / variance**1.5 if variance > 0 else 0.0
+    tail_index = hill(values, counts, max(10, n // 100))
+    if not math.isfinite(skewness) or tail_index is None:
+        return None
+    return HeavyTail(levels.name, skewness, tail_index)
+
+
+def hill(values: NDArray[np.float64], counts: NDArray[np.int64], n_top: int) -> float | None:
+    """Hill's estimate of the tail index from the n_top greatest: 1 / mean(log(x / x_next)).
+
+    The lower, the heavier: below 2 the variance does not settle as rows are added, below 1 not even the mean.
+    values rise; counts says how often each occurs.
+
+    >>> hill(np.array([1.0, 2.0, 4.0]), np.array([1, 1, 1]), 2) == 1 / (1.5 * math.log(2))
+    True
+    """
+    from_top = np.cumsum(counts[::-1])
+    last = int(np.searchsorted(from_top, n_top))
+    below = int(np.searchsorted(from_top, n_top + 1))
+    if below >= len(values) or values[::-1][below] <= 0:
+        return None
+    weights = counts[::-1][: last + 1].astype(np.float64)
+    weights[-1] -= from_top[last] - n_top
+    excess = float(np.dot(np.log(values[::-1][: last + 1] / values[::-1][below]), weights)) / n_top
+    return 1 / excess if excess > 0 else math.inf
+
+
+def order_column(frame: "pl.DataFrame", levels: Mapping[str, Levels]) -> tuple[str, str]:
+    """The first column that tells the order of the rows, and how it is known; empty words where none does.
+
+    A column of instants whose steps rise, or whole numbers that rise or take each value of a range once. The
+    second does not depend on how the rows lie, so a shuffled table gets the same proposal.
+    """
+    if frame.height < FEWEST_ROWS:
+        return "", ""
+    for name, one in levels.items():
+        kind = frame[name].dtype
+        is_instant = kind.is_temporal()
+        if not (kind.is_integer() or is_instant) or one.has_missing:
+            continue
+        n_distinct = int((one.totals() > 0).sum())
+        rising = float(np.mean(one.codes[1:] >= one.codes[:-1]))
+        if kind.is_integer() and n_distinct == frame.height == len(one.values):
+            first, last = f"{one.values[0]:,}", f"{one.values[-1]:,}"
+            return name, f"each whole number from {first} to {last} once; {100 * rising:.3g} % of its steps rise"
+        if rising >= RISING and (is_instant or 2 * n_distinct > frame.height):
+            return name, f"{100 * rising:.4g} % of its steps rise, over {n_distinct:,} different values"
+    return "", ""
+
+
+def drifts_along(order: Levels, others: Sequence[Levels]) -> list[Drift]:
+    """Every other column's first fifth beside its last, along the order. Rows with equal order share a fifth."""
+    totals = order.totals()
+    before = np.cumsum(totals) - totals
+    fifth_of_level = np.minimum(5 * before // max(1, int(totals.sum())), 4).astype(np.int8)
+    fifths = fifth_of_level[order.codes]
+    return [drift(order.name, one, fifths) for one in others if one.name != order.name]

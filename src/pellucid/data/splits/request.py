@@ -1,0 +1,125 @@
+"""What a user may ask of a split, and every refusal that needs no data. Loads nothing heavy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pellucid.errors import PellucidError, nearest, quoted
+
+SIDES = ("train", "dev", "test")
+FRACTIONS = (0.8, 0.1, 0.1)
+MOST_REPEATS = 1000
+
+# Each strategy and what it is for.
+STRATEGIES = {
+    "hash": "by a hash of the item, the row or its key: nothing moves when rows are appended",
+    "stratified": "the same part of every quantile bin, tail bins included: no side lacks the extremes",
+    "time": "by an order column: train on what came first, test on what came last",
+    "group": "by a hash of a group column: a group is never divided",
+    "random": "by a seeded shuffle of the row numbers: to see what goes wrong",
+}
+
+# Where an appended row may move old ones: quantiles, ranks and row numbers depend on all rows.
+STABLE = ("hash", "group")
+
+
+@dataclass(frozen=True)
+class SplitRequest:
+    """How to divide. Empty names are left to the data: a strategy is then proposed, with its reasons.
+
+    >>> SplitRequest(strategy="time", order="seq_no").fractions
+    (0.8, 0.1, 0.1)
+    """
+
+    strategy: str = ""
+    by: str = ""  # the numeric column whose quantile bins are the strata
+    together_with: tuple[str, ...] = ()  # columns that divide each bin further
+    key: str = ""  # the column that stands for the row where it is hashed
+    group: str = ""
+    order: str = ""
+    fractions: tuple[float, ...] = FRACTIONS
+    seed: str = ""
+    repeats: int = 30  # splits over which the tail's wandering is measured
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fractions", require_fractions(self.fractions))
+        if self.strategy and self.strategy not in STRATEGIES:
+            meant = nearest(self.strategy, STRATEGIES)
+            raise PellucidError(
+                f"there is no strategy called {quoted(self.strategy)}",
+                fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(STRATEGIES)}",
+            )
+        for option, value, strategies in (
+            ("--by", self.by, ("stratified",)),
+            ("--with", "".join(self.together_with), ("stratified",)),
+            ("--order", self.order, tuple(STRATEGIES)),
+            ("--key", self.key, ("hash", "stratified")),
+        ):
+            if value and self.strategy and self.strategy not in strategies:
+                raise PellucidError(
+                    f"{option} says nothing to the strategy {self.strategy}",
+                    fix=f"Leave it out, or take --strategy {strategies[0]}",
+                )
+        if self.strategy == "group" and not self.group:
+            raise PellucidError("the strategy group needs to know the column", fix="Name it, as in --group customer")
+        if self.key and self.group:
+            raise PellucidError("--key and --group both name what stays together", fix="Keep one of them")
+        if not 0 <= self.repeats <= MOST_REPEATS:
+            raise PellucidError(
+                f"{self.repeats} repeated splits are not possible", fix=f"Choose between 0 and {MOST_REPEATS}"
+            )
+
+    def settings(self) -> dict[str, str]:
+        """The options that ask for this again, by their names.
+
+        >>> SplitRequest(strategy="time", order="seq_no").settings()
+        {'strategy': 'time', 'order': 'seq_no', 'fractions': '0.8,0.1,0.1'}
+        """
+        chosen = {
+            "strategy": self.strategy,
+            "by": self.by,
+            "with": ",".join(self.together_with),
+            "key": self.key,
+            "group": self.group,
+            "order": self.order,
+            "fractions": ",".join(f"{part:g}" for part in self.fractions),
+            "seed": self.seed,
+        }
+        return {name: value for name, value in chosen.items() if value}
+
+
+def require_fractions(fractions: Sequence[float]) -> tuple[float, ...]:
+    """The three parts of train, dev and test, if they can be that.
+
+    >>> require_fractions([0.5, 0.25, 0.25])
+    (0.5, 0.25, 0.25)
+    """
+    parts = tuple(float(part) for part in fractions)
+    shown = ", ".join(f"{part:g}" for part in parts)
+    fix = "Write three parts such as 0.8,0.1,0.1"
+    if len(parts) != len(SIDES):
+        raise PellucidError(
+            f"{len(parts)} fractions came ({shown}), one is wanted for each of train, dev, test", fix=fix
+        )
+    for side, part in zip(SIDES, parts, strict=True):
+        if not math.isfinite(part) or part <= 0:
+            raise PellucidError(f"the fraction of {side} is {part:g}, and each has to be above 0", fix=fix)
+    if abs(math.fsum(parts) - 1) > 1e-9:
+        raise PellucidError(f"the fractions {shown} add up to {math.fsum(parts):.6g}, not to 1", fix=fix)
+    return parts
+
+
+def read_fractions(text: str) -> tuple[float, ...]:
+    """The fractions in words such as 0.8,0.1,0.1 or 80/10/10.
+
+    >>> read_fractions("80/10/10")
+    (0.8, 0.1, 0.1)
+    """
+    is_percent = "/" in text
+    try:
+        parts = [float(word) / (100 if is_percent else 1) for word in text.split("/" if is_percent else ",")]
+    except ValueError as error:
+        raise PellucidError(
+            f"{quoted(text)} is not three fractions", fix="Write three parts such as 0.8,0.1,0.1"
+        ) from error
+    return require_fractions(parts)

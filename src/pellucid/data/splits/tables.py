@@ -1,0 +1,215 @@
+"""Dividing a table and examining what came out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pellucid.data.kinds import TableData
+from pellucid.data.splits.agreement import agreements, tails
+from pellucid.data.splits.duplicates import straddles, twins
+from pellucid.data.splits.hashing import Words, row_hashes
+from pellucid.data.splits.levels import Levels, levels_of
+from pellucid.data.splits.near_rows import near_rows
+from pellucid.data.splits.proposal import drifts_along, heavy_tail, order_column, propose
+from pellucid.data.splits.request import SIDES, STABLE, SplitRequest
+from pellucid.data.splits.sides import Sides, at_random, by_hash, by_order, by_strata
+from pellucid.data.splits.strata import Strata, strata_of
+from pellucid.data.splits.verdict import verdict
+from pellucid.data.splits.wandering import wanders
+from pellucid.errors import PellucidError, nearest, printable, quoted
+from pellucid.records import Drift, SplitReport, Straddle, Wander
+
+FEWEST_ROWS = len(SIDES)
+MOST_CATEGORIES = 1000  # a text column with more different values is no category, and is not compared
+
+
+def examine(data: TableData, request: SplitRequest) -> tuple[Sides, SplitReport]:
+    """The side of each row, and the report."""
+    _require_rows_and_columns(data, request)
+    frame = data.frame
+    levels, notes = _comparable(data)
+    asked = request
+    order, why_order = (request.order, "you named it") if request.order else order_column(frame, levels)
+    drifts = drifts_along(_of(levels, data, order), list(levels.values())) if order else []
+    request, because = _decided(request, levels, order, why_order, drifts)
+    hashes = row_hashes(frame, [request.key] if request.key else (), request.seed)
+    strata = _strata(request, levels, data)
+    sides = _sides(data, request, levels, hashes, strata)
+
+    whole_rows = row_hashes(frame) if request.key else hashes
+    found = twins(whole_rows, sides)
+    straddling = straddles(found, sides, "equal rows", is_leak=True, show=lambda row: _shown(data, row))
+    if request.key or request.group:
+        straddling += _divided(data, request.key or request.group, sides)
+    left_out = [name for name in dict.fromkeys((request.key, order)) if name]
+    near, about_near = near_rows(frame, levels, sides, left_out, lambda row: _shown(data, row))
+    compared, tail_rows = [], []
+    for name, one in levels.items():
+        counts = one.counts(sides, len(SIDES))
+        if not (request.strategy == "time" and name == order):
+            compared += agreements(one, counts)
+        if name == request.by or (not request.by and name != order and _is_heavy(one)):
+            tail_rows += tails(one, counts)
+    wandering = _wanders(request, levels, order, strata, hashes)
+    sentences, is_wrong = verdict(request.strategy, [*straddling, *near], compared, drifts, wandering)
+    if strata and request.strategy == "stratified":
+        notes.append(_about(strata))
+    sizes = np.bincount(sides, minlength=len(SIDES)).tolist()
+    report = SplitReport(
+        name=data.name,
+        kind=data.kind,
+        said=data.said,
+        strategy=request.strategy,
+        settings=request.settings(),
+        is_proposed=not asked.strategy,
+        because=because,
+        is_stable=request.strategy in STABLE,
+        fractions=request.fractions,
+        sizes=dict(zip(SIDES, sizes, strict=True)),
+        n_distinct=found.n_distinct,
+        agreements=compared,
+        tails=tail_rows,
+        straddles=[*straddling, *near],
+        drifts=drifts,
+        wanders=wandering,
+        notes=(*data.notes, *notes, *about_near),
+        verdict=sentences,
+        has_found_something_wrong=is_wrong,
+    )
+    return sides, report
+
+
+def _require_rows_and_columns(data: TableData, request: SplitRequest) -> None:
+    if data.frame.height < FEWEST_ROWS:
+        raise PellucidError(
+            f"{data.frame.height} rows cannot be divided in three", where=f"in {data.name}", fix="Give at least 3"
+        )
+    for name in (request.by, *request.together_with, request.key, request.group, request.order):
+        if name and name not in data.frame.columns:
+            meant = nearest(name, data.frame.columns)
+            raise PellucidError(
+                f"there is no column {quoted(name)}",
+                where=f"in {data.name}",
+                fix=f"Perhaps you meant {quoted(meant)}" if meant else "The header of the file names the columns",
+            )
+
+
+def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
+    """The levels of each column that has a distribution to compare, and a note on those that have not."""
+    import polars as pl
+
+    levels, others = {}, []
+    for column in data.frame.get_columns():
+        if column.dtype == pl.Null or (column.dtype == pl.String and column.n_unique() > MOST_CATEGORIES):
+            others.append(column.name)
+        else:
+            levels[column.name] = levels_of(column)
+    note = f"not compared, for they hold text: {', '.join(map(quoted, others[:5]))}" if others else ""
+    return levels, [note] if note else []
+
+
+def _of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:
+    return levels[name] if name in levels else levels_of(data.frame[name])
+
+
+def _decided(
+    request: SplitRequest, levels: Mapping[str, Levels], order: str, why_order: str, drifts: Sequence[Drift]
+) -> tuple[SplitRequest, tuple[str, ...]]:
+    """The request with its strategy and columns filled in, and why they are these."""
+    because: tuple[str, ...] = ()
+    if not request.strategy:
+        if request.group:
+            return replace(request, strategy="group"), (f"--group says that {request.group} is not to be divided",)
+        if request.key:
+            return replace(request, strategy="hash"), (f"--key says that {request.key} stands for the row",)
+        proposal = propose(levels, order, why_order, drifts)
+        because = proposal.because
+        if request.by or request.together_with:
+            because = ("--by and --with are for strata",)
+            request = replace(request, strategy="stratified")
+        else:
+            request = replace(request, strategy=proposal.strategy, by=proposal.by, together_with=proposal.together_with)
+    if request.strategy == "time" and not request.order:
+        if not order:
+            raise PellucidError("no column tells the order of the rows", fix="Name one with --order")
+        because = because or (f"{order} is an order column: {why_order}",)
+        request = replace(request, order=order)
+    if request.strategy == "stratified" and not request.by:
+        request = replace(request, by=_most_skewed(levels, order))
+        if not request.by:
+            raise PellucidError("no numeric column has a tail to stratify by", fix="Name one with --by")
+        because = because or (f"{request.by} is the most skewed column; --by names another",)
+    return request, because
+
+
+def _most_skewed(levels: Mapping[str, Levels], order: str) -> str:
+    seen = [tail for one in levels.values() if one.name != order if (tail := heavy_tail(one))]
+    return max(seen, key=lambda tail: tail.skewness).column if seen else ""
+
+
+def _is_heavy(levels: Levels) -> bool:
+    tail = heavy_tail(levels)
+    return tail is not None and tail.is_heavy
+
+
+def _strata(request: SplitRequest, levels: Mapping[str, Levels], data: TableData) -> Strata | None:
+    if request.strategy != "stratified":
+        return None
+    others = [_of(levels, data, name) for name in request.together_with]
+    return strata_of(_of(levels, data, request.by), others, min(request.fractions))
+
+
+def _sides(
+    data: TableData, request: SplitRequest, levels: Mapping[str, Levels], hashes: Words, strata: Strata | None
+) -> Sides:
+    if request.strategy == "time":
+        order = _of(levels, data, request.order)
+        if order.has_missing:
+            n_missing = int(order.totals()[-1])
+            raise PellucidError(
+                f"{n_missing:,} rows have no {quoted(request.order)}", where=f"in {data.name}", fix="Fill it in first"
+            )
+        return by_order(order.codes, request.fractions, request.order)
+    if strata:
+        return by_strata(strata.codes, hashes, request.fractions)
+    if request.strategy == "random":
+        return at_random(data.frame.height, request.fractions, request.seed)
+    if request.group and request.strategy == "group":
+        return by_hash(row_hashes(data.frame, [request.group], request.seed), request.fractions)
+    return by_hash(hashes, request.fractions)
+
+
+def _divided(data: TableData, column: str, sides: Sides) -> list[Straddle]:
+    """Values of the key or group column that stand on two sides."""
+    found = twins(row_hashes(data.frame, [column]), sides)
+    values = data.frame[column]
+    return straddles(
+        found, sides, f"rows with the same {column}", is_leak=True, show=lambda row: printable(str(values[row]))[:60]
+    )
+
+
+def _wanders(
+    request: SplitRequest, levels: Mapping[str, Levels], order: str, strata: Strata | None, hashes: Words
+) -> list[Wander]:
+    by = request.by or _most_skewed(levels, order)
+    if not request.repeats or by not in levels or not (request.by or _is_heavy(levels[by])):
+        return []
+    one = levels[by]
+    return wanders(
+        one, strata or strata_of(one, [], min(request.fractions)), hashes, request.fractions, request.seed,
+        request.repeats,
+    )  # fmt: skip
+
+
+def _about(strata: Strata) -> str:
+    bins = ", ".join(f"{100 * (1 - mark):.3g} %" for mark in strata.marks if mark > 0.95)
+    said = f"{strata.n_strata:,} strata: quantile bins{f', the top {bins} in bins of their own' if bins else ''}"
+    if strata.n_too_small:
+        said += f"; {strata.n_too_small:,} of them have fewer than {len(SIDES)} rows, which all train"
+    return said
+
+
+def _shown(data: TableData, row: int) -> str:
+    cells = ", ".join(printable(str(cell))[:24] for cell in data.frame.row(row)[:6])
+    return f"{data.place_of(row)}: {cells}"
