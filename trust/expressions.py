@@ -69,7 +69,7 @@ def our_answers(c: Case) -> list[list[float]]:
     """For each point: the value, then the gradient toward each variable, all by reading the text."""
     program = parse(c.text)
     assert set(program.inputs) == set(c.variables), "the parser found other variables"
-    last = program.statements[-1].index
+    last = program.statements[-1].place
     places = [program.inputs[name] for name in c.variables]
     answers = []
     for point in range(N_POINTS):
