@@ -126,8 +126,8 @@ def test_a_closed_pipe_ends_quietly(tmp_path):
 
 def test_ctrl_c_is_one_line_and_130(tmp_path):
     code = (
-        "import sys, time; from pellucid.cli.contract import answer; print('up', flush=True); "
-        "sys.exit(answer(lambda: time.sleep(30), []))"
+        "import sys, time; from pellucid.cli.contract import answer; "
+        "sys.exit(answer(lambda: (print('up', flush=True), time.sleep(30)), []))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, text=True
