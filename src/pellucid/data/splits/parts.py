@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pellucid.data.kinds import ListData, TableData
+from pellucid.data.splits.folders import new_folder, synchronise
 from pellucid.data.splits.request import SIDES
-from pellucid.errors import PellucidError, quoted
 from pellucid.records import SplitReport, as_plain
 
 if TYPE_CHECKING:
@@ -22,17 +19,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 HASH = "BLAKE2b-64 of items; splitmix64 over the columns of rows"
-
-
-def require_new_folder(path: Path) -> None:
-    """Refuse a folder that exists in any form, or that cannot be made, before any work is done."""
-    if os.path.lexists(path):
-        raise PellucidError(f"{quoted(str(path))} exists already", fix="Name a new folder with --out")
-    parent = path.parent
-    if not parent.is_dir():
-        raise PellucidError(f"there is no folder {quoted(str(parent))}", fix="Make it first")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise PellucidError(f"nothing can be written into {quoted(str(parent))}", fix="Name another folder with --out")
 
 
 def write_parts(
@@ -44,27 +30,8 @@ def write_parts(
     is either there as a whole or not at all. Lists become .txt and pairs .tsv; `suffix` chooses for tables.
     `made_with` is noted in split.json.
     """
-    require_new_folder(folder)
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".tmp-{folder.name[:40]}-", dir=folder.parent))
-        try:
-            names = _write_all(data, division, temporary, suffix, made_with)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o777 & ~umask)
-            _synchronise(temporary)
-            # A folder that came into being meanwhile is only replaced if it is empty.
-            os.rename(temporary, folder)
-            _synchronise(folder.parent)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise PellucidError(
-            f"{quoted(str(folder))} could not be written: {error.strerror or error}",
-            fix="Make room or name another --out",
-        ) from error
-    return names
+    with new_folder(folder) as temporary:
+        return _write_all(data, division, temporary, suffix, made_with)
 
 
 def _write_all(data: "Divisible", division: "Division", folder: Path, suffix: str, made_with: str) -> list[str]:
@@ -81,7 +48,7 @@ def _write_all(data: "Divisible", division: "Division", folder: Path, suffix: st
             lines = data.items if isinstance(data, ListData) else ["\t".join(pair) for pair in data.pairs]
             chosen = [lines[row] for row in np.flatnonzero(is_here)]
             path.write_bytes("".join(f"{line}\n" for line in chosen).encode("utf-8", "surrogatepass"))
-        _synchronise(path)
+        synchronise(path)
         names.append(path.name)
         documents[path.name] = {"rows": int(is_here.sum()), "bytes": path.stat().st_size, "sha256": _sha256(path)}
     document = {
@@ -94,7 +61,7 @@ def _write_all(data: "Divisible", division: "Division", folder: Path, suffix: st
     }
     path = folder / "split.json"
     path.write_text(json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1) + "\n", encoding="utf-8")
-    _synchronise(path)
+    synchronise(path)
     return [*names, path.name]
 
 
@@ -114,14 +81,6 @@ def _write_table(data: TableData, is_here: "np.typing.NDArray[np.bool_]", path: 
 def plain_report(report: SplitReport) -> Mapping[str, object]:
     """The report as dictionaries, lists and numbers that JSON can hold."""
     return {field.name: as_plain(getattr(report, field.name)) for field in fields(report)}
-
-
-def _synchronise(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sha256(path: Path) -> str:
