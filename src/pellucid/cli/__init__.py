@@ -45,8 +45,8 @@ class Commands(click.Group):
 
 @click.command(
     cls=Commands,
-    no_args_is_help=False,
     invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["--help"], "max_content_width": 100},
     epilog="Each command explains itself: pellucid derive --help",
 )
