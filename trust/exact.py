@@ -38,8 +38,11 @@ def in_range(x: Real) -> Real:
 
 
 def rounded(x: Real) -> float:
-    """The float64 nearest to the number."""
-    return x if isinstance(x, float) else float(in_range(x))
+    """The float64 nearest to the number; what is too small becomes a zero that keeps its sign."""
+    if isinstance(x, float):
+        return x
+    nearest = float(in_range(x))
+    return -0.0 if nearest == 0.0 and x < 0 else nearest
 
 
 def is_nan(x: Real) -> bool:
@@ -193,7 +196,7 @@ _cosh = _bent(mpmath.cosh, INFINITY, INFINITY)
 def _gelu(a: Real) -> Real:
     if a == -INFINITY:
         return NAN  # -inf·0, as torch has it
-    return _bent(lambda x: x * mpmath.ncdf(x), 0.0, a)(a)
+    return _bent(_odd(lambda x: x * mpmath.ncdf(x)), -0.0, a)(a)
 
 
 def _gelu_slope(a: Real) -> Real:
