@@ -1,0 +1,93 @@
+"""What the commands on count models share: their options, and the way from those to a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pellucid.errors import PellucidError, quoted
+
+if TYPE_CHECKING:
+    from pellucid.data import ListData, TextData, Vocabulary
+    from pellucid.models.fitting import Fitted
+
+_ONLY_FOR = {  # option: the models, or the smoothings of an n-gram, that listen to it
+    "n": ("ngram",),
+    "smoothing": ("ngram",),
+    "s": ("unigram", "bigram", "add"),
+    "discount": ("kneser-ney",),
+}
+
+_OPTIONS = [
+    click.option("--model", default="ngram", show_default=True, help="uniform, unigram, bigram or ngram."),
+    click.option("--n", "n", default="auto", show_default=True, help="Of the n-gram; auto is the best on dev."),
+    click.option(
+        "--smoothing", default="kneser-ney", show_default=True, help="kneser-ney, witten-bell, add or auto (on dev)."
+    ),
+    click.option("--s", type=float, default=1.0, show_default=True, help="Added to every count; 0 adds nothing."),
+    click.option("--discount", type=float, default=0.0, help="One for all counts; without it they are estimated."),
+    click.option("--tokens", default="characters", show_default=True, help="characters, words or bytes."),
+    click.option("--kind", default="", help="Read DATA as list or as text, whatever it looks like."),
+    click.option("--encoding", default="utf-8", show_default=True, help="How the file is encoded."),
+    click.option("--unknown", default="error", show_default=True, help="Of what DATA never has: error, or skip it."),
+]
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a model and how its data are read."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def fit(ctx: click.Context, source: str) -> tuple[Fitted, ListData | TextData]:
+    """Check the options, open the data, and fit on the train side. What can be refused early, is."""
+    from pellucid.models.wishes import UNKNOWN, Wishes, require_one_of
+
+    given = ctx.params
+    wishes = Wishes(**{name: given[name] for name in ("model", "n", "smoothing", "s", "discount", "tokens")})
+    require_one_of("way to treat the unknown", given["unknown"], UNKNOWN)
+    _require_used(ctx, wishes.model, wishes.smoothing)
+
+    from pellucid.data import open_data, require_kind
+    from pellucid.data.kinds import ListData, TextData
+
+    data = open_data(source, kind=given["kind"], encoding=given["encoding"])
+    require_kind(data, "list", "text")
+    assert isinstance(data, ListData | TextData)
+
+    from pellucid.models.fitting import fitted
+
+    return fitted(data, wishes), data
+
+
+def encoded(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> tuple[list[int], tuple[str, ...]]:
+    """The tokens of a text, and a note on what was skipped; unless told to skip, what is unknown is named."""
+    if vocabulary.kind == "characters":
+        known = set(vocabulary.tokens[int(vocabulary.has_boundary) :])
+        strange = [(place, letter) for place, letter in enumerate(text, start=1) if letter not in known]
+        if strange and unknown == "error":
+            shown = ", ".join(f"{quoted(letter)} (character {place})" for place, letter in strange[:3])
+            more = f" and {len(strange) - 3:,} more" if len(strange) > 3 else ""
+            never = "were" if len(strange) > 1 else "was"
+            raise PellucidError(
+                f"{shown}{more} of {noun} {never} never seen in the data", fix="Use --unknown skip to leave them out"
+            )
+        if strange:
+            skipped = ", ".join(dict.fromkeys(quoted(letter) for _, letter in strange[:10]))
+            return vocabulary.encode(text, unknown), (f"{noun}: {skipped} left out, never seen in the data",)
+    return vocabulary.encode(text, unknown), ()
+
+
+def _require_used(ctx: click.Context, model: str, smoothing: str) -> None:
+    """Refuse an option that was given and would change nothing."""
+    listening = {model, smoothing} if model == "ngram" else {model}
+    for option, listeners in _ONLY_FOR.items():
+        is_given = ctx.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE
+        if is_given and not listening & set(listeners):
+            what = f"{model} with {smoothing}" if model == "ngram" else model
+            raise PellucidError(
+                f"--{option} changes nothing for {what}", fix=f"Leave it out, or choose {' or '.join(listeners)}"
+            )

@@ -1,0 +1,98 @@
+"""`pellucid score`: fit a count model on the train side, and show how it takes a given text, token by token."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from pellucid.cli.counted import encoded, fit, model_options
+from pellucid.errors import PellucidError, TooLarge
+
+if TYPE_CHECKING:
+    from pellucid.models.fitting import Fitted
+    from pellucid.records import Surprise
+
+MOST_SCORED = 20_000  # tokens; each is a row of the table
+
+
+@click.command(
+    "score",
+    context_settings={"help_option_names": ["--help"], "max_content_width": 100},
+    epilog="""
+    \b
+    Examples:
+      pellucid score names emma
+      pellucid score names xqz --model bigram --s 0
+      pellucid score story.txt "it was a dark night" --n 4
+    """,
+)
+@click.argument("data")
+@click.argument("text")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, for machines.")
+@click.pass_context
+def command(ctx: click.Context, /, data: str, text: str, as_json: bool, **_: object) -> None:
+    """Fit a count model on the train side of DATA and show the surprise of every token of TEXT.
+
+    The surprise of a token is -log of the probability that the model gave it after what stood before: in nats, and in
+    bits. In a list the boundary that closes the item is scored as well.
+    """
+    if not text:
+        raise PellucidError("TEXT is empty", fix="Give a text to score, such as emma")
+    fitted, opened = fit(ctx, data)
+    tokens, notes = encoded(text, fitted.vocabulary, str(ctx.params["unknown"]), "the text")
+    if not tokens:
+        raise PellucidError("nothing of the text is left to score", fix="Use letters that the data have")
+    if len(tokens) > MOST_SCORED:
+        raise TooLarge(
+            f"the text has {len(tokens):,} tokens, past the limit of {MOST_SCORED:,}", fix="Score a part of it"
+        )
+
+    from pellucid.records import ScoredText
+
+    surprises = _surprises(fitted, [*tokens, 0] if opened.kind == "list" else tokens)
+    where = ""
+    if opened.kind == "list":
+        sides = fitted.sides
+        where = "train" if text in set(sides.train_items) else "dev" if text in set(sides.dev_items) else "new"
+    n_impossible = sum(surprise.nats == math.inf for surprise in surprises)
+    if n_impossible:
+        notes = (*notes, f"the loss is infinite: {n_impossible} never seen after what stands before; --s 0.1 mends it")
+    scored = ScoredText(text, fitted.facts, tuple(surprises), where, (*opened.notes, *notes))
+    if as_json:
+        from pellucid.figures.surprise import scored_json
+
+        click.echo(scored_json(scored))
+    else:
+        from pellucid.figures.surprise import show_scored
+
+        show_scored(scored)
+
+
+def _surprises(fitted: Fitted, tokens: list[int]) -> list[Surprise]:
+    """The surprise of each token after those before it; of a list they begin at the boundary."""
+    import numpy as np
+
+    from pellucid.records import Surprise
+
+    model, names = fitted.model, fitted.vocabulary.tokens
+    begun = [0, *tokens] if model.has_boundary else tokens
+    scores = model.after_each(np.array(begun))[:-1]
+    if not model.has_boundary:
+        scores = np.concatenate([model.log_probabilities(np.zeros((1, 0), np.int64)), scores])
+    found = []
+    for place, (token, row) in enumerate(zip(tokens, scores, strict=True), start=int(model.has_boundary)):
+        context = begun[max(0, place - model.reach) : place]
+        found.append(
+            Surprise(
+                context="".join(names[i] for i in context),
+                token=names[token],
+                probability=float(np.exp(row[token])),
+                nats=-float(row[token]) + 0.0,
+                rank=int((row > row[token]).sum()) + 1,
+                expected=names[int(row.argmax())],
+            )
+        )
+    return found

@@ -1,0 +1,109 @@
+"""How new a sample is: whether the data have it, the nearest training item, the longest part that was copied."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+BINS = 64  # for letters; letters that share one only make the lower bound lower
+FIRST = 64  # candidates compared first; then twice as many, until none can be nearer
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """What is known of one sample."""
+
+    where: str  # "train", "dev" or "new"
+    nearest: str  # "" where there is no training item
+    distance: int
+    copied: str
+
+
+class Known:
+    """The items of train and dev, ready to be compared with."""
+
+    def __init__(self, train: Sequence[str], dev: Iterable[str] = ()) -> None:
+        self.train = list(dict.fromkeys(train))
+        self.in_train = set(self.train)
+        self.in_dev = set(dev)
+        self.joined = "\n".join(self.train)
+        self.letters = letter_counts(self.train)
+
+    def where(self, text: str) -> str:
+        return "train" if text in self.in_train else "dev" if text in self.in_dev else "new"
+
+    def novelty(self, text: str) -> Novelty:
+        nearest, distance = self.nearest(text)
+        return Novelty(self.where(text), nearest, distance, longest_copied(text, self.joined))
+
+    def nearest(self, text: str) -> tuple[str, int]:
+        """The training item with the fewest single-letter edits, and how many.
+
+        Two texts are at least as far apart as their letters are, order aside; so items are compared in that order, and
+        no more once none of the rest can be nearer.
+        """
+        if text in self.in_train or not self.train:
+            return (text, 0) if text in self.in_train else ("", len(text))
+        gaps = self.letters - letter_counts([text])
+        least = np.maximum(np.maximum(gaps, 0).sum(axis=1), np.maximum(-gaps, 0).sum(axis=1))
+        order = np.argsort(least, kind="stable")
+        best, item = len(text) + len(self.train[order[0]]) + 1, ""
+        began, size = 0, FIRST
+        while began < len(order) and least[order[began]] < best:
+            batch = [self.train[i] for i in order[began : began + size]]
+            found = edit_distances(text, batch)
+            if found.min() < best:
+                best, item = int(found.min()), batch[int(found.argmin())]
+            began, size = began + size, 2 * size
+        return item, best
+
+
+def letter_counts(texts: Sequence[str]) -> npt.NDArray[np.int32]:
+    """(text, bin): how many letters of each text fall into each bin."""
+    lengths = [len(text) for text in texts]
+    rows = np.repeat(np.arange(len(texts)), lengths)
+    bins = _codes("".join(texts)) % BINS
+    counts = np.bincount(rows * BINS + bins, minlength=len(texts) * BINS)
+    return counts.reshape(len(texts), BINS).astype(np.int32)
+
+
+def edit_distances(text: str, others: Sequence[str]) -> npt.NDArray[np.int64]:
+    """How many letters must be put in, taken out or replaced to turn `text` into each of the others.
+
+    >>> edit_distances("emma", ["emma", "emmy", "gemma", "ema", ""]).tolist()
+    [0, 1, 1, 1, 4]
+    """
+    lengths = np.array([len(other) for other in others])
+    width = int(lengths.max(initial=0))
+    letters = np.full((len(others), width), -1, np.int64)
+    letters[np.arange(width) < lengths[:, None]] = _codes("".join(others))
+    across = np.arange(width + 1)
+    # distances[i, j]: from what was read of the text to the first j letters of the i-th other.
+    distances = np.tile(across, (len(others), 1))
+    for letter in _codes(text):
+        replaced = distances[:, :-1] + (letters != letter)
+        distances[:, 0] += 1
+        distances[:, 1:] = np.minimum(distances[:, 1:] + 1, replaced)
+        # Putting letters in: each place is at most one more than the place before it.
+        distances = np.minimum.accumulate(distances - across, axis=1) + across
+    found: npt.NDArray[np.int64] = distances[np.arange(len(others)), lengths]
+    return found
+
+
+def longest_copied(text: str, source: str) -> str:
+    """The longest part of the text that stands somewhere in the source; of equals the first.
+
+    >>> longest_copied("annabelly", "isabelle annika")
+    'abell'
+    """
+    found = ""
+    for start in range(len(text)):
+        while (longer := text[start : start + len(found) + 1]) in source and len(longer) > len(found):
+            found = longer
+    return found
+
+
+def _codes(text: str) -> npt.NDArray[Any]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)

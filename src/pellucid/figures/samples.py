@@ -1,0 +1,86 @@
+"""Samples of a model in a terminal, each with how new it is."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pellucid.errors import printable
+from pellucid.figures.model_facts import cut, facts_lines, show, table
+from pellucid.figures.numbers import counted
+from pellucid.records import Sample, Samples, as_plain
+
+LONGEST = 28  # letters of one cell
+
+
+def show_samples(samples: Samples) -> None:
+    """Print the samples on stdout."""
+    show(*_parts(samples))
+
+
+def samples_json(samples: Samples) -> str:
+    """Everything as JSON."""
+    return json.dumps(as_plain(samples), ensure_ascii=False, allow_nan=False)
+
+
+def _parts(samples: Samples) -> Iterator[RenderableType]:
+    for line in facts_lines(samples.model):
+        yield Text(printable(line), "dim")
+    yield Text("")
+    if samples.samples[0].where:
+        yield _listing(samples)
+        yield Text("")
+        yield Text(tally(samples.samples))
+    else:
+        yield from _texts(samples.samples)
+    for note in samples.notes:
+        yield Text(f"note: {printable(note)}", "yellow")
+
+
+def _listing(samples: Samples) -> Table:
+    listing = table(
+        ("sample", "left"), ("nats", "right"), ("found", "left"), ("nearest in train", "left"), ("copied", "left")
+    )
+    for sample in samples.samples:
+        near = (
+            "itself" if not sample.distance else f"{cut(sample.nearest, LONGEST)}, {counted(sample.distance, 'edit')}"
+        )
+        listing.add_row(
+            Text(cut(sample.text, LONGEST) + ("…" if sample.is_cut else ""), "bold"),
+            f"{sample.nats:.2f}",
+            "new" if sample.where == "new" else f"in {sample.where}",
+            near if sample.nearest else "",
+            cut(sample.copied, LONGEST),
+        )
+    return listing
+
+
+def tally(samples: tuple[Sample, ...]) -> str:
+    """How many are new, and how many the data have.
+
+    >>> tally((Sample("emma", 9.0, 5, "train", "emma", 0, "emma"), Sample("emna", 12.0, 5, "new", "emma", 1, "em")))
+    '2 samples: 1 in train, 0 in dev, 1 new; new are those in neither, as the test side is not looked at'
+    """
+    found = Counter(sample.where for sample in samples)
+    return (
+        f"{counted(len(samples), 'sample')}: {found['train']} in train, {found['dev']} in dev, {found['new']} new; "
+        "new are those in neither, as the test side is not looked at"
+    )
+
+
+def _texts(samples: tuple[Sample, ...]) -> Iterator[RenderableType]:
+    for number, sample in enumerate(samples, start=1):
+        if len(samples) > 1:
+            yield Text(f"sample {number}", "bold")
+        for line in sample.text.split("\n"):
+            yield Padding(Text(printable(line)), (0, 0, 0, 2))
+        yield Text("")
+        mean = f"{sample.nats / sample.n_tokens:.4f} nats a token"
+        copied = "whether it was copied is not known"
+        if sample.copied:
+            copied = f"the longest part copied from train has {len(sample.copied):,} letters: {cut(sample.copied, 60)}"
+        yield Text(f"{mean}; {copied}", "dim")

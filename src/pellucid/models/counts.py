@@ -1,0 +1,239 @@
+"""How often each gram stood in the data, for every order up to n.
+
+A gram of order k is one token and the k - 1 before it. It has one integer for its code: its tokens as the digits of a
+number to the base |V|, the newest last. So a context's grams stand beside each other, and the code of a context is
+the code of its grams without the last digit. Small tables are dense, the code being the index; large ones are sorted.
+
+In a list the boundary is token 0 and a context sees nothing before it, so that what stands there counts as more
+boundaries: the digits are zeros, and an item's first context has the code 0 in every order. In running text a context
+that would reach back before the beginning has a code below 0.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pellucid.errors import PellucidError, TooLarge
+from pellucid.models.contract import FloatArray, IntArray, Stream
+
+MOST_DENSE = 1 << 20  # entries of a table that is kept dense
+MOST_BINS = 16_000_000  # entries of a table that is counted by bins; beyond it, or with few tokens, by sorting
+MOST_ORDERS = 100
+_MOST_CODE = 1 << 62
+_CHUNK = 1 << 21  # tokens counted at a time
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Level:
+    """The counts of one order. Dense: counts[code]. Sparse: counts[i] for the i-th of the sorted `codes`."""
+
+    order: int
+    vocab_size: int
+    codes: IntArray  # of the grams seen; empty when dense
+    counts: IntArray
+    is_dense: bool
+    rows: IntArray  # of the contexts seen, sorted; empty when dense
+    row_starts: IntArray  # where the grams of each context begin; empty when dense
+    examples: IntArray  # the tokens of each gram seen, where codes hold ranks and so cannot be read; else empty
+
+    def find(self, codes: IntArray) -> IntArray:
+        """Where each gram's count stands; len(counts) for one that was never seen."""
+        return codes if self.is_dense else _positions(self.codes, codes)
+
+    def find_rows(self, rows: IntArray) -> IntArray:
+        """Where each context stands among those of this order; n_rows for one that was never seen."""
+        return rows if self.is_dense else _positions(self.rows, rows)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.counts) // self.vocab_size if self.is_dense else len(self.rows)
+
+    @property
+    def n_seen(self) -> int:
+        """How many different grams were seen."""
+        return int(np.count_nonzero(self.counts))
+
+    def table(self) -> IntArray:
+        """The counts of all grams there could be: |V|^order of them."""
+        if self.is_dense:
+            return self.counts
+        whole = np.zeros(self.vocab_size**self.order, np.int64)
+        whole[self.codes] = self.counts
+        return whole
+
+    def row_sums(self, values: FloatArray | IntArray) -> FloatArray:
+        """The sum over the grams of each context of values that stand as the counts do."""
+        sums: FloatArray
+        if self.is_dense:
+            sums = values.reshape(-1, self.vocab_size).sum(axis=1, dtype=np.float64)
+        else:
+            sums = np.add.reduceat(values.astype(np.float64), self.row_starts)
+        return sums
+
+    def by_row(self, values: FloatArray) -> FloatArray:
+        """A value of each context, repeated for each of its grams."""
+        if self.is_dense:
+            return np.repeat(values, self.vocab_size)
+        return np.repeat(values, np.diff(self.row_starts, append=len(self.codes)))
+
+
+@dataclass(frozen=True)
+class Grams:
+    """The counts of every order from 1 up to `order`."""
+
+    vocab_size: int
+    has_boundary: bool
+    levels: tuple[Level, ...]
+    ranked: frozenset[int]  # after these orders a code becomes a rank among those seen, to leave room for more digits
+
+    @property
+    def order(self) -> int:
+        return len(self.levels)
+
+    def up_to(self, order: int) -> "Grams":
+        """The same counts without the orders above this one."""
+        return Grams(self.vocab_size, self.has_boundary, self.levels[:order], self.ranked)
+
+    def walk(self, tokens: IntArray, order: int = 0) -> Iterator[tuple[IntArray, IntArray]]:
+        """For each order, the code of the context before each token and of the gram that the two make.
+
+        tokens: (..., time) -> two arrays of that shape, for the orders from 1 up to `order`, or to our own for 0.
+        """
+        tokens = tokens.astype(np.int64)
+        before = np.zeros_like(tokens)
+        for k in range(1, (order or self.order) + 1):
+            grams = before * self.vocab_size + tokens
+            yield before, grams
+            before = np.empty_like(grams)
+            before[..., :1] = 0 if self.has_boundary else -1
+            before[..., 1:] = self._contexts(k, grams[..., :-1], tokens[..., :-1])
+
+    def suffixes(self, order: int) -> IntArray:
+        """For each gram seen of this order, where the gram without its oldest token stands one order below."""
+        level, shorter = self.levels[order - 1], self.levels[order - 2]
+        if len(level.examples):
+            *_, (_, codes) = self.walk(level.examples, order - 1)
+            return shorter.find(codes[:, -1])
+        codes = np.flatnonzero(level.counts) if level.is_dense else level.codes
+        return shorter.find(codes % self.vocab_size ** (order - 1))
+
+    def _contexts(self, order: int, grams: IntArray, tokens: IntArray) -> IntArray:
+        """The codes of grams, made to be the contexts of the next order."""
+        codes = grams * (tokens != 0) if self.has_boundary else grams
+        if order not in self.ranked:
+            return codes
+        # 0 stays the context of boundaries alone, which as a gram was perhaps never seen.
+        ranks = 1 + self.levels[order - 1].find(codes)
+        return np.where(codes < 0, codes, ranks * (tokens != 0) if self.has_boundary else ranks)
+
+
+def count(stream: Stream, vocab_size: int, order: int) -> Grams:
+    """Count every gram of the orders 1 to `order`.
+
+    >>> from types import SimpleNamespace
+    >>> stream = SimpleNamespace(tokens=np.array([0, 1, 2, 2, 0, 1, 0]), has_boundary=True)
+    >>> count(stream, vocab_size=3, order=2).levels[1].counts.reshape(3, 3)
+    array([[0, 2, 0],
+           [1, 0, 1],
+           [1, 0, 1]])
+    """
+    tokens = stream.tokens
+    if order < 1:
+        raise PellucidError(f"n is {order}", fix="Choose n = 1 or more")
+    if order > MOST_ORDERS:
+        raise TooLarge(f"n is {order:,}, past the limit of {MOST_ORDERS}", fix="Choose a smaller n, such as 5")
+    if len(tokens) < 2:
+        raise PellucidError(f"there is nothing to count in {len(tokens)} tokens", fix="Give more data")
+    runs = _runs(vocab_size, order, len(tokens))
+    grams = Grams(vocab_size, stream.has_boundary, (), frozenset(run[-1] for run in runs[:-1]))
+    for run in runs:
+        tallies = {k: _Tally(k, vocab_size, len(tokens), has_ranks=run is not runs[0]) for k in run}
+        for began in range(0, len(tokens), _CHUNK):
+            overlap = min(began, order)
+            chunk = tokens[began - overlap : began + _CHUNK]
+            for k, (_, codes) in enumerate(grams.walk(chunk, run[-1]), start=1):
+                # Counted is a list's every token but the first boundary, a text's wherever the context is whole.
+                first = overlap or (1 if stream.has_boundary else k - 1)
+                if k in tallies:
+                    tallies[k].add(codes[first:], began - overlap + first)
+        levels = (tally.level(tokens) for tally in tallies.values())
+        grams = Grams(vocab_size, stream.has_boundary, (*grams.levels, *levels), grams.ranked)
+    return grams
+
+
+def _runs(vocab_size: int, order: int, n_tokens: int) -> list[list[int]]:
+    """The orders, in runs whose codes fit into 64 bits; each run but the first begins with ranks."""
+    runs: list[list[int]] = [[]]
+    size = 1
+    for k in range(1, order + 1):
+        if size * vocab_size > _MOST_CODE:
+            runs.append([])
+            size = n_tokens + 2
+        runs[-1].append(k)
+        size *= vocab_size
+    return runs
+
+
+class _Tally:
+    """Adds up the counts of one order, chunk by chunk."""
+
+    def __init__(self, order: int, vocab_size: int, n_tokens: int, *, has_ranks: bool) -> None:
+        self.order = order
+        self.vocab_size = vocab_size
+        self.has_ranks = has_ranks
+        n_entries = vocab_size**order
+        self.is_dense = n_entries <= MOST_DENSE
+        # Bins that stay empty cost as much as full ones, so few tokens are better sorted.
+        has_bins = n_entries <= min(MOST_BINS, 16 * n_tokens) or self.is_dense
+        self.bins = np.zeros(n_entries if has_bins else 0, np.int64)
+        self.parts: list[tuple[IntArray, IntArray, IntArray]] = []
+
+    def add(self, codes: IntArray, began: int) -> None:
+        """Count the codes of the grams whose newest tokens stand at `began` and after it."""
+        if len(self.bins):
+            self.bins += np.bincount(codes, minlength=len(self.bins))
+        elif self.has_ranks:
+            found, where, counts = np.unique(codes, return_index=True, return_counts=True)
+            self.parts.append((found, counts, began + where))
+        else:
+            found, counts = np.unique(codes, return_counts=True)
+            self.parts.append((found, counts, _NONE))
+
+    def level(self, tokens: IntArray) -> Level:
+        if self.is_dense:
+            return Level(self.order, self.vocab_size, _NONE, self.bins, True, _NONE, _NONE, _NONE)
+        if len(self.bins):
+            codes, ends = np.flatnonzero(self.bins), _NONE
+            counts = self.bins[codes]
+        else:
+            codes, counts, ends = self.parts[0] if len(self.parts) == 1 else _merged(self.parts)
+        rows, starts = np.unique(codes // self.vocab_size, return_index=True)
+        return Level(
+            self.order, self.vocab_size, codes, counts, False, rows, starts, _windows(tokens, ends, self.order)
+        )
+
+
+def _merged(parts: list[tuple[IntArray, IntArray, IntArray]]) -> tuple[IntArray, IntArray, IntArray]:
+    all_codes, all_counts, all_ends = (np.concatenate(column) for column in zip(*parts, strict=True))
+    codes, first, where = np.unique(all_codes, return_index=True, return_inverse=True)
+    counts = np.bincount(where, weights=all_counts, minlength=len(codes)).astype(np.int64)
+    return codes, counts, all_ends[first] if len(all_ends) else _NONE
+
+
+def _windows(tokens: IntArray, ends: IntArray, width: int) -> IntArray:
+    """The tokens up to each of the ends; boundaries where they would reach back before the beginning."""
+    if not len(ends):
+        return _NONE
+    places = ends[:, None] + np.arange(1 - width, 1)
+    return np.where(places < 0, 0, tokens[np.maximum(places, 0)])
+
+
+def _positions(known: IntArray, wanted: IntArray) -> IntArray:
+    """The place of each wanted code among the sorted known ones, len(known) where it is not among them."""
+    if not len(known):
+        return np.zeros(wanted.shape, np.int64)
+    places = np.searchsorted(known, wanted)
+    is_known = known[np.minimum(places, len(known) - 1)] == wanted
+    return np.where(is_known, places, len(known))
