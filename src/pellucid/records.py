@@ -330,6 +330,7 @@ class Smoothing(NamedTuple):
 
     source: str
     symbols: tuple[str, ...]
+    has_boundary: bool
     after: int  # the symbol whose row is shown
     n_after: int  # how often it is followed by any in train
     n_train: int  # predicted symbols

@@ -1,0 +1,1 @@
+"""The pictures of `pellucid draw`: one file each, ending with its card."""

@@ -1,0 +1,80 @@
+"""How every picture looks: sizes that can be read from the last row, colours that everyone can tell apart."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+PAPER, INK, QUIET, LINE = "#fcfcfa", "#1f2933", "#52606d", "#d5dade"
+BLUE, ORANGE, GREEN = "#2a6db0", "#c26a16", "#1b7f5c"  # apart in every common kind of colour blindness
+# Light to dark in one hue, so that darker is more for everyone.
+SHADES = ("#eaf2fa", "#c6dcf1", "#94bfe4", "#5b9bd1", "#2a6db0", "#124a85", "#08284f")
+
+
+def depth(n: float, most: float) -> float:
+    """Where on the scale of shades a count stands, from 0 to 1. By the root, so that the rare ones are seen too."""
+    return math.sqrt(n / most) if most else 0.0
+
+
+def shade(part: float) -> str:
+    """The colour at a depth from 0 to 1.
+
+    >>> shade(0.0), shade(1.0)
+    ('#eaf2fa', '#08284f')
+    """
+    place = part * (len(SHADES) - 1)
+    left = min(int(place), len(SHADES) - 2)
+    ends = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in SHADES[left : left + 2]]
+    mixed = [round(a + (b - a) * (place - left)) for a, b in zip(*ends, strict=True)]
+    return "#" + "".join([f"{part:02x}" for part in mixed])
+
+
+def depth_marks(most: int) -> list[int]:
+    """Counts to write beside the scale of shades: round ones between the least and the most.
+
+    >>> depth_marks(6763), depth_marks(2)
+    ([1, 400, 2000, 4000, 6763], [1, 2])
+    """
+    between = [most * part * part for part in (0.25, 0.5, 0.75)]
+    rounded = [int(float(f"{count:.1g}")) for count in between if count >= 1]
+    return sorted({1, *[count for count in rounded if 1.4 * count < most], most})
+
+
+def chart_specification(title: str, caption: Sequence[str], **parts: Any) -> dict[str, Any]:
+    """A whole Vega-Lite specification: the parts of the chart under a title and a caption."""
+    return {
+        "$schema": SCHEMA,
+        "background": PAPER,
+        "padding": 24,
+        "title": {
+            "text": title,
+            "subtitle": list(caption),
+            "anchor": "start",
+            "frame": "bounds",
+            "fontSize": 26,
+            "fontWeight": 600,
+            "color": INK,
+            "subtitleFontSize": 17,
+            "subtitleColor": QUIET,
+            "subtitleLineHeight": 24,
+            "subtitlePadding": 8,
+            "offset": 18,
+        },
+        "config": {
+            "font": FONT,
+            "view": {"stroke": None},
+            "axis": {
+                "labelFontSize": 16,
+                "titleFontSize": 17,
+                "titleFontWeight": 500,
+                "labelColor": INK,
+                "titleColor": QUIET,
+                "domainColor": LINE,
+                "tickColor": LINE,
+                "gridColor": "#e6e9ec",
+            },
+            "legend": {"labelFontSize": 15, "titleFontSize": 15, "titleFontWeight": 500, "titleColor": QUIET},
+        },
+        **parts,
+    }
