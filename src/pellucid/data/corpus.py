@@ -128,7 +128,8 @@ def _encoded(text: str, vocabulary: Vocabulary, unknown: str) -> "Array":
     dtype = token_type(len(vocabulary))
     if isinstance(vocabulary, Bytes):
         content = numpy.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=numpy.uint8)
-        return content.astype(dtype) + numpy.asarray(int(vocabulary.has_boundary), dtype=dtype)
+        wide: Array = content.astype(dtype)
+        return wide + 1 if vocabulary.has_boundary else wide
     if not isinstance(vocabulary, Characters):
         return numpy.array(vocabulary.encode(text, unknown), dtype=dtype)
     if text.isascii():
@@ -173,7 +174,8 @@ def _collected(arrays: Iterator["Array"], dtype: str) -> "Array":
             for array in arrays:
                 file.write(array.tobytes())
             file.flush()
-            return numpy.memmap(file, dtype=dtype, mode="r")
+            mapped: Array = numpy.memmap(file, dtype=dtype, mode="r")
+            return mapped
     except OSError as error:
         raise PellucidError(
             f"the tokens could not be kept in {tempfile.gettempdir()}: {error.strerror}",
