@@ -311,10 +311,10 @@ class BigramCounts(NamedTuple):
 
 
 class SmoothedRow(NamedTuple):
-    """The probabilities of the next symbol after one symbol, with s added to every count. None: 0/0, not known."""
+    """The probabilities of the next symbol after one symbol, with s added to every count."""
 
     s: float
-    probabilities: tuple[float | None, ...]
+    probabilities: tuple[float, ...]
 
 
 class SmoothedLoss(NamedTuple):

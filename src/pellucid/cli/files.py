@@ -25,13 +25,13 @@ def require_output_path(path: Path, suffixes: tuple[str, ...]) -> None:
         raise PellucidError(f"{quoted(str(path))} is not a regular file", fix="Choose another name")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Put the text where the path says by way of a temporary file, so that no half-written file is ever seen."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Put the content where the path says by way of a temporary file, so that no half-written file is ever seen."""
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
             umask = os.umask(0)

@@ -48,8 +48,10 @@ def draw_circle(
 
 def circle_style(shown: Sequence[int]) -> str:
     """Under the pointer a symbol keeps only the arrows that leave it, in a browser."""
-    rules = [f"svg:has(#symbol{place}:is(:hover, :focus)) .edge:not(.from{place})" for place in shown]
-    return f".vertex {{ cursor: pointer; outline: none; }}\n{', '.join(rules)} {{ opacity: .04; }}"
+    looked_at = {place: f"svg:has(#symbol{place}:is(:hover, :focus))" for place in shown}
+    others = ", ".join([f"{svg} .edge:not(.from{place})" for place, svg in looked_at.items()])
+    own = ", ".join([f"{svg} .from{place}" for place, svg in looked_at.items()])
+    return f".vertex {{ outline: none; }} {others} {{ opacity: .04; }} {own} {{ filter: saturate(3) brightness(.6); }}"
 
 
 def _on_circle(i: int, n: int) -> Point:

@@ -47,6 +47,6 @@ def all_figures() -> dict[str, FigureCard[Any]]:
     return cards(PACKAGE, "FIGURE", FigureCard)
 
 
-def figure(name: str) -> FigureCard[Any]:
+def figure_called(name: str) -> FigureCard[Any]:
     """The figure of that name, or an error that brings the nearest one."""
     return find(PACKAGE, "FIGURE", FigureCard, name, "figure")

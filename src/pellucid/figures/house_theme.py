@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+# All of one width, letter by letter, so that what was measured here fits wherever the picture is opened.
+FONT = "Arial, Helvetica, 'Liberation Sans', Arimo, sans-serif"
 PAPER, INK, QUIET, LINE = "#fcfcfa", "#1f2933", "#52606d", "#d5dade"
 BLUE, ORANGE, GREEN = "#2a6db0", "#c26a16", "#1b7f5c"  # apart in every common kind of colour blindness
 # Light to dark in one hue, so that darker is more for everyone.

@@ -7,7 +7,6 @@ from pellucid.figures.card import Chart, Drawing
 from pellucid.figures.frame import safe
 from pellucid.figures.page import script_safe
 
-SUFFIXES = (".svg", ".png", ".html")
 SCALE = 2.0  # pixels for each unit of a picture, so that it stays sharp on a wall
 
 # Charts bring the expressions of their own axes and tooltips; `ast` has them interpreted, so that the page can forbid

@@ -30,7 +30,7 @@ def draw_smoothing(seen: Smoothing) -> Chart:
 
 def _weight(seen: Smoothing, place: int) -> int:
     """A symbol's rank among the bars; a probability as a whole number, for ties to keep their order."""
-    return round(1e9 * (seen.rows[0].probabilities[place] or 0.0))
+    return round(1e9 * seen.rows[0].probabilities[place])
 
 
 def best(seen: Smoothing) -> SmoothedLoss:
@@ -68,7 +68,6 @@ def _bars(seen: Smoothing, shown: list[tuple[int, str]], after: str) -> dict[str
         {"s": name, "next": label, "p": row.probabilities[place], "n": i}
         for i, (name, row) in enumerate(zip(rows, seen.rows, strict=True))
         for place, label in shown
-        if row.probabilities[place] is not None
     ]
     equal = 1 / len(seen.symbols)
     x = {
@@ -131,6 +130,8 @@ def _losses(seen: Smoothing) -> dict[str, Any]:
         if math.isfinite(value)
     ]
     limit, lowest = math.log(len(seen.symbols)), best(seen)
+    heights = [limit, *[value["loss"] for value in values]]
+    top = max(heights) + 0.06 * (max(heights) - min(heights))  # room for words above the limit
     colour = {
         "field": "side",
         "type": "nominal",
@@ -141,12 +142,17 @@ def _losses(seen: Smoothing) -> dict[str, Any]:
         "field": "s",
         "type": "quantitative",
         "scale": {"type": "log"},
-        "axis": {"title": "s, added to every count", "format": ",.12~g", "grid": False, "tickCount": 8},
+        "axis": {
+            "title": "s, added to every count",
+            "format": ",.12~g",
+            "grid": False,
+            "values": [0.01, 1, 100, 1e4, 1e6],
+        },
     }
     y = {
         "field": "loss",
         "type": "quantitative",
-        "scale": {"zero": False},
+        "scale": {"zero": False, "domainMax": top},
         "axis": {"title": "loss, nats per predicted symbol", "tickCount": 6},
     }
     tooltip = [
