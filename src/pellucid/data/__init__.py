@@ -5,7 +5,9 @@ Nothing heavy is loaded by this: Polars when a table is read, NumPy when tokens 
 
 from pellucid.data.bpe import BPE
 from pellucid.data.card import DatasetCard
+from pellucid.data.categories import Categories
 from pellucid.data.corpus import Corpus, encode_list, encode_text
+from pellucid.data.costs import TokenCost, token_costs
 from pellucid.data.kinds import (
     Column,
     Data,
@@ -19,14 +21,18 @@ from pellucid.data.kinds import (
     require_kind,
 )
 from pellucid.data.opening import datasets, open_data
+from pellucid.data.pictures import decode_images
 from pellucid.data.sources import DataChanged
 from pellucid.data.stored import vocabulary_from_json
+from pellucid.data.tables import open_tables
+from pellucid.data.targets import Target, choose_target
 from pellucid.data.vocabularies import BOUNDARY, Bytes, Characters, Vocabulary, Words
 
 __all__ = [
     "BOUNDARY",
     "BPE",
     "Bytes",
+    "Categories",
     "Characters",
     "Column",
     "Corpus",
@@ -39,13 +45,19 @@ __all__ = [
     "PairsData",
     "PixelsData",
     "TableData",
+    "Target",
     "TextData",
+    "TokenCost",
     "Vocabulary",
     "Words",
+    "choose_target",
     "datasets",
+    "decode_images",
     "encode_list",
     "encode_text",
     "open_data",
+    "open_tables",
     "require_kind",
+    "token_costs",
     "vocabulary_from_json",
 ]

@@ -33,8 +33,10 @@ def read_objects(lines: Iterable[str], name: str) -> tuple[dict[str, list[Any]],
                 raise PellucidError(
                     f"the value of {quoted(key)} is not finite", where=f"in {name}:{number:,}", fix="Write null for it"
                 )
-            # A column that begins late has nothing in the rows before.
-            columns.setdefault(key, [None] * len(numbers)).append(value)
+            if key not in columns:
+                # A column that begins late has nothing in the rows before.
+                columns[key] = [None] * len(numbers)
+            columns[key].append(value)
         numbers.append(number)
         for values in columns.values():
             if len(values) < len(numbers):
@@ -51,7 +53,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
             f"a line of {len(line):,} characters is longer than {LONGEST_ROW:,}", where=where, fix="Split it"
         )
     try:
-        found = json.loads(line, object_pairs_hook=_unrepeated)
+        found = _DECODER.decode(line)
     except _Repeated as error:
         raise PellucidError(f"the key {quoted(str(error))} stands twice", where=where, fix="Rename one") from None
     except RecursionError:
@@ -71,9 +73,11 @@ def _object(line: str, where: str) -> dict[str, Any]:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Repeated(key)
-        found[key] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Repeated(next(key for key in keys if keys.count(key) > 1))
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unrepeated)

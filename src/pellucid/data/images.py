@@ -1,0 +1,171 @@
+"""Folders of images: one folder for each class. Headers are read before pixels, pixels once before training.
+
+Only PNG, JPEG, WEBP, BMP and GIF are opened, whatever a file calls itself. Links are not followed, hidden files are
+left out and counted, and the order is that of the bytes of the names, so that it is the same on every machine.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pellucid.data.imageindex import Index, Seen
+from pellucid.data.kinds import ImageFile, ImagesData
+from pellucid.data.sources import missing, quoted_name, unreadable
+from pellucid.errors import PellucidError, quoted
+
+LEFT_OUT = {"Thumbs.db", "desktop.ini", "@eaDir", "__MACOSX"}
+TOLD_EVERY = 500
+
+
+class _Found(NamedTuple):
+    """What a walk over the folder met, before any file is opened."""
+
+    files: list[tuple[str, Path, os.stat_result]]  # class, path, status
+    classes: list[str]
+    n_hidden: int
+    n_links: int
+    n_deeper: int
+
+
+def open_images(
+    folder: Path, *, skip_bad: bool, skip_empty: bool, progress: Callable[[str], None], is_cached: bool = True
+) -> ImagesData:
+    """The images of a folder of class folders, each decoded once to be sure of it."""
+    name = quoted_name(folder)
+    found = _walk(folder, name)
+    classes = _classes(found, name, skip_empty)
+    index = Index(folder, is_cached and len(found.files) >= 200)
+    seen: list[Seen] = []
+    for done, (_, path, status) in enumerate(found.files):
+        if done % TOLD_EVERY == 0:
+            progress(f"looking at image {done:,} of {len(found.files):,}")
+        seen.append(index.look(path, status))
+    bad = [(path, one.trouble) for (_, path, _), one in zip(found.files, seen, strict=True) if one.trouble]
+    if bad and not skip_bad:
+        some = ", ".join(f"{_inside(path, folder)} ({trouble})" for path, trouble in bad[:3])
+        count = f"{len(bad)} of {len(found.files):,} images" if len(bad) > 1 else "1 image"
+        raise PellucidError(f"{count} cannot be read: {some}", where=f"in {name}", fix="Mend them, or add --skip-bad")
+    good = [(label, path, one) for (label, path, _), one in zip(found.files, seen, strict=True) if not one.trouble]
+    left = [label for label in classes if any(label == other for other, _, _ in good)]
+    if len(left) < 2:
+        raise PellucidError(f"{name} has no two classes with readable images", fix="Give at least two class folders")
+    index.keep()
+    shapes = {(one.width, one.height) for _, _, one in good}
+    size = f"{next(iter(shapes))[0]}×{next(iter(shapes))[1]}" if len(shapes) == 1 else f"{len(shapes):,} sizes"
+    return ImagesData(
+        name=name,
+        files=tuple(ImageFile(path, label, one.width, one.height) for label, path, one in good),
+        classes=tuple(left),
+        said=f"{name}: {len(good):,} images in {len(left)} classes, {size} (a folder of class folders); "
+        "--kind list, text or table wants a file",
+        fingerprint=_fingerprint([(_inside_bytes(path, folder), one.sha256) for _, path, one in good]),
+        notes=(*_notes(found, len(bad), [label for label in classes if label not in left]), *_twins(good)),
+    )
+
+
+def _walk(folder: Path, name: str) -> _Found:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
+    except FileNotFoundError as error:
+        raise missing(folder) from error
+    except NotADirectoryError as error:
+        raise PellucidError(f"{name} is a file, and images come in a folder", fix="Give the folder") from error
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    files: list[tuple[str, Path, os.stat_result]] = []
+    classes: list[str] = []
+    n_hidden = n_links = n_deeper = n_loose = 0
+    for entry in entries:
+        if _is_hidden(entry.name):
+            n_hidden += 1
+        elif entry.is_symlink():
+            n_links += 1
+        elif entry.is_dir(follow_symlinks=False):
+            classes.append(entry.name)
+            try:
+                inside = sorted(os.scandir(entry.path), key=lambda one: os.fsencode(one.name))
+            except OSError as error:
+                raise unreadable(Path(entry.path), error) from error
+            for one in inside:
+                if _is_hidden(one.name):
+                    n_hidden += 1
+                elif one.is_symlink():
+                    n_links += 1
+                elif one.is_file(follow_symlinks=False):
+                    files.append((entry.name, Path(one.path), one.stat(follow_symlinks=False)))
+                else:
+                    n_deeper += 1
+        else:
+            n_loose += 1
+    if not classes:
+        what = f"holds {n_loose:,} files and no class folders" if n_loose else "is an empty folder"
+        raise PellucidError(f"{name} {what}", fix="Put each class of images into a folder of its own, or name one file")
+    return _Found(files, classes, n_hidden, n_links, n_deeper + n_loose)
+
+
+def _classes(found: _Found, name: str, skip_empty: bool) -> list[str]:
+    filled = {label for label, _, _ in found.files}
+    empty = [label for label in found.classes if label not in filled]
+    if not filled:
+        raise PellucidError(f"{name} holds no image in its {len(found.classes)} folders", fix="Check the path")
+    if empty and not skip_empty:
+        raise PellucidError(
+            f"the class folder {quoted_name(Path(empty[0]))} is empty",
+            where=f"in {name}",
+            fix="Fill it, or add --skip-empty",
+        )
+    if len(filled) < 2:
+        raise PellucidError(
+            f"{name} has one class, {quoted_name(Path(*filled))}", fix="Give at least two class folders"
+        )
+    return [label for label in found.classes if label in filled]
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name in LEFT_OUT
+
+
+def _inside(path: Path, folder: Path) -> str:
+    return quoted(os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace"), 48)
+
+
+def _inside_bytes(path: Path, folder: Path) -> bytes:
+    return os.fsencode(path.relative_to(folder).as_posix())
+
+
+def _fingerprint(files: Sequence[tuple[bytes, str]]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files:
+        digest.update(name + b"\0" + content.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _notes(found: _Found, n_bad: int, emptied: list[str]) -> list[str]:
+    counts = (
+        (n_bad, "images that cannot be read were left out"),
+        (found.n_hidden, "hidden files and folders were left out"),
+        (found.n_links, "links were not followed"),
+        (found.n_deeper, "files outside class folders, or folders inside them, were left out"),
+        (len(emptied), "classes have no readable image and were left out"),
+    )
+    return [f"{n:,} {what}" for n, what in counts if n]
+
+
+def _twins(good: Sequence[tuple[str, Path, Seen]]) -> list[str]:
+    """Notes on images that occur twice: between classes they contradict, between splits they leak."""
+    labels: dict[str, set[str]] = {}
+    for label, _, one in good:
+        labels.setdefault(one.sha256, set()).add(label)
+    n_torn = sum(len(found) > 1 for found in labels.values())
+    n_same = len(good) - len(labels)
+    n_moving = sum(one.is_animated for _, _, one in good)
+    notes = []
+    if n_same:
+        notes.append(f"{n_same:,} images are byte for byte the same as an earlier one")
+    if n_torn:
+        notes.append(f"{n_torn:,} images stand in more than one class")
+    if n_moving:
+        notes.append(f"{n_moving:,} images have several frames; the first is used")
+    return notes

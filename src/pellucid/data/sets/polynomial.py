@@ -1,0 +1,41 @@
+"""A polynomial without noise: whatever error is left is the model's own."""
+
+from pellucid.data.card import DatasetCard
+from pellucid.data.generated import fingerprint_of, require_count
+from pellucid.data.kinds import Column, TableData
+
+
+def load(seed: int = 0, n: int = 1_000, n_inputs: int = 4, reach: float = 2.0) -> TableData:
+    """n rows of x1, x2, ... uniform from -reach to reach, and y = Σ (xᵢ³ + 3 xᵢ² + 3).
+
+    >>> row = load(n=1, n_inputs=1).frame.rows()[0]
+    >>> row[1] == row[0] ** 3 + 3 * row[0] ** 2 + 3
+    True
+    """
+    import numpy
+    import polars
+
+    require_count(n, "rows", most=10_000_000)
+    require_count(n_inputs, "inputs", most=1_000)
+    x = numpy.random.default_rng([seed, 0]).uniform(-reach, reach, (n, n_inputs))
+    y = (x**3 + 3 * x**2 + 3).sum(axis=1)
+    names = [f"x{i + 1}" for i in range(n_inputs)]
+    return TableData(
+        name="polynomial",
+        frame=polars.DataFrame({**{name: x[:, i] for i, name in enumerate(names)}, "y": y}),
+        columns=tuple(Column(name, "numeric", 0) for name in (*names, "y")),
+        said=f"polynomial: a table of {n:,} rows and {n_inputs + 1} columns (generated, seed {seed})",
+        fingerprint=fingerprint_of(x, y),
+        row_word="row",
+    )
+
+
+DATASET = DatasetCard(
+    name="polynomial",
+    kind="table",
+    says="y = Σ (xᵢ³ + 3 xᵢ² + 3), without noise, to watch a regression fit",
+    source="the formula itself",
+    licence="generated; free for any use",
+    is_generated=True,
+    load=load,
+)
