@@ -28,7 +28,8 @@ class Scan:
     fingerprint: str  # sha256 of the bytes as they are on disk
     n_characters: int
     n_lines: int
-    n_crlf: int
+    n_lf: int
+    n_crlf: int  # of these LF, so many have a CR before them
     n_cr: int  # carriage returns on their own
     n_separators: int  # U+0085, U+2028 and U+2029
     first_nul: int  # counted in characters; -1 when there is none
@@ -111,6 +112,7 @@ def scan(source: Source, encoding: str) -> Scan:
         fingerprint=digest.hexdigest(),
         n_characters=n_characters,
         n_lines=n_lf + (last not in ("", "\n")),
+        n_lf=n_lf,
         n_crlf=n_crlf,
         n_cr=n_cr - n_crlf,
         n_separators=n_separators,
@@ -119,6 +121,12 @@ def scan(source: Source, encoding: str) -> Scan:
         is_blank=is_blank,
         only_symbol=symbols.pop() if len(symbols) == 1 else "",
     )
+
+
+def refuse_wide(source: Source, encoding: str, found: Scan) -> None:
+    """Refuse UTF-16 without its mark: it is valid UTF-8, with a NUL in every other place."""
+    if found.first_nul >= 0 and encoding == "utf-8" and (guess := guessed_encoding(source.read(0, 4096))):
+        raise PellucidError(f"{source.name} looks like {guess.upper()}", fix=f"Try --encoding {guess}")
 
 
 def notes_of(found: Scan, newlines: str) -> tuple[str, ...]:
@@ -146,7 +154,7 @@ def notes_of(found: Scan, newlines: str) -> tuple[str, ...]:
 
 def _undecodable(source: Source, encoding: str, offset: int) -> PellucidError:
     guess = guessed_encoding(source.read(0, 4096), source.read(max(0, offset - 64), 128))
-    fix = f"It looks like {guess.upper()}; try --encoding {guess}" if guess else "Is it a text at all"
+    fix = f"It looks like {guess.upper()}; try --encoding {guess}"
     if guess == encoding or not guess:
         fix = "It is not a text, or is damaged there"
     return PellucidError(f"{source.name} is not {encoding.upper()}", where=f"at byte {offset:,}", fix=fix)

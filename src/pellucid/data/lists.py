@@ -19,6 +19,8 @@ def read_list(source: Source, scan: Scan, *, encoding: str, newlines: str, becau
             where=f"at character {scan.first_nul + 1:,}",
             fix="Remove it, or use --kind text --tokens bytes",
         )
+    if scan.n_cr and not scan.n_lf:
+        newlines = "unix"  # an old Mac's list: its line ends are CR and nothing else
     lines = "".join(characters(source, encoding, newlines)).split("\n")
     if newlines == "keep":
         # Whoever ends lines with CRLF does not mean the CR to be the last letter of every name.

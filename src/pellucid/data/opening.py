@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pellucid.catalogue import cards
 from pellucid.data.card import DatasetCard
-from pellucid.data.decoding import characters, require_encoding, require_newlines, scan
+from pellucid.data.decoding import characters, refuse_wide, require_encoding, require_newlines, scan
 from pellucid.data.inference import SAMPLE, TABLE_ENDINGS, Guess, guess_kind
 from pellucid.data.kinds import KINDS, Data
 from pellucid.data.lists import read_list
@@ -89,6 +89,7 @@ def open_data(
     if guess.kind == "table":
         return _table(opened, path, guess, encoding, separator, missing_values, as_number)
     found = scan(opened, encoding)
+    refuse_wide(opened, encoding, found)
     if not guess.kind:
         sample = next(iter(characters(opened, encoding)), "")
         guess = guess_kind(sample[:SAMPLE], is_all=found.n_characters <= SAMPLE)

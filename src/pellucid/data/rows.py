@@ -167,7 +167,9 @@ def _require_even(data: "Array", ends: "Array", n_cells: "Array", n_columns: int
     where = f"in {name}:{_line(data, int(starts[first])):,}"
     if lengths[first] > LONGEST_ROW:
         raise TooLarge(
-            f"a row of {int(lengths[first]):,} bytes is longer than {LONGEST_ROW:,}", where=where, fix="Is it a table"
+            f"a row of {int(lengths[first]):,} bytes is longer than {LONGEST_ROW:,}",
+            where=where,
+            fix="Check that it is a table",
         )
     if is_empty[first]:
         raise PellucidError("a line is empty", where=where, fix="Remove the line")

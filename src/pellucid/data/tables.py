@@ -54,7 +54,7 @@ def _from_csv(
     name = source.name
     if source.size > LONGEST_ROW and not any(mark in source.read(0, LONGEST_ROW) for mark in (b"\n", b"\r")):
         raise TooLarge(
-            f"the first line is longer than {LONGEST_ROW:,} bytes", where=f"in {name}:1", fix="Is it a table"
+            f"the first line is longer than {LONGEST_ROW:,} bytes", where=f"in {name}:1", fix="Check that it is a table"
         )
     content = whole(source)
     fingerprint = hashlib.sha256(content).hexdigest()

@@ -14,7 +14,7 @@ def load(seed: int = 0, n: int = 2_000, n_symbols: int = 4, longest: int = 6) ->
     """n different sources of 1 to `longest` symbols, each with its target.
 
     >>> load(n=2000).pairs[0]
-    ('DBBCBD', 'BCD')
+    ('DBBC', 'BCD')
     """
     if not 2 <= n_symbols <= len(LETTERS):
         raise PellucidError(f"{n_symbols} symbols cannot be used", fix=f"Choose 2 to {len(LETTERS)}")

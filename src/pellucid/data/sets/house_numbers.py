@@ -105,7 +105,8 @@ def _lit(mask: "Picture", u: "numpy.ndarray[Any, Any]", noise: "numpy.ndarray[An
     ramp = numpy.linspace(-1, 1, SIDE, dtype=numpy.float32)
     picture = picture + 40 * (u[5] - 0.5) * ramp[None, :] + 40 * (u[6] - 0.5) * ramp[:, None]
     picture = picture + (1 + 9 * u[7] ** 2) * noise
-    return numpy.clip(numpy.rint(picture), 0, 255).astype(numpy.uint8)
+    levels: numpy.ndarray[Any, Any] = numpy.clip(numpy.rint(picture), 0, 255).astype(numpy.uint8)
+    return levels
 
 
 DATASET = DatasetCard(
