@@ -105,6 +105,6 @@ def _log_probabilities(scores: FloatArray) -> FloatArray:
 def _chances(seed: int, step: int, n: int) -> FloatArray:
     """Numbers from 0 up to 1 for the samples 0 to n - 1; the first ones are the same whatever n is."""
     # Raw words of a counter-based generator, whose stream NumPy promises to keep, unlike that of its distributions.
-    words = np.random.Philox(key=[seed, step]).random_raw(n)
+    words = np.random.Philox(key=np.array([seed, step], np.uint64)).random_raw(n)
     chances: FloatArray = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return chances

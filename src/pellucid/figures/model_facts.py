@@ -20,8 +20,8 @@ def facts_lines(facts: ModelFacts) -> list[str]:
             f"on train {nats(facts.train)} a token; there is no dev side, so how it does elsewhere is not known"
         )
     else:
-        beside = ", ".join(f"{name} {loss:.4f}" for name, loss in facts.baselines)
-        lines.append(f"on dev {nats(facts.dev)} a token (train {facts.train.nats:.4f}); beside it {beside}")
+        lines.append(f"on dev {nats(facts.dev)} a token, on train {facts.train.nats:.4f}")
+        lines.append("beside it on dev: " + ", ".join(f"{name} {loss:.4f}" for name, loss in facts.baselines))
     if facts.dev is not None and facts.dev.n_impossible:
         lines.append(
             f"infinite, because {facts.dev.n_impossible:,} of {facts.dev.n_tokens:,} tokens of dev never followed "
@@ -42,6 +42,8 @@ def nats(loss: Loss) -> str:
     >>> nats(Loss(2.0, 100))
     '2.0000 nats (2.885 bits, perplexity 7.389)'
     """
+    if loss.nats == math.inf:
+        return "infinite nats"
     return f"{loss.nats:.4f} nats ({loss.bits:.3f} bits, perplexity {loss.perplexity:.4g})"
 
 

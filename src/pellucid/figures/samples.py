@@ -50,7 +50,7 @@ def _listing(samples: Samples) -> Table:
             "itself" if not sample.distance else f"{cut(sample.nearest, LONGEST)}, {counted(sample.distance, 'edit')}"
         )
         listing.add_row(
-            Text(cut(sample.text, LONGEST) + ("…" if sample.is_cut else ""), "bold"),
+            Text((cut(sample.text, LONGEST) or "(empty)") + ("…" if sample.is_cut else ""), "bold"),
             f"{sample.nats:.2f}",
             "new" if sample.where == "new" else f"in {sample.where}",
             near if sample.nearest else "",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.model_facts import cut, facts_lines, nats, show, table
-from pellucid.figures.numbers import rough
+from pellucid.figures.numbers import counted, rough
 from pellucid.records import ScoredText, Surprise, as_plain
 
 BAR = 24  # characters of the longest bar
@@ -38,8 +38,9 @@ def _parts(scored: ScoredText) -> Iterator[RenderableType]:
     yield _listing(scored.surprises)
     yield Text("")
     loss = scored.loss
-    yield Text(f"in all {scored.nats:.4f} nats, probability {rough(math.exp(-scored.nats))}", "bold")
-    yield Text(f"mean over {loss.n_tokens} tokens {nats(loss)}")
+    total = f"{scored.nats:.4f}" if scored.nats < math.inf else "infinite"
+    yield Text(f"in all {total} nats, probability {rough(math.exp(-scored.nats))}", "bold")
+    yield Text(f"a mean over {counted(loss.n_tokens, 'token')} of {nats(loss)}")
     if scored.where:
         where = "it is new: neither in train nor in dev" if scored.where == "new" else f"it is one of {scored.where}'s"
         yield Text(where)

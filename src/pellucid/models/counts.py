@@ -36,7 +36,9 @@ class Level:
     is_dense: bool
     rows: IntArray  # of the contexts seen, sorted; empty when dense
     row_starts: IntArray  # where the grams of each context begin; empty when dense
-    examples: IntArray  # the tokens of each gram seen, where codes hold ranks and so cannot be read; else empty
+    tails: (
+        IntArray  # each gram's code without its oldest token, where codes hold ranks and it cannot be read; else empty
+    )
 
     def find(self, codes: IntArray) -> IntArray:
         """Where each gram's count stands; len(counts) for one that was never seen."""
@@ -103,9 +105,12 @@ class Grams:
         """
         tokens = tokens.astype(np.int64)
         before = np.zeros_like(tokens)
-        for k in range(1, (order or self.order) + 1):
+        last = order or self.order
+        for k in range(1, last + 1):
             grams = before * self.vocab_size + tokens
             yield before, grams
+            if k == last:
+                return
             before = np.empty_like(grams)
             before[..., :1] = 0 if self.has_boundary else -1
             before[..., 1:] = self._contexts(k, grams[..., :-1], tokens[..., :-1])
@@ -113,9 +118,8 @@ class Grams:
     def suffixes(self, order: int) -> IntArray:
         """For each gram seen of this order, where the gram without its oldest token stands one order below."""
         level, shorter = self.levels[order - 1], self.levels[order - 2]
-        if len(level.examples):
-            *_, (_, codes) = self.walk(level.examples, order - 1)
-            return shorter.find(codes[:, -1])
+        if len(level.tails):
+            return shorter.find(level.tails)
         codes = np.flatnonzero(level.counts) if level.is_dense else level.codes
         return shorter.find(codes % self.vocab_size ** (order - 1))
 
@@ -153,12 +157,14 @@ def count(stream: Stream, vocab_size: int, order: int) -> Grams:
         for began in range(0, len(tokens), _CHUNK):
             overlap = min(began, order)
             chunk = tokens[began - overlap : began + _CHUNK]
+            tails = chunk
             for k, (_, codes) in enumerate(grams.walk(chunk, run[-1]), start=1):
                 # Counted is a list's every token but the first boundary, a text's wherever the context is whole.
                 first = overlap or (1 if stream.has_boundary else k - 1)
                 if k in tallies:
-                    tallies[k].add(codes[first:], began - overlap + first)
-        levels = (tally.level(tokens) for tally in tallies.values())
+                    tallies[k].add(codes[first:], tails[first:])
+                tails = codes
+        levels = (tally.level() for tally in tallies.values())
         grams = Grams(vocab_size, stream.has_boundary, (*grams.levels, *levels), grams.ranked)
     return grams
 
@@ -190,44 +196,34 @@ class _Tally:
         self.bins = np.zeros(n_entries if has_bins else 0, np.int64)
         self.parts: list[tuple[IntArray, IntArray, IntArray]] = []
 
-    def add(self, codes: IntArray, began: int) -> None:
-        """Count the codes of the grams whose newest tokens stand at `began` and after it."""
+    def add(self, codes: IntArray, tails: IntArray) -> None:
+        """Count the codes of grams; tails are theirs without the oldest token."""
         if len(self.bins):
             self.bins += np.bincount(codes, minlength=len(self.bins))
         elif self.has_ranks:
             found, where, counts = np.unique(codes, return_index=True, return_counts=True)
-            self.parts.append((found, counts, began + where))
+            self.parts.append((found, counts, tails[where]))
         else:
             found, counts = np.unique(codes, return_counts=True)
             self.parts.append((found, counts, _NONE))
 
-    def level(self, tokens: IntArray) -> Level:
+    def level(self) -> Level:
         if self.is_dense:
             return Level(self.order, self.vocab_size, _NONE, self.bins, True, _NONE, _NONE, _NONE)
         if len(self.bins):
-            codes, ends = np.flatnonzero(self.bins), _NONE
+            codes, tails = np.flatnonzero(self.bins), _NONE
             counts = self.bins[codes]
         else:
-            codes, counts, ends = self.parts[0] if len(self.parts) == 1 else _merged(self.parts)
+            codes, counts, tails = self.parts[0] if len(self.parts) == 1 else _merged(self.parts)
         rows, starts = np.unique(codes // self.vocab_size, return_index=True)
-        return Level(
-            self.order, self.vocab_size, codes, counts, False, rows, starts, _windows(tokens, ends, self.order)
-        )
+        return Level(self.order, self.vocab_size, codes, counts, False, rows, starts, tails)
 
 
 def _merged(parts: list[tuple[IntArray, IntArray, IntArray]]) -> tuple[IntArray, IntArray, IntArray]:
-    all_codes, all_counts, all_ends = (np.concatenate(column) for column in zip(*parts, strict=True))
+    all_codes, all_counts, all_tails = (np.concatenate(column) for column in zip(*parts, strict=True))
     codes, first, where = np.unique(all_codes, return_index=True, return_inverse=True)
     counts = np.bincount(where, weights=all_counts, minlength=len(codes)).astype(np.int64)
-    return codes, counts, all_ends[first] if len(all_ends) else _NONE
-
-
-def _windows(tokens: IntArray, ends: IntArray, width: int) -> IntArray:
-    """The tokens up to each of the ends; boundaries where they would reach back before the beginning."""
-    if not len(ends):
-        return _NONE
-    places = ends[:, None] + np.arange(1 - width, 1)
-    return np.where(places < 0, 0, tokens[np.maximum(places, 0)])
+    return codes, counts, all_tails[first] if len(all_tails) else _NONE
 
 
 def _positions(known: IntArray, wanted: IntArray) -> IntArray:

@@ -121,17 +121,23 @@ class KneserNey:
 def modified_discounts(counts: IntArray) -> tuple[float, float, float]:
     """The discounts for counts of 1, 2 and 3 or more, from how many grams were seen once, twice, ... four times.
 
+    Where every gram was seen once, the discount is 1: the whole of it goes to the shorter context.
+
     >>> modified_discounts(np.array([1, 1, 1, 1, 2, 2, 3, 4]))
     (0.5, 1.25, 1.0)
+    >>> modified_discounts(np.array([1, 1, 1, 1]))
+    (1.0, 1.0, 1.5)
     """
-    once, twice, thrice, four_times = (int(np.count_nonzero(counts == c)) for c in (1, 2, 3, 4))
-    if not (once and twice and thrice):
-        return FALLBACK
-    ratio = once / (once + 2 * twice)
-    found = (1 - 2 * ratio * twice / once, 2 - 3 * ratio * thrice / twice, 3 - 4 * ratio * four_times / thrice)
-    # Outside these the formula has left the counts it was made for: a gram would gain, or owe more than it has.
-    is_sound = all(0 < d <= c for c, d in enumerate(found, start=1))
-    return found if is_sound else FALLBACK
+    n_seen = [int(np.count_nonzero(counts == c)) for c in (1, 2, 3, 4)]
+    ratio = n_seen[0] / max(1, n_seen[0] + 2 * n_seen[1])
+    found = list(FALLBACK)
+    for c in (1, 2, 3):
+        here, above = n_seen[c - 1 : c + 1]
+        estimate = c - (c + 1) * ratio * above / here if here else 0.0
+        # Outside this range a gram would gain, or owe more than it has: the counts are not of the kind assumed.
+        if 0 < estimate <= c:
+            found[c - 1] = estimate
+    return found[0], found[1], found[2]
 
 
 def continuations(grams: Grams, order: int) -> IntArray:
