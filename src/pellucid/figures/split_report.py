@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.numbers import rough, short
+from pellucid.figures.numbers import short
 from pellucid.records import SplitReport
 
 NARROWEST = 120  # columns assumed where the output is no terminal
@@ -169,4 +169,4 @@ def _known(number: float | None) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{rough(100 * share)} %"
+    return f"{100 * share:.{1 if share >= 0.0995 else 2}f} %"

@@ -6,10 +6,10 @@ import numpy as np
 
 from pellucid.data.kinds import ListData, PairsData, TableData
 from pellucid.data.splits.agreement import agreements
-from pellucid.data.splits.duplicates import is_in_train, straddles, twins
+from pellucid.data.splits.duplicates import MOST_EXAMPLES, is_in_train, straddles, twins
 from pellucid.data.splits.hashing import item_hashes
 from pellucid.data.splits.levels import Levels
-from pellucid.data.splits.near import MOST_CHARACTERS, folded, one_edit_apart
+from pellucid.data.splits.near import MOST_CHARACTERS, folded, is_one_edit, one_edit_apart
 from pellucid.data.splits.request import SIDES, STABLE, SplitRequest
 from pellucid.data.splits.sides import Sides, at_random, by_hash
 from pellucid.data.splits.tables import examine
@@ -68,12 +68,10 @@ def _divide_items(data: ListData | PairsData, request: SplitRequest) -> Division
     straddling = straddles(found, sides, f"equal {noun}", is_leak=True, show=lambda row: printable(items[row][:60]))
     near, notes = _near(items, sides, noun)
     straddling += near
-    if found.n_distinct < len(items):
-        notes.append(f"{len(items):,} {noun}, {found.n_distinct:,} different ones")
     lengths = np.array([len(item) for item in items])
     length = Levels("length", True, np.arange(int(lengths.max(initial=0)) + 1), lengths, False)
     compared = agreements(length, length.counts(sides, len(SIDES)))
-    sentences, is_wrong = verdict(strategy, straddling, compared, (), ())
+    sentences, is_wrong = verdict(strategy, noun, straddling, compared, (), ())
     sizes = np.bincount(sides, minlength=len(SIDES)).tolist()
     because = () if request.strategy else (f"equal {noun} share a side, and adding a line moves no other",)
     report = SplitReport(
@@ -104,12 +102,13 @@ def _near(items: list[str], sides: Sides, noun: str) -> tuple[list[Straddle], li
     """Near-duplicates of dev and test items in train, copies left out, and notes on what was not looked for."""
     is_copy = is_in_train(item_hashes(items), sides)
     is_alike = is_in_train(item_hashes([folded(item) for item in items]), sides) & ~is_copy
-    found = {f"{noun} equal but for case, spaces and punctuation": is_alike}
+    alike = f"{noun} equal but for case, spaces and punctuation"
+    found = {alike: is_alike}
     notes = []
+    train = [items[row] for row in np.flatnonzero(sides == 0)]
     n_characters = sum(map(len, items))
     if n_characters <= MOST_CHARACTERS:
         held = np.flatnonzero((sides > 0) & ~is_copy & ~is_alike)
-        train = [items[row] for row in np.flatnonzero(sides == 0)]
         is_close = np.zeros(len(items), dtype=bool)
         is_close[held] = one_edit_apart([items[row] for row in held], train)
         found[f"{noun} one edit apart, 4 to 32 characters long"] = is_close
@@ -119,6 +118,15 @@ def _near(items: list[str], sides: Sides, noun: str) -> tuple[list[Straddle], li
     for what, is_near in found.items():
         for number, side in enumerate(SIDES[1:], 1):
             rows = np.flatnonzero(is_near & (sides == number))
-            examples = tuple(printable(items[row][:60]) for row in rows[:3])
-            straddling.append(Straddle(what, side, len(rows), int((sides == number).sum()), False, examples))
+            examples = [_with_twin(items[row], train, what == alike) for row in rows[:MOST_EXAMPLES]]
+            straddling.append(Straddle(what, side, len(rows), int((sides == number).sum()), False, tuple(examples)))
     return straddling, notes
+
+
+def _with_twin(item: str, train: list[str], is_alike: bool) -> str:
+    """The item and the first training item that it nearly is."""
+    if is_alike:
+        twin = next(other for other in train if folded(other) == folded(item))
+    else:
+        twin = next(other for other in train if is_one_edit(item, other))
+    return f"{printable(item[:40])} ~ {printable(twin[:40])}"

@@ -62,6 +62,19 @@ def one_edit_apart(held: Sequence[str], train: Sequence[str]) -> NDArray[np.bool
     return found
 
 
+def is_one_edit(first: str, second: str) -> bool:
+    """Whether a character put in, left out or exchanged turns one into the other.
+
+    >>> is_one_edit("anna", "hanna"), is_one_edit("anna", "anne"), is_one_edit("anna", "anna")
+    (True, True, False)
+    """
+    short, long = sorted((first, second), key=len)
+    if len(long) - len(short) > 1 or first == second:
+        return False
+    same = next((place for place, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    return short[same + (len(short) == len(long)) :] == long[same + 1 :]
+
+
 def _variants(items: Sequence[str], length: int) -> tuple[Words, Words, Words]:
     """The variants of all different items of one length: whole, with a blank, and one shorter."""
     wholes, blanks, shorts = [], [], []

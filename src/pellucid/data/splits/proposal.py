@@ -52,8 +52,8 @@ class Proposal:
 def propose(levels: Mapping[str, Levels], order: str, why_order: str, drifts: Sequence[Drift]) -> Proposal:
     """Time where something drifts along the order column, else strata where a tail is heavy, else the hash."""
     because = [f"{order} is an order column: {why_order}"] if order else []
-    worst = max(drifts, key=lambda one: one.distance, default=None)
-    if worst and worst.distance >= DRIFT_MATTERS:
+    worst = worst_drift(drifts)
+    if worst and does_matter(worst):
         because.append(
             f"along it {worst.column} drifts: {worst.measure} {worst.distance:.3g} between the first and the last "
             f"fifth, where {DRIFT_MATTERS:g} would matter"
@@ -62,7 +62,7 @@ def propose(levels: Mapping[str, Levels], order: str, why_order: str, drifts: Se
     if worst:
         because.append(
             f"along it nothing drifts: the first and the last fifth differ most in {worst.column}, by {worst.measure} "
-            f"{worst.distance:.3g}, where {DRIFT_MATTERS:g} would matter"
+            f"{worst.distance:.3g}, where {max(DRIFT_MATTERS, worst.by_chance):.3g} would matter"
         )
     seen = [tail for one in levels.values() if one.name != order if (tail := heavy_tail(one))]
     heavy = [tail for tail in seen if tail.is_heavy]
@@ -80,6 +80,16 @@ def propose(levels: Mapping[str, Levels], order: str, why_order: str, drifts: Se
         because.append(f"no column has a heavy tail: the most skewed is {nearest_to_heavy.column}, {nearest_to_heavy}")
     because.append("a hash leaves every row on its side when rows are appended")
     return Proposal("hash", tuple(because))
+
+
+def worst_drift(drifts: Sequence[Drift]) -> Drift | None:
+    """The drift that matters most, if any does; else the greatest."""
+    return max(drifts, key=lambda one: (does_matter(one), one.distance), default=None)
+
+
+def does_matter(drift: Drift) -> bool:
+    """A drift matters when it is too large to come by chance, and large enough to change what a model learns."""
+    return drift.distance >= DRIFT_MATTERS and drift.distance > drift.by_chance
 
 
 def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ class Split:
 def sides_of(items: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: str = "") -> Sides:
     """The side of each item by its hash alone: equal items share a side, and no item moves when others are added.
 
-    >>> sides_of(["emma", "olivia", "ava", "emma"]).tolist()
-    [2, 0, 0, 2]
+    >>> sides_of(["emma", "charlotte", "mia", "emma"]).tolist()
+    [0, 1, 1, 0]
     """
     return by_hash(item_hashes(items, seed), require_fractions(fractions))
 
@@ -65,16 +65,22 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
     sizes = np.bincount(strata)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     shared = np.where(sizes >= SMALLEST_STRATUM, sizes, 0)
-    before = np.cumsum(shared) - shared
+    n_train = _shared_out(shared, fractions[0])
+    n_dev = _shared_out(shared - n_train, fractions[1] / (fractions[1] + fractions[2]))
     sides = np.zeros(len(keys), dtype=np.int8)
-    for cut in (fractions[0], fractions[0] + fractions[1]):
-        n_below = np.floor((before + shared) * cut + 0.5) - np.floor(before * cut + 0.5)
-        places = starts + n_below.astype(np.int64)
-        is_open = (n_below < shared) & (shared > 0)
+    for n_below in (n_train, n_train + n_dev):
+        is_open = n_below < shared
         least = np.full(len(sizes), np.iinfo(np.uint64).max, dtype=np.uint64)
-        least[is_open] = ranked[places[is_open]]
+        least[is_open] = ranked[(starts + n_below)[is_open]]
         sides += keys >= least[strata]
     return sides
+
+
+def _shared_out(sizes: NDArray[np.int64], part: float) -> NDArray[np.int64]:
+    """A part of each size in whole numbers, with what rounding leaves over carried to the next."""
+    after = np.floor(np.cumsum(sizes) * part + 0.5).astype(np.int64)
+    shares: NDArray[np.int64] = np.diff(after, prepend=0)
+    return shares
 
 
 def by_order(values: NDArray[Any], fractions: Sequence[float], name: str) -> Sides:

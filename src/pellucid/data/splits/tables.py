@@ -52,9 +52,11 @@ def examine(data: TableData, request: SplitRequest) -> tuple[Sides, SplitReport]
         if name == request.by or (not request.by and name != order and _is_heavy(one)):
             tail_rows += tails(one, counts)
     wandering = _wanders(request, levels, order, strata, hashes)
-    sentences, is_wrong = verdict(request.strategy, [*straddling, *near], compared, drifts, wandering)
+    sentences, is_wrong = verdict(request.strategy, "rows", [*straddling, *near], compared, drifts, wandering)
     if strata and request.strategy == "stratified":
         notes.append(_about(strata))
+    if order and request.strategy != "time":
+        notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take --strategy time")
     sizes = np.bincount(sides, minlength=len(SIDES)).tolist()
     report = SplitReport(
         name=data.name,
