@@ -1,6 +1,8 @@
 """Drawings to files: SVG and PNG by vl-convert, and pages of their own that need no network."""
 
 import json
+import re
+from functools import cache
 from importlib.resources import files
 
 from pellucid.figures.card import Chart, Drawing
@@ -24,6 +26,10 @@ def drawing_svg(drawing: Drawing) -> str:
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(drawing.specification, allowed_base_urls=[])
+    # Gradients and clips are numbered through all pictures of a process; from 0 in each, equal ones are equal.
+    found = dict.fromkeys(re.findall(r' id="(gradient_\d+|clip\d+)"', svg))
+    for i, name in enumerate(found):
+        svg = svg.replace(f' id="{name}"', f' id="shared{i}"').replace(f"url(#{name})", f"url(#shared{i})")
     return svg
 
 
@@ -38,16 +44,21 @@ def drawing_png(drawing: Drawing) -> bytes:
 def drawing_html(drawing: Drawing) -> str:
     """The drawing as one page: charts tell their numbers under the pointer. It asks nobody for anything."""
     if isinstance(drawing, Chart):
-        import vl_convert
-
         specification = script_safe(json.dumps(drawing.specification, ensure_ascii=False, allow_nan=False))
         # Not by vegalite_to_html, which lets a text of the data end its script element.
-        bundle = vl_convert.javascript_bundle(EMBED).replace("</script", "<\\/script")
-        script = (
-            f'<script type="application/json" id="specification">{specification}</script>\n<script>{bundle}</script>'
-        )
+        data = f'<script type="application/json" id="specification">{specification}</script>'
+        script = f"{data}\n<script>{_vega()}</script>"
         return _page(drawing.title, "", script)
     return _page(drawing.title, drawing.svg, "")
+
+
+@cache
+def _vega() -> str:
+    """All of Vega-Lite, and the lines that start it."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle(EMBED)
+    return bundle.replace("</script", "<\\/script")
 
 
 def _page(title: str, picture: str, script: str) -> str:

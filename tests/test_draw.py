@@ -1,0 +1,292 @@
+"""The counting pictures: every number in them is counted again here, by loops, and the command ends as promised."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pellucid.cli.draw import MEASURES, SUFFIXES
+from pellucid.data import Characters, ListData, encode_list, open_data
+from pellucid.data.splits import split_list
+from pellucid.figures.card import Chart, Picture, all_figures
+from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
+from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_line
+from pellucid.figures.drawings.smoothing import draw_smoothing
+from pellucid.figures.rendering import drawing_html, drawing_png, drawing_svg
+from pellucid.figures.symbols import labels
+from pellucid.models import Bigram, BigramConfig, loss
+from pellucid.models.bigram_records import SHOWN, TRIED, bigram_counts, smoothing_study, word_counts
+from pellucid.records import BigramCounts
+
+ROOT = Path(__file__).parent.parent
+NAMES = ROOT.parent / "shared" / "data" / "names.txt"
+WORDS = ["emma", "olivia", "ava", "isabella", "sophia", "mia", "anna", "aa", "bob", "zoë", "ann-marie", "emma"]
+
+
+def counted_by_loops(items: Sequence[str]) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for item in items:
+        before = "·"
+        for letter in [*item, "·"]:
+            counts[before, letter] = counts.get((before, letter), 0) + 1
+            before = letter
+    return counts
+
+
+def as_pairs(counts: BigramCounts) -> dict[tuple[str, str], int]:
+    return {(counts.symbols[first], counts.symbols[second]): n for first, second, n in counts.bigrams}
+
+
+def listed(items: list[str], name: str = "words") -> ListData:
+    return ListData(name, items, said=f"{name}: a list", fingerprint="")
+
+
+def cells(chart: Chart) -> dict[tuple[str, str], int]:
+    return {(cell["symbol"], cell["next"]): cell["n"] for cell in chart.specification["layer"][0]["data"]["values"]}
+
+
+def test_emma_has_five_edges_between_four_vertices():
+    seen = word_counts("emma")
+    assert set(seen.symbols) == {"·", "e", "m", "a"}
+    assert as_pairs(seen) == {("·", "e"): 1, ("e", "m"): 1, ("m", "m"): 1, ("m", "a"): 1, ("a", "·"): 1}
+    picture = draw_bigram_graph(seen)
+    assert picture.caption[0] == "5 edges between 4 vertices: V = {·, e, m, a}; 1 self-loop, orange."
+    drawn = ElementTree.fromstring(picture.svg).findall(".//*[@class='edge']/{*}title")
+    assert [title.text for title in drawn] == [
+        "m → m, step 3",
+        "· → e, step 1",
+        "e → m, step 2",
+        "m → a, step 4",
+        "a → ·, step 5",
+    ]
+
+
+def test_the_matrix_shows_what_loops_count():
+    seen = bigram_counts(listed(WORDS))
+    by_loops = counted_by_loops(WORDS)
+    assert as_pairs(seen) == by_loops
+    assert seen.total == sum(len(word) + 1 for word in WORDS)
+    chart = draw_bigram_matrix(seen)
+    assert cells(chart) == by_loops
+    sums = chart.specification["layer"][2]["data"]["values"]
+    for label in labels(seen.symbols, seen.has_boundary):
+        row = sum(n for (first, _), n in by_loops.items() if first == label)
+        column = sum(n for (_, second), n in by_loops.items() if second == label)
+        assert row == column
+        assert {"symbol": label, "next": "sum", "written": str(row), "n": row} in sums
+        assert {"symbol": "sum", "next": label, "written": str(column), "n": column} in sums
+    assert f"all {len(seen.symbols)} symbols" in chart.caption[1]
+
+
+def test_the_reference_names():
+    if not NAMES.exists():
+        pytest.skip("the reference list of names is not beside the project")
+    items = NAMES.read_text().split()
+    seen = bigram_counts(open_data(NAMES))
+    assert as_pairs(seen) == counted_by_loops(items)
+    assert seen.total == 228_146
+    assert seen.row_sums() == seen.column_sums()
+    chart = draw_bigram_matrix(seen)
+    assert len(chart.specification["layer"][0]["encoding"]["x"]["scale"]["domain"]) == 28  # 27 symbols and the sums
+    assert "228,146 bigrams in 32,033 items of names.txt" in chart.caption[0]
+    graph = draw_bigram_graph(seen)
+    strongest = sum(sorted(counted_by_loops(items).values())[-50:])
+    assert f"The 50 darkest arrows hold {100 * strongest / 228_146:.1f} % of all." in graph.caption[0]
+    assert graph.svg.count('class="edge ') == len(seen.bigrams)
+    assert graph.svg.count('class="vertex"') == 27
+
+
+def test_sums_that_differ_are_told(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("to be or not to be, that is the question of the day\n" * 40 + "x")
+    seen = bigram_counts(open_data(file, kind="text"))
+    assert not seen.has_boundary
+    said = sums_line(seen)
+    assert "not for t (row" in said
+    assert "and x (row 0, column 1)." in said
+
+
+def test_many_symbols_are_cut_to_the_most_frequent_and_it_is_said():
+    items = [chr(0x4E00 + i) * (1 + i % 7) for i in range(90)]
+    seen = bigram_counts(listed(items))
+    by_loops = counted_by_loops(items)
+    chart, graph = draw_bigram_matrix(seen), draw_bigram_graph(seen)
+    shown = set(chart.specification["layer"][0]["encoding"]["x"]["scale"]["domain"]) - {"sum"}
+    assert len(shown) == 40
+    held = sum(n for (first, second), n in by_loops.items() if {first, second} <= shown)
+    assert cells(chart) == {pair: n for pair, n in by_loops.items() if set(pair) <= shown}
+    assert f"hold {100 * held / seen.total:.1f} % of" in chart.caption[-1]
+    assert f"hold {100 * held / seen.total:.1f} % of" in graph.caption[-1]
+
+
+def test_no_two_symbols_look_alike():
+    symbols = ["·", "·", " ", "␣", "\n", "\u0301", "\u200b", "a", "sum"]
+    given = labels(symbols, has_boundary=True)
+    assert len(set(given)) == len(symbols)
+    assert given[:4] == ["·", "U+00B7", "␣", "U+2423"]
+
+
+def test_smoothing_is_what_the_models_and_loops_say():
+    items = [a + b + c for a in "abcd" for b in "aeiou" for c in "nrst"] + WORDS
+    seen = smoothing_study(listed(items), "a")
+    split = split_list(items)
+    vocabulary = Characters.of(items)
+    train, dev = (encode_list(side, vocabulary) for side in (split.train, split.dev))
+    in_train, in_dev = counted_by_loops(split.train), counted_by_loops(split.dev)
+    assert seen.n_train == sum(in_train.values())
+    assert seen.n_dev == sum(in_dev.values())
+    assert seen.n_dev_unseen == sum(n for pair, n in in_dev.items() if pair not in in_train)
+    assert [row.s for row in seen.rows] == list(SHOWN)
+    n_after = sum(n for (first, _), n in in_train.items() if first == "a")
+    assert seen.n_after == n_after
+    for row in seen.rows:
+        wanted = [
+            (in_train.get(("a", letter), 0) + row.s) / (n_after + row.s * len(vocabulary)) for letter in seen.symbols
+        ]
+        assert row.probabilities == pytest.approx(wanted, rel=1e-12)
+        assert sum(row.probabilities) == pytest.approx(1, rel=1e-12)
+    assert [found.s for found in seen.losses] == list(TRIED)
+    for found in seen.losses:
+        model = Bigram.fit(train, BigramConfig(len(vocabulary), found.s))
+        assert found.train == pytest.approx(loss(model, train).nats, rel=1e-12)
+        assert found.dev == pytest.approx(loss(model, dev).nats, rel=1e-12)
+    assert seen.losses[-1].dev == pytest.approx(math.log(len(vocabulary)), abs=1e-3)
+    chart = draw_smoothing(seen)
+    best = min(seen.losses, key=lambda found: found.dev)
+    assert f"s = {best.s:g} has the lowest dev loss, {best.dev:.4f} nats" in chart.caption[-1]
+    is_unseen = "infinite" in chart.caption[1]
+    assert is_unseen == math.isinf(seen.losses[0].dev)
+
+
+def test_what_comes_after_is_the_boundary_or_what_was_asked_for():
+    seen = smoothing_study(listed(WORDS * 20))
+    assert seen.symbols[seen.after] == "·"
+    text = ROOT / "LICENSE"
+    data = open_data(text, kind="text")
+    assert (lambda found: found.symbols[found.after])(smoothing_study(data)) == " "
+    assert (lambda found: found.symbols[found.after])(smoothing_study(data, "newline")) == "\n"
+
+
+@pytest.mark.parametrize("name", all_figures())
+def test_every_figure_draws_its_tiny_record_in_every_form(name):
+    card = all_figures()[name]
+    assert card.says.endswith(".")
+    assert card.needs.__name__ in MEASURES
+    assert isinstance(card.tiny, card.needs)
+    assert f"## {name}" in (ROOT / "docs" / "figures.md").read_text()
+    drawing = card.draw(card.tiny)
+    assert isinstance(drawing, Chart | Picture)
+    ElementTree.fromstring(drawing_svg(drawing))
+    assert drawing_png(drawing).startswith(b"\x89PNG")
+    page = drawing_html(drawing)
+    assert "@@" not in page
+    assert "default-src 'none'" in page
+    json.dumps(drawing.specification if isinstance(drawing, Chart) else "", allow_nan=False)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_command_writes_each_form(pellucid, tmp_path, suffix):
+    run = pellucid("draw", "bigram-graph", "--word", "emma", "--out", f"emma{suffix}")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.endswith(f"Written: 'emma{suffix}'\n")
+    assert (tmp_path / f"emma{suffix}").stat().st_size > 1000
+    assert [file.name for file in tmp_path.iterdir()] == [f"emma{suffix}"]
+
+
+def test_the_numbers_as_json(pellucid, tmp_path):
+    (tmp_path / "words.txt").write_text("\n".join(WORDS))
+    run = pellucid("draw", "bigram-matrix", "words.txt", "--json")
+    document = json.loads(run.stdout)
+    symbols = document["data"]["symbols"]
+    found = {(symbols[row["first"]], symbols[row["second"]]): row["n"] for row in document["data"]["bigrams"]}
+    assert found == counted_by_loops(WORDS)
+    (tmp_path / "long.txt").write_text("\n".join(WORDS * 20))
+    document = json.loads(pellucid("draw", "smoothing", "long.txt", "--json").stdout)
+    assert {found["s"] for found in document["data"]["losses"]} == set(TRIED)
+
+
+def test_the_list_has_every_figure(pellucid):
+    lines = pellucid("draw", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(all_figures())
+    rows = json.loads(pellucid("draw", "--list", "--json").stdout)
+    assert [row["name"] for row in rows] == list(all_figures())
+
+
+REFUSED = {
+    "draw": "FIGURE is missing",
+    "draw bigram-matri --out x.svg": "Perhaps you meant bigram-matrix",
+    "draw bigram-matrix names": "--out is missing",
+    "draw bigram-matrix names --out x.pdf": "'x.pdf' does not end in .svg, .png or .html. Call it 'x.svg'",
+    "draw bigram-matrix names --out nowhere/x.svg": "there is no folder 'nowhere'",
+    "draw bigram-matrix nofile.txt --out x.svg": "there is no file 'nofile.txt'",
+    "draw bigram-matrix penguins --out x.svg": "penguins was read as table",
+    "draw bigram-graph names --word emma --out x.svg": "both are given",
+    "draw bigram-graph --word= --out x.svg": "--word is empty",
+    f"draw bigram-graph --word {'x' * 61} --out x.svg": "--word has 61 characters",
+    "draw smoothing --word emma --out x.svg": "--word changes nothing in smoothing",
+    "draw smoothing names --after Q --out x.svg": "'Q' never occurs in names",
+    "draw smoothing short.txt --out x.svg": "too short to have a dev side",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_is_refused_is_told_in_one_line_and_nothing_is_written(pellucid, tmp_path, words):
+    (tmp_path / "short.txt").write_text("emma\n")
+    run = pellucid(*words.split())
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert run.stderr.count("\n") == 1
+    assert REFUSED[words] in run.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["short.txt"]
+
+
+@pytest.mark.parametrize("words", [words for words in REFUSED if "names --after" not in words and "short" not in words])
+def test_refusals_load_nothing_heavy(words, tmp_path):
+    heavy = ("torch", "vl_convert", "scipy", *(() if "penguins" in words else ("numpy", "polars")))
+    code = (
+        "import sys; from pellucid.cli import main\n"
+        f"try: main({words.split()!r})\n"
+        f"except SystemExit: print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_figures_know_no_engine():
+    """The pictures of yesterday's numbers need neither NumPy nor torch, and nothing heavy is loaded to list them."""
+    code = (
+        "import sys; from pellucid.figures.card import all_figures\n"
+        "for card in all_figures().values(): card.draw(card.tiny)\n"
+        "print([name for name in ('torch', 'numpy', 'polars', 'vl_convert') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_drawing_loads_no_torch(tmp_path):
+    code = (
+        "import sys; from pellucid.cli import main\n"
+        "try: main(['draw', 'smoothing', 'names', '--out', 'x.svg'])\n"
+        "except SystemExit: print('torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
+    assert run.stdout.splitlines()[-1] == "False"
+
+
+def test_the_same_numbers_give_the_same_picture():
+    seen = bigram_counts(listed(WORDS))
+    for draw in (draw_bigram_matrix, draw_bigram_graph):
+        assert drawing_svg(draw(seen)) == drawing_svg(draw(seen))
+
+
+def test_every_step_of_a_long_word_is_drawn_once():
+    for word in ("mississippi", "abracadabra", "honorificabilitudinitatibus", "aaaaaaaaaaaa", "ab" * 30):
+        picture = draw_bigram_graph(word_counts(word))
+        titles = re.findall(r"<title>[^<]*, (?:step (\d+)|(\d+) times)</title>", picture.svg)
+        assert sum(int(times) if times else 1 for _, times in titles) == len(word) + 1
