@@ -48,7 +48,7 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
             f"the target {quoted(name)} is {quoted(str(column[0]))} in every row", fix="There is nothing to predict"
         )
     is_number = column.dtype.is_numeric()
-    is_few = column.dtype.is_integer() and n_different <= FEW_NUMBERS
+    is_few = column.dtype.is_integer() and n_different <= min(FEW_NUMBERS, len(column) // 2)
     because = "it holds texts" if not is_number else "few whole numbers" if is_few else "it holds numbers"
     chosen = task or ("classification" if not is_number or is_few else "regression")
     if chosen == "regression" and not is_number:
