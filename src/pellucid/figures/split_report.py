@@ -67,8 +67,8 @@ def _parts(report: SplitReport) -> Iterator[RenderableType]:
 
 def _strategy(report: SplitReport) -> Iterator[RenderableType]:
     yield _heading(f"Strategy: {report.strategy}{', proposed and used' if report.is_proposed else ''}")
-    for reason in report.because:
-        yield _indented(Text(f"because {printable(reason)}"))
+    for number, reason in enumerate(report.because):
+        yield _indented(Text(f"{'and' if number else 'because'} {printable(reason)}"))
     options = " ".join(f"--{name} {shlex.quote(value)}" for name, value in report.settings.items())
     yield _indented(Text(f"again  {printable(options)}", "dim"))
     stays = (

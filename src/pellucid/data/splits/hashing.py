@@ -1,6 +1,6 @@
 """Hashes that are the same on every machine, in every locale, with any number of threads.
 
-An item of a list: the first 8 bytes of BLAKE2b of its UTF-8 bytes, as a little-endian number. A seed is BLAKE2b's key.
+An item of a list: the 8-byte BLAKE2b of its UTF-8 bytes (`b2sum -l 64`) as a little-endian number. A seed is its key.
 
 A row of a table: `state = mix(state + GOLDEN + word)` over its columns from left to right, where `mix` is the finaliser
 of splitmix64 and `word` is
