@@ -125,6 +125,11 @@ def test_row_27_a_quote_in_the_middle_of_a_cell(write):
     assert "a quote stands inside a cell that does not begin with one in some.csv:3" in says
 
 
+def test_row_26_a_carriage_return_on_its_own(write):
+    assert "a carriage return stands alone in some.csv:3" in refusal(write("a,b\n1,2\n3\r4,5\n6,7\n"))
+    assert open_data(write('a,b\n1,"x\ry"\n2,z\n')).frame["b"].to_list() == ["x\ry", "z"]
+
+
 def test_row_28_another_separator_is_recognised(write):
     assert refusal(write("a;b\n1,5;2\n3,1;4\n")) == "some.csv looks separated by a semicolon. Try --sep ';'."
     assert refusal(write("a\tb\n1\t2\n3\t4\n")) == "some.csv looks separated by a tab. Try --sep '\\t'."

@@ -27,6 +27,8 @@ def guess_kind(sample: str, is_all: bool) -> Guess:
     if len(lines) > 1:
         # The last line may be cut where the sample ends; after a final newline it is empty.
         lines = lines if is_all and lines[-1] else lines[:-1]
+    while lines and not lines[-1].strip():
+        lines.pop()
     written = [line for line in lines if line.strip()]
     if not written:
         return Guess("text", "white space only")
@@ -60,11 +62,11 @@ def _list_or_text(lines: list[str], written: list[str]) -> Guess:
 
 
 def _looks_like_header(line: str, separator: str) -> bool:
-    """Whether a first line could name columns: different, not empty, not numbers, none of them a sentence."""
+    """Whether a first line could name columns: different, not empty, no numbers, no sentences."""
     names = [name.strip().strip('"') for name in line.split(separator)]
     return (
         len(set(names)) == len(names)
         and all(names)
         and not any(re.fullmatch(r"[-+.\d]+", name) for name in names)
-        and all(len(name.split()) <= 4 for name in names)
+        and all(len(name.split()) <= 4 and not name.endswith((".", "!", "?", ":")) for name in names)
     )

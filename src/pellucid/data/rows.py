@@ -48,10 +48,13 @@ def check_rows(content: bytes, separator: str, name: str) -> Rows:
     n_columns = 0
     before = 0  # separators of a record that began in an earlier block
     last_end = -1
+    has_returns = b"\r" in content
     for start, inside in _quotes(data, ord(separator), name):
         block = data[start : start + BLOCK]
         is_free = ~inside
         newlines = numpy.flatnonzero((block == LF) & is_free)
+        if has_returns:
+            _refuse_lone_returns(data, start + numpy.flatnonzero((block == CR) & is_free), name)
         marks = numpy.flatnonzero((block == ord(separator)) & is_free)
         counts = numpy.diff(numpy.searchsorted(marks, newlines), prepend=0)
         if len(newlines):
@@ -143,6 +146,20 @@ def _quotes(data: "Array", separator: int, name: str) -> "Iterator[tuple[int, Ar
         yield start, inside
     if is_open:
         raise _unclosed(data, opened_at, name)
+
+
+def _refuse_lone_returns(data: "Array", places: "Array", name: str) -> None:
+    """Refuse a CR that is not part of CRLF: some readers end the row there, others keep it in the cell."""
+    import numpy
+
+    following = data[numpy.minimum(places + 1, len(data) - 1)]
+    lone = places[(following != LF) & (places < len(data) - 1)]
+    if len(lone):
+        raise PellucidError(
+            "a carriage return stands alone",
+            where=f"in {name}:{_line(data, int(lone[0])):,}",
+            fix="Remove it or quote it",
+        )
 
 
 def _unclosed(data: "Array", place: int, name: str) -> PellucidError:
