@@ -20,7 +20,7 @@ def bigram_counts(data: ListData | TextData) -> BigramCounts:
     """Every pair of neighbours in the data with its count; in a list the boundaries are neighbours too."""
     if isinstance(data, ListData):
         corpus = encode_list(data, Characters.of(data))
-        return _record(corpus, f"{len(data):,} items of {data.name}")
+        return _record(corpus, f"{len(data):,} item{'s' * (len(data) != 1)} of {data.name}")
     return _record(encode_text(data, Characters.of(data, has_boundary=False)), data.name)
 
 
@@ -59,7 +59,7 @@ def smoothing_study(data: ListData | TextData, after: str = "") -> Smoothing:
     sides = divided(data)
     vocab_size = len(sides.vocabulary)
     if len(sides.train.tokens) < 2 or len(sides.dev.tokens) < 2:
-        raise PellucidError(f"{data.name} is too short to have a dev side to measure on", fix="Give it more data")
+        raise PellucidError(f"nothing of {data.name} falls to the dev side to measure on", fix="Give it more items")
     train = count(sides.train, vocab_size, order=2)
     level = train.levels[1]
     sums = np.zeros(vocab_size, np.int64)

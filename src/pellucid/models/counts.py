@@ -160,7 +160,7 @@ def count(stream: Stream, vocab_size: int, order: int) -> Grams:
             tails = chunk
             for k, (_, codes) in enumerate(grams.walk(chunk, run[-1]), start=1):
                 # Counted is a list's every token but the first boundary, a text's wherever the context is whole.
-                first = overlap or (1 if stream.has_boundary else k - 1)
+                first = max(overlap, 1 if stream.has_boundary else k - 1)
                 if k in tallies:
                     tallies[k].add(codes[first:], tails[first:])
                 tails = codes

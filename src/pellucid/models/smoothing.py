@@ -129,7 +129,9 @@ def modified_discounts(counts: IntArray) -> tuple[float, float, float]:
     (1.0, 1.0, 1.5)
     """
     n_seen = [int(np.count_nonzero(counts == c)) for c in (1, 2, 3, 4)]
-    ratio = n_seen[0] / max(1, n_seen[0] + 2 * n_seen[1])
+    if not n_seen[0]:
+        return FALLBACK
+    ratio = n_seen[0] / (n_seen[0] + 2 * n_seen[1])
     found = list(FALLBACK)
     for c in (1, 2, 3):
         here, above = n_seen[c - 1 : c + 1]

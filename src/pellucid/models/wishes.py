@@ -26,7 +26,7 @@ class Wishes:
     def __post_init__(self) -> None:
         require_one_of("model", self.model, MODELS)
         require_one_of("smoothing", self.smoothing, SMOOTHINGS)
-        require_one_of("tokens", self.tokens, TOKENS)
+        require_one_of("kind of tokens", self.tokens, TOKENS)
         if self.n != AUTO and not (self.n.isascii() and self.n.isdigit() and 1 <= int(self.n[:9]) <= 100):
             raise PellucidError(f"n is {quoted(self.n)}", fix="Choose a whole number from 1 to 100, or auto")
         if not (math.isfinite(self.s) and self.s >= 0):
