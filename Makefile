@@ -26,6 +26,8 @@ format: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/scalar.py
+	$(BIN)/python benchmarks/counting.py
+	$(BIN)/python benchmarks/split.py
 
 # The slow proofs: a million fuzzed expressions, ulp tables, depth. About half an hour on two cores.
 trust: $(VENV)/installed-dev

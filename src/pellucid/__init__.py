@@ -17,10 +17,11 @@ _DOORS = {
     "PellucidError": "pellucid.errors",
     "Value": "pellucid.autograd",
     "derive": "pellucid.verbs",
+    "open_data": "pellucid.data",
     "replay": "pellucid.autograd",
 }
 
-__all__ = ["Derivation", "PellucidError", "Value", "__version__", "derive", "replay"]
+__all__ = ["Derivation", "PellucidError", "Value", "__version__", "derive", "open_data", "replay"]
 
 
 def __getattr__(name: str) -> object:
