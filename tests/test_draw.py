@@ -231,7 +231,7 @@ REFUSED = {
     f"draw bigram-graph --word {'x' * 61} --out x.svg": "--word has 61 characters",
     "draw smoothing --word emma --out x.svg": "--word changes nothing in smoothing",
     "draw smoothing names --after Q --out x.svg": "'Q' never occurs in names",
-    "draw smoothing short.txt --out x.svg": "too short to have a dev side",
+    "draw smoothing short.txt --out x.svg": "nothing of short.txt falls to the dev side",
 }
 
 

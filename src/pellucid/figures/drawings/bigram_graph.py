@@ -1,5 +1,6 @@
 """The bigram multigraph: of one word step by step, or of a whole data set with darker arrows for frequent bigrams."""
 
+from pellucid.errors import printable
 from pellucid.figures.bigram_circle import LEGEND, SIZE, circle_style, draw_circle
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.drawings.bigram_matrix import sums_line
@@ -25,7 +26,7 @@ def _of_word(seen: BigramCounts) -> Picture:
     found = list(dict.fromkeys(order))
     n_loops = sum([bigram.n for bigram in seen.bigrams if bigram.first == bigram.second])
     loops = f"{counted(n_loops, 'self-loop')}, orange" if n_loops else "no self-loop"
-    title = f"The bigrams of {cut(''.join([names[place] for place in seen.walk if place]), 40)}"
+    title = f"The bigrams of {cut(printable(''.join([seen.symbols[place] for place in seen.walk if place])), 60)}"
     merged = ", ×n a bigram that comes n times" if seen.bigrams[0].n > MOST_PARALLEL else ""
     vertices = counted(len(found), "vertex").replace("vertexs", "vertices")
     caption = (

@@ -96,7 +96,13 @@ def _layers(domain: list[str], cells: list[dict[str, Any]], sums: list[dict[str,
         },
     }
     marks = depth_marks(most)
-    legend = {"title": "count", "gradientLength": 260, "gradientThickness": 18, "values": marks, "format": ",d"}
+    legend = {
+        "title": "count",
+        "gradientLength": min(260, CELL_HEIGHT * len(domain)),
+        "gradientThickness": 18,
+        "values": marks,
+        "format": ",d",
+    }
     colour = {
         "field": "n",
         "type": "quantitative",

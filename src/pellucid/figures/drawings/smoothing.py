@@ -122,7 +122,7 @@ def _bars(seen: Smoothing, shown: list[tuple[int, str]], after: str) -> dict[str
 
 def _losses(seen: Smoothing) -> dict[str, Any]:
     """The two curves on a logarithmic axis; s = 0 has no place on it and stands in the caption."""
-    values = [
+    values: list[dict[str, Any]] = [
         {"s": loss.s, "loss": value, "side": side}
         for loss in seen.losses
         if loss.s > 0
@@ -130,6 +130,7 @@ def _losses(seen: Smoothing) -> dict[str, Any]:
         if math.isfinite(value)
     ]
     limit, lowest = math.log(len(seen.symbols)), best(seen)
+    height = max(300, len(seen.rows) * (ROW_HEIGHT + ROW_GAP) - ROW_GAP)  # that of the bars beside it
     heights = [limit, *[value["loss"] for value in values]]
     top = max(heights) + 0.06 * (max(heights) - min(heights))  # room for words above the limit
     colour = {
@@ -185,21 +186,21 @@ def _losses(seen: Smoothing) -> dict[str, Any]:
         },
     ]
     if lowest.s > 0 and math.isfinite(lowest.dev):
-        layers.append(
+        ring = {"s": lowest.s, "loss": lowest.dev}
+        # The words stand in the corner that stays free, because both curves rise to the limit.
+        words = {"says": f"ring: lowest on dev, s = {rough(lowest.s)}"}
+        layers += [
             {
-                "data": {
-                    "values": [{"s": lowest.s, "loss": lowest.dev, "says": f"lowest on dev: s = {rough(lowest.s)}"}]
-                },
-                "layer": [
-                    {"mark": {"type": "point", "size": 260, "color": INK, "strokeWidth": 2.5}},
-                    {
-                        "mark": {"type": "text", "dy": -22, "fontSize": 17, "color": INK},
-                        "encoding": {"text": {"field": "says"}},
-                    },
-                ],
+                "data": {"values": [ring]},
+                "mark": {"type": "point", "size": 260, "color": INK, "strokeWidth": 2.5},
                 "encoding": {"x": x, "y": y},
-            }
-        )
+            },
+            {
+                "data": {"values": [words]},
+                "mark": {"type": "text", "align": "right", "fontSize": 17, "color": INK},
+                "encoding": {"x": {"value": LOSS_WIDTH - 10}, "y": {"value": height - 30}, "text": {"field": "says"}},
+            },
+        ]
     return {
         "title": {
             "text": "What it costs",
@@ -207,8 +208,7 @@ def _losses(seen: Smoothing) -> dict[str, Any]:
             **_SMALL_TITLE,
         },
         "width": LOSS_WIDTH,
-        # As high as the bars beside it.
-        "height": max(300, len(seen.rows) * (ROW_HEIGHT + ROW_GAP) - ROW_GAP),
+        "height": height,
         "layer": layers,
     }
 
