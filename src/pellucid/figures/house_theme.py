@@ -8,7 +8,7 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # All of one width, letter by letter, so that what was measured here fits wherever the picture is opened.
 FONT = "Arial, Helvetica, 'Liberation Sans', Arimo, sans-serif"
 PAPER, INK, QUIET, LINE = "#fcfcfa", "#1f2933", "#52606d", "#d5dade"
-BLUE, ORANGE, GREEN = "#2a6db0", "#c26a16", "#1b7f5c"  # apart in every common kind of colour blindness
+BLUE, ORANGE = "#2a6db0", "#c26a16"  # apart in every common kind of colour blindness
 # Light to dark in one hue, so that darker is more for everyone.
 SHADES = ("#eaf2fa", "#c6dcf1", "#94bfe4", "#5b9bd1", "#2a6db0", "#124a85", "#08284f")
 
