@@ -187,11 +187,11 @@ def test_many_tokens_go_to_a_file_without_a_name(tmp_path, monkeypatch):
     import numpy
 
     path = tmp_path / "text.txt"
-    path.write_text("words and more words é " * 100_000)
+    path.write_text("words and more words é " * 60_000)
     data = open_data(path)
     vocabulary = Characters.of(data, has_boundary=False)
     held = encode_text(data, vocabulary)
-    monkeypatch.setattr(corpus_module, "MOST_IN_MEMORY", 1_000_000)
+    monkeypatch.setattr(corpus_module, "MOST_IN_MEMORY", 1 << 20)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     mapped = encode_text(data, vocabulary)
     assert isinstance(mapped.tokens, numpy.memmap)
