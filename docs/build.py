@@ -11,6 +11,8 @@ import click
 
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid
+from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
+from pellucid.models.bigram_records import word_counts
 from pellucid.verbs import derive
 
 DOCS = Path(__file__).parent
@@ -68,6 +70,7 @@ def generated() -> dict[Path, str]:
         DOCS / "rules.md": rules_page(),
         DOCS / "commands.md": commands_page(),
         DOCS / "pictures" / "neuron.svg": derive(*NEURON).svg() + "\n",
+        DOCS / "pictures" / "emma.svg": draw_bigram_graph(word_counts("emma")).svg + "\n",
     }
 
 
