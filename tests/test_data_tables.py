@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.cli.contract import answer
-from pellucid.data import Categories, TableData, choose_target, memory, open_data, open_tables, parquet
+from pellucid.data import Categories, TableData, choose_target, memory, open_data, parquet, stacked
 from pellucid.data.columns import MISSING
 from pellucid.data.sources import MemorySource
 from pellucid.data.tables import read_table
@@ -409,11 +409,11 @@ def test_row_49_a_dash_is_standard_input():
 
 def test_row_50_files_with_different_columns():
     first, second, third = table("a,b\n1,2\n3,4\n"), table("b,a\n6,5\n8,7\n"), table("a,c\n1,2\n3,4\n")
-    assert open_tables([first, second]).frame.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
+    assert stacked([first, second]).frame.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
     with pytest.raises(PellucidError, match="has no column 'b', and"):
-        open_tables([first, second, third])
+        stacked([first, second, third])
     with pytest.raises(PellucidError, match=r"is numeric in .* and category in"):
-        open_tables([first, table("a,b\n1,x\n3,x\n")])
+        stacked([first, table("a,b\n1,x\n3,x\n")])
 
 
 @pytest.mark.parametrize(

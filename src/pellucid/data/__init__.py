@@ -24,7 +24,7 @@ from pellucid.data.opening import datasets, open_data
 from pellucid.data.pictures import decode_images
 from pellucid.data.sources import DataChanged
 from pellucid.data.stored import vocabulary_from_json
-from pellucid.data.tables import open_tables
+from pellucid.data.tables import stacked
 from pellucid.data.targets import Target, choose_target
 from pellucid.data.vocabularies import BOUNDARY, Bytes, Characters, Vocabulary, Words
 
@@ -56,8 +56,8 @@ __all__ = [
     "encode_list",
     "encode_text",
     "open_data",
-    "open_tables",
     "require_kind",
+    "stacked",
     "token_costs",
     "vocabulary_from_json",
 ]

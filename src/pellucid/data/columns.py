@@ -43,6 +43,11 @@ def decide(cells: "polars.Series", place: Place, missing_values: str = "usual", 
     import polars
 
     name = cells.name
+    if not as_number and not cells.null_count():
+        whole = cells.cast(polars.Int64, strict=False)
+        if not whole.null_count() and (whole.cast(polars.String) == cells).all():
+            # The usual column of whole numbers, told without a regular expression for each cell.
+            return _whole_numbers(cells, whole, 0)
     is_missing = cells.is_null() | (cells.str.strip_chars().is_in(MISSING if missing_values == "usual" else [""]))
     n_missing = int(is_missing.sum())
     cells = cells.set(is_missing, None) if n_missing else cells
@@ -52,7 +57,6 @@ def decide(cells: "polars.Series", place: Place, missing_values: str = "usual", 
         cells = _undressed(cells, place)
     whole = cells.cast(polars.Int64, strict=False)
     if whole.null_count() == n_missing and (whole.cast(polars.String) == cells).all():
-        # The usual column of whole numbers, told without a regular expression for each cell.
         return _whole_numbers(cells, whole, n_missing)
     bare = cells.str.strip_chars()
     different = bare.unique() if len(bare) > MANY else bare

@@ -17,6 +17,7 @@ MAGIC = b"PAR1"
 LARGEST_FOOTER = 8 << 20
 BOMB_BYTES = 256 << 20  # less than this unpacked harms nobody
 BOMB_RATIO = 500
+MOST_PAGES = 200_000
 _PHYSICAL = {0: "boolean", 1: "int32", 2: "int64", 3: "int96", 4: "float", 5: "double", 6: "bytes", 7: "fixed bytes"}
 _CONVERTED = {1: "map", 2: "map", 3: "list", 5: "decimal", 7: "time", 8: "time", 20: "BSON", 21: "interval"}
 _LOGICAL = {2: "map", 3: "list", 5: "decimal", 7: "time", 12: "JSON", 13: "BSON", 14: "UUID", 15: "float16"}
@@ -140,9 +141,14 @@ def _decoded_size(chunk: Chunk) -> int:
 def _unpacked_size(source: Source, chunk: Chunk) -> int:
     """Walk the pages of a column: their headers, their checksums, and how much they unpack to."""
     at, end, n_values, unpacked = chunk.start, chunk.start + chunk.n_bytes, 0, 0
+    n_pages = 0
     while at < end:
-        reader = Compact(source.read(at, min(end - at, 1 << 16)))
-        page = reader.structure()
+        reader, page = _page_header(source, at, end)
+        n_pages += 1
+        if n_pages > MOST_PAGES:
+            raise TooLarge(
+                f"a column of {source.name} has more than {MOST_PAGES:,} pages", fix="Write it with larger pages"
+            )
         size, full = _int(page, 3), _int(page, 2)
         at += reader.at
         if size < 0 or full < 0 or at + size > end:
@@ -157,6 +163,17 @@ def _unpacked_size(source: Source, chunk: Chunk) -> int:
     if n_values != chunk.n_values:
         raise Broken
     return unpacked
+
+
+def _page_header(source: Source, at: int, end: int) -> tuple[Compact, dict[int, object]]:
+    # A header is small, but the statistics in it may hold long texts.
+    for length in (512, 1 << 16):
+        reader = Compact(source.read(at, min(end - at, length)))
+        try:
+            return reader, reader.structure()
+        except Broken:
+            continue
+    raise Broken
 
 
 def _refuse_bomb(n_bytes: int, source: Source) -> None:

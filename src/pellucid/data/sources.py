@@ -130,6 +130,8 @@ def missing(path: Path, also: tuple[str, ...] = ()) -> PellucidError:
     folder = path.parent
     try:
         around = sorted(entry.name for entry in os.scandir(folder))
+    except PermissionError as error:
+        return unreadable(folder, error)
     except OSError:
         return PellucidError(f"there is no folder {quoted(str(folder))}", fix="Check the path")
     meant = nearest(path.name, around)

@@ -146,7 +146,7 @@ def _from_parquet(source: Source, because: str) -> TableData:
     return from_parquet(content, n_rows, source.name, hashlib.sha256(content).hexdigest(), because)
 
 
-def open_tables(tables: Sequence[TableData]) -> TableData:
+def stacked(tables: Sequence[TableData]) -> TableData:
     """Several tables with the same columns as one; where they differ, the difference is named."""
     import polars
 
