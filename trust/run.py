@@ -1,4 +1,4 @@
-"""Everything that is promised of the engine, proved again from seeds: `make trust`, or --quick for a few minutes.
+"""What is promised of the engine and of reading files, proved again from seeds: `make trust`, or --quick for a few minutes.
 
 Each proof runs in a process of its own and prints its figures; a table at the end says which of them held.
 """
@@ -26,6 +26,8 @@ PROOFS = (
     Proof("trust.depth", "100,000 deep: right, under 2 s and 200 MB", "", "", has_seed=False),
     Proof("trust.ulps", "every rule within 4 ulp of mpmath", "--points 10000", "--points 1000"),
     Proof("trust.bytes", "any text gets an answer or our own error", "--count 1000000", "--count 100000"),
+    Proof("trust.damaged", "damaged files get one line, or honest data", "--count 5000", "--count 500"),
+    Proof("trust.big_text", "a gigabyte of text in 300 MB", "", "--megabytes 50 --limit 150", has_seed=False),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),
 )
 

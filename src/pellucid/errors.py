@@ -4,6 +4,7 @@
     ├── ExpressionError      a mistake in an expression, with its column            exit 2
     ├── NotReal              the mathematics has no real answer there               exit 2
     ├── TooLarge             past a documented limit                                exit 2
+    ├── DataChanged          the data became other data while they were read        exit 3
     └── GraphChanges         a replay would not be the same graph                   exit 2
 
 Every message says what came, where, and one way to mend it, in one line.
@@ -61,6 +62,12 @@ class NotReal(ExpressionError):
 
 class TooLarge(PellucidError):
     """More than a documented limit allows."""
+
+
+class DataChanged(PellucidError):
+    """The data are no longer what they were when the work began; what was done so far is intact."""
+
+    exit_code = 3
 
 
 class GraphChanges(PellucidError):

@@ -7,6 +7,7 @@ the expression with a caret under the column. With --json the line is an object.
     0    well
     1    it worked and found something wrong
     2    your input or your machine; nothing was changed
+    3    started, then stopped by a fault from outside; what was there before is intact
     70   a bug in pellucid; the line says where its report is
     130  interrupted by Ctrl-C
     141  nobody reads the output any more, as in `pellucid ... | head -1`

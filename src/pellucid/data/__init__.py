@@ -22,11 +22,11 @@ from pellucid.data.kinds import (
 )
 from pellucid.data.opening import datasets, open_data
 from pellucid.data.pictures import decode_images
-from pellucid.data.sources import DataChanged
 from pellucid.data.stored import vocabulary_from_json
 from pellucid.data.tables import stacked
 from pellucid.data.targets import Target, choose_target
 from pellucid.data.vocabularies import BOUNDARY, Bytes, Characters, Vocabulary, Words
+from pellucid.errors import DataChanged
 
 __all__ = [
     "BOUNDARY",

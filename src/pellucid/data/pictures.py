@@ -13,8 +13,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.kinds import ImagesData, PixelsData
-from pellucid.data.sources import DataChanged
-from pellucid.errors import PellucidError, TooLarge, quoted
+from pellucid.errors import DataChanged, PellucidError, TooLarge, quoted
 
 if TYPE_CHECKING:
     import numpy

@@ -12,17 +12,11 @@ import weakref
 from pathlib import Path
 from typing import Protocol
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import DataChanged, PellucidError, nearest, quoted
 
 PIECE = 1 << 20
 STDIN = "-"
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:|^//|^\\\\")
-
-
-class DataChanged(PellucidError):
-    """The data are no longer what they were when the work began; what was done so far is intact."""
-
-    exit_code = 3
 
 
 class Source(Protocol):
