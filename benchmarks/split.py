@@ -38,7 +38,7 @@ def pellucid_arm(source: Path, folder: Path, file_format: str, repeats: int) -> 
     from pellucid.data import TableData, open_data
     from pellucid.data.splits import SplitRequest, divide, write_parts
 
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     data = open_data(source)
     assert isinstance(data, TableData)
     has_read = time.perf_counter()
@@ -48,7 +48,8 @@ def pellucid_arm(source: Path, folder: Path, file_format: str, repeats: int) -> 
     write_parts(data, division, folder, f".{file_format}")
     end = time.perf_counter()
     found = {f"{one.column} {one.side}": one.distance for one in division.report.agreements}
-    return _result(start, has_read, has_divided, end, list(division.report.sizes.values()), found)
+    sizes = list(division.report.sizes.values())
+    return _result((start, has_read, has_divided, end), time.process_time() - cpu_start, sizes, found)
 
 
 def pandas_arm(source: Path, folder: Path, file_format: str, has_numbers: bool) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def pandas_arm(source: Path, folder: Path, file_format: str, has_numbers: bool) 
     from scipy.stats import ks_2samp
     from sklearn.model_selection import train_test_split
 
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     frame = pd.read_csv(source) if source.suffix == ".csv" else pd.read_parquet(source)
     has_read = time.perf_counter()
     deciles = pd.qcut(frame["items_scanned"], 10, labels=False, duplicates="drop")
@@ -79,18 +80,20 @@ def pandas_arm(source: Path, folder: Path, file_format: str, has_numbers: bool) 
             part.to_parquet(folder / f"{name}.parquet", index=False)
         else:
             part.to_csv(folder / f"{name}.csv", index=False)
-    return _result(start, has_read, has_divided, time.perf_counter(), [len(train), len(dev), len(test)], found)
+    end, cpu_seconds = time.perf_counter(), time.process_time() - cpu_start
+    return _result((start, has_read, has_divided, end), cpu_seconds, [len(train), len(dev), len(test)], found)
 
 
 def _result(
-    start: float, has_read: float, has_divided: float, end: float, sizes: list[int], found: dict[str, float]
+    times: tuple[float, float, float, float], cpu_seconds: float, sizes: list[int], found: dict[str, float]
 ) -> dict[str, Any]:
+    start, has_read, has_divided, end = times
     return {
         "seconds": end - start,
         "read": has_read - start,
         "stratify and check": has_divided - has_read,
         "write": end - has_divided,
-        "cpu_seconds": time.process_time(),
+        "cpu_seconds": cpu_seconds,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "sizes": sizes,
         "distances": found,
@@ -125,26 +128,34 @@ def measure(rows: int, rounds: int) -> dict[str, Any]:
 
 
 def show(measured: dict[str, Any]) -> None:
-    print(f"{measured['rows']:,} rows, median of {measured['rounds']} runs in turns [lowest..highest]\n")
+    print(f"{measured['rows']:,} rows, median of {measured['rounds']} runs in turns [lowest..highest]")
     for file_format, arms in measured["results"].items():
-        print(f"from {file_format} to {file_format}")
-        base = statistics.median(run["seconds"] for run in arms[ARMS[0]])
+        print(f"\nfrom {file_format} to {file_format}")
         for arm, runs in arms.items():
-            seconds = [run["seconds"] for run in runs]
+            wall, cpu = (sorted(run[clock] for run in runs) for clock in ("seconds", "cpu_seconds"))
             steps = ", ".join(
                 f"{step} {statistics.median(run[step] for run in runs):.2f}"
                 for step in ("read", "stratify and check", "write")
             )
-            middle = statistics.median(seconds)
             print(
-                f"  {arm:29}{middle:6.2f} s [{min(seconds):.2f}..{max(seconds):.2f}]  {base / middle:5.1f}×  "
-                f"peak {max(run['peak_mb'] for run in runs):6.0f} MB   ({steps})"
+                f"  {arm:29}{statistics.median(wall):6.2f} s [{wall[0]:.2f}..{wall[-1]:.2f}]  "
+                f"CPU {statistics.median(cpu):5.2f} s [{cpu[0]:.2f}..{cpu[-1]:.2f}]  "
+                f"peak {max(run['peak_mb'] for run in runs):4.0f} MB   ({steps})"
             )
-        print()
+        for peer in ARMS[:2]:
+            ratios = [
+                f"{_median(arms[peer], clock) / _median(arms[ARMS[2]], clock):.1f}× by {word}"
+                for clock, word in (("seconds", "the clock"), ("cpu_seconds", "CPU time"))
+            ]
+            print(f"  {ARMS[2]}, beside {peer}: {', '.join(ratios)}")
     peer, ours = (measured["results"]["parquet"][arm][0] for arm in ARMS[1:3])
-    print(f"sizes: peer {peer['sizes']}, ours {ours['sizes']}")
+    print(f"\nsizes: peer {peer['sizes']}, ours {ours['sizes']}")
     for name, distance in ours["distances"].items():
         print(f"  {name:20} from train: peer {peer['distances'][name]:.5f}, ours {distance:.5f}")
+
+
+def _median(runs: list[dict[str, Any]], clock: str) -> float:
+    return float(statistics.median(run[clock] for run in runs))
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """`pellucid split`: read data, divide them, show what came out, write the parts."""
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,20 +109,31 @@ def command(
 
         require_new_folder(folder)
 
-    opened = _opened(source, drift, kind, encoding, separator)
-    from pellucid.data.splits.division import divide
-
-    division = divide(opened, request)
     names: list[str] = []
-    if not dry_run:
-        from pellucid import __version__
-        from pellucid.data.splits.parts import write_parts
+    with _working(source):
+        opened = _opened(source, drift, kind, encoding, separator)
+        from pellucid.data.splits.division import divide
 
-        names = write_parts(opened, division, folder, suffix, made_with=f"pellucid {__version__}")
+        division = divide(opened, request)
+        if not dry_run:
+            from pellucid import __version__
+            from pellucid.data.splits.parts import write_parts
+
+            names = write_parts(opened, division, folder, suffix, made_with=f"pellucid {__version__}")
     _say(division.report, folder, names, as_json)
     sys.stdout.flush()
     if division.report.has_found_something_wrong:
         sys.exit(EXIT_FOUND)
+
+
+def _working(source: str) -> AbstractContextManager[object]:
+    """A line that moves on a terminal while the work is done."""
+    if sys.stdout is None or not sys.stdout.isatty() or sys.stderr is None or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.markup import escape
+
+    return Console(stderr=True).status(f"dividing {escape(quoted(source))}")
 
 
 def _source(data: str | None, demo: str | None, drift: bool) -> str:

@@ -22,10 +22,12 @@ def ks_distance(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
     >>> ks_distance(np.array([1, 1, 0]), np.array([0, 1, 1]))
     0.5
     """
-    if not first.sum() or not second.sum():
+    below_first, below_second = np.cumsum(first), np.cumsum(second)
+    if not len(first) or not below_first[-1] or not below_second[-1]:
         return 0.0
-    gaps = np.cumsum(first) / first.sum() - np.cumsum(second) / second.sum()
-    return float(np.abs(gaps).max())
+    gaps = below_first / below_first[-1]
+    gaps -= below_second / below_second[-1]
+    return float(max(gaps.max(), -gaps.min()))
 
 
 def total_variation(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:

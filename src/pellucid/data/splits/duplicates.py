@@ -46,10 +46,9 @@ def twins(hashes: Words, sides: Sides) -> Twins:
 
 def straddles(found: Twins, sides: Sides, what: str, *, is_leak: bool, show: Callable[[int], str]) -> list[Straddle]:
     """One record for dev and one for test. `show` writes a row as words."""
-    sizes = np.bincount(sides, minlength=len(SIDES))
     examples = tuple(show(row) for row in found.examples)
     return [
-        Straddle(what, side, found.n_shared[number - 1], int(sizes[number]), is_leak, examples)
+        Straddle(what, side, found.n_shared[number - 1], int(np.count_nonzero(sides == number)), is_leak, examples)
         for number, side in enumerate(SIDES[1:], 1)
     ]
 

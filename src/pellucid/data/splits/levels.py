@@ -5,12 +5,13 @@ most once, and not at all where the values are whole numbers in a range of moder
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.splits.hashing import whole_numbers
+from pellucid.data.splits.hashing import MISSING, Words, item_hashes, whole_numbers
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
@@ -38,14 +39,27 @@ class Levels:
 
     def counts(self, parts: NDArray[Any], n_parts: int) -> Counts:
         """(level, part): how many rows of each part stand on each level. parts: (row,), in 0..n_parts-1."""
-        flat = self.codes.astype(np.int64)
-        flat *= n_parts
-        flat += parts
-        return np.bincount(flat, minlength=self.n_levels * n_parts).reshape(-1, n_parts)
+        flat = parts.astype(np.int64)
+        flat *= self.n_levels
+        flat += self.codes
+        return np.bincount(flat, minlength=self.n_levels * n_parts).reshape(n_parts, -1).T
 
     def totals(self) -> Counts:
         """(level,): how many rows stand on each level."""
+        return self._totals
+
+    @cached_property
+    def _totals(self) -> Counts:
         return np.bincount(self.codes, minlength=self.n_levels)
+
+    def text_words(self) -> Words:
+        """(row,): what stands for each cell of a text column in the hash of its row."""
+        assert not self.is_numeric
+        of_level = item_hashes([*self.values.tolist(), *([""] * self.has_missing)])
+        if self.has_missing:
+            of_level[-1] = MISSING
+        words: Words = of_level[self.codes]
+        return words
 
 
 def levels_of(column: "pl.Series") -> Levels:
@@ -59,7 +73,9 @@ def levels_of(column: "pl.Series") -> Levels:
     if kind.is_integer() or kind.is_temporal() or kind == pl.Boolean:
         return _whole_levels(column, is_numeric=kind != pl.Boolean)
     if kind == pl.String or isinstance(kind, pl.Enum | pl.Categorical):
-        return _text_levels(column.cast(pl.String))
+        levels = text_levels(column.cast(pl.String), max(1, len(column)))
+        assert levels is not None
+        return levels
     raise PellucidError(
         f"column {quoted(column.name)} holds {kind}, which cannot be compared", fix="Leave it out or write it as text"
     )
@@ -99,10 +115,16 @@ def _sorted_levels(name: str, values: NDArray[Any], is_missing: NDArray[np.bool_
     return Levels(name, True, ranked[:n_present][is_new[:n_present]], codes, n_missing > 0)
 
 
-def _text_levels(column: "pl.Series") -> Levels:
+def text_levels(column: "pl.Series", most: int) -> Levels | None:
+    """The levels of a text column; None where it has more different values than `most`."""
     import polars as pl
 
+    # A sample of the rows often tells at once that there are too many.
+    if column.gather_every(max(1, len(column) // (2 * most))).n_unique() > most + 1:
+        return None
     distinct = column.drop_nulls().unique().sort()
+    if len(distinct) > most:
+        return None
     codes = column.cast(pl.Enum(distinct)).to_physical()
     has_missing = column.null_count() > 0
     if has_missing:

@@ -9,7 +9,7 @@ from pellucid.data.kinds import TableData
 from pellucid.data.splits.agreement import agreements, tails
 from pellucid.data.splits.duplicates import straddles, twins
 from pellucid.data.splits.hashing import Words, row_hashes
-from pellucid.data.splits.levels import Levels, levels_of
+from pellucid.data.splits.levels import Levels, levels_of, text_levels
 from pellucid.data.splits.near_rows import near_rows
 from pellucid.data.splits.proposal import drifts_along, heavy_tail, order_column, propose
 from pellucid.data.splits.request import SIDES, STABLE, SplitRequest
@@ -26,6 +26,8 @@ MOST_CATEGORIES = 1000  # a text column with more different values is no categor
 
 def examine(data: TableData, request: SplitRequest) -> tuple[Sides, SplitReport]:
     """The side of each row, and the report."""
+    import polars as pl
+
     _require_rows_and_columns(data, request)
     frame = data.frame
     levels, notes = _comparable(data)
@@ -33,11 +35,12 @@ def examine(data: TableData, request: SplitRequest) -> tuple[Sides, SplitReport]
     order, why_order = (request.order, "you named it") if request.order else order_column(frame, levels)
     drifts = drifts_along(_of(levels, data, order), list(levels.values())) if order else []
     request, because = _decided(request, levels, order, why_order, drifts)
-    hashes = row_hashes(frame, [request.key] if request.key else (), request.seed)
+    known = {name: one.text_words() for name, one in levels.items() if frame[name].dtype == pl.String}
+    hashes = row_hashes(frame, [request.key] if request.key else (), request.seed, known)
     strata = _strata(request, levels, data)
     sides = _sides(data, request, levels, hashes, strata)
 
-    whole_rows = row_hashes(frame) if request.key else hashes
+    whole_rows = row_hashes(frame, known=known) if request.key else hashes
     found = twins(whole_rows, sides)
     straddling = straddles(found, sides, "equal rows", is_leak=True, show=lambda row: _shown(data, row))
     if request.key or request.group:
@@ -103,10 +106,14 @@ def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
 
     levels, others = {}, []
     for column in data.frame.get_columns():
-        if column.dtype == pl.Null or (column.dtype == pl.String and column.n_unique() > MOST_CATEGORIES):
+        if column.dtype == pl.String:
+            found = text_levels(column, MOST_CATEGORIES)
+        else:
+            found = None if column.dtype == pl.Null else levels_of(column)
+        if found is None:
             others.append(column.name)
         else:
-            levels[column.name] = levels_of(column)
+            levels[column.name] = found
     note = f"not compared, for they hold text: {', '.join(map(quoted, others[:5]))}" if others else ""
     return levels, [note] if note else []
 
