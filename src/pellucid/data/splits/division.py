@@ -35,9 +35,9 @@ def divide(data: Divisible, request: SplitRequest | None = None) -> Division:
     for side, size in division.report.sizes.items():
         if not size:
             raise PellucidError(
-                f"the {side} side came out empty: {len(division.sides):,} rows are too few for these fractions",
+                f"the {side} side came out empty: {len(division.sides):,} rows, {division.report.n_distinct:,} different",
                 where=f"in {data.name}",
-                fix="Give more rows or a larger fraction",
+                fix="Give more rows, a larger fraction or another --seed",
             )
     return division
 
