@@ -148,7 +148,7 @@ def test_what_the_data_cannot_give_is_refused():
             divide(plain, request)
     with pytest.raises(PellucidError, match="2 rows cannot be divided in three"):
         divide(table(pl.DataFrame({"x": [1, 2]})))
-    with pytest.raises(PellucidError, match="side came out empty"):
+    with pytest.raises(PellucidError, match="side of 3 rows, 3 different ones, came out empty"):
         divide(words("a", "b", "c"))
     with pytest.raises(PellucidError, match="4 rows have no 't'"):
         divide(table(pl.DataFrame({"t": [*range(100), None, None, None, None]})), SplitRequest("time", order="t"))

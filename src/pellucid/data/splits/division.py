@@ -35,7 +35,8 @@ def divide(data: Divisible, request: SplitRequest | None = None) -> Division:
     for side, size in division.report.sizes.items():
         if not size:
             raise PellucidError(
-                f"the {side} side came out empty: {len(division.sides):,} rows, {division.report.n_distinct:,} different",
+                f"the {side} side of {len(division.sides):,} rows, {division.report.n_distinct:,} different ones, "
+                "came out empty",
                 where=f"in {data.name}",
                 fix="Give more rows, a larger fraction or another --seed",
             )
