@@ -58,7 +58,7 @@ def run_console(block: str, folder: Path) -> str:
         run = subprocess.run(
             command[2:], shell=True, capture_output=True, encoding="utf-8", cwd=folder, env=environment, check=False
         )
-        assert run.returncode in (0, 2), run.stderr
+        assert run.returncode in (0, 1, 2), run.stderr
         said.append(command + "\n" + (run.stdout + run.stderr if shown else ""))
     return "".join(said)
 

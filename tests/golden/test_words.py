@@ -28,6 +28,17 @@ CASES = {
     "error_no_value": 'derive "w*x" w=2',
     "error_json": 'derive "2x" x=1 --json',
     "error_nothing": "derive",
+    "split_help": "split --help",
+    "split_names": "split names --dry-run",
+    "sample_help": "sample --help",
+    "sample_names": "sample names -n 5 --seed 1",
+    "score_help": "score --help",
+    "score_emma": "score names emma",
+    "draw_help": "draw --help",
+    "draw_list": "draw --list",
+    "error_no_data": "split nams",
+    "error_unknown_character": "score names Zoë",
+    "error_no_figure": "draw bigram-matrx names --out x.svg",
 }
 
 
