@@ -225,7 +225,7 @@ EXACT: dict[str, Exact] = {
     "cosh": _one(_cosh, _sinh),
     "tanh": _one(_bent(_odd(mpmath.tanh), -1.0, 1.0), _bent(_sech_squared, 0.0, 0.0)),
     "sigmoid": _one(_sigmoid, _bent(lambda a: _sech_squared(mpmath.mpf(a) / 2) / 4, 0.0, 0.0)),
-    "relu": _one(lambda a: a if is_nan(a) or a > 0 else 0.0, lambda a: a if is_nan(a) else 1.0 if a > 0 else 0.0),
+    "relu": _one(lambda a: 0.0 if a < 0 else a, lambda a: a if is_nan(a) else 1.0 if a > 0 else 0.0),
     "leaky_relu": _one(lambda a: a if a > 0 else 0.01 * a, lambda a: 1.0 if a > 0 else 0.01),
     "softplus": _one(lambda a: a if a > FAR else 0.0 if a < -FAR else mpmath.log1p(mpmath.exp(a)), _sigmoid),
     "gelu": _one(_gelu, _gelu_slope),

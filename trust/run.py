@@ -1,4 +1,4 @@
-"""What is promised of the engine and of reading files, proved again from seeds: `make trust`, or --quick for a few minutes.
+"""What is promised of the engine and of reading files, proved again from seeds: `make trust`, or --quick.
 
 Each proof runs in a process of its own and prints its figures; a table at the end says which of them held.
 """
