@@ -174,20 +174,19 @@ def _notes(program: Program, nodes: Sequence[GraphNode], passes: Sequence[Backwa
     for node in nodes:
         if len(notes) == MOST_NOTES:
             break
+        has_kink = RULES[node.rule].has_kink if node.parents else None
+        if math.isfinite(node.value) and has_kink is None:
+            continue
         column = node.start + 1
         inputs = [nodes[parent].value for parent in node.parents]
         if not math.isfinite(node.value) and all(math.isfinite(x) for x in inputs):
             what = _with_numbers(nodes, node) if node.parents else program.text[node.start : node.end][:20]
             state = "infinite" if math.isinf(node.value) else "not real, and the result does not depend on it"
             notes.append(Note(f"{what} at column {column} is {state}", column))
-        elif node.can_move and node.parents and RULES[node.rule].has_kink(*inputs):
+        elif has_kink and node.can_move and has_kink(*inputs):
             slopes = ", ".join(f"{slope:g}" for slope in node.slopes)
-            what = _with_numbers(nodes, node)
-            notes.append(
-                Note(
-                    f"{what} at column {column} is not differentiable here; the slope used is torch's: {slopes}", column
-                )
-            )
+            what = f"{_with_numbers(nodes, node)} at column {column} is not differentiable here"
+            notes.append(Note(f"{what}; the slope used is torch's: {slopes}", column))
     for back in passes:
         lost = [name for name, index in program.inputs.items() if not math.isfinite(back.gradients[index])]
         if lost and len(notes) < MOST_NOTES:

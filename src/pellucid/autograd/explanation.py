@@ -2,46 +2,55 @@
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from pellucid.autograd.rules import CONSTANT, INPUT, RULES
-from pellucid.autograd.value import Value, ancestors, listens_to, local_slopes
+from pellucid.autograd.value import Value, ancestors, listens_to
 from pellucid.records import BackwardPass, BackwardStep, GraphNode
 
 _NAME_STEMS = ("v", "u", "t", "n", "node_", "step_")
 
 
+# Made by its own `__new__`, a node would cost three times as much as the tuple that it is.
+_graph_node: Callable[[tuple[object, ...]], GraphNode] = functools.partial(tuple.__new__, GraphNode)
+
+
 def graph(nodes: Sequence[Value], spans: Sequence[tuple[int, int]] | None = None) -> list[GraphNode]:
     """The nodes as records, in the order given (parents before children), each with a name of its own."""
-    places = {node: index for index, node in enumerate(nodes)}
+    places = {node: place for place, node in enumerate(nodes)}
     stem = _free_stem(nodes)
     seen: list[GraphNode] = []
+    can_move: list[bool] = []
     n_unnamed = 0
-    for index, node in enumerate(nodes):
+    for place, node in enumerate(nodes):
+        rule, made_from = node.rule, node.parents
         name = node.name
         if not name:
-            if node.rule is CONSTANT:
+            if rule is CONSTANT:
                 name = f"{node.data:g}"
             else:
                 n_unnamed += 1
                 name = f"{stem}{n_unnamed}"
-        parents = tuple([places[parent] for parent in node.parents])
-        start, end = spans[index] if spans else (0, 0)
+        parents = tuple([places[parent] for parent in made_from])
+        can_move.append(rule is INPUT or any([can_move[parent] for parent in parents]))
+        start, end = spans[place] if spans else (0, 0)
         seen.append(
-            GraphNode(
-                index,
-                name,
-                node.rule.name,
-                node.rule.symbol,
-                node.rule.form,
-                parents,
-                node.data,
-                tuple(local_slopes(node)),
-                tuple(listens_to(node)),
-                node.rule is INPUT or any([seen[parent].can_move for parent in parents]),
-                start,
-                end,
+            _graph_node(
+                (
+                    place,
+                    name,
+                    rule.name,
+                    rule.symbol,
+                    rule.form,
+                    parents,
+                    node.data,
+                    tuple(rule.slopes(node.data, *[parent.data for parent in made_from])),
+                    tuple(listens_to(node)) if rule.listens else (True,) * len(parents),
+                    can_move[-1],
+                    start,
+                    end,
+                )
             )
         )
     return seen

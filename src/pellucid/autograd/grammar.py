@@ -17,7 +17,8 @@ The reader is a shunting yard (Dijkstra 1961): one pass, two stacks, work and me
 Numbers are float64 from the first digit, so 9^9^9^9 is infinite at once.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pellucid.autograd.names import CONSTANTS, require_free_name
@@ -63,6 +64,14 @@ class Span(NamedTuple):
     end: int
 
 
+# Made by their own `__new__`, these would cost three times as much as the tuples that they are.
+_operation: Callable[[tuple[Rule, tuple[int, ...], float, str, int, int]], Operation] = functools.partial(
+    tuple.__new__, Operation
+)
+_waiting: Callable[[tuple[Binding | None, Rule | None, int, int]], Waiting] = functools.partial(tuple.__new__, Waiting)
+_span: Callable[[tuple[int, int, int]], Span] = functools.partial(tuple.__new__, Span)
+
+
 def parse(text: str) -> Program:
     """The expression as a flat list of operations, each after the ones that it needs.
 
@@ -86,6 +95,7 @@ class _Reader:
         self.waiting: list[Waiting] = []
         self.finished: list[Span] = []
         self.inputs: dict[str, int] = {}
+        self.known: dict[str, int] = {}  # inputs and defined names, and where their numbers will be
         self.defined: dict[str, Output] = {}
         self.unnamed: list[Output] = []
 
@@ -131,6 +141,7 @@ class _Reader:
         output = Output(name.text if name else "", operand.place, operand.start, operand.end)
         if name:
             self.defined[name.text] = output
+            self.known[name.text] = operand.place
         else:
             self.unnamed.append(output)
         if len(self.unnamed) > 1:
@@ -147,7 +158,7 @@ class _Reader:
             kind = word.kind
             if wants_operand:
                 if kind == "number":
-                    self.emit(Operation(CONSTANT, (), float(word.text), "", word.start, word.end))
+                    self.emit(_operation((CONSTANT, (), float(word.text), "", word.start, word.end)))
                     wants_operand = False
                     word = next(words)
                 elif kind == "name":
@@ -155,19 +166,19 @@ class _Reader:
                     wants_operand = self.operand_name(word, following)
                     word = following if not wants_operand else next(words)
                 elif kind == "-":
-                    self.waiting.append(Waiting(SIGN, None, word.start, len(self.finished)))
+                    self.waiting.append(_waiting((SIGN, None, word.start, len(self.finished))))
                     word = next(words)
                 elif kind == "+":
                     word = next(words)
                 elif kind == "(":
-                    self.waiting.append(Waiting(None, None, word.start, len(self.finished)))
+                    self.waiting.append(_waiting((None, None, word.start, len(self.finished))))
                     word = next(words)
                 else:
                     raise self.missing_operand(word)
             elif kind in INFIX:
                 binding = INFIX[kind]
                 self.settle(binding)
-                self.waiting.append(Waiting(binding, None, word.start, len(self.finished)))
+                self.waiting.append(_waiting((binding, None, word.start, len(self.finished))))
                 wants_operand = True
                 word = next(words)
             elif kind == ")":
@@ -198,21 +209,18 @@ class _Reader:
                     word.start,
                     f"Write {word.text}(x)",
                 )
-            self.waiting.append(Waiting(None, FUNCTIONS[word.text], word.start, len(self.finished)))
+            self.waiting.append(_waiting((None, FUNCTIONS[word.text], word.start, len(self.finished))))
             return True
         if following.kind == "(":
             raise self.not_a_function(word)
-        if word.text in CONSTANTS:
-            self.emit(Operation(CONSTANT, (), CONSTANTS[word.text], word.text, word.start, word.end))
-        elif word.text in self.defined:
-            self.finished.append(Span(self.defined[word.text].place, word.start, word.end))
+        if word.text in self.known:
+            self.finished.append(_span((self.known[word.text], word.start, word.end)))
+        elif word.text in CONSTANTS:
+            self.emit(_operation((CONSTANT, (), CONSTANTS[word.text], word.text, word.start, word.end)))
         else:
             require_free_name(word.text, self.text, word.start + 1)
-            if word.text not in self.inputs:
-                self.emit(Operation(INPUT, (), 0.0, word.text, word.start, word.end))
-                self.inputs[word.text] = self.finished[-1].place
-            else:
-                self.finished.append(Span(self.inputs[word.text], word.start, word.end))
+            self.known[word.text] = self.inputs[word.text] = len(self.operations)
+            self.emit(_operation((INPUT, (), 0.0, word.text, word.start, word.end)))
         return False
 
     def emit(self, operation: Operation) -> None:
@@ -222,7 +230,7 @@ class _Reader:
                 where=f"at column {operation.start + 1}",
                 fix="Break it into smaller expressions",
             )
-        self.finished.append(Span(len(self.operations), operation.start, operation.end))
+        self.finished.append(_span((len(self.operations), operation.start, operation.end)))
         self.operations.append(operation)
 
     def settle(self, newcomer: Binding | None) -> None:
@@ -239,10 +247,10 @@ class _Reader:
             start = waiting.pop().start
             right = self.finished.pop()
             if top is SIGN:
-                self.emit(Operation(NEGATE, (right.place,), 0.0, "", start, right.end))
+                self.emit(_operation((NEGATE, (right.place,), 0.0, "", start, right.end)))
             else:
                 left = self.finished.pop()
-                self.emit(Operation(top.rule, (left.place, right.place), 0.0, "", left.start, right.end))
+                self.emit(_operation((top.rule, (left.place, right.place), 0.0, "", left.start, right.end)))
 
     def close(self, word: Token) -> None:
         self.settle(None)
@@ -251,7 +259,7 @@ class _Reader:
         bracket = self.waiting.pop()
         if bracket.function is None:
             inner = self.finished.pop()
-            self.finished.append(Span(inner.place, bracket.start, word.end))
+            self.finished.append(_span((inner.place, bracket.start, word.end)))
             return
         arguments = self.finished[bracket.depth :]
         del self.finished[bracket.depth :]
@@ -262,7 +270,7 @@ class _Reader:
                 bracket.start,
                 f"Write {rule.symbol}({', '.join('abc'[: rule.arity])})",
             )
-        self.emit(Operation(rule, tuple(a.place for a in arguments), 0.0, "", bracket.start, word.end))
+        self.emit(_operation((rule, tuple(a.place for a in arguments), 0.0, "", bracket.start, word.end)))
 
     def comma(self, word: Token) -> None:
         self.settle(None)
@@ -308,7 +316,7 @@ class _Reader:
 
     def not_a_function(self, word: Token) -> ExpressionError:
         meant = nearest(word.text, FUNCTIONS)
-        known = word.text in self.inputs or word.text in self.defined or word.text in CONSTANTS or not meant
+        known = word.text in self.known or word.text in CONSTANTS or not meant
         return self.error(
             f"{quoted(word.text)} is not a function",
             word.start,

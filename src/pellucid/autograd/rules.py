@@ -40,8 +40,8 @@ class Rule:
     tried_at: tuple[tuple[float, ...], ...]
     # What the inputs must be for the result to be a real number, in words; "" where any numbers will do.
     domain: str = ""
-    # Whether the slope jumps at this point, so that the one we give (torch's) is a convention.
-    has_kink: Callable[..., bool] = lambda *inputs: False
+    # Whether the slope jumps at this point, so that the one we give (torch's) is a convention; None: nowhere.
+    has_kink: Callable[..., bool] | None = None
     # Which inputs the result listens to at all. An input it does not listen to gets no gradient, not even a
     # zero times infinity: this is how `where` keeps a nan on the road not taken from leaking.
     listens: Callable[..., tuple[bool, ...]] | None = None
@@ -307,7 +307,7 @@ def _call(
     latex_slope: str,
     tried_at: Sequence[float],
     domain: str = "",
-    has_kink: Callable[..., bool] = lambda a: False,
+    has_kink: Callable[..., bool] | None = None,
 ) -> Rule:
     """A row for a function of one number, written name(a)."""
     return Rule(
