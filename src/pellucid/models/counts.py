@@ -10,7 +10,8 @@ that would reach back before the beginning has a code below 0.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -36,9 +37,18 @@ class Level:
     is_dense: bool
     rows: IntArray  # of the contexts seen, sorted; empty when dense
     row_starts: IntArray  # where the grams of each context begin; empty when dense
-    tails: (
-        IntArray  # each gram's code without its oldest token, where codes hold ranks and it cannot be read; else empty
-    )
+    shorter: "Level | None" = field(repr=False)  # the order below
+    # Each gram's code without its oldest token, where that cannot be read from a code that holds a rank; else empty.
+    tails: IntArray
+
+    @cached_property
+    def suffixes(self) -> IntArray:
+        """For each gram seen, where the gram without its oldest token stands one order below."""
+        assert self.shorter is not None, "a gram of one token has no suffix"
+        if len(self.tails):
+            return self.shorter.find(self.tails)
+        codes = np.flatnonzero(self.counts) if self.is_dense else self.codes
+        return self.shorter.find(codes % self.vocab_size ** (self.order - 1))
 
     def find(self, codes: IntArray) -> IntArray:
         """Where each gram's count stands; len(counts) for one that was never seen."""
@@ -96,7 +106,8 @@ class Grams:
 
     def up_to(self, order: int) -> "Grams":
         """The same counts without the orders above this one."""
-        return Grams(self.vocab_size, self.has_boundary, self.levels[:order], self.ranked)
+        ranked = frozenset(k for k in self.ranked if k < order)
+        return Grams(self.vocab_size, self.has_boundary, self.levels[:order], ranked)
 
     def walk(self, tokens: IntArray, order: int = 0) -> Iterator[tuple[IntArray, IntArray]]:
         """For each order, the code of the context before each token and of the gram that the two make.
@@ -115,13 +126,21 @@ class Grams:
             before[..., :1] = 0 if self.has_boundary else -1
             before[..., 1:] = self._contexts(k, grams[..., :-1], tokens[..., :-1])
 
-    def suffixes(self, order: int) -> IntArray:
-        """For each gram seen of this order, where the gram without its oldest token stands one order below."""
-        level, shorter = self.levels[order - 1], self.levels[order - 2]
-        if len(level.tails):
-            return shorter.find(level.tails)
-        codes = np.flatnonzero(level.counts) if level.is_dense else level.codes
-        return shorter.find(codes % self.vocab_size ** (order - 1))
+    def codes(self, tokens: IntArray) -> IntArray:
+        """The code of the gram of the highest order that ends with each token but the first order - 1.
+
+        tokens: (time,) -> (time - order + 1,). What `walk` says, at once: two operations for each order.
+        """
+        assert not self.ranked, "ranks have to be looked up order by order"
+        n = len(tokens) - self.order + 1
+        digits = tokens.astype(np.int64)
+        # A boundary takes away all that stands before it.
+        bases = (tokens != 0) * np.int64(self.vocab_size)
+        code = digits[:n].copy()
+        for k in range(1, self.order):
+            code *= bases[k : k + n] if self.has_boundary and k < self.order - 1 else self.vocab_size
+            code += digits[k : k + n]
+        return code
 
     def _contexts(self, order: int, grams: IntArray, tokens: IntArray) -> IntArray:
         """The codes of grams, made to be the contexts of the next order."""
@@ -164,8 +183,10 @@ def count(stream: Stream, vocab_size: int, order: int) -> Grams:
                 if k in tallies:
                     tallies[k].add(codes[first:], tails[first:])
                 tails = codes
-        levels = (tally.level() for tally in tallies.values())
-        grams = Grams(vocab_size, stream.has_boundary, (*grams.levels, *levels), grams.ranked)
+        levels = list(grams.levels)
+        for tally in tallies.values():
+            levels.append(tally.level(levels[-1] if levels else None))
+        grams = Grams(vocab_size, stream.has_boundary, tuple(levels), grams.ranked)
     return grams
 
 
@@ -207,16 +228,16 @@ class _Tally:
             found, counts = np.unique(codes, return_counts=True)
             self.parts.append((found, counts, _NONE))
 
-    def level(self) -> Level:
+    def level(self, shorter: Level | None) -> Level:
         if self.is_dense:
-            return Level(self.order, self.vocab_size, _NONE, self.bins, True, _NONE, _NONE, _NONE)
+            return Level(self.order, self.vocab_size, _NONE, self.bins, True, _NONE, _NONE, shorter, _NONE)
         if len(self.bins):
             codes, tails = np.flatnonzero(self.bins), _NONE
             counts = self.bins[codes]
         else:
             codes, counts, tails = self.parts[0] if len(self.parts) == 1 else _merged(self.parts)
         rows, starts = np.unique(codes // self.vocab_size, return_index=True)
-        return Level(self.order, self.vocab_size, codes, counts, False, rows, starts, tails)
+        return Level(self.order, self.vocab_size, codes, counts, False, rows, starts, shorter, tails)
 
 
 def _merged(parts: list[tuple[IntArray, IntArray, IntArray]]) -> tuple[IntArray, IntArray, IntArray]:

@@ -20,7 +20,11 @@ class NGramConfig:
 
 
 class NGram(CountModel):
-    """Counts of every order up to n, smoothed. Small orders are whole tables of probabilities, large ones sorted."""
+    """Counts of every order up to n, smoothed. Small orders are whole tables of probabilities, large ones sorted.
+
+    A gram that was seen has its probability ready. One that was not gets what its context hands on, times its
+    probability after the shorter context, and so on down.
+    """
 
     def __init__(self, grams: Grams, smoothing: Smoothing) -> None:
         self.grams = grams
@@ -28,56 +32,54 @@ class NGram(CountModel):
         self.vocab_size = grams.vocab_size
         self.reach = grams.order - 1
         self.has_boundary = grams.has_boundary
-        self.tables: list[FloatArray] = []  # for each dense order the probability of each gram
-        self.sparse: list[_SparseOrder] = []
+        self.orders: list[_Order] = []  # from the lowest up
         for level in grams.levels:
             # Evenly shared rests need no other order than the highest, but where a text begins.
             if smoothing.leans_on_shorter or level.order == grams.order or not grams.has_boundary:
-                self._add(level)
+                self.orders.append(self._order(level))
 
     @classmethod
     def fit(cls, corpus: Stream, config: NGramConfig) -> NGram:
         """Count the grams of a corpus."""
         return cls(count(corpus, config.vocab_size, config.order), config.smoothing)
 
-    def _add(self, level: Level) -> None:
+    def _order(self, level: Level) -> _Order:
         kept, rest = self.smoothing.shares(self.grams, level.order)
-        if not level.is_dense:
-            self.sparse.append(_SparseOrder(level, np.append(kept, 0.0), np.append(rest, 1.0)))
-            return
-        below = np.full(self.vocab_size, 1 / self.vocab_size)
-        if self.smoothing.leans_on_shorter and self.tables:
-            below = self.tables[-1]
-        # A context without its oldest token is its code without the highest digit: the table below, once more for each.
-        spread = rest.reshape(-1, len(below) // self.vocab_size, 1) * below.reshape(1, -1, self.vocab_size)
-        self.tables.append(kept + spread.reshape(-1))
+        if not (self.smoothing.leans_on_shorter and self.orders):
+            return _Order(level, kept + level.by_row(rest) / self.vocab_size, np.append(rest, 1.0))
+        below = self.orders[-1].probability
+        if level.is_dense:
+            # A context without its oldest token is its code without the highest digit: the order below, for each again.
+            spread = rest.reshape(self.vocab_size, -1, 1) * below.reshape(1, -1, self.vocab_size)
+            return _Order(level, kept + spread.reshape(-1), np.append(rest, 1.0))
+        return _Order(level, kept + level.by_row(rest) * below[level.suffixes], np.append(rest, 1.0))
 
     def _probabilities(self, contexts: list[IntArray], tokens: IntArray) -> FloatArray:
         """The probability of each token after the context that stands at its place, one code for each order."""
-        answer = np.full(np.broadcast_shapes(contexts[0].shape, tokens.shape), 1 / self.vocab_size)
-        if self.tables:
-            answer = self._by_tables(contexts, tokens)
-        for order in self.sparse:
-            level, rows = order.level, contexts[order.level.order - 1]
-            below = answer if self.smoothing.leans_on_shorter else 1 / self.vocab_size
-            rest = order.rest[level.find_rows(rows)]
-            found = order.kept[level.find(rows * self.vocab_size + tokens)] + rest * below
-            answer = found if self.has_boundary else np.where(rows < 0, answer, found)
-        return answer
-
-    def _by_tables(self, contexts: list[IntArray], tokens: IntArray) -> FloatArray:
-        highest = self._highest_dense
-        answer: FloatArray = self.tables[-1][contexts[highest - 1] * self.vocab_size + tokens]
-        if not self.has_boundary:
-            # Where the text has only begun, a shorter context has to do. Text has a table for every order.
-            for order in range(highest - 1, 0, -1):
-                lower = self.tables[order - 1][contexts[order - 1] * self.vocab_size + tokens]
-                answer = np.where(contexts[order] < 0, lower, answer)
-        return answer
-
-    @cached_property
-    def _highest_dense(self) -> int:
-        return max(level.order for level in self.grams.levels if level.is_dense)
+        shape = np.broadcast_shapes(contexts[0].shape, tokens.shape)
+        rows = [np.broadcast_to(codes, shape).reshape(-1) for codes in contexts]
+        tokens = np.broadcast_to(tokens, shape).reshape(-1)
+        answer = np.empty(tokens.shape)
+        factor = np.ones(tokens.shape)
+        waiting = np.arange(len(tokens))
+        for order in reversed(self.orders):
+            here = rows[order.level.order - 1][waiting]
+            places = order.level.find(here * self.vocab_size + tokens[waiting])
+            is_seen = (here >= 0) & (places < len(order.probability))
+            seen = waiting[is_seen]
+            answer[seen] = factor[seen] * order.probability[places[is_seen]]
+            waiting, here = waiting[~is_seen], here[~is_seen]
+            if not len(waiting):
+                break
+            is_short = here < 0  # reaches back before the text: an order for shorter contexts has to answer
+            factor[waiting] *= order.rest[np.where(is_short, -1, order.level.find_rows(here))]
+            if not self.smoothing.leans_on_shorter:
+                evenly = waiting[~is_short]
+                answer[evenly] = factor[evenly] / self.vocab_size
+                waiting = waiting[is_short]
+        # What still waits was seen in no order.
+        answer[waiting] = factor[waiting] / self.vocab_size
+        return answer.reshape(shape)
 
     def after_each(self, tokens: IntArray) -> FloatArray:
         longer = np.concatenate([tokens, tokens[..., :1]], axis=-1)
@@ -91,13 +93,31 @@ class NGram(CountModel):
         return logs(self._probabilities(codes, np.arange(self.vocab_size)))
 
     def of_each(self, tokens: IntArray) -> FloatArray:
-        parts = []
-        for began in range(1, len(tokens), SLICE):
-            overlap = min(began, self.grams.order)
-            part = tokens[began - overlap : began + SLICE].astype(np.int64)
-            contexts = [before[overlap:] for before, _ in self.grams.walk(part)]
-            parts.append(logs(self._probabilities(contexts, part[overlap:])))
-        return np.concatenate(parts) if parts else np.zeros(0)
+        found = np.empty(max(0, len(tokens) - 1))
+        # Where the highest order is one table, all but the beginning is one look into it for each token.
+        is_table = self.orders[-1].level.is_dense
+        first = min(len(tokens), max(2, self.reach)) if is_table else 1
+        if first > 1 and len(found):
+            found[: first - 1] = self._one_by_one(tokens, 1, first)
+        for began in range(first, len(tokens), SLICE):
+            end = min(len(tokens), began + SLICE)
+            if is_table:
+                codes = self.grams.codes(tokens[began - self.reach : end])
+                self._log_table.take(codes, out=found[began - 1 : end - 1], mode="clip")
+            else:
+                found[began - 1 : end - 1] = self._one_by_one(tokens, began, end)
+        return found
+
+    def _one_by_one(self, tokens: IntArray, began: int, end: int) -> FloatArray:
+        """The log-probabilities of the tokens from `began` up to `end`, order by order."""
+        overlap = min(began, self.grams.order)
+        part = tokens[began - overlap : end].astype(np.int64)
+        contexts = [before[overlap:] for before, _ in self.grams.walk(part)]
+        return logs(self._probabilities(contexts, part[overlap:]))
+
+    @cached_property
+    def _log_table(self) -> FloatArray:
+        return logs(self.orders[-1].probability)
 
     @property
     def n_entries(self) -> int:
@@ -105,15 +125,16 @@ class NGram(CountModel):
 
     @property
     def n_stored(self) -> int:
-        dense = sum(len(table) for table in self.tables)
-        return dense + sum(len(order.kept) + len(order.rest) - 2 for order in self.sparse)
+        # A dense order needs no rests: each of its probabilities is there.
+        rests = sum(len(order.rest) - 1 for order in self.orders if not order.level.is_dense)
+        return rests + sum(len(order.probability) for order in self.orders)
 
 
 @dataclass(frozen=True)
-class _SparseOrder:
+class _Order:
     level: Level
-    kept: FloatArray  # and one 0 at the end, for the grams never seen
-    rest: FloatArray  # and one 1, for the contexts never seen
+    probability: FloatArray  # of each gram, as the counts stand
+    rest: FloatArray  # of each context, and one 1 at the end for those never seen
 
 
 MODEL = ModelCard(

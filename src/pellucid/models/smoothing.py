@@ -144,4 +144,4 @@ def modified_discounts(counts: IntArray) -> tuple[float, float, float]:
 
 def continuations(grams: Grams, order: int) -> IntArray:
     """For each gram of this order, how many different tokens were seen before it; as its counts stand."""
-    return np.bincount(grams.suffixes(order + 1), minlength=len(grams.levels[order - 1].counts))
+    return np.bincount(grams.levels[order].suffixes, minlength=len(grams.levels[order - 1].counts))
