@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pellucid.autograd.collector import collector_resting
 from pellucid.autograd.differences import compare, default_step
-from pellucid.autograd.explanation import backward_pass, graph
+from pellucid.autograd.explanation import backward_pass, record
 from pellucid.autograd.grammar import parse
 from pellucid.autograd.program import Output, Program
 from pellucid.autograd.rules import RULES
@@ -46,7 +46,11 @@ def _derive(text: str, values: Mapping[str, float], wrt: Sequence[str], h: float
             fix="Combine them into one, as total = a + b",
         )
     numbers = {name: float(values[name]) for name in program.inputs}
-    nodes = graph(program.trace(numbers), [(operation.start, operation.end) for operation in program.operations])
+    operations = program.operations
+    rows = zip(
+        [o.rule for o in operations], [o.inputs for o in operations], program.run(numbers), program.names(), strict=True
+    )
+    nodes = record(list(rows), [(operation.start, operation.end) for operation in operations])
     for output in outputs:
         _require_real(program, nodes, output)
     passes = [backward_pass(nodes, output.place, output.name or UNNAMED) for output in outputs]

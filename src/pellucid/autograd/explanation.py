@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from pellucid.autograd.rules import CONSTANT, INPUT, RULES
-from pellucid.autograd.value import Value, ancestors, listens_to
+from pellucid.autograd.rules import CONSTANT, INPUT, RULES, Rule
+from pellucid.autograd.value import Value, ancestors
 from pellucid.records import BackwardPass, BackwardStep, GraphNode
 
 _NAME_STEMS = ("v", "u", "t", "n", "node_", "step_")
@@ -16,50 +16,43 @@ _NAME_STEMS = ("v", "u", "t", "n", "node_", "step_")
 _graph_node: Callable[[tuple[object, ...]], GraphNode] = functools.partial(tuple.__new__, GraphNode)
 
 
-def graph(nodes: Sequence[Value], spans: Sequence[tuple[int, int]] | None = None) -> list[GraphNode]:
+def graph(nodes: Sequence[Value]) -> list[GraphNode]:
     """The nodes as records, in the order given (parents before children), each with a name of its own."""
     places = {node: place for place, node in enumerate(nodes)}
-    stem = _free_stem(nodes)
+    return record([(n.rule, tuple([places[parent] for parent in n.parents]), n.data, n.name) for n in nodes])
+
+
+def record(
+    rows: Sequence[tuple[Rule, tuple[int, ...], float, str]], spans: Sequence[tuple[int, int]] | None = None
+) -> list[GraphNode]:
+    """The same from rows of (rule, places of the parents, value, name or ""), and the parts of a text they are."""
+    stem = _free_stem({name for _, _, _, name in rows})
     seen: list[GraphNode] = []
+    values: list[float] = []
     can_move: list[bool] = []
     n_unnamed = 0
-    for place, node in enumerate(nodes):
-        rule, made_from = node.rule, node.parents
-        name = node.name
+    for place, (rule, parents, value, name) in enumerate(rows):
         if not name:
             if rule is CONSTANT:
-                name = f"{node.data:g}"
+                name = f"{value:g}"
             else:
                 n_unnamed += 1
                 name = f"{stem}{n_unnamed}"
-        parents = tuple([places[parent] for parent in made_from])
+        inputs = [values[parent] for parent in parents]
+        values.append(value)
         can_move.append(rule is INPUT or any([can_move[parent] for parent in parents]))
+        slopes = tuple(rule.slopes(value, *inputs))
+        is_heard = rule.listens(*inputs) if rule.listens else (True,) * len(parents)
         start, end = spans[place] if spans else (0, 0)
-        seen.append(
-            _graph_node(
-                (
-                    place,
-                    name,
-                    rule.name,
-                    rule.symbol,
-                    rule.form,
-                    parents,
-                    node.data,
-                    tuple(rule.slopes(node.data, *[parent.data for parent in made_from])),
-                    tuple(listens_to(node)) if rule.listens else (True,) * len(parents),
-                    can_move[-1],
-                    start,
-                    end,
-                )
-            )
-        )
+        made = (place, name, rule.name, rule.symbol, rule.form, parents, value, slopes, is_heard, can_move[-1])
+        seen.append(_graph_node((*made, start, end)))
     return seen
 
 
-def _free_stem(nodes: Sequence[Value]) -> str:
+def _free_stem(taken: set[str]) -> str:
     """A stem for the names of unnamed nodes that no named one begins with."""
-    taken = tuple({node.name for node in nodes if node.name})
-    return next((stem for stem in _NAME_STEMS if not any(name.startswith(stem) for name in taken)), "_")
+    stems = [stem for stem in _NAME_STEMS if not any([name.startswith(stem) for name in taken if name])]
+    return next(iter(stems), "_")
 
 
 def backward_pass(nodes: Sequence[GraphNode], index: int, output: str = "") -> BackwardPass:

@@ -72,7 +72,13 @@ class Program:
                 keep(Value(numbers[name], name))
             else:
                 keep(apply(rule, *[nodes[i] for i in inputs]))
-        for statement in self.statements:
-            if nodes[statement.place].parents:
-                nodes[statement.place].name = statement.name
+        for node, name in zip(nodes, self.names(), strict=True):
+            node.name = name
         return nodes
+
+    def names(self) -> list[str]:
+        """What each operation's result is called: an input's, a constant's or a statement's name, or nothing."""
+        names = [operation.name for operation in self.operations]
+        for statement in self.statements:
+            names[statement.place] = names[statement.place] or statement.name
+        return names
