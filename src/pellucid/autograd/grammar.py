@@ -69,6 +69,7 @@ _operation: Callable[[tuple[Rule, tuple[int, ...], float, str, int, int]], Opera
     tuple.__new__, Operation
 )
 _waiting: Callable[[tuple[Binding | None, Rule | None, int, int]], Waiting] = functools.partial(tuple.__new__, Waiting)
+_output: Callable[[tuple[str, int, int, int]], Output] = functools.partial(tuple.__new__, Output)
 _span: Callable[[tuple[int, int, int]], Span] = functools.partial(tuple.__new__, Span)
 
 
@@ -138,7 +139,7 @@ class _Reader:
 
     def finish(self, name: Token | None, word: Token) -> Token:
         operand = self.finished.pop()
-        output = Output(name.text if name else "", operand.place, operand.start, operand.end)
+        output = _output((name.text if name else "", *operand))
         if name:
             self.defined[name.text] = output
             self.known[name.text] = operand.place

@@ -1,6 +1,7 @@
 """The words of an expression, and what is wrong with a character that belongs to none."""
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -10,7 +11,9 @@ from pellucid.errors import ExpressionError, quoted
 # Signs that people copy from books and pages, each with one plain meaning.
 SPELLINGS = {"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "π": "pi", "**": "^"}
 
-_TOKEN = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|π|\*\*|[-+*/^(),;=×·⋅÷−])")
+_TOKEN = re.compile(
+    r"([ \t]*)([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|π|\*\*|[-+*/^(),;=×·⋅÷−])"
+)
 _SIGNS = {sign: SPELLINGS.get(sign, sign) for sign in [*"+-*/^(),;=", "×", "·", "⋅", "÷", "−", "**"]}
 _DIGITS = frozenset("0123456789")
 
@@ -28,12 +31,14 @@ _token: Callable[[tuple[str, str, int, int]], Token] = functools.partial(tuple._
 
 def tokens(text: str) -> Iterator[Token]:
     """The words of the expression, one after the other, and an end."""
+    pairs = _TOKEN.findall(text)  # of blanks and the word behind them
+    n_read = sum(map(len, itertools.chain.from_iterable(pairs)))
+    if n_read < len(text.rstrip(" \t")):
+        raise _foreign(text, _first_unread(text))
     end = 0
-    for found in _TOKEN.finditer(text):
-        if found.start() != end:
-            break
-        word = found[1]
-        start, end = found.span(1)
+    for blanks, word in pairs:
+        start = end + len(blanks)
+        end = start + len(word)
         if word in _SIGNS:
             yield _token((_SIGNS[word], word, start, end))
         elif word[0] in _DIGITS:
@@ -41,18 +46,22 @@ def tokens(text: str) -> Iterator[Token]:
             yield _token(("number", word, start, end))
         else:
             yield _token(("name", SPELLINGS.get(word, word), start, end))
-    rest = text[end:].lstrip(" \t")
-    if rest:
-        raise _foreign(text, len(text) - len(rest))
-    end = len(text.rstrip(" \t"))
     yield Token("end", "", end, end)
+
+
+def _first_unread(text: str) -> int:
+    """Where the first character stands that belongs to no word."""
+    end = 0
+    for found in _TOKEN.finditer(text):
+        if found.start() != end:
+            break
+        end = found.end()
+    return len(text) - len(text[end:].lstrip(" \t"))
 
 
 def _require_number_ends(text: str, start: int, end: int) -> None:
     """Refuse what looks like a number in another notation, before it is read as two things side by side."""
     following = text[end : end + 1]
-    if following == ".":
-        raise ExpressionError("a number has two points", text=text, column=end + 1, fix="Keep one of them")
     if following == "_":
         plain = re.match(r"[0-9_]+", text[start:])
         digits = plain[0].replace("_", "") if plain else ""
@@ -76,6 +85,8 @@ def _require_number_ends(text: str, start: int, end: int) -> None:
 def _foreign(text: str, start: int) -> ExpressionError:
     character = text[start]
     name = f"{quoted(character)} (U+{ord(character):04X})"
+    if character == "." and text[max(0, start - 1) : start].isdigit():
+        return ExpressionError("a number has two points", text=text, column=start + 1, fix="Keep one of them")
     if character == "." and text[start + 1 : start + 2].isdigit():
         return ExpressionError(
             "a number begins with its point", text=text, column=start + 1, fix="Write 0 before it, as 0.5"
