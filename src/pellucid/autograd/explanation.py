@@ -29,6 +29,8 @@ def record(
     stem = _free_stem({name for _, _, _, name in rows})
     seen: list[GraphNode] = []
     values: list[float] = []
+    slopes: tuple[float, ...]
+    is_heard: tuple[bool, ...]
     can_move: list[bool] = []
     n_unnamed = 0
     for place, (rule, parents, value, name) in enumerate(rows):
@@ -38,14 +40,18 @@ def record(
             else:
                 n_unnamed += 1
                 name = f"{stem}{n_unnamed}"
-        inputs = [values[parent] for parent in parents]
         values.append(value)
-        can_move.append(rule is INPUT or any([can_move[parent] for parent in parents]))
-        slopes = tuple(rule.slopes(value, *inputs))
-        is_heard = rule.listens(*inputs) if rule.listens else (True,) * len(parents)
+        if parents:
+            inputs = [values[parent] for parent in parents]
+            slopes = tuple(rule.slopes(value, *inputs))
+            is_heard = rule.listens(*inputs) if rule.listens else (True,) * len(parents)
+            can_move.append(any([can_move[parent] for parent in parents]))
+        else:
+            slopes, is_heard = (), ()
+            can_move.append(rule is INPUT)
         start, end = spans[place] if spans else (0, 0)
-        made = (place, name, rule.name, rule.symbol, rule.form, parents, value, slopes, is_heard, can_move[-1])
-        seen.append(_graph_node((*made, start, end)))
+        of_rule = rule.name, rule.symbol, rule.form
+        seen.append(_graph_node((place, name, *of_rule, parents, value, slopes, is_heard, can_move[-1], start, end)))
     return seen
 
 

@@ -126,10 +126,11 @@ class _Reader:
         return self.finish(name, word)
 
     def require_new(self, name: Token) -> None:
-        require_free_name(name.text, self.text, name.start + 1)
-        if name.text in self.defined:
+        if name.text not in self.known:
+            require_free_name(name.text, self.text, name.start + 1)
+        elif name.text in self.defined:
             raise self.error(f"{name.text} is defined twice", name.start, f"Call the second one {name.text}2")
-        if name.text in self.inputs:
+        else:
             first = self.operations[self.inputs[name.text]].start
             raise self.error(
                 f"{name.text} is used in column {first + 1} before it is defined",
@@ -155,51 +156,49 @@ class _Reader:
 
     def expression(self, word: Token, words: Iterator[Token], *, wants_operand: bool) -> Token:
         """Read to the end of the expression and give back the word behind it."""
+        waiting, finished, known = self.waiting, self.finished, self.known
         while True:
-            kind = word.kind
+            kind, text, start, end = word
             if wants_operand:
-                if kind == "number":
-                    self.emit(_operation((CONSTANT, (), float(word.text), "", word.start, word.end)))
-                    wants_operand = False
-                    word = next(words)
-                elif kind == "name":
+                if kind == "name":
                     following = next(words)
+                    if text in known and following.kind != "(":
+                        finished.append(_span((known[text], start, end)))
+                        wants_operand, word = False, following
+                        continue
                     wants_operand = self.operand_name(word, following)
                     word = following if not wants_operand else next(words)
+                    continue
+                if kind == "number":
+                    self.emit(_operation((CONSTANT, (), float(text), "", start, end)))
+                    wants_operand = False
                 elif kind == "-":
-                    self.waiting.append(_waiting((SIGN, None, word.start, len(self.finished))))
-                    word = next(words)
-                elif kind == "+":
-                    word = next(words)
+                    waiting.append(_waiting((SIGN, None, start, len(finished))))
                 elif kind == "(":
-                    self.waiting.append(_waiting((None, None, word.start, len(self.finished))))
-                    word = next(words)
-                else:
+                    waiting.append(_waiting((None, None, start, len(finished))))
+                elif kind != "+":
                     raise self.missing_operand(word)
             elif kind in INFIX:
                 binding = INFIX[kind]
-                self.settle(binding)
-                self.waiting.append(_waiting((binding, None, word.start, len(self.finished))))
+                if waiting:
+                    self.settle(binding)
+                waiting.append(_waiting((binding, None, start, len(finished))))
                 wants_operand = True
-                word = next(words)
             elif kind == ")":
                 self.close(word)
-                word = next(words)
             elif kind == ",":
                 self.comma(word)
                 wants_operand = True
-                word = next(words)
             elif kind in ("end", ";"):
                 self.settle(None)
-                if self.waiting:
-                    raise self.error(
-                        "this bracket is never closed", self.waiting[-1].start, "Add ) where its part ends"
-                    )
+                if waiting:
+                    raise self.error("this bracket is never closed", waiting[-1].start, "Add ) where its part ends")
                 return word
             elif kind == "=":
-                raise self.error("only a name can stand before =", word.start, "Write name = expression")
+                raise self.error("only a name can stand before =", start, "Write name = expression")
             else:
                 raise self.missing_sign(word)
+            word = next(words)
 
     def operand_name(self, word: Token, following: Token) -> bool:
         """Take a name as an operand; True when it opened a call, so that an operand is wanted next."""

@@ -1,6 +1,7 @@
 """An expression as a flat list of operations: read once, then run forward for any numbers."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,16 +51,24 @@ class Program:
         >>> parse("2*x + 1").run({"x": 3.0})[-1]
         7.0
         """
-        results: list[float] = []
-        keep = results.append
-        for rule, inputs, number, name, _, _ in self.operations:
-            if rule is CONSTANT:
-                keep(number)
-            elif rule is INPUT:
-                keep(numbers[name])
+        results = list(self._given)
+        for name, place in self.inputs.items():
+            results[place] = numbers[name]
+        for place, forward, inputs in self._computed:
+            if len(inputs) == 2:
+                left, right = inputs
+                results[place] = forward(results[left], results[right])
             else:
-                keep(rule.forward(*[results[i] for i in inputs]))
+                results[place] = forward(*[results[i] for i in inputs])
         return results
+
+    @functools.cached_property
+    def _given(self) -> list[float]:
+        return [operation.number for operation in self.operations]
+
+    @functools.cached_property
+    def _computed(self) -> list[tuple[int, Callable[..., float], tuple[int, ...]]]:
+        return [(place, o.rule.forward, o.inputs) for place, o in enumerate(self.operations) if o.inputs]
 
     def trace(self, numbers: Mapping[str, float]) -> list[Value]:
         """Every operation's result as a Value that remembers how it was made."""
