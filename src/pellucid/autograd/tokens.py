@@ -1,7 +1,6 @@
 """The words of an expression, and what is wrong with a character that belongs to none."""
 
 import functools
-import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from pellucid.errors import ExpressionError, quoted
 SPELLINGS = {"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "π": "pi", "**": "^"}
 
 _TOKEN = re.compile(
-    r"([ \t]*)([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|π|\*\*|[-+*/^(),;=×·⋅÷−])"
+    r"[ \t]*(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|π|\*\*|[-+*/^(),;=×·⋅÷−])"
 )
 _SIGNS = {sign: SPELLINGS.get(sign, sign) for sign in [*"+-*/^(),;=", "×", "·", "⋅", "÷", "−", "**"]}
 _DIGITS = frozenset("0123456789")
@@ -31,14 +30,14 @@ _token: Callable[[tuple[str, str, int, int]], Token] = functools.partial(tuple._
 
 def tokens(text: str) -> Iterator[Token]:
     """The words of the expression, one after the other, and an end."""
-    pairs = _TOKEN.findall(text)  # of blanks and the word behind them
-    n_read = sum(map(len, itertools.chain.from_iterable(pairs)))
-    if n_read < len(text.rstrip(" \t")):
+    pieces = _TOKEN.findall(text)  # words with the blanks before them
+    if sum(map(len, pieces)) < len(text.rstrip(" \t")):
         raise _foreign(text, _first_unread(text))
     end = 0
-    for blanks, word in pairs:
-        start = end + len(blanks)
-        end = start + len(word)
+    for piece in pieces:
+        end += len(piece)
+        word = piece.lstrip(" \t")
+        start = end - len(word)
         if word in _SIGNS:
             yield _token((_SIGNS[word], word, start, end))
         elif word[0] in _DIGITS:
