@@ -73,7 +73,9 @@ def _in_our_words(error: Exception) -> PellucidError:
     if isinstance(error, click.ClickException):
         return usage_error(error.format_message().rstrip("."), fix="Add --help to see what is possible")
     if isinstance(error, MemoryError):
-        return PellucidError("this needs more memory than the machine gave", fix="Ask for less at once, or close other programs")
+        return PellucidError(
+            "this needs more memory than the machine gave", fix="Ask for less at once, or close other programs"
+        )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG):
         return PellucidError(f"the output could not be written: {error.strerror}", fix="Make room and run it again")
     bug = PellucidError(

@@ -73,7 +73,8 @@ def encoded(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> tuple
             more = f" and {len(strange) - 3:,} more" if len(strange) > 3 else ""
             never = "were" if len(strange) > 1 else "was"
             raise PellucidError(
-                f"{shown}{more} of {noun} {never} never seen in the data", fix="Use --unknown skip to leave out what is unknown"
+                f"{shown}{more} of {noun} {never} never seen in the data",
+                fix="Use --unknown skip to leave out what is unknown",
             )
         if strange:
             skipped = ", ".join(dict.fromkeys(quoted(letter) for _, letter in strange[:10]))
