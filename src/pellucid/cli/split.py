@@ -58,7 +58,9 @@ SUFFIXES = {"parquet": ".parquet", "csv": ".csv"}
 @click.option("--dry-run", is_flag=True, help="Only the report; write nothing.")
 @click.option("--kind", default="", help="Read DATA as a list, table or pairs.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Of a text file.")
-@click.option("--separator", default="", metavar="CHARACTER", help="Of a table in a text file.")
+@click.option("--sep", "separator", default="", metavar="CHARACTER", help="Of a table in a text file.")
+@click.option("--newlines", default="keep", show_default=True, help="keep, or unix to make every line end LF.")
+@click.option("--as-number", multiple=True, metavar="COLUMN", help="Read it as numbers in spite of $, % and commas.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON, for machines.")
 def command(
     data: str | None,
@@ -79,6 +81,8 @@ def command(
     kind: str,
     encoding: str,
     separator: str,
+    newlines: str,
+    as_number: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Divide DATA into train, dev and test, and say what is wrong with the division.
@@ -111,7 +115,7 @@ def command(
 
     names: list[str] = []
     with _working(source):
-        opened = _opened(source, drift, kind, encoding, separator)
+        opened = _opened(source, drift, kind, encoding, separator, newlines, as_number)
         from pellucid.data.splits.division import divide
 
         division = divide(opened, request)
@@ -155,14 +159,24 @@ def _suffix(file_format: str) -> str:
     return SUFFIXES[file_format]
 
 
-def _opened(source: str, drift: bool, kind: str, encoding: str, separator: str) -> "Divisible":
+def _opened(
+    source: str,
+    drift: bool,
+    kind: str,
+    encoding: str,
+    separator: str,
+    newlines: str,
+    as_number: tuple[str, ...],
+) -> "Divisible":
     if drift:
         from pellucid.data.sets.transactions import load
 
         return load(drift=True)
     from pellucid.data import ListData, PairsData, TableData, open_data
 
-    opened = open_data(source, kind=kind, encoding=encoding, separator=separator)
+    opened = open_data(
+        source, kind=kind, encoding=encoding, separator=separator, newlines=newlines, as_number=as_number
+    )
     if not isinstance(opened, ListData | PairsData | TableData):
         raise PellucidError(
             f"{opened.name} was taken for {opened.kind}, and lists, tables and pairs can be divided",
