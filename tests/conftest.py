@@ -1,15 +1,23 @@
-"""What every test may lean on: the real command in a real process."""
+"""What every test may lean on: the real command in a real process, and a real browser."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+# No screen, no sandbox for root, and no call home.
+CHROMIUM_FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -34,3 +42,17 @@ def pellucid(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """Debian's Chromium, opened once for all tests of a process."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is not installed, so pages and pictures cannot be opened")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+        yield opened
+        opened.close()

@@ -1,11 +1,10 @@
 """The pictures in a real browser: no request leaves, no text runs over its place, no text is taken for markup."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from pellucid.data import ListData
 from pellucid.figures.card import Drawing
@@ -16,29 +15,8 @@ from pellucid.figures.rendering import drawing_html, drawing_svg
 from pellucid.models.bigram_records import bigram_counts, smoothing_study, word_counts
 from pellucid.records import Bigram, BigramCounts
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 WORDS = [first + second + third for first in "abcdefghijklmnopqrstuvwxyz" for second in "aeiou" for third in "nrstl"]
 HOSTILE = "</script><img src=x onerror=alert(1)><!--\u2028@@SCRIPT@@"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed, so the pictures cannot be opened")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 class Visitor:

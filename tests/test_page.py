@@ -2,13 +2,12 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from pellucid.autograd.derivation import derive
 from pellucid.figures.folding import MOST_DRAWN
@@ -17,32 +16,11 @@ from pellucid.figures.numbers import bracketed, short
 from pellucid.figures.page import page_html
 from pellucid.records import Check, Derivation, Note
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1400, "height": 900}
 
 
 def neuron() -> Derivation:
     return derive("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2, "x0": -1, "w1": -2, "x1": -2, "w2": -3})
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed, so the page cannot be opened")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 class Visitor:
