@@ -312,13 +312,10 @@ def local_slopes(node: Value) -> Sequence[float]:
     return node.rule.slopes(node.data, *[parent.data for parent in node.parents])
 
 
-_ALL_HEARD = {n: (True,) * n for n in range(1, 9)}
-
-
 def listens_to(node: Value) -> Sequence[bool]:
     """Whether a change of each parent can reach the node at all."""
     if node.rule.listens is None:
-        return _ALL_HEARD.get(len(node.parents)) or (True,) * len(node.parents)
+        return (True,) * len(node.parents)
     return node.rule.listens(*[parent.data for parent in node.parents])
 
 
