@@ -22,13 +22,30 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "records": set(),
     "catalogue": {"errors"},
+    "runs": {"errors", "records"},
     "autograd": {"errors", "records"},
     "data": {"errors", "records", "catalogue"},
+    "layers": {"errors"},
     "decoding": {"errors", "records"},
-    "models": {"errors", "records", "catalogue", "data"},
+    "models": {"errors", "records", "catalogue", "layers", "data"},
+    "training": {"errors", "records", "catalogue", "runs", "data", "layers", "decoding", "models"},
     "figures": {"errors", "records", "catalogue"},
-    "verbs": {"errors", "records", "catalogue", "autograd", "data", "decoding", "models", "figures"},
-    "cli": {"__init__", "errors", "records", "catalogue", "autograd", "data", "decoding", "models", "figures", "verbs"},
+    "verbs": {
+        "errors",
+        "records",
+        "catalogue",
+        "runs",
+        "autograd",
+        "data",
+        "decoding",
+        "models",
+        "training",
+        "figures",
+    },
+    "cli": {
+        *("__init__", "errors", "records", "catalogue", "runs", "autograd", "data", "decoding", "models", "training"),
+        *("figures", "verbs"),
+    },
 }
 
 
@@ -166,7 +183,9 @@ def test_nothing_runs_code_from_data_or_opens_a_connection(module):
             function = node.func
             name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
             is_re_compile = isinstance(function, ast.Attribute) and getattr(function.value, "id", "") == "re"
-            assert is_re_compile or name not in FORBIDDEN_CALLS, f"{module}:{node.lineno} calls {name}"
+            # A module's own eval() takes nothing, so it can run nothing.
+            is_eval_mode = isinstance(function, ast.Attribute) and name == "eval" and not node.args
+            assert is_re_compile or is_eval_mode or name not in FORBIDDEN_CALLS, f"{module}:{node.lineno} calls {name}"
         elif isinstance(node, ast.Import):
             assert not {alias.name.split(".")[0] for alias in node.names} & FORBIDDEN_MODULES
         elif isinstance(node, ast.ImportFrom):

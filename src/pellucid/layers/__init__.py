@@ -1,0 +1,1 @@
+"""Parts of networks: attention, positions, norms, activations, feed-forward. Each is small enough to read at once."""

@@ -1,0 +1,166 @@
+"""What follows what, what smoothing does to it, and what a model makes of a text."""
+
+import math
+from typing import NamedTuple
+
+
+class Bigram(NamedTuple):
+    """How often one symbol follows another. The symbols are given by their places in a list."""
+
+    first: int
+    second: int
+    n: int
+
+
+class BigramCounts(NamedTuple):
+    """Every bigram of some data with its count; those that never occur are left out."""
+
+    source: str  # what was counted, as it stands in a sentence: "32,033 items of names.txt"
+    symbols: tuple[str, ...]
+    has_boundary: bool  # then symbols[0] is the boundary that opens and closes every item
+    bigrams: tuple[Bigram, ...]  # the most frequent first
+    walk: tuple[int, ...] = ()  # of a single word: its symbols in order, with the boundaries
+
+    @property
+    def total(self) -> int:
+        return sum([bigram.n for bigram in self.bigrams])
+
+    def row_sums(self) -> list[int]:
+        """How often each symbol is followed by any."""
+        sums = [0] * len(self.symbols)
+        for bigram in self.bigrams:
+            sums[bigram.first] += bigram.n
+        return sums
+
+    def column_sums(self) -> list[int]:
+        """How often each symbol follows any."""
+        sums = [0] * len(self.symbols)
+        for bigram in self.bigrams:
+            sums[bigram.second] += bigram.n
+        return sums
+
+
+class SmoothedRow(NamedTuple):
+    """The probabilities of the next symbol after one symbol, with s added to every count."""
+
+    s: float
+    probabilities: tuple[float, ...]
+
+
+class SmoothedLoss(NamedTuple):
+    """What add-s smoothing does to the loss, in nats per predicted symbol; infinite where the unseen came."""
+
+    s: float
+    train: float
+    dev: float
+
+
+class Smoothing(NamedTuple):
+    """A bigram model counted on the training side, smoothed by adding ever more to every count."""
+
+    source: str
+    symbols: tuple[str, ...]
+    has_boundary: bool
+    after: int  # the symbol whose row is shown
+    n_after: int  # how often it is followed by any in train
+    n_train: int  # predicted symbols
+    n_dev: int
+    n_dev_unseen: int  # of these, those whose bigram never occurs in train
+    rows: tuple[SmoothedRow, ...]
+    losses: tuple[SmoothedLoss, ...]  # s grows from 0
+
+
+class Loss(NamedTuple):
+    """The mean surprise of a model over every predicted token; infinite as soon as one was impossible."""
+
+    nats: float
+    n_tokens: int
+    n_impossible: int = 0
+
+    @property
+    def bits(self) -> float:
+        return self.nats / math.log(2)
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(self.nats) if self.nats < 700 else math.inf
+
+
+class Trial(NamedTuple):
+    """One n-gram that was fitted on train and tried on dev."""
+
+    order: int
+    smoothing: str
+    dev: float  # nats per token
+    n_stored: int
+
+
+class ModelFacts(NamedTuple):
+    """A model, what it was fitted on, and how it does on dev beside the simplest ones."""
+
+    name: str
+    source: str  # the data, in one line
+    vocab_size: int
+    n_train: int  # predicted tokens
+    n_dev: int
+    n_entries: int  # of a full table
+    n_stored: int  # numbers really kept
+    train: Loss
+    dev: Loss | None  # None: there is no dev side
+    baselines: tuple[tuple[str, float], ...]  # name and nats on dev
+    trials: tuple[Trial, ...] = ()  # where n was chosen on dev
+
+
+class Sample(NamedTuple):
+    """One sample and how new it is."""
+
+    text: str
+    nats: float  # surprise of all its tokens under the model, the prompt left out
+    n_tokens: int  # drawn
+    where: str  # "train", "dev" or "new"
+    nearest: str  # the training item with the fewest edits; "" where there are none
+    distance: int  # that many edits
+    copied: str  # the longest part that stands somewhere in train
+    is_cut: bool = False  # it had no end and was stopped
+
+
+class Samples(NamedTuple):
+    """What a model made, with a seed that makes it again."""
+
+    model: ModelFacts
+    prompt: str
+    temperature: float
+    seed: int
+    samples: tuple[Sample, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Surprise(NamedTuple):
+    """How unexpected one token was: -log of its probability after its context."""
+
+    context: str  # as much of it as the model looks at
+    token: str
+    probability: float
+    nats: float
+    rank: int  # 1: the model thought no other token likelier
+    expected: str  # the token it thought likeliest
+
+
+class ScoredText(NamedTuple):
+    """A text and the surprise of each of its tokens under a model."""
+
+    text: str
+    model: ModelFacts
+    surprises: tuple[Surprise, ...]
+    where: str  # "train", "dev" or "new"; "" for running text
+    notes: tuple[str, ...] = ()
+
+    @property
+    def nats(self) -> float:
+        return math.fsum(surprise.nats for surprise in self.surprises)
+
+    @property
+    def loss(self) -> Loss:
+        """The mean over the tokens."""
+        impossible = sum(surprise.nats == math.inf for surprise in self.surprises)
+        return Loss(self.nats / len(self.surprises), len(self.surprises), impossible)

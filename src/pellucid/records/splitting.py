@@ -1,0 +1,85 @@
+"""What was seen of a division into train, dev and test."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Agreement(NamedTuple):
+    """How far one column's distribution on one side is from that on the training side."""
+
+    column: str
+    kind: str  # numeric or category
+    measure: str  # KS: the Kolmogorov-Smirnov distance; TV: half the summed difference of shares
+    side: str
+    distance: float
+    by_chance: float  # what at most 1 random split in 100 of these sizes exceeds
+
+
+class Tail(NamedTuple):
+    """The upper end of a numeric column on one side. None: not known, as on an empty side."""
+
+    column: str
+    side: str  # "all" is the whole table
+    q90: float | None
+    q99: float | None
+    q999: float | None
+    largest: float | None
+    top_share: float | None  # the part of this side's rows that is among the top 1 % of all rows
+
+
+class Straddle(NamedTuple):
+    """Things that stand on the training side and on another one too."""
+
+    what: str  # such as "equal rows" or "rows equal without seq_no"
+    side: str
+    n_shared: int  # rows of this side that have such a twin in train
+    n_rows: int  # of this side
+    is_leak: bool
+    examples: tuple[str, ...] = ()
+
+
+class Drift(NamedTuple):
+    """How far one column's distribution moves from the first fifth of the order to the last."""
+
+    order: str
+    column: str
+    measure: str
+    distance: float
+    by_chance: float
+
+
+class Wander(NamedTuple):
+    """How far one number about the test side's tail moves over repeated splits that differ by the seed alone."""
+
+    column: str
+    statistic: str
+    is_share: bool
+    whole: float | None  # the same number for all rows
+    at_random: tuple[float, ...]  # one for each random split
+    stratified: tuple[float, ...]  # one for each stratified split
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What was asked, what came out, and what is wrong with it."""
+
+    name: str
+    kind: str
+    said: str
+    strategy: str
+    settings: Mapping[str, str]  # the options that give this split again
+    is_proposed: bool
+    because: Sequence[str]
+    is_stable: bool  # whether old rows keep their sides when rows are appended
+    fractions: tuple[float, ...]
+    sizes: Mapping[str, int]
+    n_distinct: int
+    agreements: Sequence[Agreement]
+    tails: Sequence[Tail]
+    straddles: Sequence[Straddle]
+    drifts: Sequence[Drift]
+    wanders: Sequence[Wander]
+    notes: Sequence[str]
+    verdict: Sequence[str]
+    has_found_something_wrong: bool

@@ -1,0 +1,266 @@
+"""What was planned and what was seen while a network trained."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pellucid.records.counting import Sample
+
+
+class Plan(NamedTuple):
+    """What a run will do, fixed before its first step; a resumed run follows it to the letter."""
+
+    steps: int
+    batch: int  # items of a list, or windows of a text, in one step
+    context: int  # tokens in a window of a text; for a list the longest item and its boundary
+    optimizer: str  # muon, adamw or sgd
+    rate: float  # the highest one, of AdamW or SGD
+    matrix_rate: float  # the highest one of Muon; 0 where it is not used
+    momentum: float  # of SGD
+    weight_decay: float  # on matrices alone
+    clip: float  # the largest norm of all gradients together; 0 clips nothing
+    warm_up: int  # steps over which the rate climbs
+    decay: str  # linear, cosine, step or constant
+    evaluate_every: int
+    probe_every: int
+    sample_every: int
+    save_every: int
+    threads: int
+    seed: int
+    seconds: float = 0.0  # that the steps were expected to take; 0: not measured
+    because: tuple[str, ...] = ()  # how it was chosen, in sentences
+
+
+class Step(NamedTuple):
+    """One step of training."""
+
+    step: int  # the first is 1
+    loss: float  # of this batch before the update, in nats a token
+    n_tokens: int  # predicted
+    rate: float
+    gradient_norm: float  # of all gradients together, before clipping
+
+
+class Evaluation(NamedTuple):
+    """The loss over the whole dev side, and over as much of train, after a step; 0 is before the first."""
+
+    step: int
+    train: float
+    dev: float
+
+
+class Histogram(NamedTuple):
+    """How many values fell into each of the equal parts between two numbers."""
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+
+class LayerStats(NamedTuple):
+    """What one layer put out on one batch, and the gradient that came back to it."""
+
+    path: str  # as "blocks.0.attention"
+    kind: str  # as "Tanh"
+    width: int  # units
+    examples: int  # values seen of each unit
+    mean: float
+    deviation: float
+    saturated: float | None  # share of values where the slope is nearly 0; None: it cannot saturate
+    always_zero: int | None  # units that were flat on every example; None: they cannot be
+    gradient_mean: float
+    gradient_deviation: float
+    values: Histogram
+    gradients: Histogram
+
+
+class WeightStats(NamedTuple):
+    """One parameter, its gradient and its last update."""
+
+    path: str
+    shape: tuple[int, ...]
+    deviation: float
+    gradient_norm: float
+    update_ratio: float  # deviation of the update over that of the data; about 1e-3 is usual
+
+
+class UnitMap(NamedTuple):
+    """One layer on one batch: a row for each example, a letter for each unit.
+
+    values: "9" where the unit is saturated or flat on that example, "0" where it is not.
+    gradients: "0" to "9" by size, where "9" is the largest.
+    """
+
+    path: str
+    kind: str
+    values: tuple[str, ...]
+    gradients: tuple[str, ...]
+
+
+class Health(NamedTuple):
+    """All layers and parameters at one step."""
+
+    step: int
+    layers: tuple[LayerStats, ...]
+    weights: tuple[WeightStats, ...]
+    maps: tuple[UnitMap, ...] = ()  # of the first and the last look alone
+
+
+class Finding(NamedTuple):
+    """One thing that was seen, what it means, and what to try."""
+
+    severity: str  # broken, suspicious, note or sound
+    where: str
+    seen: str
+    means: str
+    try_next: str
+    step: int = 0
+
+
+class InitialLoss(NamedTuple):
+    """The loss before the first step beside what it should be."""
+
+    measured: float
+    uniform: float  # ln of the vocabulary's size
+    label_entropy: float  # of the targets; the least that a model without context can reach
+    is_as_expected: bool
+    says: str
+
+
+class Timing(NamedTuple):
+    """How fast it went up to a step. Kept apart from what was learned, which is the same on every run."""
+
+    step: int
+    seconds: float
+    tokens_per_second: float
+
+
+class SampledAt(NamedTuple):
+    """What the network made after a step."""
+
+    step: int
+    texts: tuple[str, ...]
+
+
+class Ending(NamedTuple):
+    """Why the training stopped."""
+
+    reason: str  # budget, plateau, over-fit
+    step: int
+    best_step: int  # whose weights were kept: the best on dev
+    says: str
+
+
+class Verdict(NamedTuple):
+    """How well the network fits, from the curves of train and dev."""
+
+    name: str  # under-fit, good fit or over-fit
+    because: str
+    try_next: str
+
+
+class Rung(NamedTuple):
+    """One model of the ladder and what it reached."""
+
+    name: str
+    is_counted: bool
+    parameters: int
+    train: float  # nats a token
+    dev: float
+    test: float | None  # None: not read
+    bits_per_character: float  # on dev
+    seconds: float
+    tokens_per_second: float | None  # None for what only counts
+
+
+class Ladder(NamedTuple):
+    """Models on one split, with one budget."""
+
+    source: str
+    rungs: tuple[Rung, ...]  # the best on dev first
+    notes: tuple[str, ...] = ()
+
+    @property
+    def best_count(self) -> Rung | None:
+        return min([rung for rung in self.rungs if rung.is_counted], key=lambda rung: rung.dev, default=None)
+
+    def gap(self, rung: Rung) -> float:
+        """How many nats the rung earns over the best model that only counts; nan where there is none."""
+        best = self.best_count
+        return best.dev - rung.dev if best else math.nan
+
+
+class DataFacts(NamedTuple):
+    """The data of a run."""
+
+    source: str  # the word that opens it again
+    said: str  # what was inferred, in one line
+    kind: str  # list or text
+    tokens: str  # characters, words, bytes or bpe
+    fingerprint: str
+    vocab_size: int
+    symbols: tuple[str, ...]
+    items: Mapping[str, int]  # of each side; of a text 0
+    n_tokens: Mapping[str, int]  # predicted, of each side
+    notes: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()  # a few items of train, or how the text begins
+
+
+class NetworkFacts(NamedTuple):
+    """The network of a run."""
+
+    name: str
+    says: str
+    config: Mapping[str, object]
+    parameters: int
+    layers: tuple[tuple[str, tuple[int, ...]], ...]  # each parameter and its shape
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """A whole run: what was asked, seen and reached."""
+
+    name: str
+    folder: str
+    seed: int
+    threads: int
+    versions: Mapping[str, str]
+    data: DataFacts
+    network: NetworkFacts
+    plan: Plan
+    start: InitialLoss
+    steps: Sequence[Step]
+    evaluations: Sequence[Evaluation]
+    health: Sequence[Health]
+    findings: Sequence[Finding]
+    timings: Sequence[Timing]
+    sampled: Sequence[SampledAt]
+    samples: Sequence[Sample]  # of the kept weights
+    ladder: Ladder
+    ending: Ending
+    verdict: Verdict
+    sentence: str  # what the network earns over counting
+
+
+class RateTrial(NamedTuple):
+    """The loss at one learning rate of a sweep."""
+
+    rate: float
+    loss: float
+    smoothed: float
+    slope: float  # of the smoothed loss by log10 of the rate
+
+
+class RateSearch(NamedTuple):
+    """Sweeps over the learning rate, one for each seed, and what each rule makes of them."""
+
+    source: str
+    network: str
+    sweeps: tuple[tuple[RateTrial, ...], ...]
+    seeds: tuple[int, ...]
+    by_percentile: tuple[float | None, ...]  # one for each seed; None: no answer
+    by_valley: tuple[float | None, ...]
+    suggestion: float | None  # None: the seeds do not agree or there is nothing to find
+    spread: float  # the largest suggestion of a seed over the smallest; nan where there is none
+    says: tuple[str, ...]
