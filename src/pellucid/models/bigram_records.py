@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from pellucid.data import Characters, Corpus, ListData, TextData, encode_list, encode_text
+from pellucid.data.sides import divided
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.contract import FloatArray, IntArray, Stream
 from pellucid.models.counts import Grams, count
-from pellucid.models.fitting import divided
 from pellucid.records import Bigram, BigramCounts, SmoothedLoss, SmoothedRow, Smoothing
 
 SHOWN = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0)

@@ -5,11 +5,11 @@ Counted is the train side alone; n is chosen on dev; the test side is not looked
 
 from dataclasses import dataclass
 
-from pellucid.data import Bytes, Characters, ListData, TextData, Vocabulary, Words, encode_list, encode_text
-from pellucid.data.splits import FRACTIONS, split_list
+from pellucid.data import ListData, TextData, Vocabulary
+from pellucid.data.sides import Side, Sides, divided
 from pellucid.errors import PellucidError
 from pellucid.models.bigram import Bigram, BigramConfig
-from pellucid.models.contract import CountModel, IntArray, Stream
+from pellucid.models.contract import CountModel, Stream
 from pellucid.models.ngram import NGram, NGramConfig
 from pellucid.models.search import ORDERS, SMOOTHINGS, best_ngram, loss
 from pellucid.models.smoothing import AddS, KneserNey, Smoothing, WittenBell
@@ -17,25 +17,6 @@ from pellucid.models.uniform import Uniform, UniformConfig
 from pellucid.models.unigram import Unigram, UnigramConfig
 from pellucid.models.wishes import AUTO, Wishes
 from pellucid.records import ModelFacts, Trial
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of the data as tokens."""
-
-    tokens: IntArray
-    has_boundary: bool
-
-
-@dataclass(frozen=True)
-class Sides:
-    """The data, divided, and in tokens."""
-
-    vocabulary: Vocabulary
-    train: Side
-    dev: Side
-    train_items: list[str]  # of a list; empty for running text
-    dev_items: list[str]
 
 
 @dataclass(frozen=True)
@@ -49,29 +30,6 @@ class Fitted:
     @property
     def vocabulary(self) -> Vocabulary:
         return self.sides.vocabulary
-
-
-def divided(data: ListData | TextData, tokens: str = "characters") -> Sides:
-    """Lists by the hash of the item; running text in its own order, the first 80 % for train."""
-    vocabulary = _vocabulary(data, tokens)
-    if isinstance(data, TextData):
-        whole = encode_text(data, vocabulary).tokens
-        first, second = (int(len(whole) * part) for part in (FRACTIONS[0], FRACTIONS[0] + FRACTIONS[1]))
-        return Sides(vocabulary, Side(whole[:first], False), Side(whole[first:second], False), [], [])
-    split = split_list(data.items)
-    if not split.train:
-        raise PellucidError(
-            f"none of the {len(data.items):,} items of {data.name} falls to the train side", fix="Give it more items"
-        )
-    train, dev = (Side(encode_list(items, vocabulary).tokens, True) for items in (split.train, split.dev))
-    return Sides(vocabulary, train, dev, split.train, split.dev)
-
-
-def _vocabulary(data: ListData | TextData, tokens: str) -> Vocabulary:
-    has_boundary = isinstance(data, ListData)
-    if tokens == "bytes":
-        return Bytes(has_boundary)
-    return (Words if tokens == "words" else Characters).of(data, has_boundary)
 
 
 def fitted(data: ListData | TextData, wishes: Wishes) -> Fitted:
