@@ -1,0 +1,36 @@
+"""What counting reaches, beside the commands' own figures and by hand."""
+
+import math
+
+import pytest
+
+from pellucid.data import open_data
+from pellucid.data.sides import divided
+from pellucid.training.baselines import baselines
+
+
+@pytest.fixture(scope="module")
+def sides():
+    return divided(open_data("names"))
+
+
+def test_the_bar_on_the_embedded_names(sides):
+    found = {counted.rung.name: counted.rung for counted in baselines(sides)}
+    assert list(found) == ["uniform", "unigram", "bigram", "Kneser–Ney 6-gram"]
+    assert found["uniform"].dev == pytest.approx(math.log(27))
+    # Chosen on dev; test is not read while that is done.
+    assert found["Kneser–Ney 6-gram"].dev == pytest.approx(1.9584, abs=1e-4)
+    assert all(rung.test is None for rung in found.values())
+    for rung in found.values():
+        assert rung.bits_per_character == pytest.approx(rung.dev / math.log(2))
+
+
+def test_unigrams_by_hand(sides):
+    counted = next(counted for counted in baselines(sides) if counted.rung.name == "unigram")
+    items, tested = sides.train_items, sides.test_items
+    letters = "".join(items)
+    total = len(letters) + len(items) + 27
+    share = {letter: (letters.count(letter) + 1) / total for letter in set(letters)}
+    closing = (len(items) + 1) / total
+    nats = -sum(math.log(share[letter]) for item in tested for letter in item) - len(tested) * math.log(closing)
+    assert counted.with_test(sides).test == pytest.approx(nats / sum(len(item) + 1 for item in tested))
