@@ -1,0 +1,162 @@
+"""Transformer: every token looks back at all before it, and decides itself which of them matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError
+from pellucid.layers.attention import Attention
+from pellucid.layers.feed_forward import FeedForward
+from pellucid.layers.positions import turns
+from pellucid.models.neural import NeuralCard, Recipe, SequenceModel
+
+POSITIONS = ("rotary", "learned")
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    vocab_size: int
+    context: int  # the most tokens of one pass
+    width: int  # of the stream that the blocks add to
+    depth: int  # blocks
+    n_heads: int
+    dropout: float = 0.0
+    positions: str = "rotary"
+
+    def __post_init__(self) -> None:
+        if self.width % self.n_heads:
+            near = max(1, round(self.width / self.n_heads)) * self.n_heads
+            raise PellucidError(
+                f"width {self.width} cannot be shared equally by {self.n_heads} heads "
+                f"({self.width} / {self.n_heads} = {self.width / self.n_heads:g})",
+                fix=f"The nearest width that can is {near}",
+            )
+        if self.positions not in POSITIONS:
+            raise PellucidError(f"there are no {self.positions} positions", fix=f"Choose {' or '.join(POSITIONS)}")
+        if self.positions == "rotary" and self.width // self.n_heads % 2:
+            raise PellucidError(
+                f"rotary positions turn pairs, and a head of {self.width // self.n_heads} numbers has one left over",
+                fix=f"Choose width {self.width + self.n_heads}, or learned positions",
+            )
+
+
+class Memory(NamedTuple):
+    """What was read: keys and values of every block, (depth, 2, batch, heads, context, head_width), and how many."""
+
+    past: Tensor
+    read: int
+
+
+class Block(nn.Module):
+    """Attention, then feed-forward; each reads the normalised stream and adds to it."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        # Without weights of its own a layer norm is one fused kernel, and the matrix after it can scale as well.
+        self.norm = nn.LayerNorm(config.width, elementwise_affine=False)
+        self.attention = Attention(config.width, config.n_heads)
+        self.feed_forward = FeedForward(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, stream: Tensor, turns: Tensor | None, past: Tensor | None = None, read: int = 0) -> Tensor:
+        stream = stream + self.dropout(self.attention(self.norm(stream), turns, past, read))
+        return stream + self.dropout(self.feed_forward(self.norm(stream)))
+
+
+class Transformer(SequenceModel):
+    """A decoder: embedding, blocks, norm, head.
+
+    >>> model = Transformer(TransformerConfig(vocab_size=5, context=8, width=8, depth=2, n_heads=2))
+    >>> model(torch.tensor([[0, 1, 2]])).shape
+    torch.Size([1, 3, 5])
+    """
+
+    turns: Tensor
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size, self.longest = config.vocab_size, config.context
+        self.embedding = nn.Embedding(config.vocab_size, config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList([Block(config) for _ in range(config.depth)])
+        self.norm = nn.LayerNorm(config.width, elementwise_affine=False)
+        self.head = nn.Linear(config.width, config.vocab_size, bias=False)
+        nn.init.zeros_(self.head.weight)  # so every token is as likely at first, and the first loss is ln |V|
+        if config.positions == "rotary":
+            # What follows from the configuration is not saved.
+            self.register_buffer("turns", turns(config.context, config.width // config.n_heads), persistent=False)
+        else:
+            self.positions = nn.Embedding(config.context, config.width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        stream = self._pass(tokens, None)
+        scores: Tensor = self.head(stream)
+        return scores
+
+    def begin(self, batch: int) -> Memory:
+        config, like = self.config, self.head.weight
+        shape = (config.depth, 2, batch, config.n_heads, config.context, config.width // config.n_heads)
+        return Memory(torch.empty(shape, dtype=like.dtype, device=like.device), 0)
+
+    def advance(self, tokens: Tensor, state: Memory) -> tuple[Tensor, Memory]:
+        return self.read(tokens[:, None], state)
+
+    def read(self, tokens: Tensor, state: Memory) -> tuple[Tensor, Memory]:
+        stream = self._pass(tokens, state)
+        return self.head(stream[:, -1]), Memory(state.past, state.read + tokens.shape[1])
+
+    def keep(self, state: Memory, rows: Tensor) -> Memory:
+        depth, both, _, n_heads, context, head_width = state.past.shape
+        past = state.past.new_empty(depth, both, len(rows), n_heads, context, head_width)
+        past[..., : state.read, :] = state.past[..., : state.read, :].index_select(2, rows)
+        return Memory(past, state.read)
+
+    def _pass(self, tokens: Tensor, state: Memory | None) -> Tensor:
+        """tokens: (batch, time) -> the normalised stream after the last block, (batch, time, width)."""
+        read = state.read if state else 0
+        end = read + tokens.shape[1]
+        if end > self.longest:
+            raise PellucidError(
+                f"{end} tokens came, and this transformer was made for {self.longest}",
+                fix=f"Give it the last {self.longest}, or train one with --context {end}",
+            )
+        stream = self.embedding(tokens)
+        if self.config.positions == "rotary":
+            angles = self.turns[read:end]
+        else:
+            angles = None
+            stream = stream + self.positions.weight[read:end]
+        stream = self.dropout(stream)
+        for depth, block in enumerate(self.blocks):
+            stream = block(stream, angles, state.past[depth] if state else None, read)
+        normed: Tensor = self.norm(stream)
+        return normed
+
+
+WIDTHS = {"tiny": (2, 16, 2), "small": (4, 32, 4), "medium": (4, 64, 4), "large": (4, 128, 4)}
+
+
+def sized(size: str, vocab_size: int, context: int) -> TransformerConfig:
+    """About 6, 50, 200 and 800 thousand parameters.
+
+    >>> Transformer(sized("medium", vocab_size=27, context=16)).n_parameters
+    200064
+    """
+    depth, width, n_heads = WIDTHS[size]
+    return TransformerConfig(vocab_size, context, width, depth, n_heads)
+
+
+MODEL = NeuralCard(
+    name="transformer",
+    says="every token looks back at all before it, and learns which of them matter",
+    config=TransformerConfig,
+    build=Transformer,
+    sized=sized,
+    tiny=TransformerConfig(vocab_size=11, context=16, width=16, depth=2, n_heads=2),
+    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.0, epochs=4.0),
+)
