@@ -5,6 +5,8 @@
     ├── NotReal              the mathematics has no real answer there               exit 2
     ├── TooLarge             past a documented limit                                exit 2
     ├── DataChanged          the data became other data while they were read        exit 3
+    ├── NotWritten           a run could not be written on; what was there is intact exit 3
+    ├── Stopped              a signal asked a run to stop; it was saved first        exit 130, 143
     └── GraphChanges         a replay would not be the same graph                   exit 2
 
 Every message says what came, where, and one way to mend it, in one line.
@@ -68,6 +70,27 @@ class DataChanged(PellucidError):
     """The data are no longer what they were when the work began; what was done so far is intact."""
 
     exit_code = 3
+
+
+class NotWritten(PellucidError):
+    """A run could not be written on, because of the disk; everything up to its last checkpoint is intact."""
+
+    exit_code = 3
+
+    def __init__(self, what: str, *, run: str) -> None:
+        super().__init__(what, fix=f"Make room and go on with pellucid train --resume {run}")
+
+
+class Stopped(PellucidError):
+    """A signal asked a run to stop, and it was saved before it did.
+
+    >>> str(Stopped("stopped by Ctrl-C at step 120", run="names", exit_code=130))
+    'stopped by Ctrl-C at step 120. Go on with pellucid train --resume names.'
+    """
+
+    def __init__(self, what: str, *, run: str, exit_code: int) -> None:
+        super().__init__(what, fix=f"Go on with pellucid train --resume {run}")
+        self.exit_code = exit_code
 
 
 class GraphChanges(PellucidError):
