@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decoding.novelty import Known, edit_distances, longest_copied
+from pellucid.decoding.reading import FromContexts
 from pellucid.decoding.sampling import draw, probabilities
 from pellucid.errors import PellucidError
 
@@ -63,6 +64,49 @@ def test_a_start_is_gone_on_from_and_is_no_part_of_the_result():
         lambda contexts: np.log(np.eye(3)[contexts[:, -1]] + 1e-300), n_samples=2, longest=4, start=[2], stop=0
     )
     assert [(sample.tokens, sample.is_cut) for sample in endless] == [((2, 2, 2, 2), True)] * 2
+
+
+class CountedReading(FromContexts):
+    """Goes on as a table does, and remembers how many rows it was asked about each time."""
+
+    def __init__(self):
+        super().__init__(scores)
+        self.asked = []
+
+    def read(self, tokens):
+        self.asked.append(tokens.shape)
+        return super().read(tokens)
+
+    def advance(self, tokens):
+        self.asked.append(tokens.shape)
+        return super().advance(tokens)
+
+
+def test_the_start_is_read_once_and_finished_rows_are_dropped():
+    reading = CountedReading()
+    found = draw(reading, n_samples=500, longest=50, start=[0, 1, 2], stop=0, seed=3)
+    assert found == drawn(500, start=[0, 1, 2], seed=3)
+    assert reading.asked[0] == (1, 3)
+    rows = [shape[0] for shape in reading.asked[1:]]
+    assert rows == sorted(rows, reverse=True)
+    # Of the rows that are asked, less than an eighth have nothing to say any more.
+    for step, asked in enumerate(rows, start=1):
+        still = sum(len(sample.tokens) >= step for sample in found)
+        assert still <= asked < still / (1 - 1 / 8) + 1
+    assert len(rows) == max(len(sample.tokens) for sample in found)
+
+
+def test_nothing_is_asked_that_is_not_used():
+    reading = CountedReading()
+    draw(reading, n_samples=1, longest=3, start=[0])
+    assert reading.asked == [(1, 1), (1,), (1,)]
+    assert len(draw(scores, n_samples=3, longest=1, start=[0])) == 3
+
+
+def test_the_ith_sample_is_the_same_in_any_company():
+    many = drawn(64, seed=5, top_k=2, temperature=0.9)
+    for n in (1, 2, 7, 63):
+        assert drawn(n, seed=5, top_k=2, temperature=0.9) == many[:n]
 
 
 def test_temperature_0_takes_the_likeliest_and_extremes_stay_finite():
