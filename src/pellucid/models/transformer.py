@@ -64,7 +64,8 @@ class Block(nn.Module):
 
     def forward(self, stream: Tensor, turns: Tensor | None, past: Tensor | None = None, read: int = 0) -> Tensor:
         stream = stream + self.dropout(self.attention(self.norm(stream), turns, past, read))
-        return stream + self.dropout(self.feed_forward(self.norm(stream)))
+        out: Tensor = stream + self.dropout(self.feed_forward(self.norm(stream)))
+        return out
 
 
 class Transformer(SequenceModel):

@@ -1,0 +1,123 @@
+"""What is learned from in each step: a pure function of the seed and the step.
+
+An epoch is a pass over everything, in an order of its own. Items of a list are put together with others of about
+their length, so that hardly anything is padded; which of them meet, and which batch comes first, is left to chance.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pellucid.data.sides import Side
+from pellucid.training.randomness import philox
+
+IGNORED = -100  # the target of padding, which torch's cross-entropy passes over
+Ints = npt.NDArray[Any]
+
+
+class Batch(NamedTuple):
+    """tokens, targets: (batch, time); the target of each token is the one after it, of padding `IGNORED`."""
+
+    tokens: Tensor
+    targets: Tensor
+    n_tokens: int  # targets that count
+
+
+class Batches(Protocol):
+    """Where a loop gets its batches from."""
+
+    @property
+    def per_epoch(self) -> int: ...
+
+    def batch(self, step: int) -> Batch:
+        """The batch of this step; the first is 1."""
+
+
+def batches_of(side: Side, batch: int, context: int, seed: int) -> Batches:
+    """Batches of a list's items or of a text's windows, whichever the side is."""
+    if side.has_boundary:
+        return ListBatches(side.tokens, np.flatnonzero(side.tokens == 0)[:-1], batch, seed)
+    return TextBatches(side.tokens, batch, context, seed)
+
+
+class ListBatches:
+    """Items of a list, each once in an epoch, padded to the longest of their batch.
+
+    tokens: the stream `0 a… 0 b… 0`; starts: where each item's opening boundary stands.
+
+    >>> one = ListBatches(np.array([0, 1, 2, 0, 3, 0]), np.array([0, 3]), batch=8, seed=0).batch(1)
+    >>> sorted(zip(one.tokens.tolist(), one.targets.tolist()))
+    [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
+    """
+
+    def __init__(self, tokens: Ints, starts: Ints, batch: int, seed: int) -> None:
+        self.tokens = tokens
+        self.starts = starts.astype(np.int64)
+        self.lengths = np.diff(self.starts, append=len(tokens) - 1)  # of an item and one boundary
+        self.seed = seed
+        self.per_epoch = -(-len(starts) // batch)
+        self._epoch = -1
+        self._order: list[Ints] = []
+
+    def batch(self, step: int) -> Batch:
+        rows = self._rows(step)
+        lengths = self.lengths[rows, None]
+        places = np.arange(lengths.max())
+        is_real = places < lengths
+        # Past the end of the stream there is nothing to read; what is read there instead is masked.
+        at = np.minimum(self.starts[rows, None] + places, len(self.tokens) - 2)
+        tokens = np.where(is_real, self.tokens[at].astype(np.int64), 0)
+        targets = np.where(is_real, self.tokens[at + 1].astype(np.int64), IGNORED)
+        return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()))
+
+    def _rows(self, step: int) -> Ints:
+        epoch, place = divmod(step - 1, self.per_epoch)
+        if epoch != self._epoch:
+            self._order, self._epoch = self._batched(epoch), epoch
+        return self._order[place]
+
+    def _batched(self, epoch: int) -> list[Ints]:
+        """The rows of each batch of an epoch: shuffled, sorted by length, cut, and the batches shuffled."""
+        draw = philox(self.seed, epoch, "batches")
+        shuffled = draw.permutation(len(self.starts))
+        by_length = shuffled[np.argsort(self.lengths[shuffled], kind="stable")]
+        batches = np.array_split(by_length, self.per_epoch)
+        return [batches[i] for i in draw.permutation(self.per_epoch)]
+
+
+class TextBatches:
+    """Windows of a text. In each epoch they follow one another from a new first token, and come in a new order.
+
+    >>> TextBatches(np.arange(7), batch=2, context=3, seed=0).batch(1).n_tokens
+    6
+    """
+
+    def __init__(self, tokens: Ints, batch: int, context: int, seed: int) -> None:
+        self.tokens = tokens
+        self.context = min(context, len(tokens) - 1)
+        self.n_windows = (len(tokens) - 1) // self.context
+        self.per_epoch = -(-self.n_windows // batch)
+        self.seed = seed
+        self._epoch = -1
+        self._order: list[Ints] = []
+
+    def batch(self, step: int) -> Batch:
+        epoch, place = divmod(step - 1, self.per_epoch)
+        if epoch != self._epoch:
+            self._order, self._epoch = self._batched(epoch), epoch
+        at = self._order[place][:, None] + np.arange(self.context)
+        tokens, targets = (torch.from_numpy(self.tokens[where].astype(np.int64)) for where in (at, at + 1))
+        return Batch(tokens, targets, targets.numel())
+
+    def _batched(self, epoch: int) -> list[Ints]:
+        """The first tokens of the windows of each batch of an epoch."""
+        draw = philox(self.seed, epoch, "batches")
+        shift = int(draw.integers(self.context))
+        # The last window ends with the text, so it may share tokens with the one before it.
+        firsts = np.minimum(shift + np.arange(self.n_windows) * self.context, len(self.tokens) - 1 - self.context)
+        return np.array_split(draw.permutation(firsts), self.per_epoch)

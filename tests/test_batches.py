@@ -1,0 +1,116 @@
+"""Batches: every item once an epoch, hardly any padding, and the same for the same seed and step."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.data import Characters, encode_list, open_data
+from pellucid.data.sides import Side
+from pellucid.training.batches import IGNORED, Batch, ListBatches, TextBatches, batches_of
+from pellucid.training.randomness import drawing, generator, number, philox
+
+
+def list_side(n: int = 50, seed: int = 0) -> Side:
+    """Items of random length, each beginning with letters that are its own number in base 9."""
+    draw = np.random.default_rng(seed)
+    stream = [0]
+    for i in range(n):
+        name = [i // 9 % 9 + 1, i % 9 + 1]
+        stream += [*name, *draw.integers(1, 10, draw.integers(0, 8)).tolist(), 0]
+    return Side(np.array(stream, np.uint8), True)
+
+
+def items_of(batch: Batch) -> list[tuple[int, ...]]:
+    """The items of a batch, each from its tokens and checked against its targets."""
+    found = []
+    for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        real = [target for target in targets if target != IGNORED]
+        assert real[-1] == 0
+        assert tokens[: len(real)] == [0, *real[:-1]]
+        assert set(tokens[len(real) :]) <= {0}
+        assert set(targets[len(real) :]) <= {IGNORED}
+        found.append(tuple(real[:-1]))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 7, 10, 50, 500])
+def test_every_item_once_an_epoch(size):
+    side = list_side()
+    batches = batches_of(side, size, context=12, seed=3)
+    assert batches.per_epoch == -(-50 // size)
+    ends = np.flatnonzero(side.tokens == 0)
+    wanted = sorted(tuple(side.tokens[a + 1 : b].tolist()) for a, b in itertools.pairwise(ends))
+    for epoch in range(3):
+        steps = range(epoch * batches.per_epoch + 1, (epoch + 1) * batches.per_epoch + 1)
+        drawn = [batches.batch(step) for step in steps]
+        assert sorted(item for batch in drawn for item in items_of(batch)) == wanted
+        assert sum(batch.n_tokens for batch in drawn) == side.n_predicted
+        assert all(batch.n_tokens == int((batch.targets != IGNORED).sum()) for batch in drawn)
+        sizes = {len(batch.tokens) for batch in drawn}
+        assert max(sizes) - min(sizes) <= 1
+        assert max(sizes) <= size
+
+
+def test_a_batch_is_a_pure_function_of_seed_and_step():
+    side = list_side()
+    forth, back = (batches_of(side, 8, 12, seed=1) for _ in range(2))
+    steps = list(range(1, 40))
+    one = {step: forth.batch(step) for step in steps}
+    other = {step: back.batch(step) for step in reversed(steps)}
+    assert all(torch.equal(a, b) for step in steps for a, b in zip(one[step][:2], other[step][:2], strict=True))
+    elsewhere = batches_of(side, 8, 12, seed=2)
+    assert any(items_of(elsewhere.batch(step)) != items_of(one[step]) for step in steps[:7])
+    # The second epoch is another order.
+    assert [items_of(one[step]) for step in range(1, 8)] != [items_of(one[step]) for step in range(8, 15)]
+
+
+def test_hardly_anything_is_padded():
+    names = open_data("names").items
+    corpus = encode_list(names, Characters.of(names))
+    batches = ListBatches(corpus.tokens, corpus.starts, batch=128, seed=0)
+    drawn = [batches.batch(step) for step in range(1, batches.per_epoch + 1)]
+    n_cells = sum(batch.tokens.numel() for batch in drawn)
+    assert sum(batch.n_tokens for batch in drawn) == corpus.n_predicted
+    assert corpus.n_predicted / n_cells > 0.98
+
+
+def test_windows_of_a_text_follow_one_another():
+    side = Side(np.arange(101, dtype=np.uint8), False)
+    batches = batches_of(side, 4, context=10, seed=0)
+    assert batches.per_epoch == 3  # 10 windows
+    firsts = []
+    for epoch in range(6):
+        drawn = [batches.batch(epoch * 3 + step) for step in (1, 2, 3)]
+        windows = sorted(row for batch in drawn for row in batch.tokens.tolist())
+        assert all(torch.equal(batch.targets, batch.tokens + 1) for batch in drawn)
+        assert len(windows) == 10
+        assert all(later[0] - row[0] == 10 for row, later in itertools.pairwise(windows[:-1]))
+        assert windows[-1][-1] <= 99
+        firsts.append(windows[0][0])
+    assert len(set(firsts)) > 1
+    assert all(0 <= first < 10 for first in firsts)
+
+
+def test_a_text_shorter_than_its_context_is_one_window():
+    batch = TextBatches(np.array([3, 1, 2], np.uint8), batch=32, context=64, seed=0).batch(5)
+    assert (batch.tokens.tolist(), batch.targets.tolist(), batch.n_tokens) == ([[3, 1]], [[1, 2]], 2)
+
+
+def test_chance_is_a_function_of_seed_step_and_purpose():
+    assert number(0, 1, "batches") == 3783679012601048814
+    assert philox(0, 1, "a").random() == philox(0, 1, "a").random() != philox(0, 1, "b").random()
+    one, other = (torch.rand(3, generator=generator(5, step, "a")) for step in (1, 2))
+    assert not torch.equal(one, other)
+
+
+def test_drawing_leaves_torchs_generator_as_it_was():
+    torch.manual_seed(0)
+    wanted = torch.rand(2)
+    torch.manual_seed(0)
+    with drawing(1, 2, "dropout"):
+        inside = torch.rand(2)
+    assert torch.equal(torch.rand(2), wanted)
+    with drawing(1, 2, "dropout"):
+        assert torch.equal(torch.rand(2), inside)
