@@ -1,0 +1,142 @@
+"""Tensors as safetensors bytes and back, believed only after every check. Nothing is ever unpickled."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as safetensors_load
+from safetensors.torch import save as safetensors_save
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError, quoted
+from pellucid.runs.sealed import Damaged
+
+LONGEST_HEADER = 8 << 20
+MOST_TENSORS = 20_000
+
+
+def packed(tensors: Mapping[str, Tensor]) -> bytes:
+    """The tensors as one safetensors file. The same tensors give the same bytes, in whatever order they come.
+
+    >>> packed({"a": torch.ones(2)}) == packed({"a": torch.ones(2)})
+    True
+    """
+    own: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        storage = tensor.untyped_storage()
+        # The format has no views: what shares memory, such as tied weights, is written out for each name.
+        if storage.data_ptr() in seen or storage.nbytes() != tensor.nbytes:
+            tensor = tensor.clone()
+        seen.add(storage.data_ptr())
+        own[name] = tensor
+    content: bytes = safetensors_save(own)
+    return content
+
+
+def unpacked(content: bytes, what: str) -> dict[str, Tensor]:
+    """The tensors of a safetensors file that may come from anywhere; `what` is its name in messages.
+
+    >>> unpacked(packed({"a": torch.ones(2)}), "weights")
+    {'a': tensor([1., 1.])}
+    """
+    _require_sane_header(content, what)
+    try:
+        tensors: dict[str, Tensor] = safetensors_load(content)
+        odd = not_finite(tensors)
+    except (SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
+        raise _damaged(what, "it is no safetensors file") from error
+    if odd:
+        raise _damaged(what, f"{quoted(odd)} holds numbers that are not finite")
+    return tensors
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str:
+    """The first tensor that holds a nan or an infinity, or "" when there is none.
+
+    >>> not_finite({"a": torch.ones(2), "b": torch.tensor([1.0, float("nan")])})
+    'b'
+    """
+    return next((name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())), "")
+
+
+def require_fits(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are not this model's, naming in one line what differs."""
+    wanted = model.state_dict()
+    missing = [name for name in wanted if name not in tensors]
+    extra = [name for name in tensors if name not in wanted]
+    for names, says in ((missing, "the checkpoint lacks"), (extra, "the model has no place for")):
+        if names:
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            raise _other_model(f"{says} {quoted(names[0])}{more}")
+    differing = [name for name in wanted if wanted[name].shape != tensors[name].shape]
+    if differing:
+        symbols = _other_vocabulary(model, {name: (wanted[name], tensors[name]) for name in differing})
+        if symbols:
+            raise _other_model(f"checkpoint has {symbols} symbols, data has {model.vocab_size}")
+        name = differing[0]
+        came, due = (" × ".join(map(str, one[name].shape)) or "one number" for one in (tensors, wanted))
+        raise _other_model(f"{quoted(name)} is {came} in the checkpoint and {due} in the model")
+    for name, tensor in wanted.items():
+        if tensor.dtype != tensors[name].dtype:
+            raise _other_model(f"{quoted(name)} is {tensors[name].dtype} in the checkpoint and {tensor.dtype} here")
+
+
+def _other_vocabulary(model: nn.Module, pairs: Mapping[str, tuple[Tensor, Tensor]]) -> int:
+    """How many symbols the checkpoint has, if that alone explains every difference; else 0."""
+    here = getattr(model, "vocab_size", 0)
+    there: set[int] = set()
+    for due, came in pairs.values():
+        if due.dim() != came.dim():
+            return 0
+        changed = {(a, b) for a, b in zip(due.shape, came.shape, strict=True) if a != b}
+        # A sum over several symbols at once scales with the vocabulary too, as in a table of n-grams.
+        if {a for a, _ in changed} != {here}:
+            return 0
+        there |= {b for _, b in changed}
+    return there.pop() if len(there) == 1 else 0
+
+
+def _require_sane_header(content: bytes, what: str) -> None:
+    """The limits of the format, before its library is trusted with the file."""
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > LONGEST_HEADER or 8 + length > len(content):
+        raise _damaged(what, "its header does not fit")
+    try:
+        header = json.loads(content[8 : 8 + length].decode("utf-8"), object_pairs_hook=_distinct)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(what, "its header is damaged") from error
+    if not isinstance(header, dict) or len(header) > MOST_TENSORS:
+        raise _damaged(what, f"it does not name at most {MOST_TENSORS:,} tensors")
+    end = 0
+    for begins, ends in sorted(_span(item) for item in header.values()):
+        if begins != end:
+            raise _damaged(what, "its tensors overlap or leave gaps")
+        end = ends
+    if 8 + length + end != len(content):
+        raise _damaged(what, "bytes come after its last tensor")
+
+
+def _span(item: Any) -> tuple[int, int]:
+    """Where a tensor's bytes begin and end; what cannot be is given a place that fits nowhere."""
+    match item:
+        case {"data_offsets": [int(begins), int(ends)]} if 0 <= begins <= ends:
+            return begins, ends
+    return -1, -1
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a name comes twice")
+    return dict(pairs)
+
+
+def _damaged(what: str, why: str) -> Damaged:
+    return Damaged(f"{what} is damaged: {why}", fix="Take the file from a copy of the run")
+
+
+def _other_model(what: str) -> PellucidError:
+    return PellucidError(what, fix="Go on with the data and settings of the run, or train a new one")
