@@ -15,10 +15,11 @@ from pellucid.errors import PellucidError, nearest, quoted
 Card = TypeVar("Card")
 
 
-def cards(package: str, attribute: str, of: type[Card]) -> dict[str, Card]:
+def cards(package: str, attribute: str, of: type[Card] | tuple[type[Card], ...]) -> dict[str, Card]:
     """Every card of a package by its name: the value called `attribute` of each of its files, sorted by name.
 
-    A file without one carries none and is passed over. Two cards with one name stop the program.
+    A file without one carries none and is passed over. Two cards with one name stop the program. A room may have cards
+    of several types, and then all of them are named in `of`.
 
     >>> from pellucid.data.card import DatasetCard
     >>> "names" in cards("pellucid.data.sets", "DATASET", DatasetCard)
@@ -30,7 +31,7 @@ def cards(package: str, attribute: str, of: type[Card]) -> dict[str, Card]:
         card = getattr(module, attribute, None)
         if card is None:
             continue
-        assert isinstance(card, of), f"{attribute} of {place} is no {of.__name__}"
+        assert isinstance(card, of), f"{attribute} of {place} is a {type(card).__name__}, which is no card of this room"
         name: str = card.name  # type: ignore[attr-defined]  # a card is whatever has a name
         # Our own mistake, and it shows the moment the second file is written.
         assert name not in found, f"{places[name]} and {place} both carry a card named {name!r}"
@@ -38,7 +39,7 @@ def cards(package: str, attribute: str, of: type[Card]) -> dict[str, Card]:
     return {name: found[name] for name in sorted(found)}
 
 
-def find(package: str, attribute: str, of: type[Card], name: str, noun: str) -> Card:
+def find(package: str, attribute: str, of: type[Card] | tuple[type[Card], ...], name: str, noun: str) -> Card:
     """The card called `name`; an unknown name is answered with the nearest known one.
 
     noun: what the user calls such a thing, as "data set".

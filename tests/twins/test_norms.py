@@ -44,7 +44,7 @@ def test_torchs_gain_of_rectifiers_is_the_same(name):
 
 
 def test_torchs_gain_of_tanh_is_a_rule_of_thumb():
-    """Ours holds the variance of pre-activations at 1; 5/3 lets it settle a sixth higher. Both neither die nor explode."""
+    """Ours holds the variance of pre-activations at 1; 5/3 lets it settle a sixth higher. Neither dies or explodes."""
     assert nn.init.calculate_gain("tanh") == 5 / 3
     assert gain("tanh") == pytest.approx(1.5925, abs=1e-4)
 

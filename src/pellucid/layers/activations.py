@@ -2,8 +2,8 @@
 
 Let a layer's pre-activations be Z ~ N(0, 1). The next layer reads f(Z), whose mean square E[f(Z)²] is not 1. Weights
 drawn from N(0, gain² / fan_in) with gain = 1/√E[f(Z)²] bring the next pre-activations back to variance 1, and so on up
-the stack (He et al. 2015, "Delving Deep into Rectifiers", equations 7 to 10, for ReLU; any other f by its own integral).
-The layer that reads inputs of variance 1 itself has gain 1.
+the stack (He et al. 2015, "Delving Deep into Rectifiers", equations 7 to 10, for ReLU; any other f by its own
+integral). The layer that reads inputs of variance 1 itself has gain 1.
 """
 
 from collections.abc import Callable, Mapping

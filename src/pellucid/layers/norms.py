@@ -78,7 +78,7 @@ class GroupNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(features))
 
     def forward(self, x: Tensor) -> Tensor:
-        apart = x.unflatten(-1, (self.groups, -1))
+        apart = x.reshape(*x.shape[:-1], self.groups, -1)
         level = functional.layer_norm(apart, apart.shape[-1:], eps=self.epsilon)
         return level.flatten(-2) * self.gain + self.bias
 
@@ -103,7 +103,7 @@ class InstanceNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        apart = x.unflatten(-1, (self.channels, -1))
+        apart = x.reshape(*x.shape[:-1], self.channels, -1)
         level = functional.layer_norm(apart, apart.shape[-1:], eps=self.epsilon)
         return (level * self.gain + self.bias).flatten(-2)
 

@@ -6,7 +6,9 @@ one token at a time. Both give the same numbers; advancing costs the same howeve
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,10 @@ from typing import Any, Protocol, Self
 
 from torch import Tensor, nn
 
+from pellucid.catalogue import cards
 from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.models.contract import ModelCard
+from pellucid.models.wishes import NETWORKS, require_one_of
 
 ANY_LENGTH = 1 << 62
 SIZES = ("tiny", "small", "medium", "large")
@@ -60,7 +65,7 @@ class SequenceModel(nn.Module, ABC):
 
     def for_inference(self) -> Self:
         """The same function in eval mode, perhaps with parts folded into one another; the original stays as it is."""
-        return self.eval()
+        return copy.deepcopy(self).eval()
 
     @property
     def n_parameters(self) -> int:
@@ -93,6 +98,23 @@ class NeuralCard:
     tiny: Any
     recipe: Recipe = Recipe()
     is_causal: bool = True
+
+
+def networks() -> dict[str, NeuralCard]:
+    """Every network by its name. All files of this room are loaded for it; who wants one asks for that one."""
+    found: dict[str, ModelCard | NeuralCard] = cards("pellucid.models", "MODEL", (ModelCard, NeuralCard))
+    return {name: card for name, card in found.items() if isinstance(card, NeuralCard)}
+
+
+def network_called(name: str) -> NeuralCard:
+    """The network of this name; an unknown name is answered with the nearest known one, and no other file is loaded.
+
+    >>> network_called("mlp").name
+    'mlp'
+    """
+    require_one_of("network", name, NETWORKS)
+    card: NeuralCard = importlib.import_module(f"pellucid.models.{name.replace('-', '_')}").MODEL
+    return card
 
 
 def config_of(card: NeuralCard, stored: Mapping[str, object]) -> Any:

@@ -7,6 +7,7 @@ from pellucid.errors import PellucidError, nearest, quoted
 
 AUTO = "auto"
 MODELS = ("uniform", "unigram", "bigram", "ngram")
+NETWORKS = ("neural-ngram", "mlp", "wavenet", "rnn", "gru", "lstm", "transformer")
 SMOOTHINGS = ("kneser-ney", "witten-bell", "add", AUTO)
 TOKENS = ("characters", "words", "bytes")
 UNKNOWN = ("error", "skip")
