@@ -1,0 +1,194 @@
+"""Optimizers beside torch's and beside the paper's formula in plain loops; a resumed one goes on bit by bit."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from pellucid.errors import PellucidError
+from pellucid.models.transformer import MODEL, Transformer
+from pellucid.records import Plan
+from pellucid.training.muon import COEFFICIENTS, MOMENTUM, Muon, orthogonalised
+from pellucid.training.optimizers import BETAS, hidden_matrices, optimizer_for
+
+PLAN = Plan(
+    steps=10,
+    batch=4,
+    context=8,
+    optimizer="adamw",
+    rate=0.01,
+    matrix_rate=0.02,
+    momentum=0.9,
+    weight_decay=0.1,
+    clip=1.0,
+    warm_up=2,
+    decay="linear",
+    evaluate_every=5,
+    probe_every=5,
+    sample_every=5,
+    save_every=5,
+    threads=1,
+    seed=0,
+)
+
+
+def network(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+
+
+def give_gradients(model: nn.Module, step: int) -> None:
+    draw = torch.Generator().manual_seed(step)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype)
+
+
+def test_sgd_and_adamw_are_torchs():
+    for name in ("sgd", "adamw"):
+        ours, theirs = network(), network()
+        matrices = [p for p in theirs.parameters() if p.ndim > 1]
+        rows = [p for p in theirs.parameters() if p.ndim < 2]
+        groups = [{"params": matrices, "weight_decay": 0.1}, {"params": rows, "weight_decay": 0.0}]
+        peer = (
+            torch.optim.SGD(groups, lr=0.01, momentum=0.9)
+            if name == "sgd"
+            else torch.optim.AdamW(groups, lr=0.01, betas=BETAS)
+        )
+        optimizer = optimizer_for(ours, PLAN._replace(optimizer=name))
+        for step in range(1, 8):
+            give_gradients(ours, step)
+            give_gradients(theirs, step)
+            optimizer.step(1 / step)
+            for group in peer.param_groups:
+                group["lr"] = 0.01 / step
+            peer.step()
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-7)
+        optimizer.zero()
+        assert all(parameter.grad is None for parameter in ours.parameters())
+
+
+def by_formula(matrix: list[list[float]]) -> list[list[float]]:
+    """Newton–Schulz as the paper prints it, in plain loops."""
+    a, b, c = COEFFICIENTS
+
+    def product(x: list[list[float]], y: list[list[float]]) -> list[list[float]]:
+        return [[sum(p * q for p, q in zip(row, column, strict=True)) for column in zip(*y, strict=True)] for row in x]
+
+    norm = math.sqrt(sum(value**2 for row in matrix for value in row))
+    x = [[value / norm for value in row] for row in matrix]
+    for _ in range(5):
+        gram = product(x, [list(column) for column in zip(*x, strict=True)])
+        square = product(gram, gram)
+        mixed = [[b * p + c * q for p, q in zip(*rows, strict=True)] for rows in zip(gram, square, strict=True)]
+        moved = product(mixed, x)
+        x = [[a * p + q for p, q in zip(*rows, strict=True)] for rows in zip(x, moved, strict=True)]
+    return x
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 3), (3, 5), (3, 6), (4, 16), (1, 4)])
+def test_newton_schulz_is_the_papers(rows, columns):
+    draw = torch.Generator().manual_seed(rows + columns)
+    matrices = torch.randn(2, rows, columns, generator=draw, dtype=torch.float64)
+    found = orthogonalised(matrices)
+    for matrix, one in zip(matrices, found, strict=True):
+        assert torch.allclose(one, torch.tensor(by_formula(matrix.tolist()), dtype=torch.float64), atol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(32, 32), (32, 40), (32, 128), (16, 16)])
+def test_singular_values_come_near_one_and_directions_stay(rows, columns):
+    matrices = torch.randn(3, rows, columns, generator=torch.Generator().manual_seed(0))
+    found = orthogonalised(matrices)
+    left, sizes, right = torch.linalg.svd(matrices, full_matrices=False)
+    seen = torch.linalg.svdvals(found)
+    # What was almost zero is still on its way up after five steps.
+    is_large = sizes > 0.01 * sizes[:, :1]
+    along = torch.einsum("nri,nrc,nic->ni", left, found, right)
+    assert ((along > 0.65) & (along < 1.25))[is_large].all()
+    assert seen.max() < 1.25
+    assert (found - left @ torch.diag_embed(along) @ right).abs().max() < 1e-2
+
+
+def test_a_gradient_of_zero_moves_nothing():
+    assert torch.equal(orthogonalised(torch.zeros(1, 3, 4)), torch.zeros(1, 3, 4))
+
+
+def test_muon_steps_along_the_orthogonalised_momentum():
+    """One stack, one tall and one wide matrix, against the rule written for each alone."""
+    shapes = {"stack": (3, 4, 4), "tall": (8, 4), "wide": (4, 8)}
+    draw = torch.Generator().manual_seed(0)
+    parameters = {
+        name: nn.Parameter(torch.randn(shape, generator=draw, dtype=torch.float64)) for name, shape in shapes.items()
+    }
+    wanted = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    momenta = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
+    muon = Muon(parameters, rate=0.1, weight_decay=0.5)
+    for _ in range(3):
+        for name, parameter in parameters.items():
+            gradient = torch.randn(shapes[name], generator=draw, dtype=torch.float64)
+            parameter.grad = gradient.clone()
+            momenta[name] = MOMENTUM * momenta[name] + (1 - MOMENTUM) * gradient
+            ahead = MOMENTUM * momenta[name] + (1 - MOMENTUM) * gradient
+            pieces = ahead.reshape(-1, *ahead.shape[-2:])
+            update = torch.stack(
+                [torch.tensor(by_formula(p.tolist()) if name != "tall" else by_formula(p.T.tolist())) for p in pieces]
+            ).double()
+            update = (update.mT if name == "tall" else update).reshape(ahead.shape)
+            wanted[name] = wanted[name] * (1 - 0.05 * 0.5) - 0.05 * (math.sqrt(2) if name == "tall" else 1) * update
+        muon.step(0.5)
+    for name, parameter in parameters.items():
+        assert torch.allclose(parameter, wanted[name], atol=1e-6)
+
+
+def test_muon_takes_hidden_matrices_alone():
+    model = Transformer(MODEL.tiny)
+    assert {name.split(".", 2)[2] for name in hidden_matrices(model)} == {
+        "attention.project",
+        "attention.combine.weight",
+        "feed_forward.expand.weight",
+        "feed_forward.contract.weight",
+    }
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw", "muon"])
+def test_a_resumed_optimizer_goes_on_bit_by_bit(name):
+    plan = PLAN._replace(optimizer=name)
+
+    def run(model: nn.Module, optimizer: object, steps: range) -> None:
+        for step in steps:
+            give_gradients(model, step)
+            optimizer.step(1 / step)  # type: ignore[attr-defined]
+
+    torch.manual_seed(0)
+    whole = Transformer(MODEL.tiny)
+    first = Transformer(MODEL.tiny)
+    first.load_state_dict(whole.state_dict())
+    run(whole, optimizer_for(whole, plan), range(1, 8))
+    before = optimizer_for(first, plan)
+    assert not any(tensor.any() for tensor in before.tensors().values())
+    run(first, before, range(1, 4))
+    saved = {name: tensor.clone() for name, tensor in before.tensors().items()}
+    second = Transformer(MODEL.tiny)
+    second.load_state_dict(first.state_dict())
+    after = optimizer_for(second, plan)
+    after.load(saved)
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in after.tensors().items())
+    assert after.tensors().keys() == saved.keys()
+    run(second, after, range(4, 8))
+    for one, other in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_another_networks_state_is_refused():
+    saved = optimizer_for(network(), PLAN._replace(optimizer="muon")).tensors()
+    other = optimizer_for(nn.Sequential(nn.Linear(5, 6)), PLAN._replace(optimizer="muon"))
+    with pytest.raises(PellucidError, match=r"0\.weight\.momentum of the optimizer has shape \(1, 4, 6\)"):
+        other.load(saved)
+    with pytest.raises(PellucidError, match=r"0\.weight\.momentum of the optimizer is missing"):
+        other.load({})
+
+
+def test_an_unknown_optimizer_brings_the_nearest():
+    with pytest.raises(PellucidError, match=r"'adam'\. Perhaps you meant adamw"):
+        optimizer_for(network(), PLAN._replace(optimizer="adam"))
