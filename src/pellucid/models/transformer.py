@@ -13,6 +13,7 @@ from pellucid.layers.attention import Attention
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.positions import turns
 from pellucid.models.neural import NeuralCard, Recipe, SequenceModel
+from pellucid.models.settings import require_dropout, require_whole
 
 POSITIONS = ("rotary", "learned")
 
@@ -28,6 +29,9 @@ class TransformerConfig:
     positions: str = "rotary"
 
     def __post_init__(self) -> None:
+        for field in ("vocab_size", "context", "width", "depth", "n_heads"):
+            require_whole(field, getattr(self, field))
+        require_dropout(self.dropout)
         if self.width % self.n_heads:
             near = max(1, round(self.width / self.n_heads)) * self.n_heads
             raise PellucidError(
