@@ -1,0 +1,273 @@
+"""What every network promises, tried on every card of one that the room carries."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pellucid.errors import PellucidError
+from pellucid.models.neural import SIZES, NeuralCard, SequenceModel, config_of, network_called, networks
+from pellucid.models.wishes import NETWORKS
+
+CARDS = networks()
+BATCH, TIME = 3, 8
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(params=CARDS)
+def card(request: pytest.FixtureRequest) -> NeuralCard:
+    return CARDS[request.param]
+
+
+def draw(vocab_size: int, *shape: int, seed: int = 1) -> Tensor:
+    return torch.randint(0, vocab_size, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def built(card: NeuralCard, seed: int = 0) -> SequenceModel:
+    torch.manual_seed(seed)
+    return card.build(card.tiny)
+
+
+def loss_of(model: SequenceModel, tokens: Tensor) -> Tensor:
+    scores = model(tokens[:, :-1])
+    return functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+@torch.enable_grad()
+def trained(card: NeuralCard, dtype: torch.dtype = torch.float32) -> SequenceModel:
+    """A few steps away from its first weights, so that no zero hides a mistake, and statistics are not 0 and 1."""
+    model = built(card).to(dtype)
+    tokens = draw(card.tiny.vocab_size, 16, TIME, seed=9)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss_of(model, tokens).backward()
+        optimizer.step()
+    return model
+
+
+@pytest.fixture
+def model(card: NeuralCard) -> SequenceModel:
+    return trained(card).for_inference()
+
+
+@pytest.fixture
+def tokens(card: NeuralCard) -> Tensor:
+    return draw(card.tiny.vocab_size, BATCH, TIME)
+
+
+def tensors(state: object) -> list[Tensor]:
+    """All tensors of a state, whatever holds them."""
+    if isinstance(state, Tensor):
+        return [state]
+    return [found for part in state for found in tensors(part)] if isinstance(state, (tuple, list)) else []
+
+
+def test_the_list_of_names_is_the_catalogues():
+    assert sorted(NETWORKS) == list(CARDS)
+    for name in NETWORKS:
+        assert network_called(name) is CARDS[name]
+    with pytest.raises(PellucidError, match=r"there is no network called 'wavnet'\. Perhaps you meant wavenet"):
+        network_called("wavnet")
+
+
+@torch.no_grad()
+def test_scores_have_their_shape(card):
+    model = built(card).eval()
+    for batch, time in ((1, 1), (BATCH, TIME)):
+        scores = model(draw(model.vocab_size, batch, time))
+        assert scores.shape == (batch, time, model.vocab_size)
+        assert scores.isfinite().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)], ids=str)
+def test_one_token_at_a_time_gives_the_same_numbers(card, tokens, dtype, tolerance):
+    model = trained(card, dtype).eval()
+    for ready in (model, model.for_inference()):  # folded and as it is
+        whole = model(tokens)
+        assert (ready(tokens) - whole).abs().max() < tolerance
+        state = ready.begin(BATCH)
+        for time in range(TIME):
+            scores, state = ready.advance(tokens[:, time], state)
+            assert scores.dtype == dtype
+            assert (scores - whole[:, time]).abs().max() < tolerance
+
+
+@torch.no_grad()
+def test_reading_many_at_once_is_reading_one_by_one(model, tokens):
+    whole = model(tokens)
+    for first in (1, 3, TIME - 1):
+        scores, state = model.read(tokens[:, :first], model.begin(BATCH))
+        assert torch.allclose(scores, whole[:, first - 1], atol=1e-5)
+        scores, state = model.read(tokens[:, first:], state)
+        assert torch.allclose(scores, whole[:, -1], atol=1e-5)
+
+
+@torch.no_grad()
+def test_rows_can_be_kept_left_out_and_doubled(model, tokens):
+    rows = torch.tensor([2, 0, 2, 2])
+    half = TIME // 2
+    _, state = model.read(tokens[:, :half], model.begin(BATCH))
+    kept = model.keep(state, rows)
+    whole = model(tokens[rows])
+    for time in range(half, TIME):
+        scores, kept = model.advance(tokens[rows, time], kept)
+        assert torch.allclose(scores, whole[:, time], atol=1e-5)
+
+
+@torch.no_grad()
+def test_doubled_rows_go_their_own_ways(model, tokens):
+    _, state = model.read(tokens[:1, :3], model.begin(1))
+    state = model.keep(state, torch.tensor([0, 0]))
+    ways = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    scores, _ = model.read(ways, state)
+    whole = model(torch.cat([tokens[:1, :3].expand(2, -1), ways], dim=1))
+    assert torch.allclose(scores, whole[:, -1], atol=1e-5)
+    assert not torch.allclose(scores[0], scores[1], atol=1e-5)
+
+
+@torch.no_grad()
+def test_no_peeking_ahead(model, tokens):
+    before = model(tokens)
+    for time in range(1, TIME):
+        changed = tokens.clone()
+        changed[:, time:] = (changed[:, time:] + 1) % model.vocab_size
+        after = model(changed)
+        assert torch.allclose(after[:, :time], before[:, :time], atol=1e-6)
+        assert not torch.allclose(after[:, time], before[:, time], atol=1e-4)  # but what stands there is seen
+
+
+@torch.no_grad()
+def test_items_of_a_batch_do_not_meet(model, tokens):
+    whole = model(tokens)
+    for row in range(BATCH):
+        assert torch.allclose(model(tokens[row : row + 1])[0], whole[row], atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_state_does_not_grow_with_what_was_read(model, tokens):
+    sizes = []
+    state = model.begin(BATCH)
+    for time in range(TIME):
+        _, state = model.advance(tokens[:, time], state)
+        assert tensors(state)
+        sizes.append([tuple(tensor.shape) for tensor in tensors(state)])
+    assert all(size == sizes[0] for size in sizes)
+
+
+def test_every_parameter_gets_a_gradient(card):
+    model = built(card)
+    tokens = draw(card.tiny.vocab_size, 32, TIME)
+    # Two steps first: from a head of zeros nothing comes back, and then nothing from projections of zeros below it.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss_of(model, tokens).backward()
+        optimizer.step()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().max() > 1e-9, name
+
+
+def test_it_fits_eight_examples(card):
+    """Each row goes on by a rule that the token before decides, so that even the smallest model can learn it."""
+    model = built(card)
+    vocab_size = card.tiny.vocab_size
+    rows = [[row % vocab_size] for row in range(8)]
+    for _ in range(TIME - 1):
+        rows = [[*row, (2 * row[-1] + 1) % vocab_size] for row in rows]
+    tokens = torch.tensor(rows)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = loss_of(model, tokens)
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.05
+
+
+def test_the_same_seed_gives_the_same_bits(card, tokens):
+    def run(seed: int) -> dict[str, Tensor]:
+        model = built(card, seed)
+        loss_of(model, tokens).backward()
+        return {**model.state_dict(), **{f"{name}'": p.grad for name, p in model.named_parameters()}}
+
+    first, again = run(4), run(4)
+    assert first.keys() == again.keys()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+@torch.no_grad()
+def test_saved_is_loaded(card, tokens):
+    model = trained(card).eval()
+    other = built(card, seed=7).eval()
+    assert not torch.equal(other(tokens), model(tokens))
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(tokens), model(tokens))
+
+
+@torch.no_grad()
+def test_made_ready_for_inference_the_original_stays(card, tokens):
+    model = trained(card)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    ready = model.for_inference()
+    assert model.training
+    assert not ready.training
+    for parameter in ready.parameters():
+        parameter.zero_()
+    assert model.state_dict().keys() == before.keys()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    # And what is ready can be made ready again.
+    again = model.for_inference().for_inference()
+    assert torch.allclose(again(tokens), model.eval()(tokens), atol=1e-5)
+
+
+def test_the_first_loss_is_that_of_guessing(card):
+    torch.manual_seed(0)
+    model = card.build(card.sized("medium", 27, 8))
+    loss = loss_of(model, draw(27, 64, 9)).item()
+    assert abs(loss - math.log(27)) < 0.05 * math.log(27)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes_are_for_every_data(card, size):
+    for vocab_size, context in ((2, 1), (27, 8), (27, 16), (300, 64)):
+        model = card.build(card.sized(size, vocab_size, context))
+        assert model.vocab_size == vocab_size
+        assert model.longest >= context
+
+
+def test_sizes_grow(card):
+    numbers = [card.build(card.sized(size, 27, 16)).n_parameters for size in SIZES]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_configuration_comes_back_from_its_stored_form(card):
+    stored = dataclasses.asdict(card.tiny)
+    assert config_of(card, stored) == card.tiny
+    with pytest.raises(PellucidError, match=rf"'vocab_sise' is no setting of {card.name}\. Perhaps .* vocab_size"):
+        config_of(card, {**stored, "vocab_sise": 3})
+    stored.pop("vocab_size")
+    with pytest.raises(PellucidError, match=f"vocab_size of {card.name} is missing"):
+        config_of(card, stored)
+
+
+def test_an_impossible_setting_is_refused(card):
+    for field in dataclasses.fields(card.config):
+        if field.type in ("int", int):
+            with pytest.raises(PellucidError):
+                dataclasses.replace(card.tiny, **{field.name: 0})
