@@ -25,6 +25,7 @@ class Picture(NamedTuple):
     title: str
     caption: tuple[str, ...]
     svg: str
+    bare: str = ""  # the same without title and caption, for a page that says them itself
 
 
 Drawing = Chart | Picture

@@ -9,6 +9,9 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 FONT = "Arial, Helvetica, 'Liberation Sans', Arimo, sans-serif"
 PAPER, INK, QUIET, LINE = "#fcfcfa", "#1f2933", "#52606d", "#d5dade"
 BLUE, ORANGE = "#2a6db0", "#c26a16"  # apart in every common kind of colour blindness
+# Apart from each other in the common kinds of colour blindness; after the last one the dashes change.
+COLOURS = (BLUE, ORANGE, "#00795c", "#8e4b9e", "#4c5661", "#b3282d", "#3f9fc4", "#8a7a12")
+DASHES = ("", "9 5", "2 5", "12 4 2 4")
 # Light to dark in one hue, so that darker is more for everyone.
 SHADES = ("#eaf2fa", "#c6dcf1", "#94bfe4", "#5b9bd1", "#2a6db0", "#124a85", "#08284f")
 
@@ -29,6 +32,15 @@ def shade(part: float) -> str:
     ends = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in SHADES[left : left + 2]]
     mixed = [round(a + (b - a) * (place - left)) for a, b in zip(*ends, strict=True)]
     return "#" + "".join([f"{part:02x}" for part in mixed])
+
+
+def pen(i: int) -> tuple[str, str]:
+    """A colour and a dash for the i-th of many lines; no two of the first 32 are alike.
+
+    >>> pen(0), pen(8)
+    (('#2a6db0', ''), ('#2a6db0', '9 5'))
+    """
+    return COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
 
 
 def depth_marks(most: int) -> list[int]:

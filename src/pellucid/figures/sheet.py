@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pellucid.figures.card import Picture
 from pellucid.figures.frame import safe
 from pellucid.figures.house_theme import FONT, INK, PAPER, QUIET
 
@@ -42,6 +43,19 @@ def sheet(
             "</svg>",
         ]
     )
+
+
+def picture(title: str, caption: Sequence[str], marks: Sequence[str], width: float, height: float) -> Picture:
+    """The marks as a picture, both on a sheet of its own and bare; long sentences of the caption are broken."""
+    lines = [line for sentence in caption for line in wrapped(sentence, max(80, int(width / (CAPTION_SIZE * WIDE))))]
+    bare = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{safe(FONT)}" role="img">',
+        f"<title>{safe(title)}</title>",
+        *marks,
+        "</svg>",
+    ]
+    return Picture(title, tuple(caption), sheet(title, lines, marks, width, height), "\n".join(bare))
 
 
 def wrapped(sentence: str, width: int) -> list[str]:

@@ -1,0 +1,89 @@
+"""Figure 12: histograms of activations and gradients, layer by layer, for gains that are right and that are not."""
+
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import BLUE, ORANGE
+from pellucid.figures.numbers import rough
+from pellucid.figures.panel import lettered
+from pellucid.figures.ridges import Ridge, height, ridges, shared_axis
+from pellucid.figures.sheet import picture
+from pellucid.figures.symbols import share
+from pellucid.records import GainStudy, Histogram, LayerStats
+
+WIDTH, NOTES, LABELS, GAP, HEADING = 260.0, 96.0, 88.0, 22.0, 34.0
+Stack = tuple[float, tuple[LayerStats, ...]]
+
+
+def draw_gains(seen: GainStudy) -> Picture:
+    """A column for each gain: above what the layers put out, below the gradients that come back to them."""
+    n_layers = max([len(layers) for _, layers in seen.stacks])
+    block = height(n_layers)
+    marks: list[str] = []
+    left = 0.0
+    for i, (gain, layers) in enumerate(seen.stacks):
+        is_best = _is_best(seen, gain)
+        labels = LABELS if i == 0 else 12.0
+        says = f"gain {rough(gain)}" + (
+            ": right" if is_best else ": too small" if gain < seen.best_gain else ": too large"
+        )
+        marks += [f'<g transform="translate({left:.1f} 0)">']
+        marks.append(lettered(labels, 18, says, BLUE if is_best else ORANGE, is_bold=True, size=19))
+        for is_gradient, top in ((False, HEADING), (True, HEADING + block + 24)):
+            rows = [_ridge(layer, n if i == 0 else 0, is_gradient) for n, layer in enumerate(layers, start=1)]
+            title = "gradient of the activation" if is_gradient else "activation"
+            axis = shared_axis([row.histogram for row in rows], title)
+            marks.append(f'<g transform="translate(0 {top:.1f})">')
+            marks += [*ridges(rows, axis, WIDTH, labels), "</g>"]
+        marks.append("</g>")
+        left += labels + WIDTH + NOTES + GAP
+    title = f"Histograms of a deep {seen.activation} network, for gains that are right and that are not"
+    return picture(title, _captions(seen), marks, left - GAP, HEADING + 2 * block + 24)
+
+
+def _ridge(layer: LayerStats, number: int, is_gradient: bool) -> Ridge:
+    histogram: Histogram = layer.gradients if is_gradient else layer.values
+    deviation = layer.gradient_deviation if is_gradient else layer.deviation
+    return Ridge(f"layer {number}" if number else "", histogram, f"σ {deviation:.2g}")
+
+
+def _is_best(seen: GainStudy, gain: float) -> bool:
+    nearest = min([abs(each - seen.best_gain) for each, _ in seen.stacks])
+    return abs(gain - seen.best_gain) == nearest
+
+
+def _captions(seen: GainStudy) -> list[str]:
+    lines = [
+        f"{seen.source}. The right gain of {seen.activation} is 1/√E[f(Z)²] = {seen.best_gain:.4f}. "
+        f"σ: the deviation; each ridge is scaled to its peak."
+    ]
+    for gain, layers in seen.stacks:
+        first, last = layers[0], layers[-1]
+        saturated = "" if last.saturated is None else f"; in the last {share(last.saturated, 1.0)} saturated"
+        lines.append(
+            f"Gain {rough(gain)}, first to last layer: activations σ {first.deviation:.3g} to {last.deviation:.3g}, "
+            f"gradients σ {first.gradient_deviation:.2g} to {last.gradient_deviation:.2g}{saturated}."
+        )
+    return lines
+
+
+def _tiny() -> GainStudy:
+    def layer(deviation: float, gradient: float) -> LayerStats:
+        values = Histogram(-1.0, 1.0, (1, 3, 5, 3, 1))
+        gradients = Histogram(-gradient * 3, gradient * 3, (1, 4, 6, 4, 1))
+        return LayerStats("", "Tanh", 4, 3, 0.0, deviation, 0.1, 0, 0.0, gradient, values, gradients)
+
+    stacks = (
+        (0.5, (layer(0.4, 0.001), layer(0.2, 0.002))),
+        (5 / 3, (layer(0.7, 0.01), layer(0.6, 0.011))),
+        (3.0, (layer(0.9, 0.05), layer(0.9, 0.02))),
+    )
+    return GainStudy("three names", "tanh", 1.5925, stacks)
+
+
+FIGURE = FigureCard(
+    name="gains",
+    says="Histograms of activations and gradients in each layer of a deep network, for good and bad first weights.",
+    needs=GainStudy,
+    draw=draw_gains,
+    options=("--seed",),
+    tiny=_tiny(),
+)

@@ -1,0 +1,80 @@
+"""The size of the gradients over a run: of all together at every step, and of each parameter at every look."""
+
+import math
+from statistics import median
+
+from pellucid.figures.axes import spanning
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import BLUE, INK
+from pellucid.figures.many_lines import draw_lines
+from pellucid.figures.numbers import counted, rough
+from pellucid.figures.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.sheet import picture
+from pellucid.figures.symbols import share
+from pellucid.figures.thinning import Point, block_means, not_finite
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.records import TrainingReport
+
+WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 820.0, 220.0, 360.0, 30.0, 290.0
+
+
+def draw_gradient_norms(seen: TrainingReport) -> Picture:
+    """Above the norm of all gradients before clipping, below that of each parameter."""
+    norms: list[Point] = [(step.step, step.gradient_norm) for step in seen.steps]
+    x = spanning([0, *[step for step, _ in norms]], "step", margin=0.0)
+    clip = [seen.plan.clip] if seen.plan.clip else []
+    above = Panel(x, spanning([*clip, *[norm for _, norm in norms]], "all together", is_log=True), WIDTH, UPPER)
+    above.line(norms, BLUE, width=1.0, fade=0.35)
+    above.line(block_means(norms)[0], BLUE, width=2.8, says="all gradients together")
+    if clip:
+        above.across(clip[0], INK)
+        above.ends([(clip[0], f"clipped at {rough(clip[0])}", INK)])
+    lines = _parameters(seen)
+    values = [value for points in lines.values() for _, value in points]
+    below = Panel(x, spanning(values, "each parameter", is_log=True), WIDTH, LOWER)
+    named = draw_lines(below, lines)
+    marks = [*above.drawn(0, 12, has_numbers_below=False), *below.drawn(0, 12 + UPPER + BETWEEN)]
+    title = "How large the gradients are"
+    height = 12 + UPPER + BETWEEN + LOWER + BOTTOM
+    return picture(title, _captions(seen, norms, len(lines), named), marks, LEFT + WIDTH + RIGHT, height)
+
+
+def _parameters(seen: TrainingReport) -> dict[str, list[Point]]:
+    lines: dict[str, list[Point]] = {}
+    for health in seen.health:
+        for weight in health.weights:
+            norm = weight.gradient_norm if weight.gradient_norm > 0 else math.nan
+            lines.setdefault(weight.path, []).append((health.step, norm))
+    return {path: points for path, points in lines.items() if any(math.isfinite(norm) for _, norm in points)}
+
+
+def _captions(seen: TrainingReport, norms: list[Point], n_lines: int, named: int) -> list[str]:
+    finite = [norm for _, norm in norms if math.isfinite(norm)]
+    said = []
+    if finite:
+        said.append(
+            f"Over {counted(len(norms), 'step')} the norm of all gradients has a median of {rough(median(finite))}, "
+            f"between {rough(min(finite))} and {rough(max(finite))}."
+        )
+    if finite and seen.plan.clip:
+        clipped = sum([norm > seen.plan.clip for norm in finite])
+        said.append(
+            f"It was above {rough(seen.plan.clip)}, and clipped, in {share(clipped, len(finite))} of the steps."
+        )
+    gaps = not_finite(norms, "norm")
+    said += [gaps] if gaps else []
+    if named < n_lines:
+        said.append(
+            f"Of {n_lines} parameters the {named} highest and lowest at the end are named; the others are grey."
+        )
+    return said
+
+
+FIGURE = FigureCard(
+    name="gradient-norms",
+    says="The size of a run's gradients: of all together at every step, and of each parameter.",
+    needs=TrainingReport,
+    draw=draw_gradient_norms,
+    options=("--seed",),
+    tiny=TINY_RUN,
+)

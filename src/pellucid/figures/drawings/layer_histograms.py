@@ -1,0 +1,87 @@
+"""What the layers of a run put out, and the gradients that come back to them, at the first look and at the last."""
+
+from pellucid.errors import PellucidError
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import INK
+from pellucid.figures.model_facts import cut
+from pellucid.figures.numbers import counted
+from pellucid.figures.panel import lettered
+from pellucid.figures.ridges import Ridge, height, ridges, shared_axis
+from pellucid.figures.sheet import picture
+from pellucid.figures.symbols import share
+from pellucid.figures.thinning import evenly
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.unit_grid import called
+from pellucid.records import Health, LayerStats, TrainingReport
+
+WIDTH, NOTES, LABELS, GAP, HEADING = 330.0, 110.0, 250.0, 24.0, 34.0
+MOST_LAYERS = 14
+
+
+def draw_layer_histograms(seen: TrainingReport) -> Picture:
+    """The first look on the left, the last on the right; activations above, gradients below."""
+    looks = [health for health in seen.health if health.layers]
+    if not looks:
+        raise PellucidError(
+            "this run has no look at its layers", fix="Train again; every run is looked at as it begins"
+        )
+    looks = [looks[0], looks[-1]] if len(looks) > 1 else looks
+    shown = evenly([layer.path for layer in looks[0].layers], MOST_LAYERS)
+    block = height(len(shown))
+    marks: list[str] = []
+    left = 0.0
+    for i, look in enumerate(looks):
+        labels = LABELS if i == 0 else 12.0
+        says = "before the first step" if look.step == 0 else f"at step {look.step:,}"
+        layers = [look.layers[place] for place in shown if place < len(look.layers)]
+        marks.append(f'<g transform="translate({left:.1f} 0)">')
+        marks.append(lettered(labels, 18, says, INK, is_bold=True, size=19))
+        for is_gradient, top in ((False, HEADING), (True, HEADING + block + 24)):
+            rows = [_ridge(layer, is_gradient, has_name=i == 0) for layer in layers]
+            title = "gradient of the activation" if is_gradient else "activation"
+            axis = shared_axis([row.histogram for row in rows], title)
+            marks += [f'<g transform="translate(0 {top:.1f})">', *ridges(rows, axis, WIDTH, labels), "</g>"]
+        marks.append("</g>")
+        left += labels + WIDTH + NOTES + GAP
+    title = "What each layer puts out, and the gradient that comes back to it"
+    return picture(title, _captions(looks, len(shown)), marks, left - GAP, HEADING + 2 * block + 24)
+
+
+def _ridge(layer: LayerStats, is_gradient: bool, has_name: bool) -> Ridge:
+    name = cut(called(layer.path, layer.kind), 30) if has_name else ""
+    if is_gradient:
+        return Ridge(name, layer.gradients, f"σ {layer.gradient_deviation:.2g}")
+    return Ridge(name, layer.values, f"σ {layer.deviation:.2g}")
+
+
+def _captions(looks: list[Health], n_shown: int) -> list[str]:
+    n = len(looks[0].layers)
+    said = [f"{counted(n, 'layer')} on one batch; σ: the deviation; each ridge is scaled to its peak."]
+    for look in looks:
+        when = "Before the first step" if look.step == 0 else f"At step {look.step:,}"
+        widest = max(look.layers, key=lambda layer: layer.deviation)
+        narrowest = min(look.layers, key=lambda layer: layer.deviation)
+        line = (
+            f"{when} the deviations go from {narrowest.deviation:.2g} ({narrowest.path}) to {widest.deviation:.2g} "
+            f"({widest.path})"
+        )
+        saturated = [(layer.saturated, layer.path) for layer in look.layers if layer.saturated is not None]
+        if saturated:
+            most, path = max(saturated)
+            line += f"; saturated is at most {share(most, 1.0)} of the values of a layer" + (
+                f" ({path})" if most else ""
+            )
+        said.append(line + ".")
+    if n_shown < n:
+        said.append(f"Drawn: {n_shown} layers, evenly from the first to the last.")
+    return said
+
+
+FIGURE = FigureCard(
+    name="layer-histograms",
+    says="Histograms of a run's activations and gradients in each layer, at the first look and at the last.",
+    needs=TrainingReport,
+    draw=draw_layer_histograms,
+    options=("--seed",),
+    tiny=TINY_RUN,
+)

@@ -1,0 +1,130 @@
+"""Figure 5: the loss against the learning rate, its slope below, and where two rules would stop climbing."""
+
+import math
+from collections.abc import Sequence
+
+from pellucid.figures.axes import Axis, spanning
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import INK, QUIET, pen
+from pellucid.figures.numbers import rough
+from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.thinning import Point
+from pellucid.records import RateSearch, RateTrial
+
+WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 900.0, 340.0, 190.0, 30.0, 120.0
+KEY = 34.0
+
+
+def draw_learning_rate(seen: RateSearch) -> Picture:
+    """Every seed's sweep in its own colour; triangles are the percentile rule, diamonds the valley rule."""
+    rates = [trial.rate for sweep in seen.sweeps for trial in sweep]
+    x = spanning(rates, "learning rate", is_log=True, margin=0.02)
+    losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
+    slopes = Panel(x, _slope_axis(seen), WIDTH, LOWER)
+    slopes.across(0.0)
+    if seen.suggestion is not None:
+        for panel in (losses, slopes):
+            panel.upright(seen.suggestion, INK, "")
+        losses.words(losses.at(seen.suggestion, 1.0)[0] + 8, 18, f"suggested: {rough(seen.suggestion)}", is_bold=True)
+    for i, (seed, sweep) in enumerate(zip(seen.seeds, seen.sweeps, strict=True)):
+        colour = pen(i)[0]
+        losses.line([(trial.rate, trial.loss) for trial in sweep], colour, width=1.2, fade=0.35)
+        losses.line(_curve(sweep, "smoothed"), colour, says=f"seed {seed}")
+        slopes.line(_curve(sweep, "slope"), colour, says=f"seed {seed}")
+        for rule, shape, found in (
+            ("percentile", "triangle", seen.by_percentile),
+            ("valley", "diamond", seen.by_valley),
+        ):
+            at = found[i] if i < len(found) else None
+            if at is not None:
+                says = f"seed {seed}, {rule} rule: {rough(at)}"
+                losses.mark(at, _height(sweep, at, "smoothed"), shape, colour, says)
+                slopes.mark(at, _height(sweep, at, "slope"), shape, colour, says)
+    marks = [*_key(len(seen.seeds)), *losses.drawn(0, KEY, has_numbers_below=False)]
+    marks += slopes.drawn(0, KEY + UPPER + BETWEEN)
+    title = "The learning rate: too small learns nothing, too large unlearns"
+    return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
+
+
+def _curve(sweep: Sequence[RateTrial], field: str) -> list[Point]:
+    return [(trial.rate, getattr(trial, field)) for trial in sweep]
+
+
+def _height(sweep: Sequence[RateTrial], rate: float, field: str) -> float:
+    """The curve's number at the trial nearest to the rate."""
+    nearest = min(sweep, key=lambda trial: abs(math.log(trial.rate / rate)) if rate > 0 else trial.rate)
+    number: float = getattr(nearest, field)
+    return number
+
+
+def _loss_axis(seen: RateSearch) -> Axis:
+    """From the lowest loss to a little above the first ones: where a sweep flies apart it leaves the picture."""
+    smoothed = [trial.smoothed for sweep in seen.sweeps for trial in sweep if math.isfinite(trial.smoothed)]
+    first = [sweep[0].smoothed for sweep in seen.sweeps if sweep and math.isfinite(sweep[0].smoothed)]
+    if not smoothed or not first:
+        return Axis(0.0, 1.0, "loss, nats")
+    low, start = min(smoothed), max(first)
+    room = max(start - low, 0.05 * abs(start), 1e-6)
+    return Axis(low - 0.12 * room, min(max(smoothed) + 0.05 * room, start + 0.7 * room), "loss, nats")
+
+
+def _slope_axis(seen: RateSearch) -> Axis:
+    """As far up as the curve goes down, since beyond the valley the slope has no bound."""
+    slopes = [trial.slope for sweep in seen.sweeps for trial in sweep if math.isfinite(trial.slope)]
+    deepest = -min(slopes, default=-1.0)
+    reach = deepest if deepest > 0 else max(slopes, default=1.0) or 1.0
+    return Axis(-1.15 * reach, 1.15 * reach, "slope by log10")
+
+
+def _key(n_seeds: int) -> list[str]:
+    seeds = f"thick: smoothed, thin: measured; one colour for each of {n_seeds} seeds"
+    return [
+        f'<path transform="translate({LEFT + 10} 12)" d="M-9 8H9L0 -9Z" fill="{QUIET}"/>',
+        lettered(LEFT + 28, 18, "percentile rule", QUIET),
+        f'<path transform="translate({LEFT + 178} 12)" d="M0 -11L9 0L0 11L-9 0Z" fill="{QUIET}"/>',
+        lettered(LEFT + 196, 18, "valley rule", QUIET),
+        lettered(LEFT + 320, 18, seeds if n_seeds > 1 else "thick: smoothed, thin: measured", QUIET),
+    ]
+
+
+def _captions(seen: RateSearch) -> list[str]:
+    n = max([len(sweep) for sweep in seen.sweeps], default=0)
+    lines = [f"{seen.network} on {seen.source}: {n} rates in each sweep, seeds {', '.join(map(str, seen.seeds))}."]
+    for name, found in (("percentile", seen.by_percentile), ("valley", seen.by_valley)):
+        answers = [rate for rate in found if rate is not None]
+        said = "no answer" if not answers else f"{rough(min(answers))} to {rough(max(answers))}"
+        if len(answers) == 1 or (answers and min(answers) == max(answers)):
+            said = rough(answers[0])
+        without = (
+            f", no answer for {len(found) - len(answers)} of {len(found)} seeds"
+            if 0 < len(answers) < len(found)
+            else ""
+        )
+        lines.append(f"The {name} rule says {said}{without}.")
+    lines[1:] = [" ".join(lines[1:])]
+    if seen.suggestion is None:
+        lines.append("No rate is suggested.")
+    elif math.isfinite(seen.spread):
+        lines.append(
+            f"Suggested: {rough(seen.suggestion)}; over the seeds it differs by a factor of {seen.spread:.2g}."
+        )
+    return [*lines, *seen.says]
+
+
+def _tiny() -> RateSearch:
+    rates = [10.0 ** (i / 3 - 4) for i in range(13)]
+    losses = [3.3, 3.3, 3.29, 3.26, 3.2, 3.05, 2.8, 2.5, 2.4, 2.45, 2.9, 9.0, math.inf]
+    slopes = [0.0, -0.01, -0.05, -0.1, -0.3, -0.6, -0.8, -0.6, -0.1, 0.75, 9.0, math.nan, math.nan]
+    sweep = tuple(RateTrial(rate, loss, loss, slope) for rate, loss, slope in zip(rates, losses, slopes, strict=True))
+    return RateSearch("names", "mlp", (sweep, sweep), (1, 2), (0.01, None), (0.02, 0.03), 0.02, 1.5, ())
+
+
+FIGURE = FigureCard(
+    name="learning-rate",
+    says="The loss against the learning rate with its slope below, and what two rules make of it, for several seeds.",
+    needs=RateSearch,
+    draw=draw_learning_rate,
+    options=("--seed",),
+    tiny=_tiny(),
+)

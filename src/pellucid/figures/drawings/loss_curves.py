@@ -1,0 +1,114 @@
+"""A run's loss over its steps: every batch, the whole of train and dev, and what counting alone reaches."""
+
+import math
+
+from pellucid.figures.axes import Axis, spanning
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import BLUE, INK, ORANGE, QUIET
+from pellucid.figures.numbers import rough
+from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.thinning import Point, block_means, not_finite
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.records import TrainingReport
+
+WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 34.0
+
+
+def draw_loss_curves(seen: TrainingReport) -> Picture:
+    """The losses with the counted rungs as rules across them; the learning rate below."""
+    steps: list[Point] = [(step.step, step.loss) for step in seen.steps]
+    x = spanning([0, *[step for step, _ in steps]], "step", margin=0.0)
+    losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
+    labels = []
+    for rung in seen.ladder.rungs:
+        if rung.is_counted and math.isfinite(rung.dev) and losses.y.low <= rung.dev <= losses.y.high:
+            losses.across(rung.dev)
+            labels.append((rung.dev, f"{rung.name} {rung.dev:.3f}", QUIET))
+    losses.line(steps, BLUE, width=1.0, fade=0.3)
+    losses.line(block_means(steps)[0], BLUE, width=2.5, says="train, by batches")
+    for name, field, colour in (("train", "train", BLUE), ("dev", "dev", ORANGE)):
+        points = [(evaluation.step, getattr(evaluation, field)) for evaluation in seen.evaluations]
+        losses.line(points, colour, width=3.5, dash="" if field == "dev" else "9 5", says=f"{name}, whole")
+        for step, loss in points if len(points) <= 60 else ():
+            if math.isfinite(loss):
+                losses.dot(
+                    step, loss, colour, size=4.5, is_hollow=field == "train", says=f"step {step:,}: {name} {loss:.4f}"
+                )
+        if points and math.isfinite(points[-1][1]):
+            labels.append((points[-1][1], f"{name} {points[-1][1]:.3f}", colour))
+    best = [evaluation for evaluation in seen.evaluations if evaluation.step == seen.ending.best_step]
+    if best and math.isfinite(best[0].dev):
+        losses.upright(best[0].step, INK, "2 5")
+        at = losses.at(best[0].step, best[0].dev)[0]
+        losses.words(at - 8 if at > WIDTH / 2 else at + 8, 18, "kept", align="end" if at > WIDTH / 2 else "start")
+    losses.ends(labels)
+    rates = Panel(x, Axis(0.0, 1.15 * max([step.rate for step in seen.steps], default=1.0), "rate"), WIDTH, LOWER)
+    rates.line([(step.step, step.rate) for step in seen.steps], INK, width=2.5, says="learning rate")
+    marks = [*_key(), *losses.drawn(0, KEY, has_numbers_below=False), *rates.drawn(0, KEY + UPPER + BETWEEN)]
+    title = f"How the {seen.network.name} learned: the loss, step by step"
+    return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
+
+
+def _loss_axis(seen: TrainingReport) -> Axis:
+    """From the lowest loss to a little above guessing; a start that is far worse leaves the frame."""
+    losses = [step.loss for step in seen.steps]
+    losses += [loss for evaluation in seen.evaluations for loss in (evaluation.train, evaluation.dev)]
+    rules = [rung.dev for rung in seen.ladder.rungs if rung.is_counted]
+    whole = spanning([*losses, *rules], "loss, nats a token")
+    ceiling = 1.15 * max(seen.start.uniform, seen.evaluations[-1].dev if seen.evaluations else 0.0)
+    is_cut = math.isfinite(ceiling) and whole.low < ceiling < whole.high
+    return whole._replace(high=ceiling) if is_cut else whole
+
+
+def _key() -> list[str]:
+    parts = [
+        (0.0, BLUE, "", 2.5, "train, each batch and means of batches"),
+        (400.0, BLUE, "9 5", 3.5, "train, whole"),
+        (570.0, ORANGE, "", 3.5, "dev, whole"),
+        (720.0, QUIET, "7 5", 2.0, "counting alone, on dev"),
+    ]
+    marks = []
+    for x, colour, dash, width, text in parts:
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        marks.append(f'<path d="M{LEFT + x} 12h36" stroke="{colour}" stroke-width="{width}"{dashes}/>')
+        marks.append(lettered(LEFT + x + 44, 17, text, QUIET))
+    return marks
+
+
+def _captions(seen: TrainingReport) -> list[str]:
+    lines = []
+    best = min(
+        [evaluation for evaluation in seen.evaluations if math.isfinite(evaluation.dev)],
+        key=lambda e: e.dev,
+        default=None,
+    )
+    if best:
+        count = seen.ladder.best_count
+        beside = (
+            f", {rough(abs(count.dev - best.dev))} {'below' if best.dev < count.dev else 'above'} {count.name}"
+            if count
+            else ""
+        )
+        lines.append(
+            f"On dev the lowest loss is {best.dev:.4f} nats, after step {best.step:,} of {seen.plan.steps:,}{beside}; "
+            f"train is then at {best.train:.4f}."
+        )
+    per_point = block_means([(step.step, step.loss) for step in seen.steps])[1]
+    lines.append(
+        f"Before the first step {seen.start.measured:.4f} nats; guessing costs ln {seen.data.vocab_size:,} = "
+        f"{seen.start.uniform:.4f}."
+        + (f" Each point of the thick line is the mean of {per_point} batches." if per_point > 1 else "")
+    )
+    gaps = not_finite([(step.step, step.loss) for step in seen.steps], "loss")
+    return [*lines, *([gaps] if gaps else [])]
+
+
+FIGURE = FigureCard(
+    name="loss-curves",
+    says="A run's loss step by step, on train and dev, with what counting alone reaches as rules across it.",
+    needs=TrainingReport,
+    draw=draw_loss_curves,
+    options=("--seed",),
+    tiny=TINY_RUN,
+)

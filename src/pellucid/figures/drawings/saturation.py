@@ -1,0 +1,88 @@
+"""Figures 9 and 10: which units of a tanh layer are saturated, and what that leaves of their gradients."""
+
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import BLUE, ORANGE, QUIET
+from pellucid.figures.panel import lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.symbols import share
+from pellucid.figures.unit_grid import flat_columns, gradient_colours, gradient_key, grid, value_colours, value_key
+from pellucid.records import SaturationStudy, UnitMap
+
+GAP = 56.0
+
+
+def draw_saturation(seen: SaturationStudy) -> Picture:
+    """Bad on the left, good on the right; the units above, the gradients that reach them below."""
+    marks: list[str] = []
+    left = bottom = 0.0
+    for heading, colour, units in (
+        ("weights that start too large", ORANGE, seen.bad),
+        ("weights that start right", BLUE, seen.good),
+    ):
+        side, width, height = _side(heading, colour, units)
+        marks += [f'<g transform="translate({left:.1f} 0)">', *side, "</g>"]
+        left += width + GAP
+        bottom = max(bottom, height)
+    title = "Saturated units pass no gradient on"
+    return picture(title, _captions(seen), marks, left - GAP, bottom)
+
+
+def _side(heading: str, colour: str, units: UnitMap) -> tuple[list[str], float, float]:
+    values = grid(units.values, value_colours(), flat_columns(units.values))
+    gradients = grid(units.gradients, gradient_colours())
+    second = 58 + values.height + 24
+    marks = [
+        lettered(0, 18, heading, colour, is_bold=True, size=19),
+        '<g transform="translate(0 30)">',
+        *value_key("saturated"),
+        "</g>",
+        '<g transform="translate(0 58)">',
+        *values.marks,
+        "</g>",
+        f'<g transform="translate(0 {second:.1f})">',
+        *gradient_key(),
+        "</g>",
+        f'<g transform="translate(0 {second + 14:.1f})">',
+        *gradients.marks,
+        "</g>",
+    ]
+    bottom = second + 14 + gradients.height + 24
+    marks.append(lettered(0, bottom, f"{len(units.values[0])} units →, {len(units.values)} examples ↓", QUIET))
+    return marks, max(values.width, 420.0), bottom + 12
+
+
+def _captions(seen: SaturationStudy) -> list[str]:
+    lines = [f"{seen.source}; a {seen.bad.kind} layer, a row for each example, a column for each unit."]
+    lines.append(
+        f"Saturated: {_percent(seen.bad_saturated)} of all values after the start that is too large, "
+        f"{_percent(seen.good_saturated)} after the right one."
+    )
+    nothing = [sum([row.count("0") for row in units.gradients]) for units in (seen.bad, seen.good)]
+    whole = [sum([len(row) for row in units.gradients]) for units in (seen.bad, seen.good)]
+    lines.append(
+        f"In the smallest tenth of the scale of gradients: {share(nothing[0], whole[0])} on the left, "
+        f"{share(nothing[1], whole[1])} on the right."
+    )
+    flat = [len(flat_columns(units.values)) for units in (seen.bad, seen.good)]
+    lines.append(f"Units saturated on every example (▼): {flat[0]} on the left, {flat[1]} on the right.")
+    return lines
+
+
+def _percent(part: float) -> str:
+    return share(part, 1.0)
+
+
+FIGURE = FigureCard(
+    name="saturation",
+    says="Which units of a tanh layer are saturated and the gradients that reach them, for a bad and a good start.",
+    needs=SaturationStudy,
+    draw=draw_saturation,
+    options=("--seed",),
+    tiny=SaturationStudy(
+        source="three names",
+        bad=UnitMap("layers.0", "Tanh", ("9990", "9909"), ("0003", "0090")),
+        good=UnitMap("layers.0", "Tanh", ("0000", "0090"), ("4567", "8901")),
+        bad_saturated=0.75,
+        good_saturated=0.125,
+    ),
+)

@@ -1,0 +1,86 @@
+"""Every unit of a run's layers on a batch: which are saturated, which are dead, and the gradients that reach them."""
+
+from pellucid.errors import PellucidError
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import INK, QUIET
+from pellucid.figures.model_facts import cut
+from pellucid.figures.numbers import counted
+from pellucid.figures.panel import lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.symbols import share
+from pellucid.figures.thinning import evenly
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.unit_grid import (
+    called,
+    flat_columns,
+    gradient_colours,
+    gradient_key,
+    grid,
+    value_colours,
+    value_key,
+)
+from pellucid.records import Health, TrainingReport, UnitMap
+
+WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4
+
+
+def draw_unit_maps(seen: TrainingReport) -> Picture:
+    """The last look: a row of two maps for each layer, the units on the left and their gradients on the right."""
+    look = _look(seen)
+    shown = [look.maps[place] for place in evenly([units.path for units in look.maps], MOST_LAYERS)]
+    marks = ['<g transform="translate(0 0)">', *value_key("saturated or flat"), "</g>"]
+    marks += [f'<g transform="translate({WIDEST + GAP:.0f} 0)">', *gradient_key(), "</g>"]
+    top = 40.0
+    for units in shown:
+        dead = flat_columns(units.values)
+        values = grid(units.values, value_colours(), dead, WIDEST, TALLEST)
+        gradients = grid(units.gradients, gradient_colours(), dead, WIDEST, TALLEST)
+        says = f"{counted(len(units.values[0]), 'unit')} →, {counted(len(units.values), 'example')} ↓"
+        marks += [f'<g transform="translate(0 {top:.1f})">', lettered(0, 16, _named(units), INK, is_bold=True)]
+        marks.append(lettered(WIDEST + GAP, 16, says, QUIET))
+        marks += ['<g transform="translate(0 22)">', *values.marks, "</g>"]
+        marks += [f'<g transform="translate({WIDEST + GAP:.0f} 22)">', *gradients.marks, "</g></g>"]
+        top += 22 + values.height + 24
+    title = "Which units are saturated or dead, and what reaches them"
+    return picture(title, _captions(look, len(shown)), marks, 2 * WIDEST + GAP, top)
+
+
+def _look(seen: TrainingReport) -> Health:
+    looks = [health for health in seen.health if health.maps]
+    if not looks:
+        raise PellucidError(
+            "no layer of this run can saturate or die", fix="Draw layer-histograms, which every network has"
+        )
+    return looks[-1]
+
+
+def _named(units: UnitMap) -> str:
+    dead = flat_columns(units.values)
+    flat = sum([row.count("9") for row in units.values])
+    whole = sum([len(row) for row in units.values])
+    found = f"{share(flat, whole)} flat" + (f", {counted(len(dead), 'unit')} dead (▼)" if dead else "")
+    return f"{cut(called(units.path, units.kind), 34)}: {found}"
+
+
+def _captions(look: Health, n_shown: int) -> list[str]:
+    when = "Before the first step" if look.step == 0 else f"At step {look.step:,}"
+    dead = sum([len(flat_columns(units.values)) for units in look.maps])
+    whole = sum([len(units.values[0]) for units in look.maps])
+    layers = counted(len(look.maps), "layer")
+    said = [f"{when}, on one batch: {dead} of {whole:,} units of {layers} are saturated or flat on every example."]
+    said.append(
+        "A tanh or sigmoid is saturated where its slope is nearly 0, a relu is flat where it is 0: no gradient passes."
+    )
+    if n_shown < len(look.maps):
+        said.append(f"Drawn: {n_shown} layers, evenly from the first to the last.")
+    return said
+
+
+FIGURE = FigureCard(
+    name="unit-maps",
+    says="Every unit of a run's layers on one batch: which are saturated or dead, and the gradients that reach them.",
+    needs=TrainingReport,
+    draw=draw_unit_maps,
+    options=("--seed",),
+    tiny=TINY_RUN,
+)

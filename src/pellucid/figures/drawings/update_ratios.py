@@ -1,0 +1,70 @@
+"""How large each update is beside the parameter it changes: too small and it hardly learns, too large and it jumps."""
+
+import math
+from statistics import median
+
+from pellucid.figures.axes import spanning
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.many_lines import draw_lines
+from pellucid.figures.numbers import counted, rough
+from pellucid.figures.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.sheet import picture
+from pellucid.figures.thinning import Point
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.records import TrainingReport
+
+WIDTH, HEIGHT, RIGHT = 820.0, 420.0, 290.0
+USUAL = 1e-3
+
+
+def draw_update_ratios(seen: TrainingReport) -> Picture:
+    """A line for each matrix, on a scale of powers of ten, with the usual size as a rule across."""
+    lines = ratios(seen)
+    values = [value for points in lines.values() for _, value in points]
+    x = spanning([0, *[health.step for health in seen.health]], "step", margin=0.0)
+    y = spanning([USUAL, *values], "update / data, deviations", is_log=True)
+    panel = Panel(x, y, WIDTH, HEIGHT)
+    panel.across(USUAL)
+    panel.words(WIDTH - 4, panel.at(0, USUAL)[1] - 8, "usual: 0.001", align="end")
+    named = draw_lines(panel, lines)
+    title = "How large the updates are beside what they change"
+    width, height = LEFT + WIDTH + RIGHT, 12 + HEIGHT + BOTTOM
+    return picture(title, _captions(seen, lines, named), panel.drawn(0, 12), width, height)
+
+
+def ratios(seen: TrainingReport) -> dict[str, list[Point]]:
+    """The ratio of each parameter with two dimensions or more, at every look after an update.
+
+    Where nothing was updated yet there is no ratio, and 0 has no place on a scale of powers: both are gaps.
+    """
+    lines: dict[str, list[Point]] = {}
+    for health in seen.health:
+        for weight in health.weights:
+            if len(weight.shape) >= 2:
+                ratio = weight.update_ratio if weight.update_ratio > 0 else math.nan
+                lines.setdefault(weight.path, []).append((health.step, ratio))
+    return {path: points for path, points in lines.items() if any(math.isfinite(ratio) for _, ratio in points)}
+
+
+def _captions(seen: TrainingReport, lines: dict[str, list[Point]], named: int) -> list[str]:
+    last = {path: points[-1][1] for path, points in lines.items() if math.isfinite(points[-1][1])}
+    said = [f"{counted(len(lines), 'matrix').replace('matrixs', 'matrices')} at {counted(len(seen.health), 'look')}."]
+    if last:
+        low, high = min(last, key=lambda path: last[path]), max(last, key=lambda path: last[path])
+        said.append(
+            f"At the last look the median is {rough(median(last.values()))}; "
+            f"the smallest is {rough(last[low])} ({low}), the largest {rough(last[high])} ({high})."
+        )
+    if named < len(lines):
+        said.append(f"Named are the {named} highest and lowest at the end; the others are grey.")
+    return said
+
+
+FIGURE = FigureCard(
+    name="update-ratios",
+    says="How large the updates of each parameter matrix are beside its numbers, over the steps of a run.",
+    needs=TrainingReport,
+    draw=draw_update_ratios,
+    options=("--seed",),
+    tiny=TINY_RUN,
+)
