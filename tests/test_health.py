@@ -1,0 +1,352 @@
+"""A look at a step: its numbers against autograd's own, and no trace of it in what is trained."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import norm
+from torch import nn
+from torch.nn import functional
+
+from pellucid.models.transformer import MODEL as TRANSFORMER
+from pellucid.records import Health, as_plain
+from pellucid.records.plain import from_plain
+from pellucid.training.health import FEWEST_STEPS, MOST_LOOKS, HealthProbe, cadence, is_look, telling_layers
+from pellucid.training.hooks import sample
+from pellucid.training.layer_stats import NEARLY_ZERO, flatness, histogram, unit_map, weight_stats
+
+VOCAB = 11
+
+
+class Plain(nn.Module):
+    """Two hidden layers with everything that could betray a look: dropout, running averages, a block."""
+
+    def __init__(self, activation=nn.Tanh):
+        super().__init__()
+        self.table = nn.Embedding(VOCAB, 6)
+        self.below = nn.Sequential(nn.Linear(6, 16), activation())
+        self.norm = nn.LayerNorm(16)
+        self.dropout = nn.Dropout(0.2)
+        self.hidden = nn.Linear(16, 16, bias=False)
+        self.act = activation()
+        self.head = nn.Linear(16, VOCAB)
+
+    def forward(self, tokens):
+        seen = self.norm(self.below(self.table(tokens)))
+        seen = self.norm(seen + self.act(self.hidden(self.dropout(seen))))
+        return self.head(seen)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(VOCAB, 6)
+        self.rnn = nn.RNN(6, 12, batch_first=True)
+        self.batch_norm = nn.BatchNorm1d(12)
+        self.head = nn.Linear(12, VOCAB)
+
+    def forward(self, tokens):
+        states, _ = self.rnn(self.table(tokens))
+        return self.head(self.batch_norm(states.transpose(1, 2)).transpose(1, 2))
+
+
+NETWORKS = {
+    "tanh": Plain,
+    "relu in place": lambda: Plain(lambda: nn.ReLU(inplace=True)),
+    "recurrent": Recurrent,
+    "transformer": lambda: TRANSFORMER.build(TRANSFORMER.tiny),
+}
+
+
+def loss_of(scores, targets):
+    return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+
+def batch(seed, n=7, time=6):
+    draw = torch.Generator().manual_seed(seed)
+    tokens, targets = (torch.randint(0, VOCAB, (n, time), generator=draw) for _ in range(2))
+    targets[: n // 2, time // 2 :] = -100
+    return tokens, targets
+
+
+def trained(build, n_steps, watches):
+    torch.manual_seed(0)
+    model = build()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    probe = HealthProbe(model)
+
+    def step(i):
+        tokens, targets = batch(i)
+        optimizer.zero_grad()
+        loss_of(model(tokens), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+
+    for i in range(1, n_steps + 1):
+        if watches:
+            with probe.watch(i, with_maps=True):
+                step(i)
+        else:
+            step(i)
+    return model, probe.taken()
+
+
+def bits(model):
+    tensors = {**model.state_dict(), **{f"{name}.grad": p.grad for name, p in model.named_parameters()}}
+    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_look_leaves_no_trace(name):
+    plain, _ = trained(NETWORKS[name], 12, watches=False)
+    after_plain = torch.get_rng_state()
+    looked_at, looks = trained(NETWORKS[name], 12, watches=True)
+    assert bits(looked_at) == bits(plain)
+    assert torch.equal(torch.get_rng_state(), after_plain)
+    assert [health.step for health in looks] == list(range(1, 13))
+    for module in looked_at.modules():
+        assert not module._forward_hooks
+        assert module.training
+    for parameter in looked_at.parameters():
+        assert not parameter._backward_hooks
+        assert not parameter._post_accumulate_grad_hooks
+
+
+def test_numbers_are_those_of_autograd():
+    """Everything once more in float64, by retain_grad and numpy, on the positions that the loss asks about."""
+    torch.manual_seed(1)
+    model = Plain().double().eval()
+    tokens, targets = batch(3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+
+    hidden = model.norm(model.below(model.table(tokens)))
+    into = model.hidden(hidden)
+    out = model.act(into)
+    for one in (into, out):
+        one.retain_grad()
+    loss_of(model.head(model.norm(hidden + out)), targets).backward()
+    asked = targets.numpy() != -100
+    values, gradients = out.detach().numpy()[asked], out.grad.numpy()[asked]
+    weight = model.hidden.weight
+    wanted_norm, wanted_update = weight.grad.norm().item(), (0.3 * weight.grad).numpy().std()
+    deviation = weight.detach().numpy().std()
+    optimizer.zero_grad()
+
+    probe = HealthProbe(model)
+    with probe.watch(5, with_maps=True):
+        loss_of(model(tokens), targets).backward()
+        optimizer.step()
+    (health,) = probe.taken()
+    found = {layer.path: layer for layer in health.layers}["act"]
+    assert (found.kind, found.width, found.examples) == ("Tanh", 16, asked.sum())
+    assert found.mean == pytest.approx(values.mean(), rel=1e-12)
+    assert found.deviation == pytest.approx(values.std(), rel=1e-12)
+    assert found.gradient_mean == pytest.approx(gradients.mean(), rel=1e-9)
+    assert found.gradient_deviation == pytest.approx(gradients.std(), rel=1e-12)
+    assert found.saturated == np.mean(np.abs(values) > 0.97)
+    assert found.values.counts == tuple(np.histogram(values, 60, (values.min(), values.max()))[0])
+    stats = {weight.path: weight for weight in health.weights}["hidden.weight"]
+    assert stats.shape == (16, 16)
+    assert stats.deviation == pytest.approx(deviation, rel=1e-12)
+    assert stats.gradient_norm == pytest.approx(wanted_norm, rel=1e-12)
+    assert stats.update_ratio == pytest.approx(wanted_update / deviation, rel=1e-9)
+    # The map has the gradient behind the activation: what the slope lets through.
+    (units,) = [units for units in health.maps if units.path == "act"]
+    passed = np.abs(into.grad.numpy()[asked])[:32]
+    levels = np.minimum(9, 10 * np.sqrt(passed / passed.max())).astype(int)
+    assert units.gradients == tuple("".join(map(str, row)) for row in levels)
+
+
+def test_a_block_and_its_last_layer_are_told_once_and_a_shared_norm_is_pooled():
+    model = Plain()
+    probe = HealthProbe(model)
+    tokens, targets = batch(0)
+    with probe.watch(1):
+        loss_of(model(tokens), targets).backward()
+    (health,) = probe.taken()
+    layers = {layer.path: layer for layer in health.layers}
+    # `below` puts out the very tensor of its tanh, which tells more; the norm is called twice.
+    assert list(layers) == ["table", "below.0", "below.1", "norm", "hidden", "act", "head"]
+    assert layers["norm"].examples == 2 * layers["act"].examples
+    assert probe.taken() == []
+
+
+def test_dead_units_are_counted_and_nothing_came_back_to_their_weights():
+    torch.manual_seed(0)
+    model = Plain(nn.ReLU)
+    with torch.no_grad():
+        model.hidden.weight[:5] = 0  # out = 0 for every input, and ReLU is flat at 0
+    probe = HealthProbe(model)
+    tokens, targets = batch(0)
+    with probe.watch(1, with_maps=True):
+        loss_of(model(tokens), targets).backward()
+    assert torch.equal(model.hidden.weight.grad[:5], torch.zeros(5, 16))
+    (health,) = probe.taken()
+    found = {layer.path: layer for layer in health.layers}["act"]
+    assert found.always_zero >= 5
+    (units,) = [units for units in health.maps if units.path == "act"]
+    assert {row[:5] for row in units.values} == {"99999"}
+    assert {row[:5] for row in units.gradients} == {"00000"}
+
+
+def test_a_layer_that_the_loss_does_not_need_has_gradient_zero():
+    class Aside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(3, 2), nn.Linear(3, 2)
+
+        def forward(self, x):
+            self.unused(x)
+            return self.used(x)
+
+    model = Aside()
+    probe = HealthProbe(model)
+    with probe.watch(1):
+        model(torch.ones(4, 3)).square().sum().backward()
+    (health,) = probe.taken()
+    used, unused = health.layers
+    assert used.gradient_deviation > 0
+    assert (unused.gradient_mean, unused.gradient_deviation) == (0.0, 0.0)
+    assert {weight.path: weight.gradient_norm for weight in health.weights}["unused.weight"] == 0.0
+    assert {weight.path: weight.update_ratio for weight in health.weights}["used.weight"] == 0.0
+
+
+def test_a_step_that_fails_leaves_no_hook_and_no_look():
+    model = Plain()
+    probe = HealthProbe(model)
+    with pytest.raises(IndexError, match="out of range"), probe.watch(1):
+        model(torch.tensor([[VOCAB]]))
+    assert probe.taken() == []
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_what_runs_without_gradients_is_not_looked_at():
+    model = Plain()
+    probe = HealthProbe(model)
+    tokens, targets = batch(0)
+    with probe.watch(1):
+        with torch.no_grad():
+            model(tokens[:1])
+        loss_of(model(tokens), targets).backward()
+    (health,) = probe.taken()
+    assert {layer.path: layer.examples for layer in health.layers}["head"] == (targets != -100).sum()
+
+
+def test_examples_for_each_position_follow_its_padding():
+    """A layer that sees each position's window as a row of its own: (batch, time, 2, units)."""
+
+    class Windows(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.act, self.head = nn.Embedding(VOCAB, 4), nn.Tanh(), nn.Linear(8, VOCAB)
+
+        def forward(self, tokens):
+            pairs = functional.pad(tokens, (1, 0)).unfold(1, 2, 1)
+            return self.head(self.act(self.table(pairs).flatten(0, 1)).unflatten(0, tokens.shape).flatten(-2))
+
+    model = Windows()
+    probe = HealthProbe(model)
+    tokens, targets = batch(0)
+    with probe.watch(1):
+        loss_of(model(tokens), targets).backward()
+    (health,) = probe.taken()
+    found = {layer.path: layer.examples for layer in health.layers}
+    n_asked = int((targets != -100).sum())
+    assert found["head"] == n_asked
+    assert found["act"] == 2 * n_asked
+
+
+def test_which_layers_there_is_room_for():
+    model = TRANSFORMER.build(TRANSFORMER.tiny)
+    everything, none = telling_layers(model)
+    assert none == ()
+    few, rest = telling_layers(model, most=6)
+    assert list(few) == [
+        "blocks.0",
+        "blocks.0.attention",
+        "blocks.0.feed_forward",
+        "blocks.0.feed_forward.activation",
+        "blocks.1",
+        "blocks.1.feed_forward.activation",
+    ]
+    assert sorted([*few, *rest]) == sorted(everything)
+
+
+@pytest.mark.parametrize("kind", [nn.Tanh, nn.Sigmoid, nn.GELU, nn.ReLU])
+def test_flat_is_where_the_slope_is_nearly_zero(kind):
+    into = torch.linspace(-8, 8, 4001, dtype=torch.float64, requires_grad=True)
+    out = kind()(into)
+    (slope,) = torch.autograd.grad(out.sum(), into)
+    wanted = slope.abs() <= NEARLY_ZERO
+    if kind is nn.GELU:
+        wanted &= into < -1  # its slope is zero at -0.75 as well, on the way down; no unit stays there
+    assert torch.equal(flatness(kind())(into, out), wanted)
+
+
+def test_the_tail_of_gelu_is_where_scipy_finds_it():
+    tail = brentq(lambda x: norm.cdf(x) + x * norm.pdf(x) + NEARLY_ZERO, -5, -1.5, xtol=1e-14)
+    into = torch.tensor([tail - 1e-6, tail + 1e-6], dtype=torch.float64)
+    assert flatness(nn.GELU())(into, into).tolist() == [True, False]
+
+
+def test_what_cannot_saturate_says_so():
+    assert flatness(nn.LeakyReLU()) is None
+    assert flatness(nn.Linear(1, 1)) is None
+    assert flatness(nn.RNN(1, 1, nonlinearity="relu")) is None
+    assert flatness(nn.RNN(1, 1)) is not None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=300))
+def test_every_value_falls_into_its_part(numbers):
+    found = histogram(torch.tensor(numbers))
+    values = np.array(numbers)
+    width = (found.high - found.low) / 60
+    below = np.concatenate([[0], np.cumsum(found.counts)])
+    for k, n_below in enumerate(below):
+        edge, rounding = found.low + k * width, 1e-9 * max(1.0, abs(found.low), abs(found.high))
+        assert (values < edge - rounding).sum() <= n_below <= (values <= edge + rounding).sum()
+    assert below[-1] == len(numbers)
+
+
+def test_histograms_of_what_is_not_finite_or_all_alike():
+    assert sum(histogram(torch.tensor([1.0, math.nan, math.inf, 3.0])).counts) == 2
+    assert histogram(torch.full((3,), math.nan))[:2] == (-0.5, 0.5)
+    assert histogram(torch.full((5,), 2.0)).counts[30] == 5
+
+
+def test_a_sample_is_even_and_always_the_same():
+    rows = sample(20_000, 64)
+    assert len(rows) == len(set(rows.tolist())) == 512
+    assert torch.equal(rows, sample.__wrapped__(20_000, 64))
+    # Each quarter of the examples has its share; 128 of 512 expected, 5 deviations are 49.
+    assert all(abs(((rows >= 5000 * k) & (rows < 5000 * (k + 1))).sum() - 128) < 49 for k in range(4))
+
+
+def test_a_map_of_nothing_is_all_zeros():
+    found = unit_map("a", "Tanh", torch.zeros(2, 3, dtype=torch.bool), torch.zeros(2, 3))
+    assert found.values == found.gradients == ("000", "000")
+
+
+def test_the_ratio_of_weights_that_are_all_alike_is_not_known():
+    assert math.isnan(weight_stats("b", torch.zeros(4), torch.ones(4), 1.0).update_ratio)
+
+
+@given(st.integers(1, 200_000))
+def test_looks_are_few(steps):
+    every = cadence(steps)
+    looks = sum(is_look(step, every, steps) for step in range(1, steps + 1)) if steps < 2000 else steps // every + 2
+    assert looks <= MOST_LOOKS + 2
+    assert every >= FEWEST_STEPS
+    assert is_look(1, every, steps)
+    assert is_look(steps, every, steps)
+
+
+def test_a_look_can_be_stored():
+    _, looks = trained(Plain, 1, watches=True)
+    stored = as_plain(looks[0])
+    assert as_plain(from_plain(Health, stored)) == stored
