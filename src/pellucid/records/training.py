@@ -82,14 +82,14 @@ class WeightStats(NamedTuple):
     shape: tuple[int, ...]
     deviation: float
     gradient_norm: float
-    update_ratio: float  # deviation of the update over that of the data; about 1e-3 is usual
+    update_ratio: float  # deviation of the update over that of the data; about 1e-3 is usual; nan: the data are alike
 
 
 class UnitMap(NamedTuple):
     """One layer on one batch: a row for each example, a letter for each unit.
 
     values: "9" where the unit is saturated or flat on that example, "0" where it is not.
-    gradients: "0" to "9" by size, where "9" is the largest.
+    gradients: those that the layer passes on, "0" to "9" by the root of the size, where "9" is the largest.
     """
 
     path: str
