@@ -1,6 +1,5 @@
 """A run folder as one record, read back from its files. No torch, so that yesterday's run can be shown at once."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -31,6 +30,7 @@ Record = TypeVar("Record")
 class Result(NamedTuple):
     """What is known only at the end of a run."""
 
+    start: InitialLoss
     ladder: Ladder
     ending: Ending
     verdict: Verdict
@@ -40,25 +40,29 @@ class Result(NamedTuple):
 
 def report_of(run: Path) -> TrainingReport:
     """Everything that a finished run holds, from its files."""
-    record = runs.read_record(run)
     if not runs.is_finished(run):
         raise PellucidError(
             f"the run in {quoted(str(run))} is not finished", fix=f"Go on with pellucid train --resume {run.name}"
         )
-    result = _rebuilt(Result, runs.read_ending(run)["ending"], run)
+    return report_from(run, _rebuilt(Result, runs.read_ending(run)["ending"], run))
+
+
+def report_from(run: Path, result: Result) -> TrainingReport:
+    """The run's record and logs, together with its result."""
+    record = runs.read_record(run)
     return TrainingReport(
         name=run.name,
         folder=str(run),
-        seed=int(str(record["seed"])),
-        threads=int(str(record["threads"])),
-        versions=_rebuilt_mapping(record["versions"]),
+        seed=int(record["seed"]),
+        threads=int(record["threads"]),
+        versions={str(name): str(version) for name, version in record["versions"].items()},
         data=_rebuilt(DataFacts, record["data"], run),
         network=_rebuilt(NetworkFacts, record["network"], run),
         plan=_rebuilt(Plan, record["plan"], run),
-        start=_rebuilt(InitialLoss, record["start"], run),
+        start=result.start,
         steps=_log(Step, run, "metrics"),
-        evaluations=_log(Evaluation, run, "evaluations"),
-        health=_log(Health, run, "health"),
+        evaluations=evaluations_of(run),
+        health=health_of(run),
         findings=_log(Finding, run, "findings"),
         timings=_log(Timing, run, "timings"),
         sampled=_log(SampledAt, run, "samples"),
@@ -68,6 +72,22 @@ def report_of(run: Path) -> TrainingReport:
         verdict=result.verdict,
         sentence=result.sentence,
     )
+
+
+def evaluations_of(run: Path) -> tuple[Evaluation, ...]:
+    """What a run measured so far."""
+    return _log(Evaluation, run, "evaluations")
+
+
+def health_of(run: Path) -> tuple[Health, ...]:
+    """What a run's looks saw so far."""
+    return _log(Health, run, "health")
+
+
+def last_timing_of(run: Path) -> Timing:
+    """How long a run has trained so far, and how fast."""
+    timings = _log(Timing, run, "timings")
+    return timings[-1] if timings else Timing(0, 0.0, 0.0)
 
 
 def _log(kind: type[Record], run: Path, name: str) -> tuple[Record, ...]:
@@ -81,7 +101,3 @@ def _rebuilt(kind: type[Record], plain: object, run: Path) -> Record:
         raise PellucidError(
             f"a file of the run in {quoted(str(run))} is damaged: {error}", fix="Train it again, or restore the file"
         ) from error
-
-
-def _rebuilt_mapping(plain: object) -> Mapping[str, str]:
-    return {str(name): str(value) for name, value in plain.items()} if isinstance(plain, Mapping) else {}

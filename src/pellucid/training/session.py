@@ -1,8 +1,8 @@
-"""One run: from what was asked to a folder that holds everything that was seen.
+"""One run while it is trained: the loop's steps are written down, and now and then the network is looked at,
+evaluated, sampled and saved.
 
-The loop of `loop.py` yields its steps; here they are written down, and now and then the network is looked at,
-evaluated, sampled and saved. Nothing written to the folder but the timings depends on the clock, so that a run that
-was stopped and resumed leaves the same bytes as one that never was.
+Nothing that is written but the timings depends on the clock, so that a run that was stopped and resumed leaves the
+same bytes as one that never was.
 """
 
 from __future__ import annotations
@@ -12,69 +12,83 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from pellucid.records import Ending, Evaluation, Health, SampledAt, Step, Timing
+from pellucid.records import Ending, Evaluation, Health, InitialLoss, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training import checkpoints
 from pellucid.training.evaluation import loss_on
-from pellucid.training.health import HealthProbe
+from pellucid.training.health import HealthProbe, is_look
+from pellucid.training.initial import initial_loss
 from pellucid.training.listening import Listener
 from pellucid.training.loop import steps
+from pellucid.training.reports import health_of
 from pellucid.training.signals import StopRequests
 from pellucid.training.speaking import texts
 from pellucid.training.stopping import ending_of
 from pellucid.training.workshop import Workshop
 
+SHOWN_SAMPLES = 5
+
 
 @dataclass
 class Session:
-    """A run while it is being trained: its folder, its workshop and what was seen so far."""
+    """A run in the hands of the process that trains it."""
 
     writer: RunWriter
     shop: Workshop
     listener: Listener
     stop: StopRequests
-    evaluations: list[Evaluation]
-    seconds: float = 0.0  # spent on the steps before, by earlier processes
-    n_tokens: int = 0  # learned from since this process began
+    evaluations: list[Evaluation]  # so far, by this process and those before it
+    last_timing: Timing  # how long they took
 
     def go_on(self, after: int) -> Ending:
-        """Train from the step after `after` to the end, and say why it ended. Everything seen is in the folder then."""
+        """Train from the step after this one to the end, and say why it is the end."""
         plan = self.shop.plan
-        began = time.monotonic() - self.seconds
-        self.first_step, self.began_here = after + 1, time.monotonic()
-        if after == 0:
+        if not self.evaluations:
             self._evaluate(0)
+        self.listener.started(self.start)
         ending = ending_of(self.evaluations, plan)
+        stopwatch = _Stopwatch(self.last_timing.seconds)
         for step in self._steps(after + 1) if ending is None else ():
+            self.last_timing = stopwatch.lap(step)
             self.writer.append("metrics", step)
-            timing = self._timing(step, time.monotonic() - began)
-            self.listener.stepped(step, timing)
+            self.listener.stepped(step, self.last_timing)
             is_last = step.step == plan.steps
-            if _is_due(step.step, plan.evaluate_every) or is_last:
+            if is_last or step.step % plan.evaluate_every == 0:
                 self._evaluate(step.step)
-                self.writer.append("timings", timing)
+                self.writer.append("timings", self.last_timing)
                 ending = ending_of(self.evaluations, plan)
-            if _is_due(step.step, plan.sample_every) or is_last or ending:
+            if ending or step.step % plan.sample_every == 0:
                 self._sample(step.step)
-            if _is_due(step.step, plan.save_every) or is_last or ending or self.stop.is_asked:
+            if ending or step.step % plan.save_every == 0 or self.stop.is_asked:
                 self._save(step.step)
             if ending:
                 break
-            self.stop.raise_if_asked(self.writer.path.name)
-        assert ending is not None, "the last step ends every plan"
+            self.stop.raise_if_asked(self.writer.path.name, at=f"step {step.step:,}")
+        assert ending is not None, "the last step is an end"
         return ending
 
+    @property
+    def start(self) -> InitialLoss:
+        """The loss before the first step beside what it should have been."""
+        dev = self.shop.sides.dev
+        return initial_loss(self.evaluations[0].dev, dev.tokens[1:], self.shop.model.vocab_size)
+
+    def looks(self) -> tuple[Health, ...]:
+        """All looks inside so far, of earlier processes too."""
+        self.writer.flush()
+        return health_of(self.writer.path)
+
     def _steps(self, first: int) -> Iterator[Step]:
-        shop = self.shop
+        """The loop's steps, some of them looked at."""
+        shop, plan = self.shop, self.shop.plan
         probe = HealthProbe(shop.model)
 
         def watch(step: int) -> AbstractContextManager[None]:
-            is_first, is_last = step == 1, step == shop.plan.steps
-            if not (_is_due(step, shop.plan.probe_every) or is_first or is_last):
+            if not is_look(step, plan.probe_every, plan.steps):
                 return nullcontext()
-            return probe.watch(step, with_maps=is_first or is_last)
+            return probe.watch(step, with_maps=step in (1, plan.steps))
 
-        for step in steps(shop.model, shop.batches, shop.optimizer, shop.plan, first=first, watch=watch):
+        for step in steps(shop.model, shop.batches, shop.optimizer, plan, first=first, watch=watch):
             for health in probe.taken():
                 self._look(health)
             yield step
@@ -89,31 +103,36 @@ class Session:
         evaluation = Evaluation(step, train, dev)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)
+        if best(self.evaluations) is evaluation:
+            checkpoints.save_best(self.writer.path, step, shop.model.state_dict())
         self.listener.evaluated(evaluation)
 
     def _sample(self, step: int) -> None:
-        sampled = SampledAt(step, texts(self.shop, n_samples=5))
+        sampled = SampledAt(step, texts(self.shop, SHOWN_SAMPLES))
         self.writer.append("samples", sampled)
         self.listener.sampled(sampled)
 
     def _save(self, step: int) -> None:
         # What the logs say up to this step must be on the disk before a checkpoint says that it is.
         self.writer.flush()
-        shop = self.shop
-        state = {"best_step": best(self.evaluations).step}
-        checkpoints.save(self.writer.path, step, shop.model.state_dict(), shop.optimizer.tensors(), state)
-        checkpoints.tidy(self.writer.path, keep={best(self.evaluations).step})
+        checkpoints.save(self.writer.path, step, self.shop.model.state_dict(), self.shop.optimizer.tensors(), {})
+        checkpoints.tidy(self.writer.path, keep=set())
 
-    def _timing(self, step: Step, seconds: float) -> Timing:
+
+class _Stopwatch:
+    """Seconds of training, those of earlier processes included, and how many tokens a second this one learns from."""
+
+    def __init__(self, seconds: float) -> None:
+        self.before = seconds
+        self.began = time.monotonic()
+        self.n_tokens = 0
+
+    def lap(self, step: Step) -> Timing:
+        here = time.monotonic() - self.began
         self.n_tokens += step.n_tokens
-        here = time.monotonic() - self.began_here
-        return Timing(step.step, seconds, self.n_tokens / max(here, 1e-9))
+        return Timing(step.step, self.before + here, self.n_tokens / max(here, 1e-9))
 
 
 def best(evaluations: list[Evaluation]) -> Evaluation:
     """The evaluation with the least loss on dev; of equals the first."""
     return min(evaluations, key=lambda evaluation: evaluation.dev)
-
-
-def _is_due(step: int, every: int) -> bool:
-    return step % every == 0

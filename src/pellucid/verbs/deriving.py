@@ -1,4 +1,4 @@
-"""What you can ask for from Python. Each verb calls a room and hands the record it gets a pen."""
+"""`pellucid.derive`: calls the engine and hands the record it gets a pen."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

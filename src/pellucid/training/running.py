@@ -1,0 +1,201 @@
+"""A run from beginning to end: made from what was asked, or gone on with, and finished with its report."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from pellucid import __version__, runs
+from pellucid.data import datasets
+from pellucid.data.sides import Sides
+from pellucid.errors import PellucidError, quoted
+from pellucid.models.neural import config_of, network_called
+from pellucid.records import Plan, Timing, TrainingReport
+from pellucid.records.plain import from_plain
+from pellucid.runs import RunWriter
+from pellucid.training import checkpoints
+from pellucid.training.baselines import Counted, baselines
+from pellucid.training.finishing import finished
+from pellucid.training.listening import Listener
+from pellucid.training.opening import DataWishes, Opened, opened
+from pellucid.training.plan import choose_plan
+from pellucid.training.reports import evaluations_of, last_timing_of, report_of
+from pellucid.training.session import Session
+from pellucid.training.signals import StopRequests
+from pellucid.training.wishes import TrainingWishes
+from pellucid.training.workshop import Workshop, network_facts, workshop
+
+Page = Callable[[TrainingReport], str]
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """What may differ when a run is gone on with. Everything else is as its folder says."""
+
+    data: str = ""  # where the data are now
+    is_new_data_allowed: bool = False
+    is_optimizer_fresh: bool = False
+    threads: int = 0  # 0: as many as before
+
+
+def train(
+    data: DataWishes, wishes: TrainingWishes, place: Path, listener: Listener, stop: StopRequests, page: Page
+) -> TrainingReport:
+    """A new run in a new folder."""
+    found = opened(data)
+    listener.opened(found.facts)
+    counted = _counted(found.sides, listener)
+    card = network_called(wishes.model)
+    config, plan = choose_plan(card, found.sides, found.context, wishes)
+    shop = workshop(card, config, plan, found.sides)
+    network = network_facts(card, config, shop.model)
+    stop.raise_if_asked(place.name)
+    listener.planned(plan, network, str(place))
+    record = {
+        "pellucid": __version__,
+        "seed": plan.seed,
+        "threads": plan.threads,
+        "versions": _versions(),
+        "asked": dataclasses.asdict(wishes),
+        "reading": {**dataclasses.asdict(data), "source": _remembered(data.source, place)},
+        "data": found.facts,
+        "model": card.name,
+        "config": network.config,
+        "network": network,
+        "plan": plan,
+    }
+    n_bytes = 3 * sum(tensor.nbytes for tensor in shop.model.state_dict().values()) + 65_536
+    with RunWriter.create(place, record, n_bytes) as writer:
+        writer.write("vocabulary.json", _vocabulary_json(found.sides))
+        session = Session(writer, shop, listener, stop, [], Timing(0, 0.0, 0.0))
+        return _to_the_end(session, after=0, found=found, counted=counted, page=page)
+
+
+def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequests, page: Page) -> TrainingReport:
+    """Go on with a run from its newest whole checkpoint; one that is finished is only read."""
+    if runs.is_finished(run):
+        return report_of(run)
+    with RunWriter.resume(run) as writer:
+        record = writer.record
+        found, notes = _data_again(run, record, changes)
+        listener.opened(found.facts)
+        counted = _counted(found.sides, listener)
+        card = network_called(str(record["model"]))
+        plan = from_plain(Plan, record["plan"])
+        if changes.threads and changes.threads != plan.threads:
+            notes = (*notes, f"{changes.threads} threads in place of {plan.threads}: the last bits may differ")
+            plan = plan._replace(threads=changes.threads)
+        if dict(record["versions"]) != _versions():
+            notes = (*notes, "made with other versions or on another machine, where equal bits are not promised")
+        shop = workshop(card, config_of(card, record["config"]), plan, found.sides)
+        listener.planned(plan, network_facts(card, shop.config, shop.model), str(run))
+        step, note = _restored(writer, shop, changes.is_optimizer_fresh)
+        listener.resumed(step, (*notes, *note))
+        if not (run / "vocabulary.json").is_file():
+            writer.write("vocabulary.json", _vocabulary_json(found.sides))
+        session = Session(writer, shop, listener, stop, list(evaluations_of(run)), last_timing_of(run))
+        return _to_the_end(session, after=step, found=found, counted=counted, page=page)
+
+
+def _to_the_end(session: Session, *, after: int, found: Opened, counted: list[Counted], page: Page) -> TrainingReport:
+    ending = session.go_on(after)
+    report, result = finished(session, ending, found, counted)
+    session.writer.write("report.html", page(report))
+    session.writer.finish(result)
+    return report
+
+
+def _counted(sides: Sides, listener: Listener) -> list[Counted]:
+    counted = []
+    for one in baselines(sides):
+        counted.append(one)
+        listener.counted(one.rung)
+    return counted
+
+
+def _restored(writer: RunWriter, shop: Workshop, is_optimizer_fresh: bool) -> tuple[int, tuple[str, ...]]:
+    """Put the newest checkpoint into the workshop and cut the logs to it; without one, begin anew."""
+    found = checkpoints.newest(writer.path)
+    if found is None:
+        writer.rewind(0)
+        return 0, ("it was stopped before its first checkpoint, so it begins again",)
+    checkpoints.require_fits(shop.model.state_dict(), found.model)
+    shop.model.load_state_dict(found.model)
+    if not is_optimizer_fresh:
+        shop.optimizer.load(found.optimizer)
+    writer.rewind(found.step)
+    return found.step, (found.note,) if found.note else ()
+
+
+def _data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tuple[Opened, tuple[str, ...]]:
+    """The data of a run, found again and still the same, or the ones that are to take their place."""
+    reading = dict(record["reading"])
+    was = str(record["data"]["fingerprint"])
+    source = changes.data or _found_again(run, str(reading["source"]), was)
+    found = opened(DataWishes(**{**reading, "source": source}))
+    if found.facts.fingerprint == was:
+        return found, ()
+    if not changes.is_new_data_allowed:
+        raise PellucidError(
+            f"{quoted(source)} is not what {run.name} was trained on: its sha256 begins {found.facts.fingerprint[:12]} "
+            f"in place of {was[:12]}",
+            fix="Pass the old file with --data, or add --allow-new-data",
+        )
+    _require_vocabulary(record["data"], found)
+    return found, (f"new data from here on: {found.facts.said}",)
+
+
+def _require_vocabulary(stored: Mapping[str, Any], found: Opened) -> None:
+    known = list(stored["symbols"])
+    now = list(found.facts.symbols)
+    if int(stored["vocab_size"]) == found.facts.vocab_size and known == now:
+        return
+    new = next((symbol for symbol in now if symbol not in known), "")
+    first = f" (first new: {quoted(new)})" if new else ""
+    raise PellucidError(
+        f"the checkpoint has {stored['vocab_size']} symbols, the data have {found.facts.vocab_size}{first}",
+        fix="Train a new run on them",
+    )
+
+
+def _remembered(source: str, place: Path) -> str:
+    """The data as the run remembers them: a set's name, or a path from the run's folder, never an absolute one."""
+    if source == "-" or source in datasets():
+        return source
+    return os.path.relpath(os.path.abspath(source), os.path.abspath(place))
+
+
+def _found_again(run: Path, remembered: str, fingerprint: str) -> str:
+    gone = f"it had sha256 {fingerprint[:12]}…"
+    if remembered in datasets():
+        return remembered
+    if remembered == "-":
+        raise PellucidError(f"the data of {run.name} came by standard input; {gone}", fix="Pass them with --data FILE")
+    # A run may come from someone else: it names no file but one near itself.
+    if os.path.isabs(remembered) or not (run / remembered).exists():
+        raise PellucidError(f"the data file of {run.name} is gone; {gone}", fix="Pass it with --data FILE")
+    return os.path.normpath(run / remembered)
+
+
+def _vocabulary_json(sides: Sides) -> str:
+    import json
+
+    return json.dumps(sides.vocabulary.to_json(), ensure_ascii=True)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "kernels": torch.backends.cpu.get_cpu_capability(),
+    }
