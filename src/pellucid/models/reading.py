@@ -1,0 +1,102 @@
+"""A network as decoding reads it: rows of tokens that grow by one, NumPy at the door and torch inside.
+
+A network that holds only so many tokens (`longest`) begins anew when they are one too many, with the last half of them.
+That is one pass for each half window; to slide by one token at a time would be one for each token. Until the window is
+first full the scores are those of one long pass; after that each has seen at least half a window.
+
+Both classes here are a `Reading` of `pellucid.decoding`, and give the same scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pellucid.models.neural import SequenceModel
+
+IntArray = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]
+
+
+class NeuralReading:
+    """Reads each token once and remembers what the network needs to go on.
+
+    >>> from pellucid.models.transformer import MODEL
+    >>> reading = NeuralReading(MODEL.build(MODEL.tiny))
+    >>> reading.read(np.array([[0, 3], [0, 4]])).shape, reading.advance(np.array([1, 2])).shape
+    ((2, 11), (2, 11))
+    """
+
+    def __init__(self, model: SequenceModel) -> None:
+        self.model = model.for_inference()
+        self.state: Any = None
+        self.columns: list[IntArray] = []  # the tokens that are in the state, each (batch,)
+
+    @torch.inference_mode()
+    def read(self, tokens: IntArray) -> FloatArray:
+        """tokens: (batch, time) -> scores after them, (batch, vocab). Of more than `longest` the last are read.
+
+        Before the first token nothing is known: every score is 0.
+        """
+        tokens = tokens[:, -self.model.longest :]
+        self.state = self.model.begin(len(tokens))
+        self.columns = list(tokens.T)
+        if not self.columns:
+            return np.zeros((len(tokens), self.model.vocab_size))
+        scores, self.state = self.model.read(_tensor(tokens), self.state)
+        return _array(scores)
+
+    @torch.inference_mode()
+    def advance(self, tokens: IntArray) -> FloatArray:
+        """tokens: (batch,), the next of each row -> scores after them, (batch, vocab)."""
+        self.columns.append(tokens)
+        if len(self.columns) > self.model.longest:
+            return self.read(np.stack(self.columns[-_half(self.model) :], axis=1))
+        scores, self.state = self.model.advance(_tensor(tokens), self.state)
+        return _array(scores)
+
+    @torch.inference_mode()
+    def keep(self, rows: IntArray) -> None:
+        """Go on with these rows alone, in this order; a row may come twice."""
+        self.state = self.model.keep(self.state, _tensor(rows))
+        self.columns = [column[rows] for column in self.columns]
+
+
+class ForwardReading:
+    """Remembers nothing but the tokens, and reads all of them again for each new one: the slow twin."""
+
+    def __init__(self, model: SequenceModel) -> None:
+        self.model = model.for_inference()
+        self.tokens: IntArray = np.zeros((1, 0), np.int64)
+
+    @torch.inference_mode()
+    def read(self, tokens: IntArray) -> FloatArray:
+        self.tokens = tokens[:, -self.model.longest :]
+        if not self.tokens.shape[1]:
+            return np.zeros((len(tokens), self.model.vocab_size))
+        return _array(self.model(_tensor(self.tokens))[:, -1])
+
+    def advance(self, tokens: IntArray) -> FloatArray:
+        grown = np.concatenate([self.tokens, tokens[:, None]], axis=1)
+        return self.read(grown[:, -_half(self.model) :] if grown.shape[1] > self.model.longest else grown)
+
+    def keep(self, rows: IntArray) -> None:
+        self.tokens = self.tokens[rows]
+
+
+def _half(model: SequenceModel) -> int:
+    return max(1, model.longest // 2)
+
+
+def _tensor(tokens: IntArray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(tokens, np.int64))
+
+
+def _array(scores: Tensor) -> FloatArray:
+    # Scores of single precision become probabilities of double, so that small ones do not vanish on the way.
+    found: FloatArray = scores.double().numpy()
+    return found
