@@ -14,7 +14,7 @@ from pellucid.errors import NotWritten, PellucidError, quoted
 from pellucid.runs.disk import TEMPORARY, is_regular, synchronise, write_new, write_whole
 from pellucid.runs.locking import LOCK, Lock
 from pellucid.runs.logs import LOGS, LogWriter
-from pellucid.runs.places import FINISHED, RECORD, checkpoint_at, checkpoints_of, holds_run, require_free
+from pellucid.runs.places import FINISHED, NAME, RECORD, checkpoint_at, checkpoints_of, holds_run, require_free
 from pellucid.runs.sealed import Damaged, read_sealed, sealed
 
 # Two are kept and a third is written before the oldest goes.
@@ -115,7 +115,7 @@ class RunWriter:
 
     def write(self, name: str, content: str | bytes) -> None:
         """A file of the run as a whole: readers see all of the old or all of the new."""
-        if name in RESERVED or Path(name).name != name or name.startswith("."):
+        if name in RESERVED or not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a name for a file of a run")
         self._write(name, content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
