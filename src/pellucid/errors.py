@@ -6,6 +6,7 @@
     ├── TooLarge             past a documented limit                                exit 2
     ├── DataChanged          the data became other data while they were read        exit 3
     ├── NotWritten           a run could not be written on; what was there is intact exit 3
+    ├── NotFinite            a number of a network became nan or inf; not updated    exit 3
     ├── Stopped              a signal asked a run to stop; it was saved first        exit 130, 143
     └── GraphChanges         a replay would not be the same graph                   exit 2
 
@@ -79,6 +80,21 @@ class NotWritten(PellucidError):
 
     def __init__(self, what: str, *, run: str) -> None:
         super().__init__(what, fix=f"Make room and go on with pellucid train --resume {run}")
+
+
+class NotFinite(PellucidError):
+    """A loss or a gradient is no number any more. It was noticed before the update, so the weights are as they were.
+
+    layer: the path of the first layer that it was seen in, as "blocks.2.feed_forward".
+    """
+
+    exit_code = 3
+
+    def __init__(self, what: str, *, step: int, layer: str, rate: float, highest: float) -> None:
+        where = f"at step {step} in {layer} (rate {rate:.3g})"
+        super().__init__(what, where=where, fix=f"Try --rate {highest / 10:.2g}")
+        self.step = step
+        self.layer = layer
 
 
 class Stopped(PellucidError):

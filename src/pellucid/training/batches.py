@@ -45,27 +45,22 @@ def batches_of(side: Side, batch: int, context: int, seed: int) -> Batches:
     return TextBatches(side.tokens, batch, context, seed)
 
 
-class ListBatches:
-    """Items of a list, each once in an epoch, padded to the longest of their batch.
+class Items:
+    """The items of a list, any of which can be put together.
 
     tokens: the stream `0 a… 0 b… 0`; starts: where each item's opening boundary stands.
-
-    >>> one = ListBatches(np.array([0, 1, 2, 0, 3, 0]), np.array([0, 3]), batch=8, seed=0).batch(1)
-    >>> sorted(zip(one.tokens.tolist(), one.targets.tolist()))
-    [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
     """
 
-    def __init__(self, tokens: Ints, starts: Ints, batch: int, seed: int) -> None:
+    def __init__(self, tokens: Ints, starts: Ints) -> None:
         self.tokens = tokens
         self.starts = starts.astype(np.int64)
         self.lengths = np.diff(self.starts, append=len(tokens) - 1)  # of an item and one boundary
-        self.seed = seed
-        self.per_epoch = -(-len(starts) // batch)
-        self._epoch = -1
-        self._order: list[Ints] = []
 
-    def batch(self, step: int) -> Batch:
-        rows = self._rows(step)
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def together(self, rows: Ints) -> Batch:
+        """These items as one batch, padded to the longest of them."""
         lengths = self.lengths[rows, None]
         places = np.arange(lengths.max())
         is_real = places < lengths
@@ -74,6 +69,30 @@ class ListBatches:
         tokens = np.where(is_real, self.tokens[at].astype(np.int64), 0)
         targets = np.where(is_real, self.tokens[at + 1].astype(np.int64), IGNORED)
         return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()))
+
+
+def items_of(side: Side) -> Items:
+    """The items of a list's side."""
+    return Items(side.tokens, np.flatnonzero(side.tokens == 0)[:-1])
+
+
+class ListBatches:
+    """Items of a list, each once in an epoch, padded to the longest of their batch.
+
+    >>> one = ListBatches(np.array([0, 1, 2, 0, 3, 0]), np.array([0, 3]), batch=8, seed=0).batch(1)
+    >>> sorted(zip(one.tokens.tolist(), one.targets.tolist()))
+    [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
+    """
+
+    def __init__(self, tokens: Ints, starts: Ints, batch: int, seed: int) -> None:
+        self.items = Items(tokens, starts)
+        self.seed = seed
+        self.per_epoch = -(-len(starts) // batch)
+        self._epoch = -1
+        self._order: list[Ints] = []
+
+    def batch(self, step: int) -> Batch:
+        return self.items.together(self._rows(step))
 
     def _rows(self, step: int) -> Ints:
         epoch, place = divmod(step - 1, self.per_epoch)
@@ -84,8 +103,8 @@ class ListBatches:
     def _batched(self, epoch: int) -> list[Ints]:
         """The rows of each batch of an epoch: shuffled, sorted by length, cut, and the batches shuffled."""
         draw = philox(self.seed, epoch, "batches")
-        shuffled = draw.permutation(len(self.starts))
-        by_length = shuffled[np.argsort(self.lengths[shuffled], kind="stable")]
+        shuffled = draw.permutation(len(self.items))
+        by_length = shuffled[np.argsort(self.items.lengths[shuffled], kind="stable")]
         batches = np.array_split(by_length, self.per_epoch)
         return [batches[i] for i in draw.permutation(self.per_epoch)]
 

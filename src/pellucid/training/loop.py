@@ -1,0 +1,113 @@
+"""The training loop, written out.
+
+for each step:  forget the gradients · score the batch · take the loss · go back through the graph · clip ·
+                make sure that everything is a number · update · yield what was seen
+
+Everything else listens to the steps that come out of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from pellucid.errors import NotFinite
+from pellucid.models.neural import SequenceModel
+from pellucid.records import Plan, Step
+from pellucid.training.batches import IGNORED, Batch, Batches
+from pellucid.training.optimizers import Optimizer
+from pellucid.training.randomness import drawing
+from pellucid.training.schedule import rate_factor
+
+Watch = Callable[[int], AbstractContextManager[None]]
+
+
+def unwatched(step: int) -> AbstractContextManager[None]:
+    """Nobody looks at this step from inside."""
+    return nullcontext()
+
+
+def steps(
+    model: SequenceModel,
+    batches: Batches,
+    optimizer: Optimizer,
+    plan: Plan,
+    *,
+    first: int = 1,
+    watch: Watch = unwatched,
+) -> Iterator[Step]:
+    """Train from step `first` to the last of the plan, and yield every step once it is done.
+
+    watch: its context surrounds one whole step, forward, backward and update.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for step in range(first, plan.steps + 1):
+        if not model.training:
+            model.train()
+        batch = batches.batch(step)
+        factor = rate_factor(step, plan.steps, plan.warm_up, plan.decay)
+        with watch(step), drawing(plan.seed, step, "dropout"):
+            optimizer.zero()
+            loss = loss_of(model(batch.tokens), batch.targets)
+            loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+            gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            norm = get_total_norm(gradients)
+            seen = Step(step, loss.item(), batch.n_tokens, plan.rate * factor, norm.item())
+            if not (math.isfinite(seen.loss) and math.isfinite(seen.gradient_norm)):
+                raise not_finite(model, batch, seen, plan)
+            if plan.clip:
+                clip_grads_with_norm_(parameters, plan.clip, norm)
+            optimizer.step(factor)
+        yield seen
+
+
+def loss_of(scores: Tensor, targets: Tensor) -> Tensor:
+    """scores: (batch, time, vocab), targets: (batch, time) -> the mean loss over all targets that are not padding."""
+    return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+
+def not_finite(model: SequenceModel, batch: Batch, seen: Step, plan: Plan) -> NotFinite:
+    """What to say when a loss or a gradient is no number: the batch goes through once more, to find where it began."""
+    if math.isfinite(seen.loss):
+        what, layer = f"a gradient became {seen.gradient_norm}", _first_bad_gradient(model)
+    else:
+        with drawing(plan.seed, seen.step, "dropout"), torch.no_grad():
+            what, layer = f"loss became {seen.loss}", _first_bad_output(model, batch.tokens)
+    return NotFinite(what, step=seen.step, layer=layer, rate=seen.rate, highest=plan.rate)
+
+
+def _first_bad_output(model: nn.Module, tokens: Tensor) -> str:
+    """The path of the module that first put out something that is not finite."""
+    found: list[str] = []
+
+    def look_at(path: str) -> Callable[[nn.Module, object, object], None]:
+        def look(module: nn.Module, came: object, out: object) -> None:
+            if isinstance(out, Tensor) and out.is_floating_point() and not out.isfinite().all():
+                found.append(path)
+
+        return look
+
+    hooks = [module.register_forward_hook(look_at(path)) for path, module in model.named_modules() if path]
+    try:
+        model(tokens)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found[0] if found else "the loss itself"
+
+
+def _first_bad_gradient(model: nn.Module) -> str:
+    """The path of the last layer with a gradient that is not finite, which is where the way back came to first."""
+    bad = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None and not parameter.grad.isfinite().all()
+    ]
+    # All finite, and only the sum of their squares is not.
+    return bad[-1].removesuffix(".weight").removesuffix(".bias") if bad else "all layers together"
