@@ -83,8 +83,11 @@ class LogWriter:
             raise NotWritten(f"{log}.jsonl could not be written: {error.strerror}", run=self._run.name) from error
 
     def synchronise(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.fsync(descriptor)
+        try:
+            for descriptor in self._descriptors.values():
+                os.fsync(descriptor)
+        except OSError as error:
+            raise NotWritten(f"the logs could not be written: {error.strerror}", run=self._run.name) from error
 
     def cut(self, sizes: Mapping[str, int]) -> None:
         """Take back what was appended after the logs had these sizes; a log that is not named becomes empty."""
