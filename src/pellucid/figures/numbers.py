@@ -26,6 +26,21 @@ def rough(x: float) -> str:
     return f"{x:.3g}" if x else "0"
 
 
+def lasting(seconds: float) -> str:
+    """
+    >>> lasting(0.04), lasting(43.4), lasting(95), lasting(7500)
+    ('under 0.1 s', '43 s', '1 min 35 s', '2 h 5 min')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.05 else "under 0.1 s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
+
+
 def counted(n: int, noun: str) -> str:
     """
     >>> counted(1, "step"), counted(12345, "step")

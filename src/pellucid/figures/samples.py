@@ -31,21 +31,26 @@ def _parts(samples: Samples) -> Iterator[RenderableType]:
     for line in facts_lines(samples.model):
         yield Text(printable(line), "dim")
     yield Text("")
-    if samples.samples[0].where:
-        yield _listing(samples)
-        yield Text("")
-        yield Text(tally(samples.samples))
-    else:
-        yield from _texts(samples.samples)
+    yield from sample_parts(samples.samples)
     for note in samples.notes:
         yield Text(f"note: {printable(note)}", "yellow")
 
 
-def _listing(samples: Samples) -> Table:
+def sample_parts(samples: tuple[Sample, ...]) -> Iterator[RenderableType]:
+    """Items of a list as a table with a tally below it, running text as it is."""
+    if samples and samples[0].where:
+        yield _listing(samples)
+        yield Text("")
+        yield Text(tally(samples))
+    else:
+        yield from _texts(samples)
+
+
+def _listing(samples: tuple[Sample, ...]) -> Table:
     listing = table(
         ("sample", "left"), ("nats", "right"), ("found", "left"), ("nearest in train", "left"), ("copied", "left")
     )
-    for sample in samples.samples:
+    for sample in samples:
         near = (
             "itself" if not sample.distance else f"{cut(sample.nearest, LONGEST)}, {counted(sample.distance, 'edit')}"
         )

@@ -6,7 +6,7 @@ from pellucid.figures.axes import Axis, spanning
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.house_theme import BLUE, INK, LINE, ORANGE, QUIET
 from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import counted
+from pellucid.figures.numbers import counted, lasting
 from pellucid.figures.panel import lettered
 from pellucid.figures.sheet import picture
 from pellucid.records import Ladder, Rung
@@ -34,8 +34,7 @@ def draw_ladder(seen: Ladder) -> Picture:
 def _row(seen: Ladder, rung: Rung, axis: Axis) -> list[str]:
     dev, train = [LABELS + WIDTH * axis.part(loss) for loss in (rung.dev, rung.train)]
     colour = ORANGE if rung.is_counted else BLUE
-    seconds = f"{rung.seconds:.1f} s" if rung.seconds >= 0.05 else "under 0.1 s"
-    size = f"{counted(rung.parameters, 'parameter')}, {seconds}"
+    size = f"{counted(rung.parameters, 'parameter')}, {lasting(rung.seconds)}"
     marks = [
         lettered(LABELS - 16, 6, cut(rung.name, 26), INK, align="end", is_bold=not rung.is_counted),
         f'<path d="M{dev:.1f} 0H{train:.1f}" stroke="{colour}" stroke-width="2" opacity="0.45"/>',
@@ -79,7 +78,7 @@ def _key() -> list[str]:
 
 
 def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
-    said = [f"{seen.source}: {counted(len(rungs), 'model')} on one split; nats a token over the whole of dev."]
+    said = [f"{seen.source}. {counted(len(rungs), 'model')} on one split; nats a token over the whole of dev."]
     best, networks = seen.best_count, [rung for rung in rungs if not rung.is_counted]
     if best and networks:
         first = networks[0]
