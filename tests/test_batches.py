@@ -35,10 +35,11 @@ def items_of(batch: Batch) -> list[tuple[int, ...]]:
     return found
 
 
+@pytest.mark.parametrize("by_length", [True, False])
 @pytest.mark.parametrize("size", [1, 7, 10, 50, 500])
-def test_every_item_once_an_epoch(size):
+def test_every_item_once_an_epoch(size, by_length):
     side = list_side()
-    batches = batches_of(side, size, context=12, seed=3)
+    batches = batches_of(side, size, context=12, seed=3, by_length=by_length)
     assert batches.per_epoch == -(-50 // size)
     ends = np.flatnonzero(side.tokens == 0)
     wanted = sorted(tuple(side.tokens[a + 1 : b].tolist()) for a, b in itertools.pairwise(ends))
@@ -64,6 +65,18 @@ def test_a_batch_is_a_pure_function_of_seed_and_step():
     assert any(items_of(elsewhere.batch(step)) != items_of(one[step]) for step in steps[:7])
     # The second epoch is another order.
     assert [items_of(one[step]) for step in range(1, 8)] != [items_of(one[step]) for step in range(8, 15)]
+
+
+def test_where_rows_meet_a_batch_is_a_fair_sample():
+    side = list_side(n=80)
+
+    def spread(by_length: bool) -> float:
+        batches = batches_of(side, 10, 12, seed=1, by_length=by_length)
+        lengths = [[len(item) for item in items_of(batches.batch(step))] for step in range(1, 9)]
+        return float(np.std([np.mean(each) for each in lengths]))  # of the batches' mean lengths
+
+    # Of 10 fair draws the mean deviates by 2.3/√10 = 0.7; by length the means are spread like the items.
+    assert spread(by_length=False) < 1.4 < spread(by_length=True)
 
 
 def test_hardly_anything_is_padded():

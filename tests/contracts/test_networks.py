@@ -271,3 +271,10 @@ def test_an_impossible_setting_is_refused(card):
         if field.type in ("int", int):
             with pytest.raises(PellucidError):
                 dataclasses.replace(card.tiny, **{field.name: 0})
+
+
+def test_it_is_told_whether_rows_meet_in_training(card, tokens):
+    model = trained(card)
+    changed = tokens.clone()
+    changed[1:] = (changed[1:] + 1) % model.vocab_size
+    assert torch.allclose(model(tokens)[0], model(changed)[0], atol=1e-5) != model.rows_meet

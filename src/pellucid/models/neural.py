@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from pellucid.catalogue import cards
 from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.layers.norms import BatchNorm
 from pellucid.models.contract import ModelCard
 from pellucid.models.wishes import NETWORKS, require_one_of
 
@@ -66,6 +67,16 @@ class SequenceModel(nn.Module, ABC):
     def for_inference(self) -> Self:
         """The same function in eval mode, perhaps with parts folded into one another; the original stays as it is."""
         return copy.deepcopy(self).eval()
+
+    @property
+    def rows_meet(self) -> bool:
+        """Whether the rows of a training batch are seen together, as by batch norm.
+
+        Then a batch has to be a fair sample. Items of one length only would be told by their statistics, and the
+        network would lean on a length that no statistics tell it when it reads a single item: wavenet's dev loss on
+        names was 2.67 with batches by length and 2.01 with mixed ones.
+        """
+        return any(isinstance(part, BatchNorm) for part in self.modules())
 
     @property
     def n_parameters(self) -> int:

@@ -38,10 +38,13 @@ class Batches(Protocol):
         """The batch of this step; the first is 1."""
 
 
-def batches_of(side: Side, batch: int, context: int, seed: int) -> Batches:
-    """Batches of a list's items or of a text's windows, whichever the side is."""
+def batches_of(side: Side, batch: int, context: int, seed: int, *, by_length: bool = True) -> Batches:
+    """Batches of a list's items or of a text's windows, whichever the side is.
+
+    by_length: items of about one length meet, which saves padding. Not for a model whose rows meet in training.
+    """
     if side.has_boundary:
-        return ListBatches(side.tokens, np.flatnonzero(side.tokens == 0)[:-1], batch, seed)
+        return ListBatches(side.tokens, np.flatnonzero(side.tokens == 0)[:-1], batch, seed, by_length=by_length)
     return TextBatches(side.tokens, batch, context, seed)
 
 
@@ -84,9 +87,9 @@ class ListBatches:
     [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
     """
 
-    def __init__(self, tokens: Ints, starts: Ints, batch: int, seed: int) -> None:
+    def __init__(self, tokens: Ints, starts: Ints, batch: int, seed: int, *, by_length: bool = True) -> None:
         self.items = Items(tokens, starts)
-        self.seed = seed
+        self.seed, self.by_length = seed, by_length
         self.per_epoch = -(-len(starts) // batch)
         self._epoch = -1
         self._order: list[Ints] = []
@@ -104,6 +107,8 @@ class ListBatches:
         """The rows of each batch of an epoch: shuffled, sorted by length, cut, and the batches shuffled."""
         draw = philox(self.seed, epoch, "batches")
         shuffled = draw.permutation(len(self.items))
+        if not self.by_length:
+            return np.array_split(shuffled, self.per_epoch)
         by_length = shuffled[np.argsort(self.items.lengths[shuffled], kind="stable")]
         batches = np.array_split(by_length, self.per_epoch)
         return [batches[i] for i in draw.permutation(self.per_epoch)]

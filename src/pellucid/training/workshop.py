@@ -43,7 +43,7 @@ def workshop(card: NeuralCard, config: Any, plan: Plan, sides: Sides) -> Worksho
         plan,
         sides,
         model,
-        batches_of(sides.train, plan.batch, plan.context, plan.seed),
+        batches_of(sides.train, plan.batch, plan.context, plan.seed, by_length=not model.rows_meet),
         optimizer_for(model, plan),
         part_of(sides.train, sides.dev.n_predicted),
     )
