@@ -1,7 +1,7 @@
 """How well a network fits, from the curves of train and dev, with what to try next.
 
-    over-fit    it learned what only train has: dev rose from its best while train went on falling, or train is far below
-    under-fit   it could learn more: train is no better than dev, or counting is better than both, or dev was falling fast
+    over-fit    it learned what only train has: dev rose from its best while train went on falling, or lies far above it
+    under-fit   it could learn more: train is no better than dev, or counting is better than it, or dev was falling fast
     good fit    dev is at its best, and train a little below it
 
 The lines between them are judgements; the numbers stand in every sentence.
@@ -15,7 +15,7 @@ from pellucid.training.stopping import UNRESTS, best, unrest
 ROSE = 0.01  # nats of dev above its best at the end
 FAR_BELOW = 0.2  # of dev: so much lower train is memory
 NO_BETTER = 0.02  # nats between train and dev within which nothing was learned by heart
-STILL_FALLING = 0.01  # nats of dev over the last tenth of the run
+STILL_FALLING = 0.05  # nats of dev over the last tenth; the last of a decaying rate alone brings about 0.01 to 0.02
 
 
 def verdict(evaluations: Sequence[Evaluation], ending: Ending, best_count_dev: float | None = None) -> Verdict:
@@ -69,8 +69,8 @@ def verdict(evaluations: Sequence[Evaluation], ending: Ending, best_count_dev: f
 
 
 def _margin(evaluations: Sequence[Evaluation]) -> float:
-    """How much dev must have risen to mean something: more than its own unrest."""
-    return max(ROSE, UNRESTS / 2 * unrest([one.dev for one in evaluations]))
+    """How much dev must have risen to mean something: more than its own unrest, once the first steep fall is over."""
+    return max(ROSE, UNRESTS / 2 * unrest([one.dev for one in evaluations[len(evaluations) // 2 :]]))
 
 
 def _fell_at_the_end(evaluations: Sequence[Evaluation]) -> float:

@@ -1,0 +1,225 @@
+"""The start, the end and the verdict of a run, from curves like those that were recorded."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pellucid.records import Ending, Evaluation, Plan
+from pellucid.training.initial import initial_loss, label_entropy
+from pellucid.training.schedule import rate_factor
+from pellucid.training.stopping import IN_A_ROW, NEARLY_DONE, RISEN, WORTH_IT, best, ending_of, gain_ahead, unrest
+from pellucid.training.verdict import verdict
+
+BUDGET = Ending("budget", 0, 0, "")
+
+
+def plan(n_evaluations: int, decay: str = "linear") -> Plan:
+    return Plan(
+        *(100 * n_evaluations, 128, 16, "muon", 0.01, 0.02, 0.0, 0.0, 1.0, 100, decay),
+        *(100, 100, 100, 100, 1, 1),
+    )
+
+
+def curves(n: int, dev, train=None) -> list[Evaluation]:
+    """dev, train: of the share of the run that is done."""
+    return [Evaluation(100 * i, (train or dev)(i / n), dev(i / n)) for i in range(n + 1)]
+
+
+def first_ending(evaluations: list[Evaluation], of: Plan) -> Ending:
+    """What a run would do that asks after every evaluation."""
+    endings = (ending_of(evaluations[: k + 1], of) for k in range(len(evaluations)))
+    return next(ending for ending in endings if ending is not None)
+
+
+# The start
+
+
+@pytest.mark.parametrize(
+    ("measured", "is_as_expected", "words"),
+    [
+        (3.2961, True, "3.2961 nats, and ln 27 = 3.2958: the network starts without opinions"),
+        (17.3, False, "17.3000 nats, and ln 27 = 3.2958: it starts sure and wrong. Shrink the last layer's"),
+        (3.0, True, "opinions that help"),
+        (1.9, False, "knowing more than their frequencies tell"),
+        (math.nan, False, "The loss is nan"),
+        (math.inf, False, "The loss is inf"),
+    ],
+)
+def test_what_the_first_loss_says(measured, is_as_expected, words):
+    targets = np.repeat(np.arange(27), np.arange(1, 28) ** 2)
+    start = initial_loss(measured, targets, 27)
+    assert start.is_as_expected is is_as_expected
+    assert words in start.says
+    assert start.uniform == pytest.approx(3.295836866)
+
+
+@given(st.lists(st.integers(-100, 30).filter(lambda one: one >= 0 or one == -100), min_size=1, max_size=60))
+def test_the_targets_entropy_is_scipys(targets):
+    counts = list(Counter(one for one in targets if one >= 0).values())
+    assert label_entropy(targets) == pytest.approx(stats.entropy(counts) if counts else 0.0, abs=1e-12)
+
+
+# The end
+
+
+def healthy(decay: str, floor: float, power: float, unrest: float, bend: float, steps: int):
+    """A fall by a power of the steps, and above it what the rate keeps stirred up."""
+
+    def at(done: float) -> float:
+        factor = rate_factor(max(1, round(done * steps)), steps, 0, decay) if done < 1 else 0.0
+        return floor + 0.4 * (20 * done + 1) ** -power + unrest * factor**bend
+
+    return at
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    decay=st.sampled_from(["linear", "cosine", "constant", "step"]),
+    n=st.integers(10, 60),
+    power=st.floats(0.3, 1.2),
+    stirred=st.floats(0.0, 0.2),
+    bend=st.sampled_from([0.5, 1.0, 2.0]),
+    noise=st.sampled_from([0.0, 0.001, 0.003, 0.01]),
+    seed=st.integers(0, 10_000),
+)
+def test_a_run_that_still_gains_is_not_stopped(decay, n, power, stirred, bend, noise, seed):
+    """Whatever is stopped early would have gained less than two seeds differ by."""
+    rng = np.random.default_rng(seed)
+    course = healthy(decay, 1.9, power, stirred, bend, 100 * n)
+    scatter = rng.normal(0, noise, n + 1) * [rate_factor(max(1, 100 * i), 100 * n, 0, decay) for i in range(n + 1)]
+    seen = [Evaluation(100 * i, course(i / n) - 0.05 * i / n, course(i / n) + scatter[i]) for i in range(n + 1)]
+    ending = first_ending(seen, plan(n, decay))
+    assert ending.reason in ("budget", "plateau")
+    if ending.reason == "plateau":
+        assert course(ending.step / (100 * n)) - min(course(i / n) for i in range(n + 1)) < 2 * WORTH_IT
+        assert 0.5 <= ending.step / (100 * n) <= NEARLY_DONE
+
+
+def test_the_demo_s_own_shape_runs_to_its_end():
+    """Four epochs of a transformer on names: steep, nearly flat in the middle, and down again as the rate goes."""
+    dev = [3.30, 2.31, 2.15, 2.09, 2.06, 2.05, 2.03, 2.02, 2.02, 2.00, 2.00, 1.99, 1.98, 1.975, 1.96, 1.95, 1.94, 1.925]
+    seen = [Evaluation(41 * i, loss - 0.004 * i, loss) for i, loss in enumerate([*dev, 1.915, 1.907, 1.904])]
+    ending = first_ending(seen, plan(8)._replace(steps=820, warm_up=20))
+    assert (ending.reason, ending.step, ending.best_step) == ("budget", 820, 820)
+
+
+@pytest.mark.parametrize("decay", ["linear", "constant", "cosine"])
+def test_what_has_come_to_rest_is_stopped(decay):
+    """A table of bigrams: after a tenth of the run it has what counting has, and nothing is left to learn."""
+    rng = np.random.default_rng(1)
+    seen = curves(40, lambda done: 2.453 + 0.8 * math.exp(-60 * done) + rng.normal(0, 1e-4))
+    ending = first_ending(seen, plan(40, decay))
+    assert ending.reason == "plateau"
+    assert 0.5 <= ending.step / 4000 <= NEARLY_DONE
+    assert "dev has stood at 2.45" in ending.says
+
+
+def test_a_flat_stretch_before_a_drop_of_the_rate_is_no_plateau():
+    seen = curves(40, lambda done: 2.3 if done < 0.6 else 2.1)
+    assert first_ending(seen, plan(40, "step")).reason == "budget"
+
+
+def test_over_fitting_is_stopped_and_the_best_is_named():
+    seen = curves(40, lambda done: 2.0 + 2 * (done - 0.25) ** 2, lambda done: 2.0 - done)
+    ending = first_ending(seen, plan(40))
+    assert (ending.reason, ending.best_step) == ("over-fit", 1000)
+    # From 0.35 on dev is more than RISEN above the best; so many evaluations in a row are waited for.
+    assert ending.step == 1000 + 400 + 100 * IN_A_ROW
+    assert "2.0000 at step 1,000" in ending.says
+
+
+def test_a_rise_of_both_is_not_over_fitting():
+    seen = curves(40, lambda done: 2.0 + 2 * (done - 0.25) ** 2, lambda done: 1.9 + 2 * (done - 0.25) ** 2)
+    assert first_ending(seen, plan(40)).reason != "over-fit"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_unrest_is_not_over_fitting(seed):
+    """Noise of 0.02 nats passes RISEN often, but not by four of its own deviations four times in a row."""
+    rng = np.random.default_rng(seed)
+    seen = curves(60, lambda done: 2.0 - 0.1 * done + rng.normal(0, 0.02), lambda done: 2.0 - 0.2 * done)
+    assert first_ending(seen, plan(60, "constant")).reason == "budget"
+
+
+def test_what_is_not_finite_stops_nothing_here():
+    seen = curves(20, lambda done: math.nan)
+    assert first_ending(seen, plan(20)).reason == "budget"
+    assert ending_of([], plan(20)) is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.5, 4.0), min_size=3, max_size=30), st.floats(-0.01, 0.01))
+def test_the_gain_ahead_is_scipys_regression(losses, slope):
+    seen = [Evaluation(100 * i, 2.0 + slope * i, loss) for i, loss in enumerate(losses)]
+    of = plan(len(losses) + 5)
+    gain = gain_ahead(seen, of)
+    recent = seen[len(seen) // 2 :]
+    if len(recent) < 8 or recent[-1].step < of.steps / 2:
+        assert gain is None
+        return
+    falls = []
+    for side in ("train", "dev"):
+        line = stats.linregress([one.step for one in recent], [getattr(one, side) for one in recent])
+        falls.append(max(0.0, 2 * line.stderr - line.slope))
+    assert gain == pytest.approx(2 * max(falls) * (of.steps - recent[-1].step), abs=1e-6)
+
+
+def test_unrest_is_the_deviation_of_noise_on_any_straight_course():
+    rng = np.random.default_rng(0)
+    found = [unrest((3 - 0.01 * np.arange(16) + rng.normal(0, 0.01, 16)).tolist()) for _ in range(500)]
+    assert np.median(found) == pytest.approx(0.01, rel=0.15)
+
+
+# The verdict
+
+
+def test_verdicts():
+    def of(train: list[float], dev: list[float], count=1.977, ending=BUDGET):
+        seen = [Evaluation(100 * i, *both) for i, both in enumerate(zip(train, dev, strict=True))]
+        return verdict(seen, ending, count)
+
+    good = of([3.3, 2.1, 1.95, 1.87, 1.82], [3.3, 2.15, 2.0, 1.93, 1.904])
+    assert good.name == "good fit"
+    assert "dev is 1.904 and train 1.820" in good.because
+
+    over = of([3.3, 2.0, 1.85, 1.75, 1.70], [3.3, 2.05, 1.90, 1.91, 1.93])
+    assert over.name == "over-fit"
+    assert "lowest at step 200 with 1.900 and then rose to 1.930" in over.because
+    assert "train fell from 1.850 to 1.700" in over.because
+
+    by_heart = of([3.3, 1.2, 1.1, 1.05, 1.0], [3.3, 2.0, 1.92, 1.91, 1.90])
+    assert by_heart.name == "over-fit"
+    assert "0.900 below" in by_heart.because
+
+    behind = of([3.3, 2.5, 2.4, 2.1, 2.08], [3.3, 2.5, 2.42, 2.14, 2.12])
+    assert behind.name == "under-fit"
+    assert "counting alone reaches 1.977" in behind.because
+
+    no_gap = of([3.3, 2.5, 2.0, 1.96, 1.95], [3.3, 2.5, 2.0, 1.965, 1.96])
+    assert no_gap.name == "under-fit"
+    assert "0.010 apart" in no_gap.because
+
+    falling = of([3.3, 2.7, 2.4, 2.1, 1.8], [3.3, 2.75, 2.5, 2.25, 1.95])
+    assert falling.name == "under-fit"
+    assert "fell by" in falling.because
+
+    told = of([3.3, 2.0, 1.9], [3.3, 2.1, 2.05], None, Ending("over-fit", 200, 100, ""))
+    assert told.name == "over-fit"
+
+
+def test_a_rise_within_the_unrest_is_no_over_fitting():
+    rng = np.random.default_rng(0)
+    dev = [1.95 + rng.normal(0, 0.01) for _ in range(20)]
+    dev[10], dev[-1] = 1.93, 1.945
+    seen = [Evaluation(100 * i, loss - 0.05 - 0.001 * i, loss) for i, loss in enumerate(dev)]
+    assert seen[-1].dev - best(seen).dev < RISEN
+    assert verdict(seen, BUDGET, 1.977).name == "good fit"
+
+
+def test_a_run_of_one_evaluation_has_a_verdict():
+    assert verdict([Evaluation(0, 3.3, 3.3)], BUDGET, None).name == "under-fit"
