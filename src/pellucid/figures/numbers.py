@@ -41,6 +41,15 @@ def lasting(seconds: float) -> str:
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
 
 
+def ended(sentence: str) -> str:
+    """The sentence with its full stop.
+
+    >>> ended("it fits"), ended("it fits.")
+    ('it fits.', 'it fits.')
+    """
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
 def counted(n: int, noun: str) -> str:
     """
     >>> counted(1, "step"), counted(12345, "step")

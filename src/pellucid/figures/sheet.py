@@ -50,8 +50,7 @@ def picture(title: str, caption: Sequence[str], marks: Sequence[str], width: flo
     lines = [line for sentence in caption for line in wrapped(sentence, max(80, int(width / (CAPTION_SIZE * WIDE))))]
     bare = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{safe(FONT)}" role="img">',
-        f"<title>{safe(title)}</title>",
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{safe(FONT)}" role="img" aria-label="{safe(title)}">',
         *marks,
         "</svg>",
     ]

@@ -13,7 +13,7 @@ from pellucid.errors import printable
 from pellucid.figures.braille import Canvas
 from pellucid.figures.ladder import ladder_table, plain_ladder
 from pellucid.figures.model_facts import cut, show, table
-from pellucid.figures.numbers import counted, lasting, rough
+from pellucid.figures.numbers import counted, ended, lasting, rough
 from pellucid.figures.samples import sample_parts
 from pellucid.figures.thinning import block_means
 from pellucid.records import (
@@ -83,7 +83,7 @@ def finding_lines(finding: Finding) -> list[str]:
     where = f"{finding.where}{at}: " if finding.where or at else ""
     return [
         printable(f"{finding.severity}: {where}{finding.seen}"),
-        printable(f"  it means: {finding.means}; try: {finding.try_next}"),
+        printable(f"  it means: {ended(finding.means)} Try: {ended(finding.try_next)}"),
     ]
 
 
@@ -115,9 +115,8 @@ def report_parts(report: TrainingReport) -> Iterator[RenderableType]:
         yield Text("\n".join(picture))
     yield Text("")
     yield Text(printable(report.ending.says))
-    yield Text(
-        f"{report.verdict.name}: {printable(report.verdict.because)}; next: {printable(report.verdict.try_next)}"
-    )
+    verdict = report.verdict
+    yield Text(printable(f"{verdict.name}: {ended(verdict.because)} Next: {ended(verdict.try_next)}"))
     for finding in report.findings:
         if finding.severity != "sound":
             first, second = finding_lines(finding)
