@@ -421,13 +421,16 @@ def save(step):
     checkpoints.tidy(run, keep=set())
 
 save(10)
-torn, last = 0, 10
-for kill in range(80):
+began = time.monotonic()
+save(11)
+seconds = time.monotonic() - began
+torn, last = 0, 11
+for kill in range(60):
     if not (child := os.fork()):
         for step in range(last + 1, last + 1000):
             save(step)
         os._exit(1)
-    time.sleep(draw.uniform(0, 0.04))
+    time.sleep(draw.uniform(0, 3 * seconds))
     os.kill(child, signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     torn += any(path.name.startswith(".") for path in (run / "checkpoints").iterdir())
@@ -437,12 +440,12 @@ for kill in range(80):
     assert (found.model["w"] == found.step).all() and (found.optimizer["w"] == -found.step).all()
     assert (best["w"] == step).all() and step <= found.step
     last = found.step
-print(last > 30, torn > 5)
+print(last > 11, torn > 0)
 """
 
 
 def test_row_78_killed_while_it_saves(run):
-    """80 kills at random moments, many of them in the middle of a write; everything is whole each time."""
+    """60 kills at random moments of three savings, so many of them in the middle of one; all is whole each time."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", KILLER, run.path], capture_output=True, encoding="utf-8", check=False
     )

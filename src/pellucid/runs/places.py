@@ -105,7 +105,10 @@ def checkpoint_at(run: Path, step: int) -> Path:
 
 
 def checkpoint_steps(run: Path) -> list[int]:
-    """The steps that have a checkpoint, newest first; whether it is whole is another question."""
-    names = [STEP.fullmatch(path.name) for path in _listed(checkpoints_of(run))]
+    """The steps that have a checkpoint, newest first; whether it is whole is another question.
+
+    A folder that cannot be listed is an OSError: it must never pass for one without checkpoints.
+    """
+    names = [STEP.fullmatch(name) for name in os.listdir(checkpoints_of(run))]
     steps = {int(name[1]) for name in names if name is not None}
     return sorted((step for step in steps if os.path.lexists(checkpoint_at(run, step))), reverse=True)

@@ -109,7 +109,7 @@ class RunWriter:
         try:
             sizes = read_sealed(checkpoint_at(self.path, step) / "state.json")["logs"]
         except OSError as error:
-            if step:
+            if step or not isinstance(error, FileNotFoundError):
                 raise Damaged(f"{self.path.name} has no checkpoint of step {step}", fix="Name another step") from error
         self._logs.cut(sizes)
 

@@ -29,7 +29,7 @@ def save_best(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
     try:
         try:
             old = [said for said in _vouched(run) if said != new]
-        except (OSError, PellucidError):
+        except (FileNotFoundError, Damaged):
             old = []
         write_whole(run / VOUCHER, sealed({"weights": [new, *old]}))
         write_whole(run / WEIGHTS, content)

@@ -73,7 +73,7 @@ def newest(run: Path) -> Checkpoint | None:
     May be called while another process trains: a finished checkpoint never changes.
     """
     refused: dict[int, str] = {}
-    while steps := [step for step in checkpoint_steps(run) if step not in refused]:
+    while steps := [step for step in _steps(run) if step not in refused]:
         folder = checkpoint_at(run, steps[0])
         try:
             content, parts = _checked(folder, steps[0])
@@ -108,6 +108,15 @@ def tidy(run: Path, keep: set[int]) -> None:
             _delete(run, [step for step in checkpoint_steps(run) if step < whole[-1] and step not in keep])
     except OSError as error:
         raise NotWritten(f"old checkpoints could not be deleted: {error.strerror}", run=run.name) from error
+
+
+def _steps(run: Path) -> list[int]:
+    try:
+        return checkpoint_steps(run)
+    except OSError as error:
+        raise PellucidError(
+            f"the checkpoints of {run.name} cannot be listed: {error.strerror}", fix="Look at that folder"
+        ) from error
 
 
 def _written(run: Path, step: int, parts: Mapping[str, bytes], state: Mapping[str, object]) -> Path:
