@@ -73,7 +73,7 @@ def spanning(numbers: Iterable[float], title: str, *, is_log: bool = False, marg
     >>> spanning([2.0, 3.0, float("inf")], "loss", margin=0.1)
     Axis(low=1.9, high=3.1, title='loss', is_log=False)
     """
-    found = [x for x in numbers if math.isfinite(x) and (x > 0 or not is_log)]
+    found = [x for x in numbers if math.isfinite(x) and (x > 1e-290 or not is_log)]
     low, high = (min(found), max(found)) if found else (1.0, 10.0)
     if is_log:
         if high <= low * 1.01:

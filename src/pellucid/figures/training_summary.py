@@ -36,7 +36,8 @@ def data_lines(data: DataFacts) -> list[str]:
     sides = []
     for side, n in data.n_tokens.items():
         items = data.items.get(side, 0)
-        sides.append(f"{side} {f'{items:,} items, ' if items else ''}{n:,} tokens")
+        held = f"{counted(items, 'item')}, " if items else ""
+        sides.append(f"{side} {held}{counted(n, 'token')}")
     lines.append("; ".join(sides))
     lines.append(
         f"{counted(data.vocab_size, 'symbol')} ({data.tokens}); guessing costs {_ln(data.vocab_size)} nats a token"

@@ -1,0 +1,410 @@
+"""The pictures and words of training: every number drawn is the record's, and nothing that happened is hidden."""
+
+import io
+import json
+import math
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+import zlib
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pellucid.errors import PellucidError
+from pellucid.figures.axes import Axis, spanning
+from pellucid.figures.drawings.dead_unit import FIGURE as DEAD_UNIT
+from pellucid.figures.drawings.gains import FIGURE as GAINS
+from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
+from pellucid.figures.drawings.hockey_stick import FIGURE as HOCKEY_STICK
+from pellucid.figures.drawings.ladder import FIGURE as LADDER
+from pellucid.figures.drawings.ladder import draw_ladder
+from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
+from pellucid.figures.drawings.learning_rate import FIGURE as LEARNING_RATE
+from pellucid.figures.drawings.learning_rate import draw_learning_rate
+from pellucid.figures.drawings.loss_curves import draw_loss_curves
+from pellucid.figures.drawings.saturation import FIGURE as SATURATION
+from pellucid.figures.drawings.unit_maps import draw_unit_maps
+from pellucid.figures.drawings.update_ratios import draw_update_ratios, ratios
+from pellucid.figures.ladder import ladder_json, show_ladder
+from pellucid.figures.panel import spread
+from pellucid.figures.pixels import png
+from pellucid.figures.progress import ProgressLine
+from pellucid.figures.rate_search import rate_search_json, show_rate_search
+from pellucid.figures.thinning import thinned
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.training_summary import (
+    baseline_table,
+    data_lines,
+    plan_lines,
+    report_json,
+    show_report,
+    start_line,
+)
+from pellucid.records import Evaluation, Histogram, SampledAt, Step
+
+numbers = st.floats(-1e6, 1e6)
+maybe_numbers = st.one_of(numbers, st.sampled_from([math.nan, math.inf, -math.inf]))
+
+
+def titles(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).findall(".//{*}title")]
+
+
+def words_of(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).findall(".//{*}text")]
+
+
+def polylines(svg: str) -> list[list[tuple[float, float]]]:
+    found = re.findall(r'<polyline [^>]*points="([^"]*)"', svg)
+    return [[tuple(map(float, pair.split(","))) for pair in points.split()] for points in found]
+
+
+# Thinning
+
+
+@given(st.lists(maybe_numbers, max_size=300), st.integers(4, 40))
+def test_thinning_keeps_the_order_the_extremes_and_the_gaps(values, most):
+    points = [(float(i), value) for i, value in enumerate(values)]
+    pieces = thinned(points, most)
+    kept = [point for piece in pieces for point in piece]
+    finite = [point for point in points if math.isfinite(point[1])]
+    assert len(kept) <= max(most, 2)
+    assert kept == sorted(kept)
+    assert set(kept) <= set(finite)
+    if finite:
+        assert min(value for _, value in kept) == min(value for _, value in finite)
+        assert max(value for _, value in kept) == max(value for _, value in finite)
+    if len(points) <= most:
+        assert kept == finite
+    bad = [place for place, value in points if not math.isfinite(value)]
+    if len(points) <= most:
+        for piece in pieces:
+            assert not [place for place in bad if piece[0][0] < place < piece[-1][0]]
+
+
+def test_a_spike_among_a_million_steps_is_seen():
+    points = [(float(i), 2.0) for i in range(1_000_000)]
+    points[777_777] = (777_777.0, 9.0)
+    (piece,) = thinned(points)
+    assert len(piece) <= 2000
+    assert (777_777.0, 9.0) in piece
+
+
+# Axes
+
+
+@given(st.floats(-1e5, 1e5), st.floats(1e-3, 1e5), st.integers(2, 12))
+def test_ticks_are_round_inside_and_few(low, width, most):
+    axis = Axis(low, low + width)
+    ticks = axis.ticks(most)
+    assert len(ticks) <= most
+    assert all(axis.low - 1e-6 * width <= tick <= axis.high + 1e-6 * width for tick in ticks)
+    steps = [second - first for first, second in pairwise(ticks)]
+    assert steps == pytest.approx([steps[0]] * len(steps)) if steps else True
+
+
+@given(st.floats(1e-8, 1e8), st.floats(2, 1e12), st.integers(2, 12))
+def test_powers_of_ten_are_inside_and_few(low, ratio, most):
+    axis = Axis(low, low * ratio, is_log=True)
+    ticks = axis.ticks(most)
+    assert len(ticks) <= most
+    assert all(axis.low * 0.99 <= tick <= axis.high * 1.01 for tick in ticks)
+
+
+@given(st.lists(maybe_numbers), st.booleans())
+def test_an_axis_has_room_for_everything_that_can_be_drawn(values, is_log):
+    axis = spanning(values, "x", is_log=is_log)
+    assert axis.low < axis.high
+    for value in values:
+        if math.isfinite(value) and (value > 1e-290 or not is_log):
+            assert -1e-9 <= axis.part(value) <= 1 + 1e-9
+
+
+@given(st.lists(st.floats(0, 100), max_size=12))
+def test_labels_never_cover_each_other(wanted):
+    wanted = sorted(wanted)
+    places = spread(wanted, 5.0, 0.0, 100.0)
+    assert len(places) == len(wanted)
+    assert all(second - first >= 5.0 - 1e-9 for first, second in pairwise(places))
+    assert all(-1e-9 <= place <= 100 + 1e-9 for place in places)
+    if all(second - first >= 5.0 for first, second in pairwise(wanted)):
+        assert places == wanted
+
+
+# Maps
+
+
+def decoded(data: bytes) -> tuple[list[bytes], bytes]:
+    """The rows and the palette of a PNG, read by its own rules."""
+    chunks, place = {}, 8
+    while place < len(data):
+        (length,) = struct.unpack(">I", data[place : place + 4])
+        name, body = data[place + 4 : place + 8], data[place + 8 : place + 8 + length]
+        (check,) = struct.unpack(">I", data[place + 8 + length : place + 12 + length])
+        assert check == zlib.crc32(name + body)
+        chunks[name] = body
+        place += 12 + length
+    width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
+    lines = zlib.decompress(chunks[b"IDAT"])
+    assert len(lines) == height * (width + 1)
+    return [lines[i * (width + 1) + 1 : (i + 1) * (width + 1)] for i in range(height)], chunks[b"PLTE"]
+
+
+@given(st.lists(st.text("0123456789", min_size=1, max_size=30), min_size=1, max_size=10))
+def test_a_map_holds_every_digit(rows):
+    found, palette = decoded(png(rows, [f"#{i:02x}{i:02x}00" for i in range(10)]))
+    width = max(len(row) for row in rows)
+    assert [[*row] for row in found] == [[int(digit) for digit in row.ljust(width, "0")] for row in rows]
+    assert palette[3:6] == b"\x01\x01\x00"
+
+
+def test_dead_units_are_marked_and_counted():
+    picture = DEAD_UNIT.draw(DEAD_UNIT.tiny)
+    assert titles(picture.svg).count("unit 1") == 2  # above the values and above the gradients
+    assert "Dead: 1 of 4 (▼ 1, counted from 0). In all 37.5 % of the values are flat." in picture.caption
+    maps = draw_unit_maps(TINY_RUN)
+    assert "1 of 4 units of 1 layer are saturated or flat on every example." in maps.caption[0]
+    saturated = SATURATION.draw(SATURATION.tiny)
+    assert "Units saturated on every example (▼): 2 on the left, 0 on the right." in saturated.caption
+
+
+def test_a_run_without_such_layers_says_so():
+    bare = replace(TINY_RUN, health=tuple(health._replace(maps=()) for health in TINY_RUN.health))
+    with pytest.raises(PellucidError, match="no layer of this run can saturate"):
+        draw_unit_maps(bare)
+    with pytest.raises(PellucidError, match="no look at its layers"):
+        draw_layer_histograms(replace(TINY_RUN, health=()))
+
+
+# Curves
+
+
+def test_the_dots_of_dev_stand_where_their_losses_are():
+    svg = draw_loss_curves(TINY_RUN).svg
+    found = re.findall(r'cx="([\d.]+)" cy="([\d.]+)"[^>]*><title>step (\d+): dev ([\d.]+)</title>', svg)
+    assert [int(step) for _, _, step, _ in found] == [0, 2, 4]
+    (x0, y0, *_), (x2, y2, *_), (x4, y4, *_) = [(float(x), float(y)) for x, y, _, _ in found]
+    assert x2 - x0 == pytest.approx(x4 - x2, abs=0.2)
+    # dev is 1.11, 0.95 and 0.92.
+    assert (y2 - y0) / (y4 - y2) == pytest.approx(0.16 / 0.03, rel=0.05)
+    assert y0 < y2 < y4
+
+
+def test_a_long_run_is_thinned_and_its_gaps_are_told():
+    steps = [Step(i, 2.0 if i != 60_000 else 3.0, 10, 0.01, 1.0) for i in range(1, 100_001)]
+    steps[499] = steps[499]._replace(loss=math.nan)
+    steps[700] = steps[700]._replace(loss=math.inf)
+    picture = draw_loss_curves(replace(TINY_RUN, steps=tuple(steps)))
+    assert picture.caption[-1] == "At steps 500 and 701 the loss was not a finite number: gaps."
+    assert not re.search(r"[^a-z](nan|inf)[^a-z]", picture.svg)
+    assert sum(len(line) for line in polylines(picture.svg)) < 2 * 2000 + 1000
+    assert len(picture.svg) < 150_000
+
+
+def test_every_counted_rung_is_a_rule_with_its_loss():
+    words = words_of(draw_loss_curves(TINY_RUN).svg)
+    assert {"bigram 0.990", "uniform 1.099", "dev 0.920", "train 0.700"} <= set(words)
+
+
+def test_ratios_are_those_of_matrices_and_nothing_is_drawn_before_the_first_update():
+    lines = ratios(TINY_RUN)
+    assert set(lines) == {"table.weight", "layers.0.weight"}
+    assert math.isnan(lines["table.weight"][0][1])
+    assert lines["table.weight"][1] == (4, 2e-3)
+    said = draw_update_ratios(TINY_RUN).caption[1]
+    assert said.endswith("the smallest is 0.0008 (layers.0.weight), the largest 0.002 (table.weight).")
+
+
+def test_norms_and_how_often_they_were_clipped():
+    picture = draw_gradient_norms(TINY_RUN)
+    assert "a median of 0.625, between 0.375 and 1.5" in picture.caption[0]
+    assert "clipped, in 25.0 % of the steps" in picture.caption[1]
+    unclipped = replace(TINY_RUN, plan=TINY_RUN.plan._replace(clip=0.0))
+    assert "clipped" not in "".join(draw_gradient_norms(unclipped).caption)
+
+
+def test_many_parameters_keep_the_names_of_the_highest_and_lowest():
+    weight = TINY_RUN.health[1].weights[1]
+    many = tuple(weight._replace(path=f"layer{i}.weight", update_ratio=1e-6 * (i + 1)) for i in range(80))
+    run = replace(TINY_RUN, health=tuple(health._replace(weights=many) for health in TINY_RUN.health))
+    picture = draw_update_ratios(run)
+    words = words_of(picture.svg)
+    assert {"layer0", "layer79"} <= set(words)
+    assert "layer40" not in words
+    assert set(titles(picture.svg)) >= {f"layer{i}.weight" for i in range(80)}
+    assert picture.caption[-1].startswith("Named are the 22 highest and lowest")
+
+
+def test_ridges_have_a_bar_for_each_part_that_holds_something():
+    layer = TINY_RUN.health[0].layers[0]._replace(values=Histogram(-1.0, 1.0, (3, 0, 5, 0, 1)))
+    run = replace(TINY_RUN, health=(TINY_RUN.health[0]._replace(layers=(layer,)),))
+    svg = draw_layer_histograms(run).svg
+    path = re.search(r'<path d="([^"]*)" fill="[^"]*"><title>layers.0.act Tanh: 9 values', svg)
+    assert path
+    heights = [float(height) for height in re.findall(r"v-([\d.]+)h", path[1])]
+    assert heights == pytest.approx([40 * 3 / 5, 40, 40 / 5], abs=0.1)
+
+
+def test_the_gains_say_which_is_right():
+    picture = GAINS.draw(GAINS.tiny)
+    words = words_of(picture.svg)
+    assert {"gain 0.5: too small", "gain 1.67: right", "gain 3: too large"} <= set(words)
+
+
+def test_the_hockey_stick_tells_how_long_the_blade_is():
+    picture = HOCKEY_STICK.draw(HOCKEY_STICK.tiny)
+    assert "as late as step 2." in picture.caption[-1]
+
+
+def test_a_search_without_an_answer_marks_nothing():
+    sweep = LEARNING_RATE.tiny.sweeps[0]
+    search = LEARNING_RATE.tiny._replace(
+        sweeps=(sweep,), seeds=(1,), by_percentile=(None,), by_valley=(None,), suggestion=None, spread=math.nan
+    )
+    picture = draw_learning_rate(search)
+    assert picture.caption[1] == "The percentile rule says no answer. The valley rule says no answer."
+    assert picture.caption[2] == "No rate is suggested."
+    assert not [title for title in titles(picture.svg) if "rule" in title]
+    flat = tuple(trial._replace(loss=math.nan, smoothed=math.nan, slope=math.nan) for trial in sweep)
+    ElementTree.fromstring(draw_learning_rate(search._replace(sweeps=(flat,))).svg)
+
+
+def test_the_ladder_is_drawn_in_order_and_what_is_infinite_is_told():
+    rungs = LADDER.tiny.rungs
+    infinite = rungs[1]._replace(name="unsmoothed", dev=math.inf)
+    picture = draw_ladder(LADDER.tiny._replace(rungs=(rungs[2], infinite, rungs[1], rungs[0])))
+    words = words_of(picture.svg)
+    places = [words.index(rung.name) for rung in rungs]
+    assert places == sorted(places)
+    assert "0.0800 below counting" in words
+    assert picture.caption[-1] == "Not drawn, because the loss is not a finite number: unsmoothed."
+
+
+# Words
+
+
+def test_the_ladder_in_a_terminal(capsys):
+    show_ladder(LADDER.tiny)
+    assert capsys.readouterr().out == (
+        "three names\n\n"
+        "model         dev nats  bits/char   train  parameters  seconds  tokens/s  over counting\n"
+        "transformer     1.9000      2.740  1.8500     200,000     60.0    90,000        +0.0800\n"
+        "kneser-ney 5    1.9800      2.850  1.6000      90,000      0.4\n"
+        "uniform         3.2958      4.750  3.2958           0      0.0                  −1.3158\n\n"
+        "The best network, transformer, earns 0.0800 nats a token over the best that only counts, kneser-ney 5.\n"
+    )
+    rungs = json.loads(ladder_json(LADDER.tiny))["rungs"]
+    assert [rung["gap"] for rung in rungs] == pytest.approx([0.08, 0.0, 1.98 - 3.2958])
+
+
+def test_a_network_behind_counting_is_said_to_be(capsys):
+    rungs = LADDER.tiny.rungs
+    show_ladder(LADDER.tiny._replace(rungs=(rungs[1], rungs[0]._replace(dev=2.5), rungs[2])))
+    said = capsys.readouterr().out
+    assert "transformer, is 0.5200 nats a token behind the best that only counts, kneser-ney 5" in said
+
+
+def test_a_rate_search_in_a_terminal(capsys):
+    show_rate_search(LEARNING_RATE.tiny)
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert lines[2].split() == ["seed", "percentile", "rule", "valley", "rule", "lowest", "at"]
+    assert lines[3].split() == ["1", "0.01", "0.02", "0.0464"]
+    assert lines[4].split() == ["2", "no", "answer", "0.03", "0.0464"]
+    assert "Suggested: 0.02, within a factor of 1.5 over the seeds" in lines
+    assert json.loads(rate_search_json(LEARNING_RATE.tiny))["by_percentile"] == [0.01, None]
+    nothing = LEARNING_RATE.tiny._replace(suggestion=None, spread=math.nan)
+    show_rate_search(nothing)
+    assert "No rate is suggested." in capsys.readouterr().out
+
+
+def test_the_parts_before_the_first_step():
+    assert data_lines(TINY_RUN.data) == [
+        "words.txt: a list of 4 items",
+        "train 2 items, 5 tokens; dev 1 item, 3 tokens; test 1 item, 2 tokens",
+        "3 symbols (characters); guessing costs ln 3 = 1.0986 nats a token",
+    ]
+    assert plan_lines(TINY_RUN.plan, TINY_RUN.network)[:2] == [
+        "mlp, 45 parameters: context 3",
+        "4 steps of 2, about 0.1 s; adamw, rate 0.01, 1 step of warm-up, then linear",
+    ]
+    assert start_line(TINY_RUN.start).startswith("before the first step: 1.1100 nats")
+    assert baseline_table(TINY_RUN.ladder.rungs[1:]).row_count == 2
+
+
+def test_the_report_in_a_terminal(capsys):
+    show_report(TINY_RUN)
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["mlp", "bigram", "uniform"]
+    assert "good fit: train and dev fell together. Next: more steps." in lines
+    assert "note: layers.0.act at step 4: 1 of 4 units" in lines
+    assert (
+        "2 samples: 1 in train, 0 in dev, 1 new; new are those in neither, as the test side is not looked at" in lines
+    )
+    assert "mlp earns 0.07 nats over counting." in lines
+    assert lines[-3:] == ["  pellucid sample tiny", "  pellucid score tiny ab", "  runs/tiny/report.html"]
+    assert "dev 0.9200" in said
+    document = json.loads(report_json(TINY_RUN))
+    assert document["ladder"]["rungs"][0]["gap"] == pytest.approx(0.07)
+    assert document["steps"] == 4
+
+
+def test_nothing_of_the_data_moves_the_cursor_or_reaches_a_shell(capsys):
+    hostile = "\x1b[2J; rm -rf x"
+    data = TINY_RUN.data._replace(first=(hostile,), said=hostile, source=hostile)
+    samples = (TINY_RUN.samples[0]._replace(text=hostile, nearest=hostile, copied=hostile),)
+    show_report(replace(TINY_RUN, data=data, samples=samples, sentence=hostile))
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "  pellucid score tiny emma" in said.splitlines()
+
+
+# Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def run_through(stream: io.StringIO, n: int = 100) -> None:
+    line = ProgressLine(TINY_RUN.plan._replace(steps=n), stream)
+    line.evaluation(Evaluation(0, 3.3, 3.3))
+    for i in range(1, n + 1):
+        line.step(Step(i, 3.0, 10, 0.01, 1.0), 12_345.0, float(n - i))
+        if i == 50:
+            line.evaluation(Evaluation(50, 2.0, 2.1))
+            line.samples(SampledAt(50, ("emma", "\x1b[2J", "")))
+    line.close()
+
+
+def test_in_a_log_there_is_a_line_for_each_tenth():
+    stream = io.StringIO()
+    run_through(stream)
+    lines = stream.getvalue().splitlines()
+    steps = [line for line in lines if line.startswith("step") and "makes" not in line]
+    assert [line.split()[1] for line in steps] == ["1", *[str(i) for i in range(10, 101, 10)]]
+    assert steps[1] == "step 10 of 100 (10 %)  loss 3.0000  dev 3.3000  12,345 tokens/s  1 min 30 s left"
+    assert steps[-1] == "step 100 of 100 (100 %)  loss 3.0000  dev 2.1000  12,345 tokens/s"
+    assert "step 50 makes: emma, \\x1b[2J, (empty)" in lines
+
+
+def test_a_few_steps_give_a_line_each():
+    stream = io.StringIO()
+    run_through(stream, n=3)
+    assert len(stream.getvalue().splitlines()) == 3
+
+
+def test_on_a_terminal_one_line_is_written_over():
+    stream = Terminal()
+    run_through(stream)
+    said = stream.getvalue()
+    assert said.count("\n") == 2  # the samples, and the end
+    last = said.split("\r\x1b[2K")[-1]
+    assert last.startswith("━" * 20 + " step 100 of 100")
+    assert last.endswith("tokens/s\n")
