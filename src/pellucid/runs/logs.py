@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,8 @@ class LogWriter:
                 # A full disk takes what fits and only then says so.
                 os.write(descriptor, line[written:])
         except OSError as error:
-            os.ftruncate(descriptor, before)
+            with suppress(OSError):
+                os.ftruncate(descriptor, before)
             raise NotWritten(f"{log}.jsonl could not be written: {error.strerror}", run=self._run.name) from error
 
     def synchronise(self) -> None:
@@ -96,13 +98,16 @@ class LogWriter:
             if not size and not os.path.lexists(log_path(self._run, log)):
                 continue
             descriptor = self._open(log)
-            if not _ends_a_line(descriptor, size):
-                raise Damaged(
-                    f"{log}.jsonl of {self._run.name} has lost lines that were there at the last checkpoint",
-                    fix="Take the file from a copy of the run",
-                )
-            os.ftruncate(descriptor, size)
-            os.fsync(descriptor)
+            try:
+                if not _ends_a_line(descriptor, size):
+                    raise Damaged(
+                        f"{log}.jsonl of {self._run.name} has lost lines that were there at the last checkpoint",
+                        fix="Take the file from a copy of the run",
+                    )
+                os.ftruncate(descriptor, size)
+                os.fsync(descriptor)
+            except OSError as error:
+                raise NotWritten(f"{log}.jsonl could not be cut: {error.strerror}", run=self._run.name) from error
 
     def close(self) -> None:
         for descriptor in self._descriptors.values():

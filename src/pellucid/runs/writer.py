@@ -88,11 +88,15 @@ class RunWriter:
             raise Damaged(f"{path.name} has no folder of checkpoints", fix="Take it from a copy of the run")
         try:
             lock = Lock(path)
+            try:
+                _sweep(path, prefix=TEMPORARY)
+            except BaseException:
+                lock.release()
+                raise
         except OSError as error:
             raise PellucidError(
                 f"nothing can be written into {quoted(str(path), 80)}: {error.strerror}", fix="Copy the run elsewhere"
             ) from error
-        _sweep(path, prefix=TEMPORARY)
         return cls(path, record, lock)
 
     def append(self, log: str, record: object) -> None:

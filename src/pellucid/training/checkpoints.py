@@ -60,7 +60,7 @@ def save(
         try:
             return _written(run, step, parts, state)
         except OSError as error:
-            if error.errno not in FULL or not _made_room(run):
+            if error.errno not in FULL or not _made_room(run, step):
                 raise
             return _written(run, step, parts, state)
     except OSError as error:
@@ -193,9 +193,9 @@ def _whole(run: Path, at_most: int) -> list[int]:
     return whole
 
 
-def _made_room(run: Path) -> bool:
-    """Delete every whole checkpoint but the newest; whether there was one."""
-    older = _whole(run, at_most=1_000_000)[1:]
+def _made_room(run: Path, step: int) -> bool:
+    """Delete every whole checkpoint before this step but the newest of them; whether there was one."""
+    older = [one for one in _whole(run, at_most=1_000_000) if one < step][1:]
     _delete(run, older)
     return bool(older)
 
