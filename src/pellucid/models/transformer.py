@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import Attention
@@ -49,10 +50,13 @@ class TransformerConfig:
 
 
 class Memory(NamedTuple):
-    """What was read: keys and values of every block, (depth, 2, batch, heads, context, head_width), and how many."""
+    """What was read: keys and values, for each block (2, batch, heads, context, head_width), and how many tokens."""
 
-    past: Tensor
+    past: tuple[Tensor, ...]
     read: int
+    matrices: tuple[
+        tuple[Tensor, ...], ...
+    ]  # of each block: to look them up for each token costs as much as to use them
 
 
 class Block(nn.Module):
@@ -71,6 +75,12 @@ class Block(nn.Module):
         out: Tensor = stream + self.dropout(self.feed_forward(self.norm(stream)))
         return out
 
+    def matrices(self) -> tuple[Tensor, ...]:
+        """What a token is multiplied by on its way through: to project, combine, expand and contract."""
+        attention, feed_forward = self.attention, self.feed_forward
+        layers = (attention.combine, feed_forward.expand, feed_forward.contract)
+        return attention.project.flatten(0, 1).t(), *(layer.weight.t() for layer in layers)
+
 
 class Transformer(SequenceModel):
     """A decoder: embedding, blocks, norm, head.
@@ -80,7 +90,8 @@ class Transformer(SequenceModel):
     torch.Size([1, 3, 5])
     """
 
-    turns: Tensor
+    turns: Tensor  # (context, head_width / 2, 2)
+    spins: Tensor  # (context, 3, 1, head_width / 2, 2): the same for queries and keys; values are not turned
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -94,7 +105,10 @@ class Transformer(SequenceModel):
         nn.init.zeros_(self.head.weight)  # so every token is as likely at first, and the first loss is ln |V|
         if config.positions == "rotary":
             # What follows from the configuration is not saved.
-            self.register_buffer("turns", turns(config.context, config.width // config.n_heads), persistent=False)
+            angles = turns(config.context, config.width // config.n_heads)
+            spins = torch.stack([angles, angles, angles[:1].expand_as(angles)], dim=1)[:, :, None]
+            self.register_buffer("turns", angles, persistent=False)
+            self.register_buffer("spins", spins, persistent=False)
         else:
             self.positions = nn.Embedding(config.context, config.width)
 
@@ -105,31 +119,54 @@ class Transformer(SequenceModel):
 
     def begin(self, batch: int) -> Memory:
         config, like = self.config, self.head.weight
-        shape = (config.depth, 2, batch, config.n_heads, config.context, config.width // config.n_heads)
-        return Memory(torch.empty(shape, dtype=like.dtype, device=like.device), 0)
+        shape = (2, batch, config.n_heads, config.context, config.width // config.n_heads)
+        past = tuple(torch.empty(shape, dtype=like.dtype, device=like.device) for _ in self.blocks)
+        return Memory(past, 0, tuple(block.matrices() for block in self.blocks if isinstance(block, Block)))
 
     def advance(self, tokens: Tensor, state: Memory) -> tuple[Tensor, Memory]:
-        return self.read(tokens[:, None], state)
+        """The same numbers as `read` of one token for each row, without dropout.
+
+        What one token costs are the calls, so these are few: queries, keys and values are turned at once, keys and
+        values written at once, and what is added to the stream is added by the product that makes it.
+        """
+        read, batch = state.read, len(tokens)
+        width, n_heads, is_rotary = self.config.width, self.config.n_heads, self.config.positions == "rotary"
+        self._require_room(read + 1)
+        norm = functional.layer_norm
+        stream = functional.embedding(tokens, self.embedding.weight)  # (batch, width)
+        if is_rotary:
+            spin = torch.view_as_complex(self.spins[read])
+        else:
+            stream = stream + self.positions.weight[read]
+        for (project, combine, expand, contract), past in zip(state.matrices, state.past, strict=True):
+            parts = torch.mm(norm(stream, (width,)), project)
+            if is_rotary:
+                parts = torch.view_as_real(torch.view_as_complex(parts.view(batch, 3, n_heads, -1, 2)) * spin)
+            parts = parts.view(batch, 3, n_heads, -1).transpose(0, 1)
+            past.select(3, read).copy_(parts[1:])
+            keys, values = past.narrow(3, 0, read + 1).unbind()
+            mixed = functional.scaled_dot_product_attention(parts[0].unsqueeze(2), keys, values)
+            stream = torch.addmm(stream, mixed.reshape(batch, width), combine)
+            expanded = torch.mm(norm(stream, (width,)), expand)
+            stream = torch.addmm(stream, functional.gelu(expanded), contract)
+        return torch.mm(norm(stream, (width,)), self.head.weight.t()), state._replace(read=read + 1)
 
     def read(self, tokens: Tensor, state: Memory) -> tuple[Tensor, Memory]:
         stream = self._pass(tokens, state)
-        return self.head(stream[:, -1]), Memory(state.past, state.read + tokens.shape[1])
+        return self.head(stream[:, -1]), state._replace(read=state.read + tokens.shape[1])
 
     def keep(self, state: Memory, rows: Tensor) -> Memory:
-        depth, both, _, n_heads, context, head_width = state.past.shape
-        past = state.past.new_empty(depth, both, len(rows), n_heads, context, head_width)
-        past[..., : state.read, :] = state.past[..., : state.read, :].index_select(2, rows)
-        return Memory(past, state.read)
+        kept = []
+        for past in state.past:
+            kept.append(past.new_empty(2, len(rows), *past.shape[2:]))
+            kept[-1][:, :, :, : state.read] = past[:, :, :, : state.read].index_select(1, rows)
+        return state._replace(past=tuple(kept))
 
     def _pass(self, tokens: Tensor, state: Memory | None) -> Tensor:
         """tokens: (batch, time) -> the normalised stream after the last block, (batch, time, width)."""
         read = state.read if state else 0
         end = read + tokens.shape[1]
-        if end > self.longest:
-            raise PellucidError(
-                f"{end} tokens came, and this transformer was made for {self.longest}",
-                fix=f"Give it the last {self.longest}, or train one with --context {end}",
-            )
+        self._require_room(end)
         stream = self.embedding(tokens)
         if self.config.positions == "rotary":
             angles = self.turns[read:end]
@@ -141,6 +178,13 @@ class Transformer(SequenceModel):
             stream = block(stream, angles, state.past[depth] if state else None, read)
         normed: Tensor = self.norm(stream)
         return normed
+
+    def _require_room(self, n_tokens: int) -> None:
+        if n_tokens > self.longest:
+            raise PellucidError(
+                f"{n_tokens} tokens came, and this transformer was made for {self.longest}",
+                fix=f"Give it the last {self.longest}, or train one with --context {n_tokens}",
+            )
 
 
 WIDTHS = {"tiny": (2, 16, 2), "small": (4, 32, 4), "medium": (4, 64, 4), "large": (4, 128, 4)}
