@@ -1,0 +1,226 @@
+"""A run's page: everything in it is the record's, nothing in it runs, and no request leaves it."""
+
+import html
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from pellucid.figures.card import all_figures
+from pellucid.figures.rendering import drawing_html, drawing_svg
+from pellucid.figures.report_page import report_html
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.records import BigramCounts, Sample, SampledAt, Smoothing, Step, TrainingReport
+
+HOSTILE = "</style></script></title><img src=x onerror=alert(1)><!--\u2028@@DATA@@'\"><svg onload=alert(2)>\x1b[2J"
+# What is chosen from a few words by us, or is read digit by digit.
+OURS = {"values", "gradients", "kind", "severity", "where", "decay", "optimizer"}
+
+
+# The counting figures have tests of their own.
+OF_TRAINING = [name for name, card in all_figures().items() if card.needs not in (BigramCounts, Smoothing)]
+
+
+def poisoned(record: Any, name: str = "") -> Any:
+    """The record with every text of it replaced by a hostile one."""
+    if isinstance(record, str):
+        return record if name in OURS else HOSTILE
+    if isinstance(record, Mapping):
+        return {key: poisoned(value) for key, value in record.items()}
+    if hasattr(record, "_fields"):
+        return type(record)(*[poisoned(value, field) for field, value in zip(record._fields, record, strict=True)])
+    if is_dataclass(record) and not isinstance(record, type):
+        return replace(
+            record, **{field.name: poisoned(getattr(record, field.name), field.name) for field in fields(record)}
+        )
+    if isinstance(record, tuple):
+        return tuple(poisoned(item, name) for item in record)
+    return record
+
+
+@cache
+def large_run() -> TrainingReport:
+    """A run as long as an afternoon's, with many layers."""
+    look = TINY_RUN.health[1]
+    layers = tuple(look.layers[0]._replace(path=f"blocks.{i}.act") for i in range(24))
+    weights = tuple(look.weights[1]._replace(path=f"blocks.{i}.weight", update_ratio=1e-3 * (1 + i)) for i in range(60))
+    row, other = "0190" * 64, "9" * 256
+    maps = tuple(
+        look.maps[0]._replace(path=f"blocks.{i}.act", values=(row, other) * 16, gradients=(row,) * 32)
+        for i in range(12)
+    )
+    maps = tuple(units._replace(values=tuple(value.replace("1", "9") for value in units.values)) for units in maps)
+    looks = [look._replace(step=step, layers=layers, weights=weights, maps=maps) for step in range(0, 30_001, 500)]
+    return replace(
+        TINY_RUN,
+        steps=tuple(
+            Step(i, 3 / (1 + i / 1e4) + math.sin(i), 10, 0.01, 1.0 + math.sin(i) / 2) for i in range(1, 30_001)
+        ),
+        health=tuple(looks),
+        sampled=tuple(SampledAt(i, ("emma", "olivia")) for i in range(0, 30_001, 2000)),
+        samples=tuple(Sample(f"name{i}", 9.0, 5, "new", "emma", 3, "em") for i in range(10)),
+    )
+
+
+def test_the_page_holds_what_the_run_reached():
+    page = report_html(TINY_RUN)
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page.split("<body>")[1]))
+    for said in (
+        TINY_RUN.sentence,
+        TINY_RUN.data.said,
+        TINY_RUN.data.fingerprint,
+        TINY_RUN.ending.says,
+        TINY_RUN.start.says,
+        TINY_RUN.verdict.because,
+        TINY_RUN.findings[0].seen,
+        TINY_RUN.plan.because[0],
+        TINY_RUN.network.says,
+        *[name for name, _ in TINY_RUN.network.layers],
+        *[rung.name for rung in TINY_RUN.ladder.rungs],
+        *[f"{rung.dev:.4f}" for rung in TINY_RUN.ladder.rungs],
+        *[sample.text for sample in TINY_RUN.samples],
+        "+0.0700",
+        "pellucid train words.txt --model mlp --steps 4 --seed 0",
+    ):
+        assert said in text, said
+    assert page.count("<figure>") == 6
+
+
+def test_the_page_has_no_script_and_no_address_out():
+    page = report_html(large_run())
+    assert "<script" not in page
+    assert "script-src" not in page
+    assert "default-src 'none'" in page
+    addresses = set(re.findall(r'(?:href|src)="([^"]{0,30})', page))
+    assert {address for address in addresses if not address.startswith(("#", "data:image/png;base64,"))} == set()
+    assert not re.search(r"[@\"'(]https?:(?!//www\.w3\.org/2000/svg)", page)
+    assert len(page.encode()) < 3_000_000
+
+
+def test_the_same_run_gives_the_same_page():
+    assert report_html(TINY_RUN) == report_html(TINY_RUN)
+
+
+def test_running_text_is_shown_as_it_is():
+    sample = Sample("to be\nor not", 12.0, 10, "", "", 0, "or not")
+    run = replace(
+        TINY_RUN,
+        data=TINY_RUN.data._replace(kind="text", symbols=(" ", "\n", "a"), items={"train": 0, "dev": 0, "test": 0}),
+        samples=(sample,),
+        sampled=(SampledAt(2, ("to\nbe",)),),
+    )
+    page = report_html(run)
+    assert "<pre>to be\nor not</pre>" in page
+    assert "1.2000 nats a token; the longest part copied from train has 6 letters" in page
+    assert "train: 5 tokens" in page
+
+
+def test_a_run_with_hardly_anything_has_a_page():
+    bare = replace(TINY_RUN, health=(), findings=(), timings=(), sampled=(), samples=(), steps=(), evaluations=())
+    assert "Nothing was found" in report_html(bare)
+    nans = replace(
+        TINY_RUN, steps=tuple(step._replace(loss=math.nan, gradient_norm=math.nan) for step in TINY_RUN.steps)
+    )
+    assert not re.search(r"[^a-z](nan|inf)[^a-z]", re.sub(r"<figcaption>.*?</figcaption>", "", report_html(nans)))
+
+
+@pytest.fixture
+def visited(browser: Browser, tmp_path: Path) -> Iterator[tuple[Page, list[str], Path]]:
+    """A page that notices requests, errors and dialogs."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    wrongs: list[str] = []
+    page.on(
+        "request", lambda request: None if request.url.startswith(("file:", "data:")) else wrongs.append(request.url)
+    )
+    page.on("console", lambda message: wrongs.append(message.text))
+    page.on("pageerror", lambda error: wrongs.append(str(error)))
+    page.on("dialog", lambda dialog: (wrongs.append(dialog.message), dialog.dismiss()))
+    yield page, wrongs, tmp_path
+    page.close()
+    assert wrongs == []
+
+
+def opened(visited: tuple[Page, list[str], Path], document: str, suffix: str = "html") -> Page:
+    page, _, folder = visited
+    file = folder / f"page.{suffix}"
+    file.write_text(document, encoding="utf-8")
+    page.goto(file.as_uri())
+    return page
+
+
+@pytest.mark.browser
+def test_it_opens_without_a_request_and_every_link_leads_somewhere(visited):
+    page = opened(visited, report_html(large_run()))
+    broken = page.evaluate("[...document.querySelectorAll('a')].filter(a => !document.querySelector(a.hash)).length")
+    assert broken == 0
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('figure .scroll > svg')].map(svg => svg.getBoundingClientRect().height)"
+    )
+    assert len(drawn) == 6
+    assert min(drawn) > 100
+    assert page.evaluate("document.querySelectorAll('svg image').length") > 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 820, 1600])
+def test_nothing_runs_over_the_side_of_a_screen(visited, width):
+    page, *_ = visited
+    page.set_viewport_size({"width": width, "height": 900})
+    opened(visited, report_html(poisoned(TINY_RUN)))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.browser
+def test_no_text_of_the_data_is_taken_for_markup(visited):
+    page = opened(visited, report_html(poisoned(TINY_RUN)))
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 0
+    assert page.evaluate("document.querySelectorAll('figure .scroll > svg').length") == 6
+    assert "<img src=x onerror=alert(1)>" in page.inner_text("h1")
+    assert page.evaluate("document.querySelectorAll('section').length") == 7
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", OF_TRAINING)
+def test_no_figure_takes_a_text_for_markup(visited, name):
+    card = all_figures()[name]
+    drawing = card.draw(poisoned(card.tiny))
+    for document, suffix in ((drawing_html(drawing), "html"), (drawing_svg(drawing), "svg")):
+        page = opened(visited, document, suffix)
+        assert page.locator("img").count() == 0
+
+
+@pytest.mark.browser
+def test_words_of_a_picture_do_not_leave_it(visited):
+    for name in OF_TRAINING:
+        page = opened(visited, drawing_svg(all_figures()[name].draw(all_figures()[name].tiny)), "svg")
+        outside = page.evaluate(
+            """() => {
+                const frame = document.documentElement.viewBox.baseVal;
+                return [...document.querySelectorAll("text")].filter(text => {
+                    const box = text.getBBox();
+                    const matrix = document.documentElement.getCTM().inverse().multiply(text.getCTM());
+                    const corners = [[box.x, box.y], [box.x + box.width, box.y + box.height]].map(
+                        ([x, y]) => new DOMPoint(x, y).matrixTransform(matrix));
+                    return corners.some(p => p.x < -1 || p.y < -1 || p.x > frame.width + 1 || p.y > frame.height + 1);
+                }).map(text => text.textContent);
+            }"""
+        )
+        assert outside == [], name
+
+
+@pytest.mark.browser
+def test_it_can_be_printed(visited):
+    page = opened(visited, report_html(TINY_RUN))
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    assert page.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(box => getComputedStyle(box).overflowX === 'visible')"
+    )
+    assert page.pdf().startswith(b"%PDF")
