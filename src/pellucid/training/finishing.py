@@ -6,7 +6,7 @@ from pellucid.records import Ending, Ladder, Rung, TrainingReport
 from pellucid.training import checkpoints
 from pellucid.training.baselines import Counted, bits_per_character
 from pellucid.training.evaluation import loss_on
-from pellucid.training.health import findings
+from pellucid.training.findings import findings
 from pellucid.training.opening import Opened
 from pellucid.training.reports import Result, report_from
 from pellucid.training.session import Session

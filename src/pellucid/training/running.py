@@ -52,7 +52,21 @@ def train(
     """A new run in a new folder."""
     found = opened(data)
     listener.opened(found.facts)
-    counted = _counted(found.sides, listener)
+    counted = counted_on(found.sides, listener)
+    return train_on(found, counted, data, wishes, place, listener, stop, page)
+
+
+def train_on(
+    found: Opened,
+    counted: list[Counted],
+    data: DataWishes,
+    wishes: TrainingWishes,
+    place: Path,
+    listener: Listener,
+    stop: StopRequests,
+    page: Page,
+) -> TrainingReport:
+    """A new run on data that are open and counted already."""
     card = network_called(wishes.model)
     config, plan = choose_plan(card, found.sides, found.context, wishes)
     shop = workshop(card, config, plan, found.sides)
@@ -87,7 +101,7 @@ def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequest
         record = writer.record
         found, notes = _data_again(run, record, changes)
         listener.opened(found.facts)
-        counted = _counted(found.sides, listener)
+        counted = counted_on(found.sides, listener)
         card = network_called(str(record["model"]))
         plan = from_plain(Plan, record["plan"])
         if changes.threads and changes.threads != plan.threads:
@@ -113,7 +127,8 @@ def _to_the_end(session: Session, *, after: int, found: Opened, counted: list[Co
     return report
 
 
-def _counted(sides: Sides, listener: Listener) -> list[Counted]:
+def counted_on(sides: Sides, listener: Listener) -> list[Counted]:
+    """What counting alone reaches, each told as soon as it is known."""
     counted = []
     for one in baselines(sides):
         counted.append(one)
@@ -127,7 +142,7 @@ def _restored(writer: RunWriter, shop: Workshop, is_optimizer_fresh: bool) -> tu
     if found is None:
         writer.rewind(0)
         return 0, ("it was stopped before its first checkpoint, so it begins again",)
-    checkpoints.require_fits(shop.model.state_dict(), found.model)
+    checkpoints.require_fits(shop.model, found.model)
     shop.model.load_state_dict(found.model)
     if not is_optimizer_fresh:
         shop.optimizer.load(found.optimizer)

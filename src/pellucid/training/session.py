@@ -23,7 +23,7 @@ from pellucid.training.loop import steps
 from pellucid.training.reports import health_of
 from pellucid.training.signals import StopRequests
 from pellucid.training.speaking import texts
-from pellucid.training.stopping import ending_of
+from pellucid.training.stopping import best, ending_of
 from pellucid.training.workshop import Workshop
 
 SHOWN_SAMPLES = 5
@@ -131,8 +131,3 @@ class _Stopwatch:
         here = time.monotonic() - self.began
         self.n_tokens += step.n_tokens
         return Timing(step.step, self.before + here, self.n_tokens / max(here, 1e-9))
-
-
-def best(evaluations: list[Evaluation]) -> Evaluation:
-    """The evaluation with the least loss on dev; of equals the first."""
-    return min(evaluations, key=lambda evaluation: evaluation.dev)

@@ -1,0 +1,81 @@
+"""What a terminal is told while networks train: facts on stdout as they are known, the progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+from pellucid.figures.model_facts import show
+from pellucid.figures.progress import ProgressLine
+from pellucid.figures.training_summary import baseline_table, data_lines, plan_lines, start_line
+from pellucid.records import (
+    DataFacts,
+    Evaluation,
+    Finding,
+    Health,
+    InitialLoss,
+    NetworkFacts,
+    Plan,
+    Rung,
+    SampledAt,
+    Step,
+    Timing,
+)
+
+COUNTED = 4  # models that only count; when the last is known their table is shown
+
+
+class Teller:
+    """Listens to a run and tells it. Silent on stdout where that is to hold JSON alone."""
+
+    def __init__(self, *, is_quiet: bool = False, with_samples: bool = True) -> None:
+        self.is_quiet = is_quiet
+        self.with_samples = with_samples
+        self.rungs: list[Rung] = []
+        self.plan: Plan | None = None
+        self.line: ProgressLine | None = None
+
+    def opened(self, data: DataFacts) -> None:
+        self._say(*data_lines(data))
+
+    def counted(self, rung: Rung) -> None:
+        self.rungs.append(rung)
+        if len(self.rungs) == COUNTED and not self.is_quiet:
+            show("", baseline_table(self.rungs))
+
+    def planned(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
+        self.plan = plan
+        self.line = ProgressLine(plan, sys.stderr)
+        self._say("", *plan_lines(plan, network), f"written to {folder}")
+
+    def started(self, start: InitialLoss) -> None:
+        self._say(start_line(start), "")
+
+    def resumed(self, step: int, notes: tuple[str, ...]) -> None:
+        self._say(f"goes on after step {step:,}", *[f"note: {note}" for note in notes])
+
+    def stepped(self, step: Step, timing: Timing) -> None:
+        if self.line and self.plan:
+            seconds_left = timing.seconds / step.step * (self.plan.steps - step.step)
+            self.line.step(step, timing.tokens_per_second, seconds_left)
+
+    def looked(self, health: Health) -> None:
+        pass
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        if self.line:
+            self.line.evaluation(evaluation)
+
+    def sampled(self, samples: SampledAt) -> None:
+        if self.line and self.with_samples:
+            self.line.samples(samples)
+
+    def found(self, finding: Finding) -> None:
+        pass
+
+    def close(self) -> None:
+        if self.line:
+            self.line.close()
+
+    def _say(self, *lines: str) -> None:
+        if not self.is_quiet:
+            print("\n".join(lines))

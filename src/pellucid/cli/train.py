@@ -1,0 +1,154 @@
+"""`pellucid train`: a network of your data within minutes, beside everything that only counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pellucid.cli.networks import data_options, data_wishes, network_options, training_wishes
+from pellucid.errors import PellucidError
+
+if TYPE_CHECKING:
+    from pellucid.records import TrainingReport
+    from pellucid.training.opening import DataWishes
+
+MAY_CHANGE = {"resume", "data", "data_option", "allow_new_data", "fresh_optimizer", "threads", "as_json"}
+
+
+@click.command(
+    "train",
+    context_settings={"help_option_names": ["--help"], "max_content_width": 100},
+    epilog="""
+    \b
+    Examples:
+      pellucid train
+      pellucid train names.txt --model mlp --minutes 1
+      pellucid train book.txt --context 64 --name my-book
+      pellucid train --resume my-book
+    """,
+)
+@click.argument("data", required=False)
+@click.option("--model", default="transformer", show_default=True, help="The network; pellucid compare tries them all.")
+@click.option("--minutes", type=float, default=2.0, show_default=True, help="What the whole of it may take.")
+@click.option("--steps", type=int, default=0, help="So many steps, in place of --minutes; the same bits every time.")
+@click.option("--name", default="", help="Of the run's folder under ./runs; without it, after data and model.")
+@click.option("--resume", metavar="RUN", default="", help="Go on with a run that was stopped, exactly where it was.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Decides everything that is left to chance.")
+@data_options
+@network_options
+@click.option("--allow-new-data", is_flag=True, help="With --resume: the data may be other data.")
+@click.option("--fresh-optimizer", is_flag=True, help="With --resume: forget what the optimizer remembers.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON, for machines.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    data: str | None,
+    resume: str,
+    name: str,
+    allow_new_data: bool,
+    fresh_optimizer: bool,
+    as_json: bool,
+    **_: object,
+) -> None:
+    """Train a network on DATA and show what it earns over counting.
+
+    DATA is a file (a list with one item a line, or running text) or a set that comes with pellucid; without it, names.
+    It is split, counted, and learned from within the budget. The run's folder holds everything that was seen, and
+    report.html shows it. Ctrl-C saves; --resume goes on to the same bits.
+    """
+    if resume:
+        _require_nothing_else(ctx)
+        report = _resumed(ctx, resume, is_new_data_allowed=allow_new_data, is_optimizer_fresh=fresh_optimizer)
+    else:
+        for flag, is_given in (("--allow-new-data", allow_new_data), ("--fresh-optimizer", fresh_optimizer)):
+            if is_given:
+                raise PellucidError(f"{flag} changes nothing without --resume", fix="Leave it out")
+        report = _trained(ctx, name)
+    if as_json:
+        from pellucid.figures.training_summary import report_json
+
+        click.echo(report_json(report))
+    else:
+        from pellucid.figures.training_summary import show_report
+
+        click.echo("")
+        show_report(report)
+
+
+def _trained(ctx: click.Context, name: str) -> TrainingReport:
+    wishes = training_wishes(ctx)
+    reading = data_wishes(ctx)
+
+    from pathlib import PurePath
+
+    from pellucid.runs import place_for
+
+    place = place_for(name, f"{PurePath(reading.source).stem or 'data'}-{wishes.model}")
+    _require_early(reading)
+
+    from pellucid.cli.telling import Teller
+    from pellucid.figures.report_page import report_html
+    from pellucid.training.running import train
+    from pellucid.training.signals import stop_requests
+
+    teller = Teller(is_quiet=bool(ctx.params["as_json"]))
+    with stop_requests() as stop:
+        try:
+            return train(reading, wishes, place, teller, stop, report_html)
+        finally:
+            teller.close()
+
+
+def _require_early(reading: DataWishes) -> None:
+    """Open the data before torch is loaded, so that what cannot be read is refused at once."""
+    from pellucid.data import open_data, require_kind
+
+    require_kind(
+        open_data(reading.source, kind=reading.kind, encoding=reading.encoding, newlines=reading.newlines),
+        "list",
+        "text",
+    )
+
+
+def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_optimizer_fresh: bool) -> TrainingReport:
+    from pellucid.cli.networks import source_of
+    from pellucid.runs import find_run, is_finished
+
+    run = find_run(word)
+    if is_finished(run) and not ctx.params["as_json"]:
+        click.echo(f"{run.name} is finished, so there is nothing to do. This is what it reached:")
+
+    from pellucid.cli.telling import Teller
+    from pellucid.figures.report_page import report_html
+    from pellucid.training.running import Resumption, resume
+    from pellucid.training.signals import stop_requests
+
+    changes = Resumption(
+        data=source_of(ctx, default=""),
+        is_new_data_allowed=is_new_data_allowed,
+        is_optimizer_fresh=is_optimizer_fresh,
+        threads=int(ctx.params["threads"] or 0),
+    )
+    teller = Teller(is_quiet=bool(ctx.params["as_json"]))
+    with stop_requests() as stop:
+        try:
+            return resume(run, changes, teller, stop, report_html)
+        finally:
+            teller.close()
+
+
+def _require_nothing_else(ctx: click.Context) -> None:
+    """Refuse what would make a resumed run another run."""
+    given = [
+        max(parameter.opts, key=len)
+        for parameter in ctx.command.params
+        if parameter.name and parameter.name not in MAY_CHANGE
+        if ctx.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise PellucidError(
+            f"a resumed run follows its own plan, so {', '.join(given)} cannot change",
+            fix="Leave it out, or start a new run",
+        )

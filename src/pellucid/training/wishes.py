@@ -1,0 +1,136 @@
+"""What a user may ask of a training. Nothing heavy, so that a bad wish is refused before anything is read."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pellucid.decoding.limits import require_seed
+from pellucid.errors import PellucidError
+from pellucid.models.settings import require_dropout, require_share, require_whole
+from pellucid.models.wishes import MODELS, NETWORKS, require_one_of
+
+SIZES = ("tiny", "small", "medium", "large")
+OPTIMIZERS = ("muon", "adamw", "sgd")
+DECAYS = ("linear", "cosine", "step", "constant")
+LONGEST_MINUTES = 7 * 24 * 60
+MOST_STEPS = 1_000_000_000
+MOST_RATE = 1e3
+BYTES_OF_A_WEIGHT = 16  # the weight, its gradient and two numbers of the optimizer, of single precision
+
+# The settings that each network has; a test holds them equal to the configurations.
+SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "neural-ngram": ("order",),
+        "mlp": ("context", "embedding", "hidden", "depth", "activation", "norm", "groups"),
+        "wavenet": ("context", "embedding", "hidden"),
+        "rnn": ("width", "depth", "dropout"),
+        "gru": ("width", "depth", "dropout"),
+        "lstm": ("width", "depth", "dropout"),
+        "transformer": ("context", "width", "depth", "n_heads", "dropout", "positions"),
+    }
+)
+WORDS = {"n_heads": "heads"}  # settings whose option has another name
+
+
+def require_network(name: str) -> None:
+    """Refuse a network that there is none of, and say where those are that only count."""
+    if name in MODELS:
+        raise PellucidError(
+            f"{name} only counts, so there is nothing to train", fix=f"Try pellucid sample names --model {name}"
+        )
+    require_one_of("network", name, NETWORKS)
+
+
+@dataclass(frozen=True)
+class TrainingWishes:
+    """A network and how it is to be trained. `network` and `training` hold what was asked for and nothing else.
+
+    >>> TrainingWishes(network={"width": 30, "n_heads": 4})
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: width 30 cannot be shared equally by 4 heads. The nearest that can is 32.
+    """
+
+    model: str = "transformer"
+    minutes: float = 2.0
+    steps: int = 0  # 0: as many as the minutes allow
+    seed: int = 1
+    size: str = ""  # "": by the data
+    network: Mapping[str, int | float | str] = field(default_factory=dict)
+    training: Mapping[str, int | float | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_network(self.model)
+        require_seed(self.seed)
+        if self.size:
+            require_one_of("size", self.size, SIZES)
+        if not (math.isfinite(self.minutes) and 0 < self.minutes <= LONGEST_MINUTES):
+            raise PellucidError(f"minutes is {self.minutes:g}", fix="Choose a number above 0, such as 2")
+        if self.steps:
+            require_whole("steps", self.steps, most=MOST_STEPS)
+        for name, value in self.network.items():
+            self._require_setting(name, value)
+        for name, value in self.training.items():
+            _TRAINING[name](value)
+        heads = self.network.get("n_heads")
+        if "width" in self.network and isinstance(heads, int):
+            require_share("width", int(self.network["width"]), heads, of="heads")
+        self._require_memory()
+
+    def _require_setting(self, name: str, value: int | float | str) -> None:
+        word = WORDS.get(name, name)
+        if name not in SETTINGS[self.model] and name != "context":
+            having = [model for model in NETWORKS if name in SETTINGS[model]]
+            raise PellucidError(
+                f"--{word} changes nothing for {self.model}",
+                fix=f"Leave it out, or choose {' or '.join(having)}" if having else "Leave it out",
+            )
+        if name == "dropout":
+            require_dropout(float(value))
+        elif not isinstance(value, str):
+            require_whole(word, value)
+
+    def _require_memory(self) -> None:
+        """Refuse what no memory of this machine could hold, by the size of its matrices alone."""
+        width = max(float(self.network.get(name, 0)) for name in ("width", "hidden", "embedding"))
+        depth = float(self.network.get("depth", 1))
+        gigabytes = 12 * depth * width**2 * BYTES_OF_A_WEIGHT / 1e9
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+        if gigabytes > available:
+            raise PellucidError(
+                f"matrices of {width:,.0f} by {width:,.0f} need about {gigabytes:,.0f} GB to train, and this machine "
+                f"has {available:,.0f}",
+                fix="Choose a smaller width or depth",
+            )
+
+
+def _number(noun: str, least: float, most: float, example: str, *, is_open: bool = False) -> Callable[[object], None]:
+    """A check for a number between two; the least itself is refused where the range is open."""
+
+    def require(value: object) -> None:
+        number = float(str(value))
+        if not math.isfinite(number) or not least <= number <= most or (is_open and number == least):
+            above = "above" if is_open else "from"
+            raise PellucidError(
+                f"{noun} is {number:g}", fix=f"Choose a number {above} {least:g} to {most:g}, such as {example}"
+            )
+
+    return require
+
+
+_TRAINING: Mapping[str, Callable[[object], None]] = {
+    "optimizer": lambda value: require_one_of("optimizer", str(value), OPTIMIZERS),
+    "decay": lambda value: require_one_of("decay", str(value), DECAYS),
+    "rate": _number("rate", 0, MOST_RATE, "0.003", is_open=True),
+    "matrix_rate": _number("matrix rate", 0, MOST_RATE, "0.02", is_open=True),
+    "batch": lambda value: require_whole("batch", value),
+    "warm_up": lambda value: require_whole("warm-up", value, least=0, most=MOST_STEPS),
+    "clip": _number("clip", 0, 1e9, "1"),
+    "momentum": _number("momentum", 0, 0.9999, "0.9"),
+    "weight_decay": _number("weight decay", 0, 10, "0.01"),
+    "threads": lambda value: require_whole("threads", value, most=1024),
+    "save_every": lambda value: require_whole("save-every", value, most=MOST_STEPS),
+}
