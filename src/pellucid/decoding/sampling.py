@@ -12,7 +12,6 @@ import numpy as np
 
 from pellucid.decoding import filters
 from pellucid.decoding.chances import Chances
-from pellucid.decoding.distributions import log_softmax
 from pellucid.decoding.limits import ALL, require_temperature, require_top_k, require_top_p
 from pellucid.decoding.reading import FloatArray, FromContexts, IntArray, Reading, Scores
 
@@ -62,7 +61,7 @@ def draw(
     for step in range(longest):
         chosen = _chosen(probabilities(scores, temperature, top_k, top_p), chances.at(step, n_samples)[rows])
         is_open = lengths[rows] > step
-        logs[rows] += np.where(is_open, log_softmax(scores)[np.arange(len(rows)), chosen], 0.0)
+        logs[rows] += _log_probability(scores, chosen) * is_open
         drawn[rows, step] = chosen
         is_over = is_open & (chosen == stop)
         lengths[rows[is_over]] = step
@@ -116,3 +115,10 @@ def _chosen(shares: FloatArray, chances: FloatArray) -> IntArray:
     heaps = np.cumsum(shares, axis=-1)
     places: IntArray = (heaps <= chances[:, None] * heaps[:, -1:]).sum(axis=-1)
     return places
+
+
+def _log_probability(scores: FloatArray, chosen: IntArray) -> FloatArray:
+    """That of one token in each row, under the scores as they came."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    logs: FloatArray = shifted[np.arange(len(chosen)), chosen] - np.log(np.exp(shifted).sum(axis=-1))
+    return logs
