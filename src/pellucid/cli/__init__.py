@@ -16,6 +16,7 @@ COMMANDS = {
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
     "sample": "New items from a model of your data, each with how much of it is copied.",
     "score": "How likely a text is under a model of your data, character by character.",
+    "compare": "The whole ladder, from guessing to transformers, on one split and one budget.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",
 }

@@ -124,3 +124,11 @@ def data_wishes(ctx: click.Context, model: str = "") -> DataWishes:
         tokens=tokens,
         context=int(context) if context is not None and is_of_data else 0,
     )
+
+
+def require_early(reading: DataWishes) -> None:
+    """Open the data before torch is loaded, so that what cannot be read is refused at once."""
+    from pellucid.data import open_data, require_kind
+
+    data = open_data(reading.source, kind=reading.kind, encoding=reading.encoding, newlines=reading.newlines)
+    require_kind(data, "list", "text")

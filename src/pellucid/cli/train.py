@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.networks import data_options, data_wishes, network_options, training_wishes
+from pellucid.cli.networks import data_options, data_wishes, network_options, require_early, training_wishes
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
     from pellucid.records import TrainingReport
-    from pellucid.training.opening import DataWishes
 
 MAY_CHANGE = {"resume", "data", "data_option", "allow_new_data", "fresh_optimizer", "threads", "as_json"}
 
@@ -86,7 +85,7 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
     from pellucid.runs import place_for
 
     place = place_for(name, f"{PurePath(reading.source).stem or 'data'}-{wishes.model}")
-    _require_early(reading)
+    require_early(reading)
 
     from pellucid.cli.telling import Teller
     from pellucid.figures.report_page import report_html
@@ -99,17 +98,6 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
             return train(reading, wishes, place, teller, stop, report_html)
         finally:
             teller.close()
-
-
-def _require_early(reading: DataWishes) -> None:
-    """Open the data before torch is loaded, so that what cannot be read is refused at once."""
-    from pellucid.data import open_data, require_kind
-
-    require_kind(
-        open_data(reading.source, kind=reading.kind, encoding=reading.encoding, newlines=reading.newlines),
-        "list",
-        "text",
-    )
 
 
 def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_optimizer_fresh: bool) -> TrainingReport:

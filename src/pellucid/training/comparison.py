@@ -36,5 +36,5 @@ def compare(
         heard = climbing(each.model)
         report = train_on(found, counted, data, each, folder / each.model, heard, stop, page)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
-        notes.append(f"{each.model}: {report.verdict.name}, {report.ending.says}")
+        notes.append(f"{each.model}: {report.verdict.name}. {report.ending.says}")
     return Ladder(found.facts.said, tuple(sorted(rungs, key=lambda rung: rung.dev)), tuple(notes))

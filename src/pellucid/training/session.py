@@ -64,6 +64,7 @@ class Session:
             if ending:
                 break
             self.stop.raise_if_asked(self.writer.path.name, at=f"step {step.step:,}")
+            stopwatch.go_on()
         assert ending is not None, "the last step is an end"
         return ending
 
@@ -120,14 +121,21 @@ class Session:
 
 
 class _Stopwatch:
-    """Seconds of training, those of earlier processes included, and how many tokens a second this one learns from."""
+    """Seconds of the run, those of earlier processes included, and how many tokens a second the steps learn from."""
 
     def __init__(self, seconds: float) -> None:
         self.before = seconds
-        self.began = time.monotonic()
+        self.began = self.went_on = time.monotonic()
+        self.stepping = 0.0  # seconds inside steps: not while it is evaluated, sampled or saved
         self.n_tokens = 0
 
     def lap(self, step: Step) -> Timing:
-        here = time.monotonic() - self.began
+        """After a step."""
+        now = time.monotonic()
+        self.stepping += now - self.went_on
         self.n_tokens += step.n_tokens
-        return Timing(step.step, self.before + here, self.n_tokens / max(here, 1e-9))
+        return Timing(step.step, self.before + now - self.began, self.n_tokens / max(self.stepping, 1e-9))
+
+    def go_on(self) -> None:
+        """Before the next step."""
+        self.went_on = time.monotonic()

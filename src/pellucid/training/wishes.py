@@ -71,6 +71,7 @@ class TrainingWishes:
             raise PellucidError(f"minutes is {self.minutes:g}", fix="Choose a number above 0, such as 2")
         if self.steps:
             require_whole("steps", self.steps, most=MOST_STEPS)
+        self._require_memory()
         for name, value in self.network.items():
             self._require_setting(name, value)
         for name, value in self.training.items():
@@ -78,7 +79,6 @@ class TrainingWishes:
         heads = self.network.get("n_heads")
         if "width" in self.network and isinstance(heads, int):
             require_share("width", int(self.network["width"]), heads, of="heads")
-        self._require_memory()
 
     def _require_setting(self, name: str, value: int | float | str) -> None:
         word = WORDS.get(name, name)
