@@ -7,13 +7,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from pellucid.errors import printable
-from pellucid.records import Loss, ModelFacts
+from pellucid.records import Loss, ModelFacts, TrainedFacts
 
 WIDTH = 120  # columns assumed where the output is no terminal
 
 
-def facts_lines(facts: ModelFacts) -> list[str]:
+def facts_lines(facts: ModelFacts | TrainedFacts) -> list[str]:
     """The data, the model, its loss on dev beside the simplest models', and the size of its tables."""
+    if isinstance(facts, TrainedFacts):
+        return _trained_lines(facts)
     lines = [facts.source, f"{facts.name}, counted on {facts.n_train:,} tokens of train"]
     if facts.dev is None:
         lines.append(
@@ -34,6 +36,21 @@ def facts_lines(facts: ModelFacts) -> list[str]:
         tried = ", ".join(f"{order}: {loss:.4f}" for order, loss in best.items())
         lines.append(f"chosen on dev from {len(facts.trials)}; by n {tried}")
     lines.append(f"a full table has {size(facts.n_entries)} entries; {facts.n_stored:,} numbers are kept")
+    return lines
+
+
+def _trained_lines(facts: TrainedFacts) -> list[str]:
+    """The data, the network and its run, and its loss beside counting's."""
+    kept = "the best on dev" if facts.is_finished else "the best so far; the run is not finished"
+    lines = [
+        facts.source,
+        f"{facts.name} of the run {facts.run}: {facts.parameters:,} parameters, trained on {facts.n_train:,} tokens "
+        f"of train; weights of step {facts.step:,}, {kept}",
+    ]
+    if facts.dev is not None and facts.train is not None:
+        lines.append(f"on dev {nats(facts.dev)} a token, on train {facts.train.nats:.4f}")
+    if facts.baselines:
+        lines.append("beside it on dev: " + ", ".join(f"{name} {loss:.4f}" for name, loss in facts.baselines))
     return lines
 
 

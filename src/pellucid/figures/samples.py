@@ -30,6 +30,8 @@ def samples_json(samples: Samples) -> str:
 def _parts(samples: Samples) -> Iterator[RenderableType]:
     for line in facts_lines(samples.model):
         yield Text(printable(line), "dim")
+    if line := way(samples):
+        yield Text(line, "dim")
     yield Text("")
     yield from sample_parts(samples.samples)
     for note in samples.notes:
@@ -57,11 +59,30 @@ def _listing(samples: tuple[Sample, ...]) -> Table:
         listing.add_row(
             Text((cut(sample.text, LONGEST) or "(empty)") + ("…" if sample.is_cut else ""), "bold"),
             f"{sample.nats:.2f}",
-            "new" if sample.where == "new" else f"in {sample.where}",
+            f"in {sample.where}" if sample.where in ("train", "dev") else sample.where,
             near if sample.nearest else "",
             cut(sample.copied, LONGEST),
         )
     return listing
+
+
+def way(samples: Samples) -> str:
+    """How the tokens were chosen, where it was not by chance among all of them.
+
+    >>> from pellucid.records import Loss, ModelFacts
+    >>> facts = ModelFacts("bigram", "names", 27, 10, 10, 729, 729, Loss(2.0, 10), None, ())
+    >>> way(Samples(facts, "", 0.8, 0, (), top_k=5, top_p=0.9))
+    'drawn from the 5 likeliest tokens, and of these from the fewest that hold 0.9 of the probability'
+    >>> way(Samples(facts, "", 1.0, 0, (), beam=4, length_penalty=1.0))
+    'the best that a beam of 4 found, by log-probability / length^1'
+    """
+    if samples.beam:
+        by = f", by log-probability / length^{samples.length_penalty:g}" if samples.length_penalty else ""
+        return f"the best that a beam of {samples.beam} found{by}"
+    parts = [f"the {samples.top_k} likeliest tokens"] if samples.top_k else []
+    if samples.top_p < 1:
+        parts.append(f"the fewest that hold {samples.top_p:g} of the probability")
+    return f"drawn from {', and of these from '.join(parts)}" if parts else ""
 
 
 def tally(samples: tuple[Sample, ...]) -> str:
@@ -71,6 +92,8 @@ def tally(samples: tuple[Sample, ...]) -> str:
     '2 samples: 1 in train, 0 in dev, 1 new; new are those in neither, as the test side is not looked at'
     """
     found = Counter(sample.where for sample in samples)
+    if "not known" in found:
+        return f"{counted(len(samples), 'sample')}; whether the data have them is not known"
     return (
         f"{counted(len(samples), 'sample')}: {found['train']} in train, {found['dev']} in dev, {found['new']} new; "
         "new are those in neither, as the test side is not looked at"

@@ -15,6 +15,7 @@ from pellucid.records.counting import (
     SmoothedRow,
     Smoothing,
     Surprise,
+    TrainedFacts,
     Trial,
 )
 from pellucid.records.demonstrations import (
@@ -113,6 +114,7 @@ __all__ = [
     "Surprise",
     "Tail",
     "Timing",
+    "TrainedFacts",
     "TrainingReport",
     "Trial",
     "UnitMap",

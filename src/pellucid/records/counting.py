@@ -111,13 +111,30 @@ class ModelFacts(NamedTuple):
     trials: tuple[Trial, ...] = ()  # where n was chosen on dev
 
 
+class TrainedFacts(NamedTuple):
+    """A network of a run, what it was trained on, and how it does on dev beside counting."""
+
+    name: str
+    run: str
+    source: str  # the data, in one line
+    vocab_size: int
+    parameters: int
+    step: int  # whose weights these are
+    n_train: int  # predicted tokens
+    n_dev: int
+    train: Loss | None  # at that step; None: not evaluated
+    dev: Loss | None
+    baselines: tuple[tuple[str, float], ...]  # name and nats on dev; empty until the run is finished
+    is_finished: bool = True
+
+
 class Sample(NamedTuple):
     """One sample and how new it is."""
 
     text: str
     nats: float  # surprise of all its tokens under the model, the prompt left out
     n_tokens: int  # drawn
-    where: str  # "train", "dev" or "new"
+    where: str  # "train", "dev", "new" or "not known"; "" for running text
     nearest: str  # the training item with the fewest edits; "" where there are none
     distance: int  # that many edits
     copied: str  # the longest part that stands somewhere in train
@@ -127,12 +144,16 @@ class Sample(NamedTuple):
 class Samples(NamedTuple):
     """What a model made, with a seed that makes it again."""
 
-    model: ModelFacts
+    model: ModelFacts | TrainedFacts
     prompt: str
     temperature: float
     seed: int
     samples: tuple[Sample, ...]
     notes: tuple[str, ...] = ()
+    top_k: int | None = None  # None: all
+    top_p: float = 1.0
+    beam: int = 0  # 0: drawn by chance
+    length_penalty: float = 0.0
 
 
 class Surprise(NamedTuple):
@@ -150,9 +171,9 @@ class ScoredText(NamedTuple):
     """A text and the surprise of each of its tokens under a model."""
 
     text: str
-    model: ModelFacts
+    model: ModelFacts | TrainedFacts
     surprises: tuple[Surprise, ...]
-    where: str  # "train", "dev" or "new"; "" for running text
+    where: str  # "train", "dev" or "new"; "" for running text, or where it is not known
     notes: tuple[str, ...] = ()
 
     @property
