@@ -13,10 +13,12 @@ from torch import nn
 from torch.nn import functional
 
 from pellucid.models.transformer import MODEL as TRANSFORMER
-from pellucid.records import Health, as_plain
+from pellucid.records import Health, Histogram, LayerStats, WeightStats, as_plain
 from pellucid.records.plain import from_plain
+from pellucid.training.findings import findings
 from pellucid.training.health import FEWEST_STEPS, MOST_LOOKS, HealthProbe, cadence, is_look, telling_layers
 from pellucid.training.hooks import sample
+from pellucid.training.initial import initial_loss
 from pellucid.training.layer_stats import NEARLY_ZERO, flatness, histogram, unit_map, weight_stats
 
 VOCAB = 11
@@ -321,10 +323,10 @@ def test_histograms_of_what_is_not_finite_or_all_alike():
 
 def test_a_sample_is_even_and_always_the_same():
     rows = sample(20_000, 64)
-    assert len(rows) == len(set(rows.tolist())) == 512
+    assert len(rows) == len(set(rows.tolist())) == 256
     assert torch.equal(rows, sample.__wrapped__(20_000, 64))
-    # Each quarter of the examples has its share; 128 of 512 expected, 5 deviations are 49.
-    assert all(abs(((rows >= 5000 * k) & (rows < 5000 * (k + 1))).sum() - 128) < 49 for k in range(4))
+    # Each quarter of the examples has its share; 64 of 256 expected, 5 deviations are 35.
+    assert all(abs(((rows >= 5000 * k) & (rows < 5000 * (k + 1))).sum() - 64) < 35 for k in range(4))
 
 
 def test_a_map_of_nothing_is_all_zeros():
@@ -350,3 +352,72 @@ def test_a_look_can_be_stored():
     _, looks = trained(Plain, 1, watches=True)
     stored = as_plain(looks[0])
     assert as_plain(from_plain(Health, stored)) == stored
+
+
+# What the looks mean
+
+START = initial_loss(3.2961, np.arange(27), 27)
+NOTHING = Histogram(0.0, 1.0, (0,) * 60)
+
+
+def layer(path="act", kind="Tanh", width=100, saturated=0.05, dead=0, gradient=1e-3):
+    return LayerStats(path, kind, width, 512, 0.0, 0.6, saturated, dead, 0.0, gradient, NOTHING, NOTHING)
+
+
+def look(*layers, ratio=1e-3, step=100):
+    return Health(step, layers, (WeightStats("w", (4, 4), 0.1, 0.2, ratio), WeightStats("b", (4,), 0.0, 0.2, 9.0)))
+
+
+# Each rule with what it must find and what it must pass over.
+@pytest.mark.parametrize(
+    ("health", "severity", "where", "words"),
+    [
+        ([look(layer(saturated=0.63))], "suspicious", "act", "63.0 % of Tanh's values"),
+        ([look(layer(saturated=0.12))], "sound", "act", "12.0 % of Tanh's values"),
+        ([look(layer(kind="ReLU", saturated=0.97))], "suspicious", "act", "97.0 % of ReLU's"),
+        ([look(layer(kind="ReLU", saturated=0.63))], "sound", "act", "63.0 % of ReLU's"),
+        ([look(layer(dead=100))], "broken", "act", "100 of 100 units of Tanh were flat on all 512 examples"),
+        ([look(layer(), layer("b", dead=30))], "suspicious", "b", "30 of 100 units"),
+        ([look(layer(dead=2))], "note", "act", "2 of 100 units"),
+        ([look(layer(dead=0))], "sound", "act", "0 of 100 units"),
+        ([look(layer("low", gradient=1e-6), layer("top"))], "suspicious", "low", "0.001 times"),
+        ([look(layer("low", gradient=1.0), layer("top"))], "suspicious", "low", "1e+03 times"),
+        ([look(layer("low", gradient=0.0), layer("top"))], "broken", "low", "0 times"),
+        ([look(layer("low", gradient=2e-4), layer("top"))], "sound", "low", "0.2 times"),
+        ([look(layer(), ratio=r) for r in (0.9, 0.2, 0.3)], "suspicious", "w", "above 3.0e-01 of its own size"),
+        ([look(layer(), ratio=r) for r in (1e-5, 2e-5, 1e-3)], "suspicious", "w", "above 2.0e-05"),
+        ([look(layer(), ratio=r) for r in (1e-3, 2e-3, 1e-6)], "sound", "all matrices", "1.0e-03 (w)"),
+        ([look(layer(), ratio=math.nan)], "sound", "act", "flat"),
+    ],
+)
+def test_what_a_look_means(health, severity, where, words):
+    found = [finding for finding in findings(health, START) if words in finding.seen]
+    assert [(finding.severity, finding.where) for finding in found] == [(severity, where)]
+    assert found[0].step == health[-1].step
+    assert bool(found[0].try_next) is (severity != "sound")
+
+
+def test_the_gravest_comes_first_and_a_bad_start_is_told():
+    start = initial_loss(17.3, np.arange(27), 27)
+    found = findings([look(layer(dead=100, saturated=1.0))], start)
+    assert [finding.severity for finding in found] == ["broken", "suspicious", "suspicious", "sound"]
+    assert "sure and wrong" in next(finding.seen for finding in found if finding.where == "the first loss")
+    assert findings([], initial_loss(math.nan, np.arange(27), 27))[0].severity == "broken"
+
+
+def test_a_network_that_is_ill_is_found_ill_and_a_well_one_well():
+    """Weights 30 times too large saturate a tanh layer, and a look says so; the same layer drawn well is sound."""
+
+    def found_with(scale):
+        torch.manual_seed(0)
+        model = Plain()
+        with torch.no_grad():
+            model.hidden.weight.mul_(scale)
+        probe = HealthProbe(model)
+        tokens, targets = batch(0)
+        with probe.watch(1):
+            loss_of(model(tokens), targets).backward()
+        return {(finding.severity, finding.where) for finding in findings(probe.taken(), START)}
+
+    assert ("suspicious", "act") in found_with(30.0)
+    assert not {pair for pair in found_with(1.0) if pair[1] == "act" and pair[0] != "sound"}

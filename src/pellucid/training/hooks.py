@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 MOST_EXAMPLES, FEWEST_EXAMPLES = 1024, 256  # of one call of one layer: the wider, the fewer
-ENOUGH_VALUES = 1 << 15  # of all its units together; copying more would cost more than the step
+ENOUGH_VALUES = 1 << 14  # of all its units together; copying more would cost more than the step
 MOST_CALLS = 8  # of one layer in one step, as where one norm serves twice
 _ENOUGH_SCORES = 32  # of a position, to see whether a gradient came to it
 
@@ -121,7 +121,7 @@ def sample(n: int, units: int) -> Tensor:
     """Which of n examples are looked at, in their order: all of a few, an even draw of many, always the same.
 
     >>> sample(3, units=100), len(sample(10_000, units=64))
-    (tensor([0, 1, 2]), 512)
+    (tensor([0, 1, 2]), 256)
     """
     most = min(MOST_EXAMPLES, max(FEWEST_EXAMPLES, ENOUGH_VALUES // max(1, units)))
     if n <= most:
