@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-# Networks that read a text in windows of the context; the others look back that far and read longer ones.
-READS_WINDOWS = ("transformer", "rnn", "gru", "lstm")
 # Options of the network and of its training; of those that were not given nothing is said.
 NETWORK = ("context", "width", "depth", "n_heads", "hidden", "embedding", "order", "activation", "norm", "dropout")
 TRAINING = ("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads")
@@ -83,13 +81,12 @@ def source_of(ctx: click.Context, default: str) -> str:
 
 def training_wishes(ctx: click.Context, model: str = "") -> TrainingWishes:
     """What was asked of the network and its training; `model` is for commands that train several."""
-    from pellucid.training.wishes import SETTINGS, TrainingWishes, require_network
+    from pellucid.training.wishes import TrainingWishes, require_network, windows_of
 
     name = model or str(ctx.params["model"])
     require_network(name)
     given = {option: ctx.params[option] for option in NETWORK if ctx.params.get(option) is not None}
-    if "context" not in SETTINGS[name]:
-        given.pop("context", None)  # the windows of the text listen to it
+    _, own = windows_of(name, given)
     is_timed = ctx.get_parameter_source("minutes") is COMMANDLINE
     has_steps = ctx.get_parameter_source("steps") is COMMANDLINE
     if is_timed and has_steps:
@@ -102,7 +99,7 @@ def training_wishes(ctx: click.Context, model: str = "") -> TrainingWishes:
         steps=int(ctx.params["steps"]),
         seed=int(ctx.params["seed"]),
         size=str(ctx.params["size"]),
-        network=given,
+        network=own,
         training={option: ctx.params[option] for option in TRAINING if ctx.params.get(option) is not None},
     )
 
@@ -111,18 +108,19 @@ def data_wishes(ctx: click.Context, model: str = "") -> DataWishes:
     """What was asked of the data."""
     from pellucid.models.wishes import TOKENS, require_one_of
     from pellucid.training.opening import DataWishes
+    from pellucid.training.wishes import windows_of
 
     tokens = str(ctx.params["tokens"])
     require_one_of("kind of tokens", tokens, (*TOKENS, "bpe"))
-    context = ctx.params.get("context")
-    is_of_data = (model or str(ctx.params["model"])) in READS_WINDOWS
+    given = ctx.params.get("context")
+    context, _ = windows_of(model or str(ctx.params["model"]), {} if given is None else {"context": given})
     return DataWishes(
         source=source_of(ctx, default="names"),
         kind=str(ctx.params["kind"]),
         encoding=str(ctx.params["encoding"]),
         newlines=str(ctx.params["newlines"]),
         tokens=tokens,
-        context=int(context) if context is not None and is_of_data else 0,
+        context=context,
     )
 
 

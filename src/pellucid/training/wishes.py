@@ -13,6 +13,8 @@ from pellucid.errors import PellucidError
 from pellucid.models.settings import require_dropout, require_share, require_whole
 from pellucid.models.wishes import MODELS, NETWORKS, require_one_of
 
+Wish = int | float | str
+
 SIZES = ("tiny", "small", "medium", "large")
 OPTIMIZERS = ("muon", "adamw", "sgd")
 DECAYS = ("linear", "cosine", "step", "constant")
@@ -33,7 +35,22 @@ SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "transformer": ("context", "width", "depth", "n_heads", "dropout", "positions"),
     }
 )
+# Networks that read a text in windows of the context; the others look back that far and read longer ones.
+READS_WINDOWS = ("transformer", "rnn", "gru", "lstm")
 WORDS = {"n_heads": "heads"}  # settings whose option has another name
+
+
+def windows_of(model: str, network: Mapping[str, Wish]) -> tuple[int, dict[str, Wish]]:
+    """The context of the text's windows, 0 for the usual one, and the settings that the network itself listens to.
+
+    >>> windows_of("gru", {"context": 32, "width": 64}), windows_of("mlp", {"context": 4})
+    ((32, {'width': 64}), (0, {'context': 4}))
+    """
+    context = int(network.get("context", 0)) if model in READS_WINDOWS else 0
+    if "context" in network and context != network["context"] and model in READS_WINDOWS:
+        raise PellucidError(f"context is {network['context']}", fix="Choose a whole number, such as 64")
+    own = {name: wish for name, wish in network.items() if name != "context" or "context" in SETTINGS.get(model, ())}
+    return context, own
 
 
 def require_network(name: str) -> None:
@@ -59,8 +76,8 @@ class TrainingWishes:
     steps: int = 0  # 0: as many as the minutes allow
     seed: int = 1
     size: str = ""  # "": by the data
-    network: Mapping[str, int | float | str] = field(default_factory=dict)
-    training: Mapping[str, int | float | str] = field(default_factory=dict)
+    network: Mapping[str, Wish] = field(default_factory=dict)
+    training: Mapping[str, Wish] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_network(self.model)
@@ -80,9 +97,9 @@ class TrainingWishes:
         if "width" in self.network and isinstance(heads, int):
             require_share("width", int(self.network["width"]), heads, of="heads")
 
-    def _require_setting(self, name: str, value: int | float | str) -> None:
+    def _require_setting(self, name: str, value: Wish) -> None:
         word = WORDS.get(name, name)
-        if name not in SETTINGS[self.model] and name != "context":
+        if name not in SETTINGS[self.model]:
             having = [model for model in NETWORKS if name in SETTINGS[model]]
             raise PellucidError(
                 f"--{word} changes nothing for {self.model}",

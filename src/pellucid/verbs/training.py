@@ -1,14 +1,21 @@
-"""`pellucid.train` and its kin: the commands' work, for Python. Nothing heavy is loaded before one of them is called."""
+"""`pellucid.train` and its kin: the commands' work, for Python. Nothing heavy is loaded before one is called."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from pellucid.verbs.shown import Shown
 
 if TYPE_CHECKING:
-    from pellucid.records import Ladder, RateSearch, TrainingReport
+    from pellucid.records import Ladder, Samples, ScoredText, TrainingReport
+    from pellucid.training.opening import DataWishes
+    from pellucid.training.trained import Trained
+    from pellucid.training.wishes import TrainingWishes, Wish
+
+READING = ("kind", "encoding", "newlines", "tokens")
+TRAINING = ("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads")
 
 
 class Run:
@@ -19,6 +26,16 @@ class Run:
 
         self.folder = folder
         self.report: TrainingReport = report_of(folder)
+        self._trained: Trained | None = None
+
+    @property
+    def trained(self) -> Trained:
+        """The network with its best weights, loaded when it is first asked for."""
+        if self._trained is None:
+            from pellucid.training.trained import load_trained
+
+            self._trained = load_trained(self.folder)
+        return self._trained
 
     def table(self) -> Shown[Ladder]:
         """The network beside everything that only counts, the best on dev first."""
@@ -26,12 +43,49 @@ class Run:
 
         return Shown(self.report.ladder, show_ladder)
 
+    def sample(self, n: int = 10, *, prompt: str = "", temperature: float = 1.0, seed: int = 0) -> Shown[Samples]:
+        """New items, or of running text one sample, each with how new it is."""
+        from pellucid.figures.samples import show_samples
+
+        return Shown(self.trained.sample(n, prompt=prompt, temperature=temperature, seed=seed), show_samples)
+
+    def score(self, text: str) -> Shown[ScoredText]:
+        """The surprise of every token of a text."""
+        from pellucid.figures.surprise import show_scored
+
+        return Shown(self.trained.score(text), show_scored)
+
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}): {self.report.sentence}"
 
 
-def train() -> Run:
-    raise NotImplementedError
+def train(
+    data: str | Path = "names",
+    *,
+    model: str = "transformer",
+    minutes: float = 2.0,
+    steps: int = 0,
+    seed: int = 1,
+    name: str = "",
+    size: str = "",
+    **wishes: Wish,
+) -> Run:
+    """Train a network on data: a path, or the name of a set that comes with pellucid.
+
+    Within so many minutes, or so many steps. Every option of the command is a wish: width=64, rate=0.01, tokens="bpe".
+    """
+    from pellucid.runs import place_for
+
+    reading, asked = _wishes(data, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size)
+    place = place_for(name, f"{PurePath(reading.source).stem or 'data'}-{model}")
+
+    from pellucid.figures.report_page import report_html
+    from pellucid.training.listening import Nobody
+    from pellucid.training.running import train as trained
+    from pellucid.training.signals import StopRequests
+
+    trained(reading, asked, place, Nobody(), StopRequests(), report_html)
+    return Run(place)
 
 
 def open_run(word: str | Path) -> Run:
@@ -41,9 +95,48 @@ def open_run(word: str | Path) -> Run:
     return Run(find_run(str(word)))
 
 
-def compare() -> Shown[Ladder]:
-    raise NotImplementedError
+def compare(
+    data: str | Path = "names",
+    *,
+    models: Sequence[str] = (),
+    minutes: float = 0.5,
+    steps: int = 0,
+    seed: int = 1,
+    name: str = "",
+    size: str = "",
+    **wishes: Wish,
+) -> Shown[Ladder]:
+    """All networks, or those named, on one split with one budget each, beside everything that only counts."""
+    from pellucid.models.wishes import NETWORKS
+    from pellucid.runs import place_for
+
+    each = [
+        _wishes(data, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size) for model in models or NETWORKS
+    ]
+    reading = each[0][0]
+    folder = place_for(name, f"compare-{PurePath(reading.source).stem or 'data'}")
+
+    from pellucid.figures.ladder import show_ladder
+    from pellucid.figures.report_page import report_html
+    from pellucid.training.comparison import compare as compared
+    from pellucid.training.listening import Nobody
+    from pellucid.training.signals import StopRequests
+
+    nobody = Nobody()
+    asked = [asked for _, asked in each]
+    ladder = compared(reading, asked, folder, nobody, lambda _: nobody, StopRequests(), report_html)
+    return Shown(ladder, show_ladder)
 
 
-def rate() -> Shown[RateSearch]:
-    raise NotImplementedError
+def _wishes(
+    data: str | Path, model: str, wishes: dict[str, Wish], *, minutes: float, steps: int, seed: int, size: str
+) -> tuple[DataWishes, TrainingWishes]:
+    from pellucid.training.opening import DataWishes
+    from pellucid.training.wishes import TrainingWishes, windows_of
+
+    reading = {option: str(wishes[option]) for option in READING if option in wishes}
+    training = {option: wishes[option] for option in TRAINING if option in wishes}
+    network = {option: wish for option, wish in wishes.items() if option not in READING + TRAINING}
+    context, network = windows_of(model, network)
+    asked = TrainingWishes(model, minutes, steps, seed, size, network, training)
+    return DataWishes(source=str(data), context=context, **reading), asked

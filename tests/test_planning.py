@@ -1,0 +1,104 @@
+"""The plan: what follows from data and wishes alone, and what a moment of trying adds."""
+
+import numpy as np
+import pytest
+
+from pellucid.data import open_data
+from pellucid.data.sides import Side, divided
+from pellucid.errors import PellucidError
+from pellucid.models.neural import network_called
+from pellucid.training.opening import DataWishes, opened
+from pellucid.training.plan import Pace, choose_plan, config_for, steps_within
+from pellucid.training.wishes import TrainingWishes
+from pellucid.training.workshop import part_of
+
+
+@pytest.fixture(scope="module")
+def sides():
+    return divided(open_data("names"))
+
+
+def test_with_steps_the_plan_is_the_same_every_time(sides):
+    wishes = TrainingWishes(model="mlp", steps=100)
+    plans = [choose_plan(network_called("mlp"), sides, 16, wishes) for _ in range(2)]
+    assert plans[0] == plans[1]
+    config, plan = plans[0]
+    assert (plan.steps, plan.evaluate_every, plan.sample_every, plan.save_every) == (100, 5, 12, 10)
+    assert config == network_called("mlp").sized("medium", 27, 16)
+
+
+def test_what_was_asked_for_is_in_the_plan(sides):
+    training = {"optimizer": "sgd", "rate": 0.5, "batch": 7, "decay": "step", "warm_up": 3, "clip": 0.0, "threads": 1}
+    wishes = TrainingWishes(steps=10, size="tiny", network={"depth": 1}, training=training)
+    config, plan = choose_plan(network_called("transformer"), sides, 16, wishes)
+    for name, value in training.items():
+        assert getattr(plan, name) == value
+    assert (config.depth, plan.matrix_rate) == (1, 0.0)
+
+
+def test_a_rate_moves_the_rate_of_matrices_with_it(sides):
+    card = network_called("transformer")
+    _, usual = choose_plan(card, sides, 16, TrainingWishes(steps=10))
+    _, faster = choose_plan(card, sides, 16, TrainingWishes(steps=10, training={"rate": 2 * usual.rate}))
+    assert faster.matrix_rate == pytest.approx(2 * usual.matrix_rate)
+
+
+def test_row_72_a_batch_is_never_larger_than_the_data():
+    sides = divided(open_data("names"))
+    small = Side(sides.train.tokens[:31], True)
+    few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
+    _, plan = choose_plan(network_called("mlp"), few, 16, TrainingWishes(model="mlp", steps=5, training={"batch": 999}))
+    assert plan.batch == 5
+
+
+def test_minutes_become_steps(sides):
+    wishes = TrainingWishes(model="neural-ngram", minutes=0.15)
+    _, plan = choose_plan(network_called("neural-ngram"), sides, 16, wishes)
+    assert plan.steps >= 20
+    assert plan.seconds > 0
+    assert any("ms a step, measured" in line for line in plan.because)
+
+
+def test_steps_that_fit_take_the_time_they_are_given():
+    pace = Pace(step=0.01, evaluation=0.2, look=0.02)
+    n_steps = steps_within(60.0, pace)
+    assert pace.of(n_steps, 21, 42) == pytest.approx(60, rel=0.02)
+    assert steps_within(0.5, pace) == 0
+
+
+def test_what_memory_cannot_hold_is_refused_before_it_is_made():
+    card = network_called("transformer")
+    with pytest.raises(PellucidError, match="GB to train"):
+        config_for(card, "tiny", 27, 16, {"width": 1 << 19, "n_heads": 1, "depth": 8})
+
+
+def test_a_part_of_a_side_is_spread_over_it(sides):
+    part = part_of(sides.train, 2_000)
+    assert 1_500 < part.n_predicted <= 2_500
+    items = sides.vocabulary.decode(part.tokens.tolist())
+    assert part.tokens[0] == part.tokens[-1] == 0
+    assert len(items) == part.n_predicted - int((part.tokens[1:] == 0).sum())
+    text = Side(np.arange(1000), False)
+    assert part_of(text, 80).tokens[[0, -1]].tolist() == [0, 999]
+    assert part_of(text, 5000) is text
+
+
+def test_row_4_a_short_text_shrinks_the_context(tmp_path):
+    (tmp_path / "short.txt").write_text("the cat sat on the mat and the dog lay by the door, as ever. " * 4)
+    found = opened(DataWishes(str(tmp_path / "short.txt"), kind="text", context=256))
+    assert found.context < 256
+    assert any("context 256 needs 257 tokens" in note for note in found.facts.notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "words"),
+    [
+        ("aaaaaaaaaaaaaaaaaaaaaaaa" * 10, "text", "only one distinct symbol"),
+        ("abcabcabc", "text", "too few for a dev side"),
+        ("anna\nbert\n", "list", "side"),
+    ],
+)
+def test_rows_4_to_6_what_cannot_be_learned_from_is_refused(tmp_path, content, kind, words):
+    (tmp_path / "data.txt").write_text(content)
+    with pytest.raises(PellucidError, match=words):
+        opened(DataWishes(str(tmp_path / "data.txt"), kind=kind))
