@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,11 +13,10 @@ import numpy
 import torch
 
 from pellucid import __version__, runs
-from pellucid.data import datasets
 from pellucid.data.sides import Sides
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.neural import config_of, network_called
-from pellucid.records import Plan, Timing, TrainingReport
+from pellucid.records import Finding, Plan, Timing, TrainingReport
 from pellucid.records.plain import from_plain
 from pellucid.runs import RunWriter
 from pellucid.training import checkpoints
@@ -30,6 +28,7 @@ from pellucid.training.plan import choose_plan
 from pellucid.training.reports import evaluations_of, last_timing_of, report_of
 from pellucid.training.session import Session
 from pellucid.training.signals import StopRequests
+from pellucid.training.sources import found_again, remembered
 from pellucid.training.wishes import TrainingWishes
 from pellucid.training.workshop import Workshop, network_facts, workshop
 
@@ -74,12 +73,11 @@ def train_on(
     stop.raise_if_asked(place.name)
     listener.planned(plan, network, str(place))
     record = {
-        "pellucid": __version__,
         "seed": plan.seed,
         "threads": plan.threads,
         "versions": _versions(),
         "asked": dataclasses.asdict(wishes),
-        "reading": {**dataclasses.asdict(data), "source": _remembered(data.source, place)},
+        "reading": {**dataclasses.asdict(data), "source": remembered(data.source, place)},
         "data": found.facts,
         "model": card.name,
         "config": network.config,
@@ -113,6 +111,11 @@ def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequest
         listener.planned(plan, network_facts(card, shop.config, shop.model), str(run))
         step, note = _restored(writer, shop, changes.is_optimizer_fresh)
         listener.resumed(step, (*notes, *note))
+        if found.facts.fingerprint != record["data"]["fingerprint"]:
+            says = f"new data from step {step + 1} on: {found.facts.said}"
+            writer.append(
+                "findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step)
+            )
         if not (run / "vocabulary.json").is_file():
             writer.write("vocabulary.json", _vocabulary_json(found.sides))
         session = Session(writer, shop, listener, stop, list(evaluations_of(run)), last_timing_of(run))
@@ -154,7 +157,7 @@ def _data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tu
     """The data of a run, found again and still the same, or the ones that are to take their place."""
     reading = dict(record["reading"])
     was = str(record["data"]["fingerprint"])
-    source = changes.data or _found_again(run, str(reading["source"]), was)
+    source = changes.data or found_again(run, str(reading["source"]), was)
     found = opened(DataWishes(**{**reading, "source": source}))
     if found.facts.fingerprint == was:
         return found, ()
@@ -165,7 +168,7 @@ def _data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tu
             fix="Pass the old file with --data, or add --allow-new-data",
         )
     _require_vocabulary(record["data"], found)
-    return found, (f"new data from here on: {found.facts.said}",)
+    return found, (f"new data: {found.facts.said}",)
 
 
 def _require_vocabulary(stored: Mapping[str, Any], found: Opened) -> None:
@@ -181,25 +184,6 @@ def _require_vocabulary(stored: Mapping[str, Any], found: Opened) -> None:
     )
 
 
-def _remembered(source: str, place: Path) -> str:
-    """The data as the run remembers them: a set's name, or a path from the run's folder, never an absolute one."""
-    if source == "-" or source in datasets():
-        return source
-    return os.path.relpath(os.path.abspath(source), os.path.abspath(place))
-
-
-def _found_again(run: Path, remembered: str, fingerprint: str) -> str:
-    gone = f"it had sha256 {fingerprint[:12]}…"
-    if remembered in datasets():
-        return remembered
-    if remembered == "-":
-        raise PellucidError(f"the data of {run.name} came by standard input; {gone}", fix="Pass them with --data FILE")
-    # A run may come from someone else: it names no file but one near itself.
-    if os.path.isabs(remembered) or not (run / remembered).exists():
-        raise PellucidError(f"the data file of {run.name} is gone; {gone}", fix="Pass it with --data FILE")
-    return os.path.normpath(run / remembered)
-
-
 def _vocabulary_json(sides: Sides) -> str:
     import json
 
@@ -208,6 +192,7 @@ def _vocabulary_json(sides: Sides) -> str:
 
 def _versions() -> dict[str, str]:
     return {
+        "pellucid": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,

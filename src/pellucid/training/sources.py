@@ -1,0 +1,33 @@
+"""Where a run's data are: remembered so that the folder can be moved and given away, and found again."""
+
+import os
+from pathlib import Path
+
+from pellucid.data import datasets
+from pellucid.errors import PellucidError
+
+STANDARD_INPUT = "-"
+
+
+def remembered(source: str, place: Path) -> str:
+    """The data as the run remembers them: a set's name, or a path from the run's folder, never an absolute one.
+
+    >>> remembered("names", Path("runs/first")), remembered("data/own.txt", Path("runs/first"))
+    ('names', '../../data/own.txt')
+    """
+    if source == STANDARD_INPUT or source in datasets():
+        return source
+    return os.path.relpath(os.path.abspath(source), os.path.abspath(place))
+
+
+def found_again(run: Path, source: str, fingerprint: str) -> str:
+    """What to open now for what was remembered; that it is still the same is another question."""
+    gone = f"it had sha256 {fingerprint[:12]}…"
+    if source in datasets():
+        return source
+    if source == STANDARD_INPUT:
+        raise PellucidError(f"the data of {run.name} came by standard input; {gone}", fix="Pass them with --data FILE")
+    # A run may come from someone else: it names no file but one near itself.
+    if os.path.isabs(source) or not (run / source).exists():
+        raise PellucidError(f"the data file of {run.name} is gone; {gone}", fix="Pass it with --data FILE")
+    return os.path.normpath(run / source)
