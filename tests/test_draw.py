@@ -1,4 +1,4 @@
-"""The counting pictures: every number in them is counted again here, by loops, and the command ends as promised."""
+"""The counting pictures: every number in them is counted again here, by loops; and the command ends as promised."""
 
 import json
 import math
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.cli.draw import MEASURES, SUFFIXES
+from pellucid.cli.measuring import OF_RUN
 from pellucid.data import Characters, ListData, encode_list, open_data
 from pellucid.data.splits import split_list
 from pellucid.figures.card import Chart, Picture, all_figures
@@ -20,9 +21,12 @@ from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_lin
 from pellucid.figures.drawings.smoothing import draw_smoothing
 from pellucid.figures.rendering import drawing_html, drawing_png, drawing_svg
 from pellucid.figures.symbols import labels
+from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.models import Bigram, BigramConfig, loss
 from pellucid.models.bigram_records import SHOWN, TRIED, bigram_counts, smoothing_study, word_counts
 from pellucid.records import BigramCounts
+from pellucid.runs import RunWriter
+from pellucid.training.reports import Result
 
 ROOT = Path(__file__).parent.parent
 NAMES = ROOT.parent / "shared" / "data" / "names.txt"
@@ -232,6 +236,11 @@ REFUSED = {
     "draw smoothing --word emma --out x.svg": "--word changes nothing in smoothing",
     "draw smoothing names --after Q --out x.svg": "'Q' never occurs in names",
     "draw smoothing short.txt --out x.svg": "nothing of short.txt falls to the dev side",
+    "draw bigram-matrix names --seed 1 --out x.svg": "--seed changes nothing in bigram-matrix",
+    "draw decay --seed=-1 --out x.svg": "the seed is -1. Choose a whole number",
+    "draw loss-curves nosuch --out x.svg": "there is no run called 'nosuch'",
+    "draw loss-curves nosuch --seed 1 --out x.svg": "--seed changes nothing in a run that is there",
+    "draw decay nosuch --out x.svg": "there is no file 'nosuch'",
 }
 
 
@@ -256,6 +265,54 @@ def test_refusals_load_nothing_heavy(words, tmp_path):
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
     assert run.stdout.splitlines()[-1] == "[]"
+
+
+OF_RUNS = ["loss-curves", "update-ratios", "gradient-norms", "layer-histograms", "unit-maps", "ladder"]
+
+
+@pytest.fixture
+def run(tmp_path) -> str:
+    """The folder of a finished run of four steps."""
+    seen = TINY_RUN
+    record = {name: getattr(seen, name) for name in ("seed", "threads", "versions", "data", "network", "plan")}
+    logs = {"metrics": seen.steps, "evaluations": seen.evaluations, "health": seen.health, "findings": seen.findings}
+    with RunWriter.create(tmp_path / "runs" / seen.name, record, n_bytes=1000) as writer:
+        for log, lines in {**logs, "samples": seen.sampled, "timings": seen.timings}.items():
+            for line in lines:
+                writer.append(log, line)
+        writer.finish(Result(seen.start, seen.ladder, seen.ending, seen.verdict, tuple(seen.samples), seen.sentence))
+    return seen.name
+
+
+@pytest.mark.parametrize("figure", OF_RUNS)
+def test_a_figure_of_a_run_is_that_of_its_record(pellucid, tmp_path, run, figure):
+    said = pellucid("draw", figure, run, "--out", "x.svg")
+    assert (said.returncode, said.stderr) == (0, "")
+    card = all_figures()[figure]
+    drawing = card.draw(TINY_RUN.ladder if figure == "ladder" else TINY_RUN)
+    assert (tmp_path / "x.svg").read_text() == drawing_svg(drawing)
+    assert said.stdout.splitlines()[0] == "tiny: mlp on words.txt: a list of 4 items"
+    by_path = pellucid("draw", figure, f"runs/{run}", "--json")
+    assert json.loads(by_path.stdout)["caption"] == list(drawing.caption)
+
+
+def test_what_compares_trainings_names_what_a_run_has_instead(pellucid, tmp_path, run):
+    for figure, instead in OF_RUN.items():
+        said = pellucid("draw", figure, run, "--out", "x.svg")
+        assert said.returncode == 2
+        assert said.stderr.endswith(f"is a run. Draw {instead} of it.\n")
+        assert instead in all_figures()
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_a_run_is_drawn_without_torch(tmp_path, run):
+    code = (
+        "import sys; from pellucid.cli import main\n"
+        f"try: main(['draw', 'loss-curves', {run!r}, '--out', 'x.svg'])\n"
+        "except SystemExit: print([name for name in ('torch', 'numpy', 'polars', 'vl_convert') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
+    assert said.stdout.splitlines()[-1] == "[]"
 
 
 def test_figures_know_no_engine():

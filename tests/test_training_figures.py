@@ -341,7 +341,7 @@ def test_the_report_in_a_terminal(capsys):
     said = capsys.readouterr().out
     lines = said.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["mlp", "bigram", "uniform"]
-    assert "good fit: train and dev fell together. Next: more steps." in lines
+    assert "good fit: train and dev fell together. More steps may help." in lines
     assert "note: layers.0.act at step 4: 1 of 4 units" in lines
     assert (
         "2 samples: 1 in train, 0 in dev, 1 new; new are those in neither, as the test side is not looked at" in lines

@@ -3,34 +3,19 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pellucid.cli.files import require_output_path, write_whole
+from pellucid.cli.measuring import MEASURES, Asked
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
-    from pellucid.data import ListData, TextData
     from pellucid.figures.card import Drawing, FigureCard
 
 SUFFIXES = (".svg", ".png", ".html")
 LONGEST_WORD = 60  # whose arrows can still be told apart
-
-
-class Asked(NamedTuple):
-    """What the measuring of a figure may listen to."""
-
-    data: str
-    kind: str
-    encoding: str
-    word: str | None
-    after: str | None
-
-
-class Measured(NamedTuple):
-    seen: Any  # the record that the figure needs
-    said: tuple[str, ...]  # how the data were read
 
 
 @click.command(
@@ -43,31 +28,36 @@ class Measured(NamedTuple):
       pellucid draw bigram-matrix names --out names.svg
       pellucid draw bigram-graph --word emma --out emma.png
       pellucid draw smoothing names --after q --out smoothing.html
+      pellucid draw loss-curves my-run --out curves.svg
+      pellucid draw hockey-stick --seed 3 --out hockey.png
     """,
 )
 @click.argument("figure", required=False)
-@click.argument("data", required=False)
+@click.argument("source", metavar="[DATA|RUN]", required=False)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Ends in .svg, .png or .html.")
 @click.option("--list", "is_list", is_flag=True, help="All figures, with a sentence each.")
 @click.option("--word", metavar="WORD", help="Of one word, in place of DATA.")
 @click.option("--after", metavar="SYMBOL", help="The symbol whose next ones are shown; else the boundary.")
+@click.option("--seed", type=int, help="Of what is trained to be drawn; without it, 1.")
 @click.option("--kind", default="", help="Read DATA as list or as text, whatever it looks like.")
 @click.option("--encoding", default="utf-8", show_default=True, help="How the file is encoded.")
 @click.option("--json", "as_json", is_flag=True, help="The numbers behind the picture, for machines.")
 def command(
     figure: str | None,
-    data: str | None,
+    source: str | None,
     out: Path | None,
     is_list: bool,
     word: str | None,
     after: str | None,
+    seed: int | None,
     kind: str,
     encoding: str,
     as_json: bool,
 ) -> None:
-    """Draw FIGURE from DATA.
+    """Draw FIGURE from DATA, or from a RUN of pellucid train.
 
     DATA is a file (a list with one item a line, or running text) or a set that comes with pellucid; without it, names.
+    RUN is a folder, or a name under ./runs; without it, a small network is trained to have something to draw.
     A page holds everything it needs, opens without a network, and tells the numbers under the pointer.
     """
     from pellucid.figures.card import all_figures, figure_called
@@ -78,7 +68,8 @@ def command(
     if not figure:
         raise PellucidError("FIGURE is missing", fix="Choose one of pellucid draw --list")
     card = figure_called(figure)
-    _require_options(card, {"--word": word, "--after": after}, has_data=data is not None)
+    _require_options(card, {"--word": word, "--after": after}, has_data=source is not None)
+    _require_seed(card, seed)
     if out:
         if out.suffix.lower() not in SUFFIXES:
             raise PellucidError(
@@ -89,7 +80,7 @@ def command(
     elif not as_json:
         raise PellucidError("--out is missing", fix=f"Add --out {card.name}.svg, or --json for the numbers")
 
-    measured = MEASURES[card.needs.__name__](Asked(data or "names", kind, encoding, word, after))
+    measured = MEASURES[card.needs.__name__](Asked(card.name, source, kind, encoding, word, after, seed))
     drawing = card.draw(measured.seen)
     if out:
         write_whole(out, _rendered(drawing, out.suffix.lower()))
@@ -138,6 +129,16 @@ def _require_options(card: "FigureCard[Any]", given: dict[str, str | None], *, h
         )
 
 
+def _require_seed(card: "FigureCard[Any]", seed: int | None) -> None:
+    if seed is None:
+        return
+    if "--seed" not in card.options:
+        raise PellucidError(f"--seed changes nothing in {card.name}", fix="Leave it out")
+    from pellucid.decoding.limits import require_seed
+
+    require_seed(seed)
+
+
 def _rendered(drawing: "Drawing", suffix: str) -> str | bytes:
     from pellucid.figures.rendering import drawing_html, drawing_png, drawing_svg
 
@@ -147,35 +148,3 @@ def _rendered(drawing: "Drawing", suffix: str) -> str | bytes:
         ".html": drawing_html,
     }
     return ways[suffix](drawing)
-
-
-def _opened(asked: Asked) -> "ListData | TextData":
-    from pellucid.data import open_data, require_kind
-    from pellucid.data.kinds import ListData, TextData
-
-    data = open_data(asked.data, kind=asked.kind, encoding=asked.encoding)
-    require_kind(data, "list", "text")
-    assert isinstance(data, ListData | TextData)
-    return data
-
-
-def _bigram_counts(asked: Asked) -> Measured:
-    if asked.word is not None:
-        from pellucid.models.bigram_records import word_counts
-
-        return Measured(word_counts(asked.word), ())
-    data = _opened(asked)
-    from pellucid.models.bigram_records import bigram_counts
-
-    return Measured(bigram_counts(data), (data.said, *data.notes))
-
-
-def _smoothing(asked: Asked) -> Measured:
-    data = _opened(asked)
-    from pellucid.models.bigram_records import smoothing_study
-
-    return Measured(smoothing_study(data, asked.after or ""), (data.said, *data.notes))
-
-
-# How each record that a figure may need is measured.
-MEASURES: dict[str, Callable[[Asked], Measured]] = {"BigramCounts": _bigram_counts, "Smoothing": _smoothing}

@@ -70,7 +70,7 @@ def _run(report: TrainingReport) -> str:
 
 def _verdict(report: TrainingReport) -> str:
     name, because, try_next = report.verdict
-    return f"<b>{safe(name.capitalize())}</b>: {safe(ended(because))} Next: {safe(ended(try_next))}"
+    return f"<b>{safe(name.capitalize())}</b>: {safe(ended(because))} {safe(ended(try_next))}"
 
 
 def _own_rung(report: TrainingReport) -> Rung | None:

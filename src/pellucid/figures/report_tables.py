@@ -8,6 +8,7 @@ from pellucid.figures.frame import safe
 from pellucid.figures.ladder import gap_words
 from pellucid.figures.numbers import counted, ended, lasting, rough
 from pellucid.figures.samples import tally
+from pellucid.figures.training_summary import advice
 from pellucid.records import Finding, Ladder, NetworkFacts, Plan, Sample, SampledAt
 
 LONGEST = 240  # letters of one item
@@ -103,8 +104,7 @@ def findings_list(findings: tuple[Finding, ...]) -> str:
         kind = finding.severity if finding.severity in ("broken", "suspicious", "note", "sound") else "note"
         items.append(
             f'<li class="{kind}"><p><b>{safe(finding.severity.capitalize())}</b>, {safe(finding.where + at)}: '
-            f'{safe(ended(finding.seen))}</p><p class="quiet">It means: {safe(ended(finding.means))} '
-            f"Try: {safe(ended(finding.try_next))}</p></li>"
+            f'{safe(ended(finding.seen))}</p><p class="quiet">{safe(advice(finding))}</p></li>'
         )
     return f'<ul class="findings">{"".join(items)}</ul>'
 

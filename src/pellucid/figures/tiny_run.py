@@ -82,6 +82,6 @@ TINY_RUN = TrainingReport(
         ),
     ),
     ending=Ending("budget", 4, 4, "All 4 steps of the plan are done."),
-    verdict=Verdict("good fit", "train and dev fell together", "more steps"),
+    verdict=Verdict("good fit", "train and dev fell together", "More steps may help"),
     sentence="mlp earns 0.07 nats over counting.",
 )

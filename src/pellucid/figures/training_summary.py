@@ -84,8 +84,18 @@ def finding_lines(finding: Finding) -> list[str]:
     where = f"{finding.where}{at}: " if finding.where or at else ""
     return [
         printable(f"{finding.severity}: {where}{finding.seen}"),
-        printable(f"  it means: {ended(finding.means)} Try: {ended(finding.try_next)}"),
+        printable(f"  {advice(finding)}"),
     ]
+
+
+def advice(finding: Finding) -> str:
+    """What a finding means and what to try, as far as there is something to say.
+
+    >>> advice(Finding("sound", "the first loss", "3.3 nats", "no step is lost", ""))
+    'It means: no step is lost.'
+    """
+    parts = [("It means", finding.means), ("Try", finding.try_next)]
+    return " ".join([f"{word}: {ended(says)}" for word, says in parts if says])
 
 
 def show_report(report: TrainingReport) -> None:
@@ -117,7 +127,7 @@ def report_parts(report: TrainingReport) -> Iterator[RenderableType]:
     yield Text("")
     yield Text(printable(report.ending.says))
     verdict = report.verdict
-    yield Text(printable(f"{verdict.name}: {ended(verdict.because)} Next: {ended(verdict.try_next)}"))
+    yield Text(printable(f"{verdict.name}: {ended(verdict.because)} {ended(verdict.try_next)}"))
     for finding in report.findings:
         if finding.severity != "sound":
             first, second = finding_lines(finding)

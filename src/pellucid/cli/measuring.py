@@ -1,0 +1,165 @@
+"""How each record that a figure may need is measured: on data, on a run, or on something that is trained for it.
+
+What is heavy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pellucid.errors import PellucidError, quoted
+
+if TYPE_CHECKING:
+    from pellucid.data import ListData, TextData
+    from pellucid.records import TrainingReport
+
+SEED = 1
+SHOWN_MODEL, SHOWN_STEPS = "mlp", 200  # of the small network that is trained where no run is given
+# What shows of one run that which a figure shows of several trainings.
+OF_RUN = {
+    "decay": "loss-curves",
+    "hockey-stick": "loss-curves",
+    "saturation": "unit-maps",
+    "dead-unit": "unit-maps",
+    "gains": "layer-histograms",
+}
+
+
+class Asked(NamedTuple):
+    """What the measuring of a figure may listen to."""
+
+    figure: str
+    source: str | None  # data or a run; None: none was named
+    kind: str
+    encoding: str
+    word: str | None
+    after: str | None
+    seed: int | None
+
+
+class Measured(NamedTuple):
+    """A record to draw, and what is said of how it came about."""
+
+    seen: Any
+    said: tuple[str, ...]
+
+
+def _opened(asked: Asked) -> ListData | TextData:
+    from pellucid.data import open_data, require_kind
+    from pellucid.data.kinds import ListData, TextData
+
+    data = open_data(asked.source or "names", kind=asked.kind, encoding=asked.encoding)
+    require_kind(data, "list", "text")
+    assert isinstance(data, ListData | TextData)
+    return data
+
+
+def _bigram_counts(asked: Asked) -> Measured:
+    if asked.word is not None:
+        from pellucid.models.bigram_records import word_counts
+
+        return Measured(word_counts(asked.word), ())
+    data = _opened(asked)
+    from pellucid.models.bigram_records import bigram_counts
+
+    return Measured(bigram_counts(data), (data.said, *data.notes))
+
+
+def _smoothing(asked: Asked) -> Measured:
+    data = _opened(asked)
+    from pellucid.models.bigram_records import smoothing_study
+
+    return Measured(smoothing_study(data, asked.after or ""), (data.said, *data.notes))
+
+
+def _run(asked: Asked) -> Measured:
+    """A run that is finished, or a small one that is trained here and forgotten."""
+    if asked.source is None:
+        return _shown(SEED if asked.seed is None else asked.seed)
+    from pellucid.runs import find_run
+
+    if asked.seed is not None:
+        raise PellucidError("--seed changes nothing in a run that is there", fix="Leave it, or the run, out")
+    run = find_run(asked.source)
+
+    from pellucid.training.reports import report_of
+
+    report = report_of(run)
+    return Measured(report, (f"{report.name}: {report.network.name} on {report.data.said}",))
+
+
+def _shown(seed: int) -> Measured:
+    import tempfile
+    from pathlib import Path
+
+    from pellucid.training.listening import Nobody
+    from pellucid.training.opening import DataWishes
+    from pellucid.training.running import train
+    from pellucid.training.signals import stop_requests
+    from pellucid.training.wishes import TrainingWishes
+
+    wishes = TrainingWishes(model=SHOWN_MODEL, steps=SHOWN_STEPS, seed=seed, size="small", training={"threads": 1})
+    with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
+        report = train(DataWishes(), wishes, Path(folder) / "shown", Nobody(), stop, _no_page)
+    return Measured(report, (f"no run was named: an {SHOWN_MODEL} of names, {SHOWN_STEPS} steps, seed {seed}",))
+
+
+def _no_page(report: TrainingReport) -> str:
+    return ""
+
+
+def _ladder(asked: Asked) -> Measured:
+    measured = _run(asked)
+    return Measured(measured.seen.ladder, measured.said)
+
+
+def _study(name: str) -> Callable[[Asked], Measured]:
+    """A demonstration on data: the function of that name, called with the data and the seed."""
+
+    def measure(asked: Asked) -> Measured:
+        _require_no_run(asked)
+        data = _opened(asked)
+        from pellucid.training import demonstrations
+
+        seed = SEED if asked.seed is None else asked.seed
+        return Measured(getattr(demonstrations, name)(data, seed), (data.said, *data.notes))
+
+    return measure
+
+
+def _require_no_run(asked: Asked) -> None:
+    """Say what shows the same of a run, where one was named."""
+    from pathlib import Path
+
+    from pellucid.runs import is_run
+
+    if asked.source is None or Path(asked.source).is_file() or not is_run(asked.source):
+        return
+    from pellucid.data import datasets
+
+    if asked.source not in datasets():
+        instead = OF_RUN.get(asked.figure)
+        raise PellucidError(
+            f"{asked.figure} compares several trainings, and {quoted(asked.source)} is a run",
+            fix=f"Draw {instead} of it" if instead else "Name data, or leave it out",
+        )
+
+
+def _rate_search(asked: Asked) -> Measured:
+    raise NotImplementedError
+
+
+# Each record and its measuring.
+MEASURES: dict[str, Callable[[Asked], Measured]] = {
+    "BigramCounts": _bigram_counts,
+    "Smoothing": _smoothing,
+    "TrainingReport": _run,
+    "Ladder": _ladder,
+    "RateSearch": _rate_search,
+    "DecayStudy": _study("decay_study"),
+    "StartStudy": _study("start_study"),
+    "SaturationStudy": _study("saturation_study"),
+    "DeadUnitStudy": _study("dead_unit_study"),
+    "GainStudy": _study("gain_study"),
+}
