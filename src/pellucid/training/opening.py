@@ -1,6 +1,7 @@
 """From a word on the command line to sides that a network can learn from, or to a refusal before the first step."""
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from pellucid.data import ListData, TextData, open_data, require_kind
 from pellucid.data.sides import Sides, divided
@@ -43,7 +44,8 @@ def opened(wishes: DataWishes) -> Opened:
     _require_learnable(data, sides)
     context, note = _context(sides, wishes.context)
     facts = DataFacts(
-        source=wishes.source,
+        # A run can go elsewhere, so it holds no path of this machine.
+        source=PurePath(wishes.source).name if PurePath(wishes.source).is_absolute() else wishes.source,
         said=data.said,
         kind=data.kind,
         tokens=wishes.tokens,

@@ -1,0 +1,187 @@
+"""Whole runs, in this process: what they leave, what they say, and that they can be stopped anywhere."""
+
+import hashlib
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pellucid.errors import PellucidError, Stopped
+from pellucid.figures.report_page import report_html
+from pellucid.records import Step, Timing, TrainingReport, as_plain
+from pellucid.training.listening import Nobody
+from pellucid.training.opening import DataWishes
+from pellucid.training.reports import report_of
+from pellucid.training.running import Resumption, resume, train
+from pellucid.training.signals import StopRequests
+from pellucid.training.wishes import TrainingWishes
+
+WISHES = TrainingWishes(model="mlp", steps=24, size="tiny", seed=3, training={"threads": 1})
+LOGS = ("metrics", "evaluations", "health", "samples", "findings")
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    """A list that is small enough to learn from in a moment."""
+    from pellucid.data import open_data
+
+    path = tmp_path_factory.mktemp("data") / "few.txt"
+    path.write_text("\n".join(open_data("names").items[::40]) + "\n")
+    return DataWishes(str(path), kind="list")
+
+
+@pytest.fixture(scope="module")
+def whole(names, tmp_path_factory):
+    """A run that was never stopped."""
+    place = tmp_path_factory.mktemp("whole") / "whole"
+    train(names, WISHES, place, Nobody(), StopRequests(), report_html)
+    return place
+
+
+def fingerprint(run: Path) -> dict[str, str]:
+    """The SHA-256 of everything that must not depend on when and how often a run was stopped."""
+    last = max((run / "checkpoints").glob("step-*"))
+    files = [run / f"{log}.jsonl" for log in LOGS]
+    files += [run / "model.safetensors", last / "model.safetensors", last / "optimizer.safetensors"]
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.exists()}
+
+
+def no_page(report: TrainingReport) -> str:
+    """A page costs as much as all the steps of these runs."""
+    return ""
+
+
+class StopAt(Nobody):
+    """Asks to stop after a step."""
+
+    def __init__(self, stop: StopRequests, step: int) -> None:
+        self.stop, self.step = stop, step
+
+    def stepped(self, step: Step, timing: Timing) -> None:
+        if step.step == self.step:
+            import signal
+
+            self.stop.ask(signal.SIGTERM)
+
+
+def test_a_run_is_a_folder_that_anyone_can_read(whole):
+    record = json.loads((whole / "run.json").read_text())
+    assert (record["model"], record["seed"], record["plan"]["steps"]) == ("mlp", 3, 24)
+    steps = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+    assert [step["step"] for step in steps] == list(range(1, 25))
+    assert all(math.isfinite(step["loss"]) for step in steps)
+    assert (whole / "report.html").read_text().startswith("<!doctype html>")
+    assert str(whole) not in (whole / "run.json").read_text()
+
+
+def test_what_is_read_back_is_what_was_said(names, tmp_path):
+    said = train(names, WISHES, tmp_path / "run", Nobody(), StopRequests(), report_html)
+    assert as_plain(report_of(tmp_path / "run")) == as_plain(said)  # where nan is a word, and equals itself
+    assert said.sentence.startswith("The mlp earns")
+    assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp"}
+    assert said.start.is_as_expected
+    assert said.evaluations[0].step == 0
+    assert len(said.samples) == 10
+    assert said.health[0].step == 1
+    assert said.ending.reason == "budget"
+
+
+def test_the_same_seed_gives_the_same_bits(whole, names, tmp_path):
+    train(names, WISHES, tmp_path / "again", Nobody(), StopRequests(), report_html)
+    assert fingerprint(tmp_path / "again") == fingerprint(whole)
+
+
+def test_row_102_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
+    wanted = fingerprint(whole)
+    # In the middle, where something is evaluated, sampled, saved or looked at, and next to the ends.
+    for step in (1, 2, 3, 11, 12, 23):
+        run, stop = tmp_path / f"at-{step}", StopRequests()
+        with pytest.raises(Stopped, match=rf"stopped by SIGTERM at step {step}\. Go on with pellucid train --resume"):
+            train(names, WISHES, run, StopAt(stop, step), stop, no_page)
+        resume(run, Resumption(), Nobody(), StopRequests(), no_page)
+        assert fingerprint(run) == wanted, step
+
+
+def test_row_101_a_finished_run_is_only_read(whole):
+    before = fingerprint(whole)
+    read = resume(whole, Resumption(), Nobody(), StopRequests(), report_html)
+    assert as_plain(read) == as_plain(report_of(whole))
+    assert fingerprint(whole) == before
+
+
+@pytest.fixture
+def stopped(names, tmp_path):
+    """A run that was stopped, with data of its own."""
+    shutil.copy(names.source, tmp_path / "own.txt")
+    stop = StopRequests()
+    with pytest.raises(Stopped):
+        train(
+            DataWishes(str(tmp_path / "own.txt"), kind="list"),
+            WISHES,
+            tmp_path / "runs" / "own",
+            StopAt(stop, 9),
+            stop,
+            report_html,
+        )
+    return tmp_path / "runs" / "own"
+
+
+def going_on(run: Path, **changes: object) -> None:
+    resume(run, Resumption(**changes), Nobody(), StopRequests(), report_html)
+
+
+def test_row_15_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
+    (tmp_path / "own.txt").rename(tmp_path / "elsewhere.txt")
+    with pytest.raises(PellucidError, match=r"the data file of own is gone; it had sha256 .*Pass it with --data FILE"):
+        going_on(stopped)
+    going_on(stopped, data=str(tmp_path / "elsewhere.txt"))
+    assert fingerprint(stopped) == fingerprint(whole)
+
+
+def test_row_16_other_data_are_refused_unless_allowed(stopped, tmp_path):
+    with (tmp_path / "own.txt").open("a") as file:
+        file.write("annabella\n")
+    with pytest.raises(PellucidError, match=r"is not what own was trained on.*--allow-new-data"):
+        going_on(stopped)
+    going_on(stopped, is_new_data_allowed=True)
+    notes = (stopped / "findings.jsonl").read_text()
+    assert "new data from step 10 on" in notes
+
+
+def test_row_96_data_with_other_symbols_never_fit(stopped, tmp_path):
+    with (tmp_path / "own.txt").open("a") as file:
+        file.write("zoé\n")
+    with pytest.raises(PellucidError, match=r"the checkpoint has 27 symbols, the data have 28 \(first new: 'é'\)"):
+        going_on(stopped, is_new_data_allowed=True)
+
+
+def test_row_88_a_run_can_be_moved_with_its_data_beside_it(stopped, tmp_path, whole):
+    (tmp_path / "far").mkdir()
+    shutil.move(stopped, tmp_path / "far" / "renamed")
+    going_on(tmp_path / "far" / "renamed")
+    assert fingerprint(tmp_path / "far" / "renamed") == fingerprint(whole)
+
+
+def test_row_100_other_threads_are_told(stopped):
+    heard: list[str] = []
+
+    class Ear(Nobody):
+        def resumed(self, step: int, notes: tuple[str, ...]) -> None:
+            heard.extend(notes)
+
+    resume(stopped, Resumption(threads=2), Ear(), StopRequests(), report_html)
+    assert heard == ["2 threads in place of 1: the last bits may differ"]
+
+
+def test_a_text_works_as_well(tmp_path):
+    (tmp_path / "song.txt").write_text("row, row, row your boat, gently down the stream. " * 60)
+    wishes = TrainingWishes(steps=8, size="tiny", training={"threads": 1})
+    data = DataWishes(str(tmp_path / "song.txt"), kind="text", context=16)
+    report = train(data, wishes, tmp_path / "song", Nobody(), StopRequests(), report_html)
+    assert report.data.kind == "text"
+    assert report.plan.context == 16
+    assert len(report.samples) == 1
+    network = next(rung for rung in report.ladder.rungs if not rung.is_counted)
+    assert network.bits_per_character == pytest.approx(network.dev / math.log(2))
