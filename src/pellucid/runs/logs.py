@@ -95,10 +95,12 @@ class LogWriter:
         """Take back what was appended after the logs had these sizes; a log that is not named becomes empty."""
         for log in LOGS:
             size = sizes.get(log, 0)
-            if not size and not os.path.lexists(log_path(self._run, log)):
-                continue
-            descriptor = self._open(log)
             try:
+                if not size:
+                    # As if nothing had ever been appended.
+                    self._forget(log)
+                    continue
+                descriptor = self._open(log)
                 if not _ends_a_line(descriptor, size):
                     raise Damaged(
                         f"{log}.jsonl of {self._run.name} has lost lines that were there at the last checkpoint",
@@ -113,6 +115,11 @@ class LogWriter:
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self._descriptors.clear()
+
+    def _forget(self, log: str) -> None:
+        if log in self._descriptors:
+            os.close(self._descriptors.pop(log))
+        log_path(self._run, log).unlink(missing_ok=True)
 
     def _open(self, log: str) -> int:
         if log not in self._descriptors:

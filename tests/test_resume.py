@@ -1,0 +1,175 @@
+"""Rows 102 and 105: a run that is gone on with from any of its steps ends with the bytes of one that never stopped."""
+
+import dataclasses
+import hashlib
+import os
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from pellucid.data import ListData, TextData, open_data
+from pellucid.data.sides import Sides, divided
+from pellucid.errors import Stopped
+from pellucid.models.neural import network_called
+from pellucid.records import Plan, Step, Timing
+from pellucid.runs import LOGS, RunWriter
+from pellucid.training import checkpoints
+from pellucid.training.listening import Nobody
+from pellucid.training.reports import evaluations_of
+from pellucid.training.session import Session
+from pellucid.training.signals import StopRequests
+from pellucid.training.workshop import Workshop, workshop
+
+STEPS = 100
+PLAN = Plan(
+    steps=STEPS,
+    batch=8,
+    context=8,
+    optimizer="adamw",
+    rate=0.01,
+    matrix_rate=0.0,
+    momentum=0.0,
+    weight_decay=0.01,
+    clip=1.0,
+    warm_up=10,
+    decay="cosine",
+    evaluate_every=20,
+    probe_every=50,
+    sample_every=100,
+    save_every=1000,
+    threads=1,
+    seed=5,
+)
+# Each has something that a careless resume forgets: running means, dropout, momenta of several optimizers.
+KINDS = {
+    "mlp": ("list", PLAN._replace(optimizer="sgd", momentum=0.9), {"norm": "batch"}),
+    "gru": ("list", PLAN, {"dropout": 0.2}),
+    "transformer": ("text", PLAN._replace(optimizer="muon", matrix_rate=0.02), {"dropout": 0.1}),
+}
+
+
+@pytest.fixture(autouse=True)
+def _as_many_threads_afterwards():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> dict[str, Sides]:
+    """A list and a text, small."""
+    folder = tmp_path_factory.mktemp("data")
+    draw = random.Random(1)
+    names = ["".join(draw.choices("abcde", k=draw.randint(2, 6))) for _ in range(80)]
+    (folder / "names.txt").write_text("\n".join(names) + "\n")
+    (folder / "book.txt").write_text(" ".join(names * 2) + "\n")
+    found = {kind: open_data(folder / name, kind=kind) for kind, name in (("list", "names.txt"), ("text", "book.txt"))}
+    return {kind: divided(one) for kind, one in found.items() if isinstance(one, ListData | TextData)}
+
+
+def shop_for(model: str, data: dict[str, Sides], *, save_every: int = 1000) -> Workshop:
+    """What a run of this model works with. How often it is saved changes nothing but the time it takes."""
+    kind, plan, settings = KINDS[model]
+    plan = plan._replace(save_every=save_every)
+    card = network_called(model)
+    config = dataclasses.replace(card.tiny, vocab_size=len(data[kind].vocabulary), **settings)
+    return workshop(card, config, plan, data[kind])
+
+
+def gone_on_with(run: Path, shop: Workshop, listener: Nobody | None = None, stop: StopRequests | None = None) -> int:
+    """Train a run from its newest checkpoint to its end, as another process would; the step it went on from."""
+    with RunWriter.resume(run) as writer:
+        found = checkpoints.newest(run)
+        if found is not None:
+            checkpoints.require_fits(shop.model, found.model)
+            shop.model.load_state_dict(found.model)
+            shop.optimizer.load(found.optimizer)
+        step = found.step if found else 0
+        writer.rewind(step)
+        evaluations = list(evaluations_of(run))
+        session = Session(writer, shop, listener or Nobody(), stop or StopRequests(), evaluations, Timing(0, 0.0, 0.0))
+        session.go_on(step)
+    return step
+
+
+def digests(run: Path) -> dict[str, str]:
+    """Weights, optimizer and all logs but the timings."""
+    last = run / "checkpoints" / f"step-{STEPS:09d}"
+    files = [run / "model.safetensors", last / "model.safetensors", last / "optimizer.safetensors"]
+    files += [run / f"{log}.jsonl" for log in LOGS if log != "timings" and (run / f"{log}.jsonl").exists()]
+    assert len(files) >= 7
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+class Photographer(Nobody):
+    """Copies the run after each step, when its checkpoint is there and the next step is already in the log."""
+
+    def __init__(self, run: Path, album: Path) -> None:
+        self.run = run
+        self.album = album
+
+    def stepped(self, step: Step, timing: Timing) -> None:
+        shutil.copytree(self.run, self.album / f"{step.step - 1}")
+
+
+@pytest.mark.parametrize(("model", "every"), [("mlp", 1), ("gru", 11), ("transformer", 11)])
+def test_row_102_resumed_at_every_step(tmp_path, data, model, every):
+    run = tmp_path / "alone"
+    RunWriter.create(run, {}, 1).close()
+    gone_on_with(run, shop_for(model, data, save_every=1), Photographer(run, tmp_path / "after"))
+    wanted = digests(run)
+    for step in range(0, STEPS, every):
+        copy = tmp_path / "after" / str(step)
+        if step % 2:
+            # The newest is lost, so it goes on from one before.
+            shutil.rmtree(copy / "checkpoints" / f"step-{step:09d}")
+        assert gone_on_with(copy, shop_for(model, data)) in (step, step - 1)
+        assert digests(copy) == wanted, step
+    # The last step too: nothing is left to train, and nothing changes.
+    assert gone_on_with(run, shop_for(model, data)) == STEPS
+    assert digests(run) == wanted
+
+
+def test_row_105_killed_before_the_first_checkpoint(tmp_path, data):
+    """Lines are in the logs and half of a checkpoint lies there; all of it goes."""
+    for name in ("alone", "killed"):
+        RunWriter.create(tmp_path / name, {}, 1).close()
+    gone_on_with(tmp_path / "alone", shop_for("mlp", data))
+    for log in LOGS:
+        (tmp_path / "killed" / f"{log}.jsonl").write_text('{"step": 0}\n{"step": 1}\n{"ste')
+    (tmp_path / "killed" / "checkpoints" / ".tmp-0").mkdir()
+    (tmp_path / "killed" / "checkpoints" / ".tmp-0" / "model.safetensors").write_bytes(b"half")
+    assert gone_on_with(tmp_path / "killed", shop_for("mlp", data)) == 0
+    assert digests(tmp_path / "killed") == digests(tmp_path / "alone")
+    assert not [name for name in os.listdir(tmp_path / "killed" / "checkpoints") if name.startswith(".")]
+
+
+class Impatient(Nobody):
+    """Asks to stop at some steps, as Ctrl-C would."""
+
+    def __init__(self, stop: StopRequests, steps: set[int]) -> None:
+        self.stop = stop
+        self.steps = steps
+
+    def stepped(self, step: Step, timing: Timing) -> None:
+        if step.step in self.steps:
+            self.stop.ask(signal.SIGTERM)
+
+
+def test_row_79_a_stop_is_saved_at_its_own_step(tmp_path, data):
+    for name in ("alone", "stopped"):
+        RunWriter.create(tmp_path / name, {}, 1).close()
+    gone_on_with(tmp_path / "alone", shop_for("mlp", data))
+    for step in (1, 7, 40, 99):
+        stop = StopRequests()
+        with pytest.raises(Stopped, match=f"stopped by SIGTERM at step {step}. Go on with .* --resume stopped"):
+            gone_on_with(tmp_path / "stopped", shop_for("mlp", data), Impatient(stop, {step}), stop)
+        found = checkpoints.newest(tmp_path / "stopped")
+        assert found is not None
+        assert found.step == step
+    gone_on_with(tmp_path / "stopped", shop_for("mlp", data))
+    assert digests(tmp_path / "stopped") == digests(tmp_path / "alone")
