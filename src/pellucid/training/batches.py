@@ -82,6 +82,8 @@ def items_of(side: Side) -> Items:
 class ListBatches:
     """Items of a list, each once in an epoch, padded to the longest of their batch.
 
+    batch: how many are put together on average; of short ones more, of long ones fewer.
+
     >>> one = ListBatches(np.array([0, 1, 2, 0, 3, 0]), np.array([0, 3]), batch=8, seed=0).batch(1)
     >>> sorted(zip(one.tokens.tolist(), one.targets.tolist()))
     [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
@@ -110,8 +112,22 @@ class ListBatches:
         if not self.by_length:
             return np.array_split(shuffled, self.per_epoch)
         by_length = shuffled[np.argsort(self.items.lengths[shuffled], kind="stable")]
-        batches = np.array_split(by_length, self.per_epoch)
+        batches = np.split(by_length, _even_cuts(self.items.lengths[by_length], self.per_epoch))
         return [batches[i] for i in draw.permutation(self.per_epoch)]
+
+
+def _even_cuts(lengths: Ints, n_parts: int) -> Ints:
+    """Where to cut so that every part has about as many tokens, and at least one item: (n_parts - 1,).
+
+    Batches of as many items would give a token of a short item more weight than one of a long item.
+
+    >>> _even_cuts(np.array([1, 1, 1, 1, 2, 2]), 2), _even_cuts(np.array([1, 1, 9]), 3)
+    (array([4]), array([1, 2]))
+    """
+    read = np.cumsum(lengths)
+    parts = np.arange(1, n_parts)
+    cuts = np.searchsorted(read, read[-1] * parts / n_parts, side="right")
+    return np.clip(cuts, parts, len(lengths) - n_parts + parts)
 
 
 class TextBatches:
