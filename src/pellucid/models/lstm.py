@@ -57,5 +57,5 @@ MODEL = NeuralCard(
     build=LSTM,
     sized=sized,
     tiny=LSTMConfig(vocab_size=5, width=16, depth=2),
-    recipe=Recipe(rate=3e-3, batch=128, weight_decay=0.01, epochs=8.0),
+    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.0, epochs=6.0),
 )

@@ -95,8 +95,7 @@ def sized(size: str, vocab_size: int, context: int) -> MLPConfig:
         "medium": (8, 24, 256, 2),
         "large": (8, 32, 512, 3),
     }[size]
-    norm = "none" if depth == 1 else "batch"
-    return MLPConfig(vocab_size, min(reach, context), embedding, hidden, depth, norm=norm)
+    return MLPConfig(vocab_size, min(reach, context), embedding, hidden, depth)
 
 
 MODEL = NeuralCard(
@@ -106,5 +105,5 @@ MODEL = NeuralCard(
     build=MLP,
     sized=sized,
     tiny=MLPConfig(vocab_size=5, context=3, embedding=4, hidden=16, depth=2, norm="batch"),
-    recipe=Recipe(rate=1e-2, batch=128, weight_decay=0.01, epochs=10.0),
+    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.0, epochs=6.0),
 )

@@ -80,5 +80,5 @@ MODEL = NeuralCard(
     build=NeuralNGram,
     sized=sized,
     tiny=NeuralNGramConfig(vocab_size=5, order=3),
-    recipe=Recipe(rate=0.03, batch=128, weight_decay=0.0, epochs=5.0),
+    recipe=Recipe(rate=0.03, batch=128, weight_decay=0.0, epochs=4.0),
 )

@@ -121,5 +121,5 @@ MODEL = NeuralCard(
     build=Wavenet,
     sized=sized,
     tiny=WavenetConfig(vocab_size=5, context=4, embedding=4, hidden=16),
-    recipe=Recipe(rate=1e-2, batch=128, weight_decay=0.01, epochs=10.0),
+    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=6.0),
 )
