@@ -15,13 +15,31 @@ __version__ = "0.1.0"
 _DOORS = {
     "Derivation": "pellucid.records",
     "PellucidError": "pellucid.errors",
+    "Run": "pellucid.verbs",
     "Value": "pellucid.autograd",
+    "compare": "pellucid.verbs",
     "derive": "pellucid.verbs",
     "open_data": "pellucid.data",
+    "open_run": "pellucid.verbs",
+    "rate": "pellucid.verbs",
     "replay": "pellucid.autograd",
+    "train": "pellucid.verbs",
 }
 
-__all__ = ["Derivation", "PellucidError", "Value", "__version__", "derive", "open_data", "replay"]
+__all__ = [
+    "Derivation",
+    "PellucidError",
+    "Run",
+    "Value",
+    "__version__",
+    "compare",
+    "derive",
+    "open_data",
+    "open_run",
+    "rate",
+    "replay",
+    "train",
+]
 
 
 def __getattr__(name: str) -> object:

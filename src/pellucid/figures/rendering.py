@@ -52,6 +52,13 @@ def drawing_html(drawing: Drawing) -> str:
     return _page(drawing.title, drawing.svg, "")
 
 
+def rendered(drawing: Drawing, suffix: str) -> str | bytes:
+    """The drawing as a file that ends so: .svg, .png or .html."""
+    if suffix == ".png":
+        return drawing_png(drawing)
+    return drawing_svg(drawing) if suffix == ".svg" else drawing_html(drawing)
+
+
 @cache
 def _vega() -> str:
     """All of Vega-Lite, and the lines that start it."""

@@ -1,6 +1,6 @@
 """What you can ask for from Python. Each verb calls a room and gives back a record that shows itself."""
 
 from pellucid.verbs.deriving import derive
-from pellucid.verbs.training import Run, compare, open_run, train
+from pellucid.verbs.training import Run, compare, open_run, rate, train
 
-__all__ = ["Run", "compare", "derive", "open_run", "train"]
+__all__ = ["Run", "compare", "derive", "open_run", "rate", "train"]

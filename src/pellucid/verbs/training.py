@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pellucid.verbs.shown import Shown
 
 if TYPE_CHECKING:
-    from pellucid.records import Ladder, Samples, ScoredText, TrainingReport
+    from pellucid.records import Ladder, RateSearch, Samples, ScoredText, TrainingReport
     from pellucid.training.opening import DataWishes
     from pellucid.training.trained import Trained
     from pellucid.training.wishes import TrainingWishes, Wish
@@ -126,6 +126,25 @@ def compare(
     asked = [asked for _, asked in each]
     ladder = compared(reading, asked, folder, nobody, lambda _: nobody, StopRequests(), report_html)
     return Shown(ladder, show_ladder)
+
+
+def rate(
+    data: str | Path = "names",
+    *,
+    model: str = "transformer",
+    seeds: Sequence[int] = (1, 2, 3),
+    size: str = "",
+    **wishes: Wish,
+) -> Shown[RateSearch]:
+    """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
+    from pellucid.training.rate import N_RATES
+
+    reading, asked = _wishes(data, model, wishes, minutes=1.0, steps=N_RATES, seed=1, size=size)
+
+    from pellucid.figures.rate_search import show_rate_search
+    from pellucid.training.searching import searched
+
+    return Shown(searched(reading, asked, seeds), show_rate_search)
 
 
 def _wishes(
