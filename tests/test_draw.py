@@ -240,7 +240,8 @@ REFUSED = {
     "draw decay --seed=-1 --out x.svg": "the seed is -1. Choose a whole number",
     "draw loss-curves nosuch --out x.svg": "there is no run called 'nosuch'",
     "draw loss-curves nosuch --seed 1 --out x.svg": "--seed changes nothing in a run that is there",
-    "draw decay nosuch --out x.svg": "there is no file 'nosuch'",
+    "draw decay names --out x.svg": "decay is a demonstration and takes no data. Leave 'names' out",
+    "draw learning-rate nosuch --out x.svg": "there is no file 'nosuch'",
 }
 
 

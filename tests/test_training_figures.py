@@ -236,7 +236,7 @@ def test_many_parameters_keep_the_names_of_the_highest_and_lowest():
     assert {"layer0", "layer79"} <= set(words)
     assert "layer40" not in words
     assert set(titles(picture.svg)) >= {f"layer{i}.weight" for i in range(80)}
-    assert picture.caption[-1].startswith("Named are the 22 highest and lowest")
+    assert picture.caption[-1].startswith("Named are the 20 highest and lowest")
 
 
 def test_ridges_have_a_bar_for_each_part_that_holds_something():
@@ -263,11 +263,12 @@ def test_the_hockey_stick_tells_how_long_the_blade_is():
 def test_a_search_without_an_answer_marks_nothing():
     sweep = LEARNING_RATE.tiny.sweeps[0]
     search = LEARNING_RATE.tiny._replace(
-        sweeps=(sweep,), seeds=(1,), by_percentile=(None,), by_valley=(None,), suggestion=None, spread=math.nan
+        sweeps=(sweep,), seeds=(1,), by_percentile=(None,), by_valley=(None,), suggestion=None, says=("No answer.",)
     )
     picture = draw_learning_rate(search)
-    assert picture.caption[1] == "The percentile rule says no answer. The valley rule says no answer."
-    assert picture.caption[2] == "No rate is suggested."
+    assert picture.caption == ("mlp on names: a step at each of up to 13 rates; seed 1.", "No answer.")
+    assert "suggested" not in picture.svg
+    assert "suggested: 0.02" in draw_learning_rate(LEARNING_RATE.tiny).svg
     assert not [title for title in titles(picture.svg) if "rule" in title]
     flat = tuple(trial._replace(loss=math.nan, smoothed=math.nan, slope=math.nan) for trial in sweep)
     ElementTree.fromstring(draw_learning_rate(search._replace(sweeps=(flat,))).svg)
@@ -315,11 +316,12 @@ def test_a_rate_search_in_a_terminal(capsys):
     assert lines[2].split() == ["seed", "percentile", "rule", "valley", "rule", "lowest", "at"]
     assert lines[3].split() == ["1", "0.01", "0.02", "0.0464"]
     assert lines[4].split() == ["2", "no", "answer", "0.03", "0.0464"]
-    assert "Suggested: 0.02, within a factor of 1.5 over the seeds" in lines
+    assert lines[-1] == "Try a rate of 0.02: 2 of 2 seeds."
     assert json.loads(rate_search_json(LEARNING_RATE.tiny))["by_percentile"] == [0.01, None]
-    nothing = LEARNING_RATE.tiny._replace(suggestion=None, spread=math.nan)
+    nothing = LEARNING_RATE.tiny._replace(sweeps=((), ()), suggestion=None, says=("No answer.",))
     show_rate_search(nothing)
-    assert "No rate is suggested." in capsys.readouterr().out
+    last = capsys.readouterr().out.splitlines()[-3:]
+    assert last == ["   2        no answer         0.03  no answer", "", "No answer."]
 
 
 def test_the_parts_before_the_first_step():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SEED = 1
 SHOWN_MODEL, SHOWN_STEPS = "mlp", 200  # of the small network that is trained where no run is given
+SHOWN_TRAINING = {"threads": 1, "batch": 64}
 # What shows of one run that which a figure shows of several trainings.
 OF_RUN = {
     "decay": "loss-curves",
@@ -99,7 +100,7 @@ def _shown(seed: int) -> Measured:
     from pellucid.training.signals import stop_requests
     from pellucid.training.wishes import TrainingWishes
 
-    wishes = TrainingWishes(model=SHOWN_MODEL, steps=SHOWN_STEPS, seed=seed, size="small", training={"threads": 1})
+    wishes = TrainingWishes(model=SHOWN_MODEL, steps=SHOWN_STEPS, seed=seed, size="small", training=dict(SHOWN_TRAINING))
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
         report = train(DataWishes(), wishes, Path(folder) / "shown", Nobody(), stop, _no_page)
     return Measured(report, (f"no run was named: an {SHOWN_MODEL} of names, {SHOWN_STEPS} steps, seed {seed}",))
@@ -115,39 +116,55 @@ def _ladder(asked: Asked) -> Measured:
 
 
 def _study(name: str) -> Callable[[Asked], Measured]:
-    """A demonstration on data: the function of that name, called with the data and the seed."""
+    """A demonstration: the function of that name, called with the seed."""
 
     def measure(asked: Asked) -> Measured:
-        _require_no_run(asked)
-        data = _opened(asked)
+        _require_no_source(asked)
         from pellucid.training import demonstrations
 
-        seed = SEED if asked.seed is None else asked.seed
-        return Measured(getattr(demonstrations, name)(data, seed), (data.said, *data.notes))
+        return Measured(getattr(demonstrations, name)(SEED if asked.seed is None else asked.seed), ())
 
     return measure
 
 
-def _require_no_run(asked: Asked) -> None:
-    """Say what shows the same of a run, where one was named."""
-    from pathlib import Path
-
+def _require_no_source(asked: Asked) -> None:
+    """A demonstration is shown on what shows it best; of a run there is another figure."""
+    if asked.source is None:
+        return
     from pellucid.runs import is_run
 
-    if asked.source is None or Path(asked.source).is_file() or not is_run(asked.source):
-        return
-    from pellucid.data import datasets
-
-    if asked.source not in datasets():
-        instead = OF_RUN.get(asked.figure)
+    if is_run(asked.source):
         raise PellucidError(
             f"{asked.figure} compares several trainings, and {quoted(asked.source)} is a run",
-            fix=f"Draw {instead} of it" if instead else "Name data, or leave it out",
+            fix=f"Draw {OF_RUN[asked.figure]} of it",
         )
+    raise PellucidError(f"{asked.figure} is a demonstration and takes no data", fix=f"Leave {quoted(asked.source)} out")
 
 
 def _rate_search(asked: Asked) -> Measured:
-    raise NotImplementedError
+    """Three sweeps with the small network that is also trained where no run is given."""
+    from pellucid.models.neural import network_called
+    from pellucid.training.batches import batches_of
+    from pellucid.training.opening import DataWishes, opened
+    from pellucid.training.plan import choose_plan
+    from pellucid.training.rate import search
+    from pellucid.training.wishes import TrainingWishes
+    from pellucid.training.workshop import built
+
+    seed = SEED if asked.seed is None else asked.seed
+    found = opened(DataWishes(asked.source or "names", asked.kind, asked.encoding))
+    wishes = TrainingWishes(model=SHOWN_MODEL, steps=SHOWN_STEPS, seed=seed, size="small", training=dict(SHOWN_TRAINING))
+    card = network_called(SHOWN_MODEL)
+    config, plan = choose_plan(card, found.sides, found.context, wishes)
+    seen = search(
+        lambda each: built(card, config, each),
+        lambda each: batches_of(found.sides.train, plan.batch, plan.context, each, by_length=False),
+        plan,
+        (seed, seed + 1, seed + 2),
+        source=asked.source or "names",
+        network=f"{SHOWN_MODEL} with {plan.optimizer}",
+    )
+    return Measured(seen, (found.facts.said,))
 
 
 # Each record and its measuring.

@@ -11,17 +11,21 @@ from pellucid.figures.thinning import Point
 LONGEST_NAME = 30
 
 
-def draw_lines(panel: Panel, lines: Mapping[str, Sequence[Point]]) -> int:
+def draw_lines(panel: Panel, lines: Mapping[str, Sequence[Point]], rules: Sequence[tuple[float, str]] = ()) -> int:
     """Draw the lines with their names; beyond what fits, the highest and lowest at the end keep theirs.
+
+    rules: numbers with a dashed rule across the frame, and what they are.
 
     Gives how many were named.
     """
-    most = int(panel.height / APART) + 1
+    most = int(panel.height / APART) + 1 - len(rules)
     ends = {name: _last(points) for name, points in lines.items()}
     ranked = sorted([name for name, end in ends.items() if math.isfinite(end)], key=lambda name: -ends[name])
     half = most // 2
     named = ranked if len(ranked) <= most else [*ranked[:half], *ranked[-half:]]
-    labels = []
+    for number, _ in rules:
+        panel.across(number)
+    labels = [(number, says, QUIET) for number, says in rules]
     pens = {name: pen(i) for i, name in enumerate([name for name in lines if name in set(named)])}
     for name, points in lines.items():
         if name not in pens:

@@ -41,14 +41,16 @@ def facts_lines(facts: ModelFacts | TrainedFacts) -> list[str]:
 
 def _trained_lines(facts: TrainedFacts) -> list[str]:
     """The data, the network and its run, and its loss beside counting's."""
-    kept = "the best on dev" if facts.is_finished else "the best so far; the run is not finished"
+    kept = "the best on dev" if facts.is_finished else "the best so far, as the run is not finished"
     lines = [
         facts.source,
-        f"{facts.name} of the run {facts.run}: {facts.parameters:,} parameters, trained on {facts.n_train:,} tokens "
-        f"of train; weights of step {facts.step:,}, {kept}",
+        f"{facts.name} of the run {facts.run}, {facts.parameters:,} parameters, trained on {facts.n_train:,} tokens",
     ]
-    if facts.dev is not None and facts.train is not None:
+    if facts.dev is None or facts.train is None:
+        lines.append(f"weights of step {facts.step:,}; how they do on dev is not known")
+    else:
         lines.append(f"on dev {nats(facts.dev)} a token, on train {facts.train.nats:.4f}")
+        lines.append(f"weights of step {facts.step:,}, {kept}")
     if facts.baselines:
         lines.append("beside it on dev: " + ", ".join(f"{name} {loss:.4f}" for name, loss in facts.baselines))
     return lines

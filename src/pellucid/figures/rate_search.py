@@ -38,13 +38,9 @@ def _parts(search: RateSearch) -> Iterator[RenderableType]:
         yield Text("")
         yield Text("\n".join(lines))
     yield Text("")
-    if search.suggestion is None:
-        yield Text("No rate is suggested.", "bold yellow")
-    else:
-        spread = f", within a factor of {search.spread:.2g} over the seeds" if math.isfinite(search.spread) else ""
-        yield Text(f"Suggested: {rough(search.suggestion)}{spread}", "bold")
-    for sentence in search.says:
-        yield Text(printable(sentence))
+    for place, sentence in enumerate(search.says):
+        # The first says which rate to try, or that there is none.
+        yield Text(printable(sentence), "" if place else "bold yellow" if search.suggestion is None else "bold")
 
 
 def _answer(rate: float | None) -> str:

@@ -36,8 +36,6 @@ def grid(
     """
     n_units = max([len(row) for row in rows], default=0)
     wide = min(LARGEST_CELL, widest / max(1, n_units))
-    if wide > 2:
-        wide = float(int(wide))  # then all columns are equally wide on every screen
     tall = min(LARGEST_CELL, tallest / max(1, len(rows)), 4 * wide)
     top = 20.0
     width, height = n_units * wide, len(rows) * tall
@@ -84,7 +82,7 @@ def called(path: str, kind: str) -> str:
     >>> called("blocks.0.attention", "Attention"), called("layers.1", "Tanh")
     ('blocks.0.attention', 'layers.1 Tanh')
     """
-    return path if kind.lower() in path.lower() else f"{path} {kind}"
+    return path if kind.lower() in path.lower().replace("_", "") else f"{path} {kind}"
 
 
 def value_key(word: str) -> list[str]:

@@ -4,7 +4,7 @@ from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.house_theme import BLUE, ORANGE
 from pellucid.figures.numbers import rough
 from pellucid.figures.panel import lettered
-from pellucid.figures.ridges import Ridge, height, ridges, shared_axis
+from pellucid.figures.ridges import Ridge, height, layer_ridge, ridges, shared_axis
 from pellucid.figures.sheet import picture
 from pellucid.figures.symbols import share
 from pellucid.records import GainStudy, Histogram, LayerStats
@@ -40,9 +40,7 @@ def draw_gains(seen: GainStudy) -> Picture:
 
 
 def _ridge(layer: LayerStats, number: int, is_gradient: bool) -> Ridge:
-    histogram: Histogram = layer.gradients if is_gradient else layer.values
-    deviation = layer.gradient_deviation if is_gradient else layer.deviation
-    return Ridge(f"layer {number}" if number else "", histogram, f"σ {deviation:.2g}")
+    return layer_ridge(f"layer {number}" if number else "", layer, is_gradient)
 
 
 def _is_best(seen: GainStudy, gain: float) -> bool:

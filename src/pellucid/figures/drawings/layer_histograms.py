@@ -6,7 +6,7 @@ from pellucid.figures.house_theme import INK
 from pellucid.figures.model_facts import cut
 from pellucid.figures.numbers import counted
 from pellucid.figures.panel import lettered
-from pellucid.figures.ridges import Ridge, height, ridges, shared_axis
+from pellucid.figures.ridges import Ridge, height, layer_ridge, ridges, shared_axis
 from pellucid.figures.sheet import picture
 from pellucid.figures.symbols import share
 from pellucid.figures.thinning import evenly
@@ -14,8 +14,8 @@ from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.unit_grid import called
 from pellucid.records import Health, LayerStats, TrainingReport
 
-WIDTH, NOTES, LABELS, GAP, HEADING = 330.0, 110.0, 250.0, 24.0, 34.0
-MOST_LAYERS = 14
+WIDTH, NOTES, LABELS, GAP, HEADING = 330.0, 110.0, 300.0, 24.0, 34.0
+MOST_LAYERS = 32
 
 
 def draw_layer_histograms(seen: TrainingReport) -> Picture:
@@ -48,10 +48,7 @@ def draw_layer_histograms(seen: TrainingReport) -> Picture:
 
 
 def _ridge(layer: LayerStats, is_gradient: bool, has_name: bool) -> Ridge:
-    name = cut(called(layer.path, layer.kind), 30) if has_name else ""
-    if is_gradient:
-        return Ridge(name, layer.gradients, f"σ {layer.gradient_deviation:.2g}")
-    return Ridge(name, layer.values, f"σ {layer.deviation:.2g}")
+    return layer_ridge(cut(called(layer.path, layer.kind), 40) if has_name else "", layer, is_gradient)
 
 
 def _captions(looks: list[Health], n_shown: int) -> list[str]:
@@ -68,9 +65,7 @@ def _captions(looks: list[Health], n_shown: int) -> list[str]:
         saturated = [(layer.saturated, layer.path) for layer in look.layers if layer.saturated is not None]
         if saturated:
             most, path = max(saturated)
-            line += f"; saturated is at most {share(most, 1.0)} of the values of a layer" + (
-                f" ({path})" if most else ""
-            )
+            line += f"; the most saturated layer is {path}, with {share(most, 1.0)} of its values"
         said.append(line + ".")
     if n_shown < n:
         said.append(f"Drawn: {n_shown} layers, evenly from the first to the last.")

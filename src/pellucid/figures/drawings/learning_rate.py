@@ -90,26 +90,8 @@ def _key(n_seeds: int) -> list[str]:
 
 def _captions(seen: RateSearch) -> list[str]:
     n = max([len(sweep) for sweep in seen.sweeps], default=0)
-    lines = [f"{seen.network} on {seen.source}: {n} rates in each sweep, seeds {', '.join(map(str, seen.seeds))}."]
-    for name, found in (("percentile", seen.by_percentile), ("valley", seen.by_valley)):
-        answers = [rate for rate in found if rate is not None]
-        said = "no answer" if not answers else f"{rough(min(answers))} to {rough(max(answers))}"
-        if len(answers) == 1 or (answers and min(answers) == max(answers)):
-            said = rough(answers[0])
-        without = (
-            f", no answer for {len(found) - len(answers)} of {len(found)} seeds"
-            if 0 < len(answers) < len(found)
-            else ""
-        )
-        lines.append(f"The {name} rule says {said}{without}.")
-    lines[1:] = [" ".join(lines[1:])]
-    if seen.suggestion is None:
-        lines.append("No rate is suggested.")
-    elif math.isfinite(seen.spread):
-        lines.append(
-            f"Suggested: {rough(seen.suggestion)}; over the seeds it differs by a factor of {seen.spread:.2g}."
-        )
-    return [*lines, *seen.says]
+    seeds = f"seed{'s' * (len(seen.seeds) > 1)} {', '.join(map(str, seen.seeds))}"
+    return [f"{seen.network} on {seen.source}: a step at each of up to {n} rates; {seeds}.", *seen.says]
 
 
 def _tiny() -> RateSearch:
@@ -117,7 +99,8 @@ def _tiny() -> RateSearch:
     losses = [3.3, 3.3, 3.29, 3.26, 3.2, 3.05, 2.8, 2.5, 2.4, 2.45, 2.9, 9.0, math.inf]
     slopes = [0.0, -0.01, -0.05, -0.1, -0.3, -0.6, -0.8, -0.6, -0.1, 0.75, 9.0, math.nan, math.nan]
     sweep = tuple(RateTrial(rate, loss, loss, slope) for rate, loss, slope in zip(rates, losses, slopes, strict=True))
-    return RateSearch("names", "mlp", (sweep, sweep), (1, 2), (0.01, None), (0.02, 0.03), 0.02, 1.5, ())
+    says = ("Try a rate of 0.02: 2 of 2 seeds.",)
+    return RateSearch("names", "mlp", (sweep, sweep), (1, 2), (0.01, None), (0.02, 0.03), 0.02, 1.5, says)
 
 
 FIGURE = FigureCard(

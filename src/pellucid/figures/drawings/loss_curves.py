@@ -12,7 +12,7 @@ from pellucid.figures.thinning import Point, block_means, not_finite
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.records import TrainingReport
 
-WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 34.0
+WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0
 
 
 def draw_loss_curves(seen: TrainingReport) -> Picture:
@@ -40,8 +40,7 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
     best = [evaluation for evaluation in seen.evaluations if evaluation.step == seen.ending.best_step]
     if best and math.isfinite(best[0].dev):
         losses.upright(best[0].step, INK, "2 5")
-        at = losses.at(best[0].step, best[0].dev)[0]
-        losses.words(at - 8 if at > WIDTH / 2 else at + 8, 18, "kept", align="end" if at > WIDTH / 2 else "start")
+        losses.words(losses.at(best[0].step, best[0].dev)[0], -5, "kept", align="middle")
     losses.ends(labels)
     rates = Panel(x, Axis(0.0, 1.15 * max([step.rate for step in seen.steps], default=1.0), "rate"), WIDTH, LOWER)
     rates.line([(step.step, step.rate) for step in seen.steps], INK, width=2.5, says="learning rate")

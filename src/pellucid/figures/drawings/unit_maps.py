@@ -59,7 +59,7 @@ def _named(units: UnitMap) -> str:
     flat = sum([row.count("9") for row in units.values])
     whole = sum([len(row) for row in units.values])
     found = f"{share(flat, whole)} flat" + (f", {counted(len(dead), 'unit')} dead (▼)" if dead else "")
-    return f"{cut(called(units.path, units.kind), 34)}: {found}"
+    return f"{cut(called(units.path, units.kind), 44)}: {found}"
 
 
 def _captions(look: Health, n_shown: int) -> list[str]:

@@ -24,9 +24,7 @@ def draw_update_ratios(seen: TrainingReport) -> Picture:
     x = spanning([0, *[health.step for health in seen.health]], "step", margin=0.0)
     y = spanning([USUAL, *values], "update / data, deviations", is_log=True)
     panel = Panel(x, y, WIDTH, HEIGHT)
-    panel.across(USUAL)
-    panel.words(WIDTH - 4, panel.at(0, USUAL)[1] - 8, "usual: 0.001", align="end")
-    named = draw_lines(panel, lines)
+    named = draw_lines(panel, lines, [(USUAL, "usual: 0.001")])
     title = "How large the updates are beside what they change"
     width, height = LEFT + WIDTH + RIGHT, 12 + HEIGHT + BOTTOM
     return picture(title, _captions(seen, lines, named), panel.drawn(0, 12), width, height)
