@@ -139,7 +139,11 @@ def main() -> int:
             for step in (1, 2):
                 save(run, step)
         shutil.copytree(base / "before", base / "run")
-        status, log = traced(base / "run", ["-e", f"trace={','.join(CALLS)}"])
+        try:
+            status, log = traced(base / "run", ["-e", f"trace={','.join(CALLS)}"])
+        except RuntimeError as error:
+            print(f"not tried: strace cannot attach: {error}")
+            return 0
         assert status == 0, log
         wanted = digests(base / "run")
         found = re.findall(r"^(\w+)\(", log, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What is promised of the engine and of reading files, proved again from seeds: `make trust`, or --quick.
+"""What is promised of the engine, of reading files and of runs, proved again from seeds: `make trust`, or --quick.
 
 Each proof runs in a process of its own and prints its figures; a table at the end says which of them held.
 """
@@ -28,6 +28,10 @@ PROOFS = (
     Proof("trust.bytes", "any text gets an answer or our own error", "--count 1000000", "--count 100000"),
     Proof("trust.damaged", "damaged files get one line, or honest data", "--count 5000", "--count 500"),
     Proof("trust.big_text", "a gigabyte of text in 300 MB", "", "--megabytes 50 --limit 150", has_seed=False),
+    Proof("trust.faults", "every system call of a save fails or kills: nothing is lost", "", "--share 0.05"),
+    Proof(
+        "trust.kills", "200 × kill -9: ends byte by byte like a run left alone", "--kills 200", "--kills 20 --forked"
+    ),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),
 )
 
