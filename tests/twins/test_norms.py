@@ -145,10 +145,16 @@ def test_group_norm_is_torchs():
 def test_instance_norm_is_torchs_on_channels_and_places():
     ours, theirs = InstanceNorm(12, channels=3).double(), nn.InstanceNorm1d(3, affine=True, dtype=torch.float64)
     with torch.no_grad():
-        theirs.weight.copy_(ours.gain.normal_()[:, 0])
-        theirs.bias.copy_(ours.bias.normal_()[:, 0])
+        theirs.weight.copy_(ours.gain.normal_())
+        theirs.bias.copy_(ours.bias.normal_())
     x = torch.randn(2, 5, 12, dtype=torch.float64)
     assert torch.allclose(ours(x), theirs(x.reshape(10, 3, 4)).reshape(x.shape), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_gains_and_biases_are_rows(kind):
+    """Who treats matrices otherwise, as weight decay and Muon do, tells them by their two dimensions."""
+    assert all(parameter.ndim == 1 for parameter in normalisation(kind, 8, groups=2).parameters())
 
 
 @pytest.mark.parametrize("kind", NORMS)

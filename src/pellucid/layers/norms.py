@@ -99,13 +99,13 @@ class InstanceNorm(nn.Module):
         assert features % channels == 0, f"{features} features cannot be shared equally by {channels} channels"
         self.channels = channels
         self.epsilon = epsilon
-        self.gain = nn.Parameter(torch.ones(channels, 1))
-        self.bias = nn.Parameter(torch.zeros(channels, 1))
+        self.gain = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:
         apart = x.reshape(*x.shape[:-1], self.channels, -1)
         level = functional.layer_norm(apart, apart.shape[-1:], eps=self.epsilon)
-        return (level * self.gain + self.bias).flatten(-2)
+        return (level * self.gain[:, None] + self.bias[:, None]).flatten(-2)
 
 
 def normalisation(kind: str, features: int, groups: int) -> nn.Module:
