@@ -7,7 +7,7 @@ import torch
 from pellucid.decoding.beam import beam_search
 from pellucid.decoding.sampling import draw
 from pellucid.models.neural import networks
-from pellucid.models.reading import ForwardReading, NeuralReading
+from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.models.transformer import Transformer, TransformerConfig
 
 CARDS = networks()
@@ -82,6 +82,16 @@ def test_past_the_edge_it_begins_anew_with_the_last_half(transformer):
         assert np.allclose(reading.advance(row[:, end - 1]), wanted, atol=1e-12)
 
 
+@pytest.mark.parametrize("time", [1, 2, 15, 16, 17, 24, 25, 26, 33, 34, 35, 60])
+def test_many_at_once_are_what_one_by_one_gives(model, time):
+    row = tokens(model, time)
+    reading = NeuralReading(model)
+    wanted = [reading.read(row[None, :1])[0], *(reading.advance(token[None])[0] for token in row[1:])]
+    found = scores_after_each(model, row)
+    assert found.shape == (time, model.vocab_size)
+    assert np.allclose(found, wanted, atol=1e-12)
+
+
 def test_of_a_long_prompt_the_last_tokens_are_read(transformer):
     row = tokens(transformer, 2, 1000)
     assert np.array_equal(NeuralReading(transformer).read(row), NeuralReading(transformer).read(row[:, -16:]))
@@ -90,6 +100,8 @@ def test_of_a_long_prompt_the_last_tokens_are_read(transformer):
 def test_a_window_of_one_token():
     model = lively(Transformer(TransformerConfig(vocab_size=5, context=1, width=4, depth=1, n_heads=1))).double()
     compare(model, tokens(model, 2, 1), tokens(model, 2, 6, seed=2))
+    row = tokens(model, 5)
+    assert np.allclose(scores_after_each(model, row), [NeuralReading(model).read(one[None, None])[0] for one in row])
 
 
 def test_before_the_first_token_nothing_is_known(model):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.errors import PellucidError, quoted
+from pellucid.errors import PellucidError, nearest, quoted
 
 if TYPE_CHECKING:
     from pellucid.data import ListData, TextData, Vocabulary
@@ -20,6 +22,9 @@ _ONLY_FOR = {  # option: the models, or the smoothings of an n-gram, that listen
     "discount": ("kneser-ney",),
 }
 
+# What only a model that counts listens to.
+_COUNTING = ("model", "n", "smoothing", "s", "discount", "tokens", "kind", "encoding")
+
 _OPTIONS = [
     click.option("--model", default="ngram", show_default=True, help="uniform, unigram, bigram or ngram."),
     click.option("--n", "n", default="auto", show_default=True, help="Of the n-gram; auto is the best on dev."),
@@ -31,7 +36,9 @@ _OPTIONS = [
     click.option("--tokens", default="characters", show_default=True, help="characters, words or bytes."),
     click.option("--kind", default="", help="Read DATA as list or as text, whatever it looks like."),
     click.option("--encoding", default="utf-8", show_default=True, help="How the file is encoded."),
-    click.option("--unknown", default="error", show_default=True, help="Of what DATA never has: error, or skip it."),
+    click.option(
+        "--unknown", default="error", show_default=True, help="Of what the data never have: error, or skip it."
+    ),
 ]
 
 
@@ -40,6 +47,49 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def run_called(ctx: click.Context, word: str) -> Path | None:
+    """The run of that name, or None for data. A run knows its model and its data, so that what chooses them is refused.
+
+    Where a run and data have one name, the run is meant unless a model that counts was asked for.
+    """
+    from pellucid.runs import find_run, is_run
+
+    given = next((name for name in _COUNTING if is_given(ctx, name)), "")
+    if not is_run(word):
+        _require_some(word)
+        return None
+    if not given:
+        return find_run(word)
+    if is_data(word):
+        return None
+    raise PellucidError(
+        f"--{given} changes nothing for the run {quoted(word)}", fix="Leave it out: a run knows its model and its data"
+    )
+
+
+def is_given(ctx: click.Context, name: str) -> bool:
+    """Whether an option stood on the command line."""
+    return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def is_data(word: str) -> bool:
+    """Whether there are data of that name, whatever they are."""
+    from pellucid.data import datasets
+
+    return word in datasets() or os.path.isfile(word)
+
+
+def _require_some(word: str) -> None:
+    """Refuse what is neither a run nor a file but very like a run's name. What else is missing, opening it says."""
+    from pellucid.runs import find_run, holds_run
+
+    if os.path.lexists(word) or is_data(word) or not os.path.isdir("runs"):
+        return
+    name = Path(word).name
+    if os.path.dirname(word) == "runs" or nearest(name, [run.name for run in Path("runs").iterdir() if holds_run(run)]):
+        find_run(word)
 
 
 def fit(ctx: click.Context, source: str) -> tuple[Fitted, ListData | TextData]:
@@ -86,8 +136,7 @@ def _require_used(ctx: click.Context, model: str, smoothing: str) -> None:
     """Refuse an option that was given and would change nothing."""
     listening = {model, smoothing} if model == "ngram" else {model}
     for option, listeners in _ONLY_FOR.items():
-        is_given = ctx.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE
-        if is_given and not listening & set(listeners):
+        if is_given(ctx, option) and not listening & set(listeners):
             what = f"{model} with {smoothing}" if model == "ngram" else model
             raise PellucidError(
                 f"--{option} changes nothing for {what}", fix=f"Leave it out, or choose {' or '.join(listeners)}"

@@ -1,26 +1,25 @@
-"""`pellucid sample`: fit a count model on the train side, draw from it, and say how new each sample is."""
+"""`pellucid sample`: new items from a trained network, or from a model that counts, and how new each of them is."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.counted import encoded, fit, model_options
+from pellucid.cli import speakers
+from pellucid.cli.counted import is_given, model_options, run_called
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
+    from pellucid.cli.speakers import Speaker
     from pellucid.decoding.sampling import Drawn
-    from pellucid.models.fitting import Fitted
-    from pellucid.records import Sample
 
 MOST_SAMPLES = 10_000
 MOST_LENGTH = 100_000  # tokens of one sample
 MOST_DRAWN = 2_000_000  # tokens of all samples together
 LONGEST_ITEM = 1_000  # a list's sample without an end is cut here
-LONGEST_PROMPT = 1_000
-MOST_SEARCHED = 20_000_000  # characters of running text in which copies are looked for
+FEW = 10  # samples of a list, unless another number is asked for
 
 
 @click.command(
@@ -31,68 +30,80 @@ MOST_SEARCHED = 20_000_000  # characters of running text in which copies are loo
     Examples:
       pellucid sample names
       pellucid sample names --n 3 --prompt mar -n 5
-      pellucid sample names --model bigram --seed 7
+      pellucid sample first --temperature 0.8 --top-p 0.95
+      pellucid sample first --beam 4 --prompt mar
       pellucid sample story.txt --length 500 --temperature 0.8
     """,
 )
-@click.argument("data")
+@click.argument("source", metavar="RUN|DATA")
 @model_options
-@click.option("-n", "--count", type=int, default=10, help="How many samples; 10 of a list, 1 of running text.")
+@click.option("-n", "--count", type=int, default=FEW, help="How many samples; 10 of a list, 1 of running text.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same samples.")
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="0 always takes the likeliest token.")
+@click.option("--top-k", type=int, help="Draw from the k likeliest tokens alone.")
+@click.option("--top-p", type=float, default=1.0, help="Draw from the fewest tokens that hold this probability.")
+@click.option("--beam", type=int, help="Follow this many beginnings, and show the likeliest ends; nothing is drawn.")
+@click.option("--length-penalty", type=float, default=0.0, help="Of a beam: compares log-probability / length^this.")
 @click.option("--prompt", default="", help="What every sample begins with.")
 @click.option("--length", type=int, default=300, show_default=True, help="Of a sample of running text, in tokens.")
+@click.option("--no-cache", is_flag=True, help="Of a run: read everything again for each token. Slower, the same.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON, for machines.")
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    data: str,
-    count: int,
-    seed: int,
-    temperature: float,
-    prompt: str,
-    length: int,
-    as_json: bool,
-    **_: object,
-) -> None:
-    """Fit a count model on the train side of DATA and draw from it.
+def command(ctx: click.Context, /, source: str, **given: Any) -> None:
+    """Draw from the trained network of RUN, or from a count model of DATA.
 
-    DATA is a file (a list with one item a line, or running text) or a set that comes with pellucid, such as names. Each
+    RUN is a folder that pellucid train made, or its name under runs/. DATA is a file (a list with one item a line, or
+    running text) or a set that comes with pellucid, such as names; a count model is fitted on its train side. Each
     sample begins at the boundary, draws one token after another and stops at the boundary. Beside it stands whether the
     data have it, the nearest training item and the longest part copied from one.
     """
-    _require(count, length, seed, temperature)
-    fitted, opened = fit(ctx, data)
+    _require(ctx)
+    run = run_called(ctx, source)
+    prompt, unknown = given["prompt"], given["unknown"]
+    if run is None:
+        _refuse_idle(ctx, ("no_cache",), "for a model that counts")
 
-    from pellucid.decoding.sampling import NEVER, draw
+    def require(is_list: bool, vocab_size: int) -> None:
+        _require_fit(ctx, is_list, vocab_size)
+
+    if run is None:
+        speaker = speakers.counting(ctx, source, prompt, unknown, require)
+    else:
+        speaker = speakers.trained(run, prompt, unknown, require, is_cached=not given["no_cache"])
+    _show(ctx, speaker, given)
+
+
+def _show(ctx: click.Context, speaker: Speaker, given: dict[str, Any]) -> None:
     from pellucid.records import Samples
 
-    is_list = opened.kind == "list"
-    if ctx.get_parameter_source("length") is click.core.ParameterSource.COMMANDLINE and is_list:
-        raise PellucidError(
-            "--length changes nothing for a list, whose items end by themselves", fix="Leave it out, or add --kind text"
-        )
-    is_count_given = ctx.get_parameter_source("count") is click.core.ParameterSource.COMMANDLINE
-    n_samples = count if is_list or is_count_given else 1
-    start, notes = _start(fitted, prompt, str(ctx.params["unknown"]))
-    if temperature == 0 and n_samples > 1:
-        n_samples = 1
-        notes = (*notes, "temperature 0 always takes the likeliest token, so one sample stands for all")
-    drawn = draw(
-        fitted.model.log_probabilities,
-        n_samples=n_samples,
-        longest=LONGEST_ITEM if is_list else length,
-        start=[0, *start] if is_list else start,
-        stop=0 if is_list else NEVER,
-        seed=seed,
-        temperature=temperature,
-    )
+    notes = speaker.notes
+    n_samples = given["count"] if speaker.is_list or is_given(ctx, "count") else 1
+    if given["beam"]:
+        drawn = _searched(speaker, given)[:n_samples]
+    else:
+        if given["temperature"] == 0 and n_samples > 1:
+            n_samples = 1
+            notes = (*notes, "temperature 0 always takes the likeliest token, so one sample stands for all")
+        drawn = _drawn(speaker, n_samples, given)
     if any(sample.is_cut for sample in drawn):
         notes = (*notes, f"… marks a sample that had no end after {LONGEST_ITEM:,} tokens and was cut")
-    samples = _items(fitted, drawn, start) if is_list else _texts(fitted, drawn, start)
-    made = Samples(fitted.facts, prompt, temperature, seed, tuple(samples), (*opened.notes, *notes))
-    if as_json:
+    with click.progressbar(
+        drawn, label="comparing", file=sys.stderr, hidden=len(drawn) < 500 or not sys.stderr.isatty()
+    ) as shown:
+        samples = tuple(speaker.compare(shown))
+    made = Samples(
+        speaker.facts,
+        given["prompt"],
+        given["temperature"],
+        given["seed"],
+        samples,
+        notes,
+        given["top_k"],
+        given["top_p"],
+        given["beam"] or 0,
+        given["length_penalty"],
+    )
+    if given["as_json"]:
         from pellucid.figures.samples import samples_json
 
         click.echo(samples_json(made))
@@ -102,70 +113,80 @@ def command(
         show_samples(made)
 
 
-def _require(count: int, length: int, seed: int, temperature: float) -> None:
+def _drawn(speaker: Speaker, n_samples: int, given: dict[str, Any]) -> list[Drawn]:
+    from pellucid.decoding.limits import ALL
+    from pellucid.decoding.sampling import NEVER, draw
+
+    return draw(
+        speaker.reading(),
+        n_samples=n_samples,
+        longest=LONGEST_ITEM if speaker.is_list else given["length"],
+        start=speaker.start,
+        stop=0 if speaker.is_list else NEVER,
+        seed=given["seed"],
+        temperature=given["temperature"],
+        top_k=given["top_k"] or ALL,
+        top_p=given["top_p"],
+    )
+
+
+def _searched(speaker: Speaker, given: dict[str, Any]) -> list[Drawn]:
+    from pellucid.decoding.beam import beam_search
+    from pellucid.decoding.sampling import NEVER
+
+    found = beam_search(
+        speaker.reading(),
+        width=given["beam"],
+        longest=LONGEST_ITEM if speaker.is_list else given["length"],
+        start=speaker.start,
+        stop=0 if speaker.is_list else NEVER,
+        length_penalty=given["length_penalty"],
+    )
+    return [hypothesis.drawn for hypothesis in found]
+
+
+def _require(ctx: click.Context) -> None:
+    """Refuse what cannot be drawn, and what would change nothing, before anything is opened."""
+    from pellucid.decoding import limits
+
+    given = ctx.params
+    count, length, beam = given["count"], given["length"], given["beam"]
     if not 1 <= count <= MOST_SAMPLES:
         raise PellucidError(f"--count is {count}", fix=f"Choose a number from 1 to {MOST_SAMPLES:,}")
     if not 1 <= length <= MOST_LENGTH:
         raise PellucidError(f"--length is {length}", fix=f"Choose a number from 1 to {MOST_LENGTH:,}")
-    if count * length > max(MOST_DRAWN, MOST_SAMPLES * 300):
+    if max(count, beam or 0) * length > max(MOST_DRAWN, MOST_SAMPLES * 300):
         raise PellucidError(
-            f"{count:,} samples of {length:,} tokens are too many", fix=f"Ask for {MOST_DRAWN:,} tokens or fewer in all"
+            f"{max(count, beam or 0):,} samples of {length:,} tokens are too many",
+            fix=f"Ask for {MOST_DRAWN:,} tokens or fewer in all",
         )
-    from pellucid.decoding.limits import require_seed, require_temperature
-
-    require_seed(seed)
-    require_temperature(temperature)
-
-
-def _start(fitted: Fitted, prompt: str, unknown: str) -> tuple[list[int], tuple[str, ...]]:
-    """The prompt's tokens, the last ones if they are very many, and notes on both."""
-    start, notes = encoded(prompt, fitted.vocabulary, unknown, "the prompt")
-    if len(start) > LONGEST_PROMPT:
-        note = f"the prompt has {len(start):,} tokens; the last {LONGEST_PROMPT:,} were used"
-        return start[-LONGEST_PROMPT:], (*notes, note)
-    return start, notes
-
-
-def _items(fitted: Fitted, drawn: list[Drawn], start: list[int]) -> list[Sample]:
-    """Samples of a list, each compared with every item of train and dev."""
-    from pellucid.decoding.novelty import Known
-    from pellucid.records import Sample
-
-    known = Known(fitted.sides.train_items, fitted.sides.dev_items)
-    found = []
-    with click.progressbar(
-        drawn, label="comparing", file=sys.stderr, hidden=len(drawn) < 500 or not sys.stderr.isatty()
-    ) as shown:
-        for sample in shown:
-            text = fitted.vocabulary.decode([*start, *sample.tokens])
-            new = known.novelty(text)
-            n_drawn = len(sample.tokens) + (not sample.is_cut)
-            found.append(
-                Sample(
-                    text,
-                    -sample.log_probability,
-                    n_drawn,
-                    new.where,
-                    new.nearest,
-                    new.distance,
-                    new.copied,
-                    sample.is_cut,
-                )
-            )
-    return found
+    limits.require_seed(given["seed"])
+    limits.require_temperature(given["temperature"])
+    limits.require_top_k(limits.ALL if given["top_k"] is None else given["top_k"])
+    limits.require_top_p(given["top_p"])
+    limits.require_length_penalty(given["length_penalty"])
+    if beam is None:
+        _refuse_idle(ctx, ("length_penalty",), "without --beam")
+        if given["temperature"] == 0:
+            _refuse_idle(ctx, ("top_k", "top_p"), "at temperature 0, which takes the likeliest token")
+        return
+    limits.require_beam(beam)
+    _refuse_idle(ctx, ("seed", "temperature", "top_k", "top_p"), "with --beam, which draws nothing by chance")
+    if is_given(ctx, "count") and count > beam:
+        raise PellucidError(f"a beam of {beam} finds at most {beam}, and -n is {count}", fix="Ask for a wider --beam")
 
 
-def _texts(fitted: Fitted, drawn: list[Drawn], start: list[int]) -> list[Sample]:
-    """Samples of running text, and the longest part of each that stands in train."""
-    from pellucid.decoding.novelty import longest_copied
-    from pellucid.records import Sample
+def _require_fit(ctx: click.Context, is_list: bool, vocab_size: int) -> None:
+    """Refuse what does not fit the model, as soon as it is known what it speaks."""
+    from pellucid.decoding.limits import require_top_k
 
-    vocabulary, tokens = fitted.vocabulary, fitted.sides.train.tokens
-    source = vocabulary.decode(tokens.tolist()) if len(tokens) <= MOST_SEARCHED else ""
-    found = []
-    for sample in drawn:
-        text = vocabulary.decode(list(sample.tokens))
-        copied = longest_copied(text, source) if len(text) * len(source) <= 1000 * MOST_SEARCHED else ""
-        whole = vocabulary.decode([*start, *sample.tokens])
-        found.append(Sample(whole, -sample.log_probability, len(sample.tokens), "", "", 0, copied))
-    return found
+    if is_list and is_given(ctx, "length"):
+        raise PellucidError("--length changes nothing for a list, whose items end by themselves", fix="Leave it out")
+    if ctx.params["top_k"] is not None:
+        require_top_k(ctx.params["top_k"], vocab_size)
+
+
+def _refuse_idle(ctx: click.Context, names: tuple[str, ...], where: str) -> None:
+    for name in names:
+        if is_given(ctx, name):
+            raise PellucidError(f"--{name.replace('_', '-')} changes nothing {where}", fix="Leave it out")

@@ -88,6 +88,17 @@ class ForwardReading:
         self.tokens = self.tokens[rows]
 
 
+@torch.inference_mode()
+def scores_after_each(model: SequenceModel, tokens: IntArray) -> FloatArray:
+    """tokens: (time,) -> (time, vocab): what reading on token by token would give, in one pass for each window."""
+    ready, longest = model.for_inference(), model.longest
+    found = [ready(_tensor(tokens[None, :longest]))[0]]
+    fresh = longest + 1 - _half(model)  # tokens that a window is further on than the one before
+    for began in range(fresh, max(fresh, len(tokens) - _half(model) + 1), fresh):
+        found.append(ready(_tensor(tokens[None, began : began + longest]))[0, _half(model) - 1 :])
+    return _array(torch.cat(found))
+
+
 def _half(model: SequenceModel) -> int:
     return max(1, model.longest // 2)
 
