@@ -119,7 +119,12 @@ def search(
         tuple(valleys),
         suggestion,
         spread,
-        (says, *_beside("steepest", percentiles), *_beside("two thirds down the valley", valleys), *notes),
+        (
+            says,
+            *_beside("The loss fell fastest at", percentiles),
+            *_beside("Its valley is two thirds down at", valleys),
+            *notes,
+        ),
     )
 
 
@@ -145,5 +150,9 @@ def agreed(answers: Sequence[float], n_seeds: int) -> tuple[float | None, float,
 
 
 def _beside(where: str, found: Sequence[float | None]) -> list[str]:
-    known = [rate for rate in found if rate is not None]
-    return [f"The loss was {where} at {min(known):.2g} to {max(known):.2g}."] if known else []
+    """
+    >>> _beside("It fell fastest at", [0.1, None, 0.1004])
+    ['It fell fastest at 0.1.']
+    """
+    ends = sorted({f"{rate:.2g}": rate for rate in found if rate is not None}.items(), key=lambda item: item[1])
+    return [f"{where} {' to '.join(dict.fromkeys([ends[0][0], ends[-1][0]]))}."] if ends else []
