@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "layers": {"errors"},
     "decoding": {"errors", "records"},
     "models": {"errors", "records", "catalogue", "layers", "data"},
-    "training": {"errors", "records", "catalogue", "runs", "data", "layers", "decoding", "models"},
+    "training": {"__init__", "errors", "records", "catalogue", "runs", "data", "layers", "decoding", "models"},
     "figures": {"errors", "records", "catalogue"},
     "verbs": {
         "errors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +197,6 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": f"{sys.platform} {platform.machine()}",
         "kernels": torch.backends.cpu.get_cpu_capability(),
     }
