@@ -13,12 +13,12 @@ from pellucid.errors import nearest
 # Each command and the sentence that `pellucid --help` shows for it. Its file has the same name.
 COMMANDS = {
     "train": "A network of your data within minutes, beside everything that only counts.",
-    "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
     "sample": "New items from a model of your data, each with how much of it is copied.",
     "score": "How likely a text is under a model of your data, character by character.",
     "compare": "The whole ladder, from guessing to transformers, on one split and one budget.",
     "rate": "The learning rate for a network on your data, and how sure that answer is.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
+    "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",
 }
 
