@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.cli.draw import MEASURES, SUFFIXES
-from pellucid.cli.measuring import OF_RUN
+from pellucid.cli.measuring import OF_RUN, Asked
 from pellucid.data import Characters, ListData, encode_list, open_data
 from pellucid.data.splits import split_list
 from pellucid.figures.card import Chart, Picture, all_figures
@@ -314,6 +314,38 @@ def test_a_run_is_drawn_without_torch(tmp_path, run):
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
     assert said.stdout.splitlines()[-1] == "[]"
+
+
+def measured(figure: str, seed: int, source: str | None = None) -> object:
+    card = all_figures()[figure]
+    seen = MEASURES[card.needs.__name__](Asked(figure, source, "", "utf-8", None, None, seed)).seen
+    assert isinstance(seen, card.needs)
+    return seen
+
+
+@pytest.mark.parametrize("figure", ["saturation", "dead-unit", "gains"])
+def test_a_demonstration_follows_its_seed(figure):
+    draw = all_figures()[figure].draw
+    first, again, other = (draw(measured(figure, seed)).svg for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_the_rates_of_a_file_are_searched(tmp_path):
+    (tmp_path / "words.txt").write_text(
+        "\n".join(a + b + c for a in "bcdfgm" for b in "aeiou" for c in ("na", "ra", "li"))
+    )
+    seen = measured("learning-rate", 1, str(tmp_path / "words.txt"))
+    assert seen.seeds == (1, 2, 3)
+    assert len(seen.sweeps[0]) > 20
+    ElementTree.fromstring(all_figures()["learning-rate"].draw(seen).svg)
+
+
+def test_without_a_run_a_small_one_is_trained_and_leaves_nothing(pellucid, tmp_path):
+    said = pellucid("draw", "loss-curves", "--seed", "3", "--out", "x.svg")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith("no run was named: an mlp of names, 200 steps, seed 3\n")
+    assert [file.name for file in tmp_path.iterdir()] == ["x.svg"]
 
 
 def test_figures_know_no_engine():

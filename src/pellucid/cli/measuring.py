@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from pellucid.records import TrainingReport
 
 SEED = 1
-SHOWN_MODEL, SHOWN_STEPS = "mlp", 200  # of the small network that is trained where no run is given
-SHOWN_TRAINING = {"threads": 1, "batch": 64}
+# The small network that is trained where no run is given.
+SHOWN: dict[str, Any] = {
+    "model": "mlp",
+    "size": "small",
+    "steps": 200,
+    "training": {"threads": 1, "batch": 64, "optimizer": "adamw"},
+}
 # What shows of one run that which a figure shows of several trainings.
 OF_RUN = {
     "decay": "loss-curves",
@@ -100,10 +105,10 @@ def _shown(seed: int) -> Measured:
     from pellucid.training.signals import stop_requests
     from pellucid.training.wishes import TrainingWishes
 
-    wishes = TrainingWishes(model=SHOWN_MODEL, steps=SHOWN_STEPS, seed=seed, size="small", training=dict(SHOWN_TRAINING))
+    wishes = TrainingWishes(**SHOWN, seed=seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
         report = train(DataWishes(), wishes, Path(folder) / "shown", Nobody(), stop, _no_page)
-    return Measured(report, (f"no run was named: an {SHOWN_MODEL} of names, {SHOWN_STEPS} steps, seed {seed}",))
+    return Measured(report, (f"no run was named: an {wishes.model} of names, {wishes.steps} steps, seed {seed}",))
 
 
 def _no_page(report: TrainingReport) -> str:
@@ -143,6 +148,8 @@ def _require_no_source(asked: Asked) -> None:
 
 def _rate_search(asked: Asked) -> Measured:
     """Three sweeps with the small network that is also trained where no run is given."""
+    import torch
+
     from pellucid.models.neural import network_called
     from pellucid.training.batches import batches_of
     from pellucid.training.opening import DataWishes, opened
@@ -153,16 +160,17 @@ def _rate_search(asked: Asked) -> Measured:
 
     seed = SEED if asked.seed is None else asked.seed
     found = opened(DataWishes(asked.source or "names", asked.kind, asked.encoding))
-    wishes = TrainingWishes(model=SHOWN_MODEL, steps=SHOWN_STEPS, seed=seed, size="small", training=dict(SHOWN_TRAINING))
-    card = network_called(SHOWN_MODEL)
+    wishes = TrainingWishes(**SHOWN, seed=seed)
+    card = network_called(wishes.model)
     config, plan = choose_plan(card, found.sides, found.context, wishes)
+    torch.set_num_threads(plan.threads)
     seen = search(
         lambda each: built(card, config, each),
         lambda each: batches_of(found.sides.train, plan.batch, plan.context, each, by_length=False),
         plan,
         (seed, seed + 1, seed + 2),
         source=asked.source or "names",
-        network=f"{SHOWN_MODEL} with {plan.optimizer}",
+        network=f"{wishes.model} with {plan.optimizer}",
     )
     return Measured(seen, (found.facts.said,))
 

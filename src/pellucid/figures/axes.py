@@ -34,7 +34,12 @@ class Axis(NamedTuple):
         """
         if self.is_log:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-            if last - first >= 1:
+            if last - first < 1:
+                digits = [float(f"{digit}e{power}") for power in range(first - 1, last + 2) for digit in (1, 2, 5)]
+                inside = [tick for tick in digits if self.low <= tick <= self.high]
+                if len(inside) >= 2:
+                    return inside[:: math.ceil(len(inside) / most)]
+            else:
                 every = max(1, math.ceil((last - first + 1) / most))
                 return [float(f"1e{power}") for power in range(first, last + 1, every)]
         for step in _steps((self.high - self.low) / most):

@@ -116,7 +116,7 @@ class Panel:
 
     def _grid(self, has_numbers_below: bool) -> list[str]:
         marks = []
-        for tick in self.y.ticks(max(2, int(self.height / 50))):
+        for tick in self.y.ticks(max(3, int(self.height / 50))):
             top = self.at(self.x.low, tick)[1]
             marks.append(f'<path d="M0 {top:.1f}H{self.width:.1f}" stroke="#e6e9ec"/>')
             marks.append(_number(-10, top + SIZE * 0.35, self.y.written(tick), "end"))

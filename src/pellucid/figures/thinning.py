@@ -43,18 +43,22 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[list[Point
     return [piece for piece in pieces if piece]
 
 
-def block_means(points: Sequence[Point], blocks: int = 200) -> tuple[list[Point], int]:
-    """The means of equal stretches, each at its last place, and how many points a stretch has.
+def block_means(points: Sequence[Point], blocks: int = 200, least: int = 1) -> tuple[list[Point], int]:
+    """The means of equal stretches, each at its last place, and how many points a stretch has: at least so many.
 
     A stretch with a number that is not finite has no mean: it is a gap.
 
     >>> block_means([(1, 4.0), (2, 2.0), (3, 1.0), (4, 1.0), (5, 7.0)], blocks=2)
     ([(3, 2.3333333333333335), (5, 4.0)], 3)
     """
-    length = max(1, math.ceil(len(points) / blocks))
+    length = max(1, min(least, len(points)), math.ceil(len(points) / blocks))
+    begins = list(range(0, len(points), length))
+    # A few that are left over belong to the last stretch; their mean alone would be a jump that never was.
+    if len(begins) > 1 and len(points) - begins[-1] < length / 2:
+        begins.pop()
     means = []
-    for begin in range(0, len(points), length):
-        part = points[begin : begin + length]
+    for begin, end in zip(begins, [*begins[1:], len(points)], strict=True):
+        part = points[begin:end]
         means.append((part[-1][0], sum([value for _, value in part]) / len(part)))
     return means, length
 

@@ -159,7 +159,7 @@ def loss_picture(report: TrainingReport) -> list[str]:
     if len(finite) < 2 or len(report.steps) < 2:
         return []
     best = report.ladder.best_count
-    train = block_means([(step.step, step.loss) for step in report.steps], 128)[0]
+    train = block_means([(step.step, step.loss) for step in report.steps], 128, least=4)[0]
     dev = [(evaluation.step, evaluation.dev) for evaluation in report.evaluations]
     losses = [loss for _, loss in [*train, *dev] if math.isfinite(loss)] + ([best.dev] if best else [])
     # Near the end is where it is decided; the first steps, far above, leave the picture.

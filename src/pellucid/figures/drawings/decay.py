@@ -1,12 +1,15 @@
 """Figure 6: a loss that cannot settle until the learning rate is divided."""
 
+import math
+from statistics import median
+
 from pellucid.figures.axes import spanning
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.house_theme import BLUE, INK, ORANGE
 from pellucid.figures.numbers import rough
 from pellucid.figures.panel import BOTTOM, LEFT, Panel
 from pellucid.figures.sheet import picture
-from pellucid.figures.thinning import block_means, not_finite
+from pellucid.figures.thinning import not_finite
 from pellucid.records import Curve, DecayStudy
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 900.0, 380.0, 110.0, 28.0, 170.0
@@ -23,10 +26,10 @@ def draw_decay(seen: DecayStudy) -> Picture:
     labels = []
     for name, curve, colour in (("rate kept", seen.kept, ORANGE), ("rate divided", seen.decayed, BLUE)):
         points = list(zip(curve.steps, curve.values, strict=True))
-        means, _ = block_means(points, 60)
-        losses.line(points, colour, width=1.4, fade=0.4, says=name)
-        losses.line(means, colour, width=3.5, dash="9 5" if curve is seen.kept else "", says=name)
-        labels.append((means[-1][1], name, colour))
+        # The unrest itself is what is shown, so nothing is smoothed.
+        losses.line(points, colour, width=1.8, says=name)
+        finite = [value for value in curve.values[-10:] if math.isfinite(value)]
+        labels.append((median(finite) if finite else losses.y.high, name, colour))
     losses.ends(labels)
     rates.line(list(zip(seen.rates.steps, seen.rates.values, strict=True)), BLUE, says="rate")
     marks = [*losses.drawn(0, 12, has_numbers_below=False), *rates.drawn(0, 12 + UPPER + BETWEEN)]

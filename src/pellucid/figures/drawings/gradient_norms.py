@@ -25,7 +25,7 @@ def draw_gradient_norms(seen: TrainingReport) -> Picture:
     clip = [seen.plan.clip] if seen.plan.clip else []
     above = Panel(x, spanning([*clip, *[norm for _, norm in norms]], "all together", is_log=True), WIDTH, UPPER)
     above.line(norms, BLUE, width=1.0, fade=0.35)
-    above.line(block_means(norms)[0], BLUE, width=2.8, says="all gradients together")
+    above.line(block_means(norms, least=8)[0], BLUE, width=2.8, says="all gradients together")
     if clip:
         above.across(clip[0], INK)
         above.ends([(clip[0], f"clipped at {rough(clip[0])}", INK)])

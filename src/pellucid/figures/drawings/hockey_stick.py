@@ -33,8 +33,13 @@ def _panel(curve: Curve, y: Axis, uniform: float, colour: str) -> Panel:
     points = list(zip(curve.steps, curve.values, strict=True))
     panel = Panel(spanning([0, *curve.steps], "step", margin=0.0), y, WIDTH, HEIGHT)
     panel.across(uniform)
-    # Above the rule on the good side nothing stands; on the bad side the blade has fallen by the right edge.
-    panel.words(WIDTH - 4, panel.at(0, uniform)[1] - 8, f"no opinion: {uniform:.2f}", QUIET, align="end")
+    # On that side of the rule where the curve does not end.
+    below = bool(curve.values) and curve.values[-1] > uniform - 0.05 * (y.high - y.low)
+    rule = panel.at(0, uniform)[1]
+    is_room = rule + 20 < HEIGHT
+    panel.words(
+        WIDTH - 4, rule + 20 if below and is_room else rule - 8, f"no opinion: {uniform:.2f}", QUIET, align="end"
+    )
     panel.line(points, colour, width=1.6, fade=0.55)
     panel.line(block_means(points, 60)[0], colour, width=3.5)
     if points:
@@ -48,7 +53,8 @@ def _panel(curve: Curve, y: Axis, uniform: float, colour: str) -> Panel:
 
 def _captions(seen: StartStudy) -> list[str]:
     lines = [
-        f"{seen.source}. A network without opinions starts at ln |V| = {seen.uniform:.4f} nats.",
+        f"{seen.source}.",
+        f"A network without opinions starts at ln |V| = {seen.uniform:.4f} nats.",
         f"The bad start begins at {seen.bad.values[0]:.4f} and ends at {seen.bad.values[-1]:.4f}; "
         f"the good one begins at {seen.good.values[0]:.4f} and ends at {seen.good.values[-1]:.4f}.",
     ]

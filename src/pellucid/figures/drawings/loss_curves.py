@@ -13,6 +13,7 @@ from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.records import TrainingReport
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0
+SMOOTHED = 8  # batches in a point of the thick line, at least
 
 
 def draw_loss_curves(seen: TrainingReport) -> Picture:
@@ -26,7 +27,7 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
             losses.across(rung.dev)
             labels.append((rung.dev, f"{rung.name} {rung.dev:.3f}", QUIET))
     losses.line(steps, BLUE, width=1.0, fade=0.3)
-    losses.line(block_means(steps)[0], BLUE, width=2.5, says="train, by batches")
+    losses.line(block_means(steps, least=SMOOTHED)[0], BLUE, width=2.5, says="train, by batches")
     for name, field, colour in (("train", "train", BLUE), ("dev", "dev", ORANGE)):
         points = [(evaluation.step, getattr(evaluation, field)) for evaluation in seen.evaluations]
         losses.line(points, colour, width=3.5, dash="" if field == "dev" else "9 5", says=f"{name}, whole")
@@ -93,7 +94,7 @@ def _captions(seen: TrainingReport) -> list[str]:
             f"On dev the lowest loss is {best.dev:.4f} nats, after step {best.step:,} of {seen.plan.steps:,}{beside}; "
             f"train is then at {best.train:.4f}."
         )
-    per_point = block_means([(step.step, step.loss) for step in seen.steps])[1]
+    per_point = block_means([(step.step, step.loss) for step in seen.steps], least=SMOOTHED)[1]
     lines.append(
         f"Before the first step {seen.start.measured:.4f} nats; guessing costs ln {seen.data.vocab_size:,} = "
         f"{seen.start.uniform:.4f}."
