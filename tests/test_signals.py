@@ -10,11 +10,11 @@ import time
 import pytest
 
 from pellucid.errors import Stopped
-from pellucid.training.signals import stop_requests
+from pellucid.training.signals import steady_output, stop_requests
 
 WORKER = """
 import sys, time
-from pellucid.training.signals import say, stop_requests
+from pellucid.training.signals import stop_requests
 with stop_requests() as stop:
     print("ready", flush=True)
     while not stop.is_asked:
@@ -99,9 +99,11 @@ def test_row_82_a_process_that_slept_goes_on():
 
 def test_row_81_nobody_reads_any_more():
     code = (
-        "import sys; from pellucid.training.signals import say\n"
-        "for n in range(5000): say(f'line {n}\\n', sys.stdout)\n"
-        "print('to nowhere'); print('done', file=sys.stderr)"
+        "import sys, click; from pellucid.training.signals import steady_output\n"
+        "with steady_output():\n"
+        "    for n in range(5000): print(f'line {n}', flush=n % 3 == 0)\n"
+        "    click.echo('to nowhere')\n"
+        "print('to nowhere', flush=True); print('done', file=sys.stderr)"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
@@ -113,6 +115,15 @@ def test_row_81_nobody_reads_any_more():
     assert process.stderr.read() == "done\n"
     assert process.wait() == 0
     process.stderr.close()
+
+
+def test_what_is_read_comes_in_order_and_whole(capsys):
+    print("before")
+    with steady_output():
+        print("während", end="")
+        print("error", file=sys.stderr)
+    print(" danach")
+    assert capsys.readouterr() == ("before\nwährend danach\n", "error\n")
 
 
 def test_handlers_are_put_back():

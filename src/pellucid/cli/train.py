@@ -90,10 +90,10 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
     from pellucid.cli.telling import Teller
     from pellucid.figures.report_page import report_html
     from pellucid.training.running import train
-    from pellucid.training.signals import stop_requests
+    from pellucid.training.signals import steady_output, stop_requests
 
     teller = Teller(is_quiet=bool(ctx.params["as_json"]))
-    with stop_requests() as stop:
+    with steady_output(), stop_requests() as stop:
         try:
             return train(reading, wishes, place, teller, stop, report_html)
         finally:
@@ -111,7 +111,7 @@ def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_opt
     from pellucid.cli.telling import Teller
     from pellucid.figures.report_page import report_html
     from pellucid.training.running import Resumption, resume
-    from pellucid.training.signals import stop_requests
+    from pellucid.training.signals import steady_output, stop_requests
 
     changes = Resumption(
         data=source_of(ctx, default=""),
@@ -120,7 +120,7 @@ def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_opt
         threads=int(ctx.params["threads"] or 0),
     )
     teller = Teller(is_quiet=bool(ctx.params["as_json"]))
-    with stop_requests() as stop:
+    with steady_output(), stop_requests() as stop:
         try:
             return resume(run, changes, teller, stop, report_html)
         finally:

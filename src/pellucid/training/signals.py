@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TextIO
 
 from pellucid.errors import Stopped
 
@@ -78,13 +79,48 @@ def stop_requests() -> Iterator[StopRequests]:
             signal.signal(number, handler)
 
 
-def say(text: str, stream: TextIO) -> None:
-    """Write to a stream that somebody may have stopped reading, as in `pellucid train | head`: then go on silently."""
-    try:
-        stream.write(text)
-        stream.flush()
-    except BrokenPipeError:
-        # From here on everything goes nowhere, Python's own last flush included.
+class _Steady(io.TextIOWrapper):
+    """A stream that goes on when nobody reads it any more."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._go_nowhere()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._go_nowhere()
+
+    def _go_nowhere(self) -> None:
+        # What is still in the buffer goes there too, and so does Python's own last flush.
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
+        os.dup2(nowhere, self.fileno())
         os.close(nowhere)
+
+
+@contextmanager
+def steady_output() -> Iterator[None]:
+    """While this holds, a reader that goes away, as in `pellucid train | head -1`, does not end the work."""
+    before = sys.stdout, sys.stderr
+    steady = [
+        _Steady(stream.buffer, stream.encoding, stream.errors, line_buffering=getattr(stream, "line_buffering", False))
+        if isinstance(stream, io.TextIOWrapper)
+        else stream
+        for stream in before
+    ]
+    for stream in before:
+        if stream is not None:
+            stream.flush()
+    sys.stdout, sys.stderr = steady
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+        for stream in steady:
+            if isinstance(stream, _Steady):
+                stream.flush()
+                stream.detach()
