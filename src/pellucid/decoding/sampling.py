@@ -48,36 +48,73 @@ def draw(
     >>> [sample.tokens for sample in draw(alternate, n_samples=2, longest=9, start=[0], stop=0)]
     [(1, 2), (1, 2)]
     """
-    chances = Chances(seed)
     require_temperature(temperature)
     require_top_k(top_k)
     require_top_p(top_p)
+    chances = Chances(seed)
     reading = FromContexts(source) if callable(source) else source
-    rows = np.arange(n_samples)  # which sample each row of the reading is
     scores = after_start(reading, start, n_samples)
-    drawn = np.empty((n_samples, longest), np.int64)
-    lengths = np.full(n_samples, longest)  # until it is known better
-    logs = np.zeros(n_samples)
+    rows = _Rows(n_samples, longest, stop)
     for step in range(longest):
-        chosen = _chosen(probabilities(scores, temperature, top_k, top_p), chances.at(step, n_samples)[rows])
-        is_open = lengths[rows] > step
-        logs[rows] += _log_probability(scores, chosen) * is_open
-        drawn[rows, step] = chosen
-        is_over = is_open & (chosen == stop)
-        lengths[rows[is_over]] = step
-        is_open &= ~is_over
-        n_open = int(np.count_nonzero(is_open))
-        if not n_open or step + 1 == longest:
+        shifted = scores - scores.max(axis=-1, keepdims=True)
+        weights = np.exp(shifted)
+        chance = chances.at(step, n_samples)[rows.samples]
+        chosen = _chosen(_bent(shifted, weights, temperature, top_k, top_p), chance)
+        logs = shifted[rows.places, chosen] - np.log(weights.sum(axis=-1))
+        rows.add(step, chosen, logs)
+        if not rows.n_open or step + 1 == longest:
             break
-        if len(rows) - n_open >= len(rows) / IDLE:
-            kept = np.flatnonzero(is_open)
+        if len(chosen) - rows.n_open >= len(chosen) / IDLE:
+            kept = rows.put_aside()
             reading.keep(kept)
-            rows, chosen = rows[kept], chosen[kept]
+            chosen = chosen[kept]
         scores = reading.advance(chosen)
-    return [
-        Drawn(tuple(tokens[:length].tolist()), float(log), length == longest and stop != NEVER)
-        for tokens, length, log in zip(drawn, lengths.tolist(), logs, strict=True)
-    ]
+    return rows.all()
+
+
+class _Rows:
+    """What was drawn so far, in the order in which the reading has its rows; finished ones are put aside."""
+
+    def __init__(self, n_samples: int, longest: int, stop: int) -> None:
+        self.stop = stop
+        self.samples = np.arange(n_samples)  # which sample each row is
+        self.places = np.arange(n_samples)
+        self.tokens = np.empty((n_samples, longest), np.int64)
+        self.lengths = np.full(n_samples, longest)  # until it is known better
+        self.logs = np.zeros(n_samples)
+        self.is_open = np.ones(n_samples, bool)
+        self.n_open = n_samples
+        self.done: dict[int, Drawn] = {}
+
+    def add(self, step: int, chosen: IntArray, logs: FloatArray) -> None:
+        """One more token in each row; those that had ended before are not listened to."""
+        self.tokens[:, step] = chosen
+        np.add(self.logs, logs, out=self.logs, where=self.is_open)
+        if self.stop != NEVER and (is_over := self.is_open & (chosen == self.stop)).any():
+            self.lengths[is_over] = step
+            self.is_open &= ~is_over
+            self.n_open = int(np.count_nonzero(self.is_open))
+
+    def put_aside(self) -> IntArray:
+        """Take the finished rows out; back comes which rows are left."""
+        self._finish(np.flatnonzero(~self.is_open))
+        kept = np.flatnonzero(self.is_open)
+        self.samples, self.tokens, self.lengths = self.samples[kept], self.tokens[kept], self.lengths[kept]
+        self.logs, self.is_open, self.places = self.logs[kept], self.is_open[kept], np.arange(len(kept))
+        return kept
+
+    def all(self) -> list[Drawn]:
+        """Every sample, in order."""
+        self._finish(self.places)
+        return [self.done[sample] for sample in range(len(self.done))]
+
+    def _finish(self, places: IntArray) -> None:
+        longest = self.tokens.shape[1]
+        for place in places.tolist():
+            length = int(self.lengths[place])
+            tokens = tuple(self.tokens[place, :length].tolist())
+            is_cut = length == longest and self.stop != NEVER
+            self.done[int(self.samples[place])] = Drawn(tokens, float(self.logs[place]), is_cut)
 
 
 def after_start(reading: Reading, start: Sequence[int], n_rows: int) -> FloatArray:
@@ -99,26 +136,26 @@ def probabilities(scores: FloatArray, temperature: float, top_k: int = ALL, top_
     >>> probabilities(np.log([0.1, 0.6, 0.3]), 1, top_k=2).round(4).tolist()
     [0.0, 0.6667, 0.3333]
     """
-    highest = scores.max(axis=-1, keepdims=True)
-    if temperature == 0:
-        greedy: FloatArray = np.eye(scores.shape[-1])[scores.argmax(axis=-1)]
-        return greedy
-    with np.errstate(over="ignore"):  # a gap too large to hold is as good as impossible
-        bent = (scores - highest) / temperature
-    weights = np.exp(filters.nucleus(filters.top_k(bent, top_k), top_p))
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    weights = _bent(shifted, np.exp(shifted), temperature, top_k, top_p)
     shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return shares
 
 
-def _chosen(shares: FloatArray, chances: FloatArray) -> IntArray:
-    """The token in whose part of the heap of probabilities the chance falls."""
-    heaps = np.cumsum(shares, axis=-1)
-    places: IntArray = (heaps <= chances[:, None] * heaps[:, -1:]).sum(axis=-1)
+def _bent(shifted: FloatArray, weights: FloatArray, temperature: float, top_k: int, top_p: float) -> FloatArray:
+    """Scores of which the highest is 0, and their exponentials -> exponentials as temperature and filters bend them."""
+    if temperature == 0:
+        greedy: FloatArray = np.eye(shifted.shape[-1])[shifted.argmax(axis=-1)]
+        return greedy
+    if temperature == 1 and top_k == ALL and top_p == 1:
+        return weights
+    with np.errstate(over="ignore"):  # a gap too large to hold is as good as impossible
+        bent = shifted / temperature
+    return np.exp(filters.nucleus(filters.top_k(bent, top_k), top_p))
+
+
+def _chosen(weights: FloatArray, chances: FloatArray) -> IntArray:
+    """The token in whose part of the heap of weights the chance falls."""
+    heaps = np.cumsum(weights, axis=-1)
+    places: IntArray = (heaps <= (chances * heaps[:, -1])[:, None]).sum(axis=-1)
     return places
-
-
-def _log_probability(scores: FloatArray, chosen: IntArray) -> FloatArray:
-    """That of one token in each row, under the scores as they came."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    logs: FloatArray = shifted[np.arange(len(chosen)), chosen] - np.log(np.exp(shifted).sum(axis=-1))
-    return logs

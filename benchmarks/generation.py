@@ -1,0 +1,227 @@
+"""Generating tokens with a cache beside the usual ways, at one size, in one run.
+
+    python benchmarks/generation.py [--turns 5] [--json]
+
+A transformer of 4 blocks of width 128 with a context of 256, its weights drawn at random, writes 255 tokens after one,
+alone and in a batch of 64:
+
+    ours       `draw` over a `NeuralReading`: keys and values kept, single precision as the peers
+    double     the same in double precision, as `pellucid sample` computes
+    uncached   nanoGPT's way: the whole context through the network for every token, then torch.multinomial
+    peer       Hugging Face `generate` with its cache on a GPT-2 of the same size (left out where it is not installed)
+
+Then 1,000 names, 200,000 parameters, context 16, and whether the data have each: ours stops every row at its boundary
+and looks into a set; makemore's way runs the whole batch to the longest length without a cache and looks into a list.
+
+Before anything is timed, cached and uncached must choose the same tokens. The clock is the CPU time of one thread; the
+arms take turns; shown are medians, and of each ratio the median of the turns' own ratios with the lowest and highest.
+In the batch of 64 the uncached arm runs every 16th position, and its time is scaled to all of them: what a position
+costs grows evenly with its number.
+"""
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from torch import Tensor
+
+from pellucid.data import ListData, open_data
+from pellucid.data.sides import divided
+from pellucid.decoding.sampling import draw
+from pellucid.models.neural import SequenceModel
+from pellucid.models.reading import ForwardReading, NeuralReading
+from pellucid.models.transformer import Transformer, TransformerConfig, sized
+
+VOCAB, CONTEXT, WIDTH, DEPTH, HEADS = 65, 256, 128, 4, 4
+N_TOKENS = CONTEXT - 1
+BATCHES = (1, 64)
+EVERY = {1: 1, 64: 16}  # positions of the uncached arm that are run
+N_NAMES = 1000
+
+Arm = Callable[[], object]
+
+
+class Row(NamedTuple):
+    """CPU seconds of every turn, for each arm."""
+
+    name: str
+    n_tokens: int
+    seconds: dict[str, list[float]]
+
+    def ratios(self, arm: str) -> list[float]:
+        return [other / own for other, own in zip(self.seconds[arm], self.seconds["ours"], strict=True)]
+
+
+def lively(model: SequenceModel) -> SequenceModel:
+    """Random weights: what is timed does not depend on what was learned, but all-zero heads would end no name."""
+    chance = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=chance) * 0.05)
+    return model.for_inference()
+
+
+def seconds(arm: Arm) -> float:
+    """CPU seconds of one call, with the collector quiet."""
+    gc.collect()
+    gc.disable()
+    began = time.process_time()
+    arm()
+    spent = time.process_time() - began
+    gc.enable()
+    return spent
+
+
+def taken_in_turns(arms: dict[str, Arm], turns: int, scale: dict[str, float]) -> dict[str, list[float]]:
+    for arm in arms.values():
+        arm()
+    found: dict[str, list[float]] = {name: [] for name in arms}
+    for _ in range(turns):
+        for name, arm in arms.items():
+            found[name].append(seconds(arm) * scale.get(name, 1.0))
+    return found
+
+
+def cached(model: SequenceModel, batch: int) -> None:
+    draw(NeuralReading(model), n_samples=batch, longest=N_TOKENS, start=[0])
+
+
+@torch.inference_mode()
+def uncached(model: SequenceModel, batch: int, n_tokens: int, every: int = 1) -> Tensor:
+    """nanoGPT's `generate`: everything again for each token. With `every`, only that part of the positions is run."""
+    chance = torch.Generator().manual_seed(0)
+    tokens = torch.zeros(batch, 1, dtype=torch.long)
+    for step in range(n_tokens):
+        if step % every:
+            tokens = torch.cat([tokens, tokens[:, -1:]], dim=1)
+            continue
+        scores = model(tokens[:, -model.longest :])[:, -1]
+        chosen = torch.multinomial(scores.softmax(-1), 1, generator=chance)
+        tokens = torch.cat([tokens, chosen], dim=1)
+    return tokens
+
+
+def peer_of(batch: int) -> Arm | None:
+    """Hugging Face's `generate` on a GPT-2 of the same size, or None."""
+    try:
+        from transformers import GPT2Config, GPT2LMHeadModel
+    except ImportError:
+        return None
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=VOCAB, n_positions=CONTEXT, n_embd=WIDTH, n_layer=DEPTH, n_head=HEADS, bos_token_id=0, eos_token_id=0
+    )
+    built: Any = GPT2LMHeadModel  # without types of its own
+    model = built(config).eval()
+    start = torch.zeros(batch, 1, dtype=torch.long)
+
+    @torch.inference_mode()
+    def generate() -> None:
+        made = model.generate(
+            start,
+            attention_mask=torch.ones_like(start),
+            do_sample=True,
+            top_k=0,
+            use_cache=True,
+            min_new_tokens=N_TOKENS,
+            max_new_tokens=N_TOKENS,
+            pad_token_id=0,
+        )
+        assert made.shape == (batch, CONTEXT)
+
+    return generate
+
+
+def generation(turns: int) -> list[Row]:
+    model = lively(Transformer(TransformerConfig(VOCAB, CONTEXT, WIDTH, DEPTH, HEADS)))
+    double = lively(Transformer(TransformerConfig(VOCAB, CONTEXT, WIDTH, DEPTH, HEADS))).double()
+    require_same(double)
+    rows = []
+    for batch in BATCHES:
+        arms: dict[str, Arm] = {
+            "ours": partial(cached, model, batch),
+            "double": partial(cached, double, batch),
+            "uncached": partial(uncached, model, batch, N_TOKENS, EVERY[batch]),
+        }
+        peer = peer_of(batch)
+        if peer:
+            arms["peer"] = peer
+        scale = {"uncached": N_TOKENS / len(range(0, N_TOKENS, EVERY[batch]))}
+        rows.append(Row(f"batch {batch}", batch * N_TOKENS, taken_in_turns(arms, turns, scale)))
+    return rows
+
+
+def require_same(model: SequenceModel) -> None:
+    """Cached and uncached choose the same tokens, past the edge of the context too."""
+    first, second = (
+        [sample.tokens for sample in draw(way(model), n_samples=3, longest=CONTEXT + 20, start=[0])]
+        for way in (NeuralReading, ForwardReading)
+    )
+    if first != second:
+        sys.exit("cached and uncached reading chose different tokens; nothing was timed")
+
+
+def names(turns: int) -> Row:
+    data = open_data("names")
+    assert isinstance(data, ListData)
+    items = divided(data).train_items
+    model = lively(Transformer(sized("medium", 27, 16)))
+    known = set(items)
+
+    def ours() -> int:
+        drawn = draw(NeuralReading(model), n_samples=N_NAMES, longest=15, start=[0], stop=0)
+        return sum(_text(sample.tokens) in known for sample in drawn)
+
+    def usual() -> int:
+        tokens = uncached(model, N_NAMES, 15)[:, 1:].tolist()
+        return sum(_text(row[: row.index(0)] if 0 in row else row) in items for row in tokens)
+
+    arms: dict[str, Arm] = {"ours": ours, "uncached": usual}
+    return Row(f"{N_NAMES:,} names", N_NAMES, taken_in_turns(arms, turns, {}))
+
+
+def _text(tokens: Any) -> str:
+    return "".join(chr(96 + token) for token in tokens)
+
+
+def shown(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        unit = "names" if "names" in row.name else "tokens"
+        lines.append(f"{row.name}")
+        for arm, spent in row.seconds.items():
+            middle = statistics.median(spent)
+            line = f"  {arm:9} {middle:8.3f} s  {row.n_tokens / middle:9,.0f} {unit}/s"
+            if arm not in ("ours", "double"):
+                ratios = row.ratios(arm)
+                line += f"   ours is {statistics.median(ratios):.1f}× ({min(ratios):.1f}–{max(ratios):.1f})"
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Generation with a cache beside the usual ways.")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    wishes = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = [*generation(wishes.turns), names(wishes.turns)]
+    if wishes.json:
+        print(json.dumps([row._asdict() for row in rows]))
+    else:
+        print(f"CPU seconds of one thread, medians of {wishes.turns} turns, torch {torch.__version__}")
+        print(shown(rows))
+
+
+if __name__ == "__main__":
+    main()
