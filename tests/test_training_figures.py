@@ -266,7 +266,7 @@ def test_a_search_without_an_answer_marks_nothing():
         sweeps=(sweep,), seeds=(1,), by_percentile=(None,), by_valley=(None,), suggestion=None, says=("No answer.",)
     )
     picture = draw_learning_rate(search)
-    assert picture.caption == ("mlp on names: a step at each of up to 13 rates; seed 1.", "No answer.")
+    assert picture.caption == ("names. mlp, a step at each of up to 13 rates; seed 1.", "No answer.")
     assert "suggested" not in picture.svg
     assert "suggested: 0.02" in draw_learning_rate(LEARNING_RATE.tiny).svg
     assert not [title for title in titles(picture.svg) if "rule" in title]

@@ -1,7 +1,6 @@
 """`pellucid draw`: measure what a figure needs, draw it, and write it as SVG, PNG or a page."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from pellucid.cli.measuring import MEASURES, Asked
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
-    from pellucid.figures.card import Drawing, FigureCard
+    from pellucid.figures.card import FigureCard
 
 SUFFIXES = (".svg", ".png", ".html")
 LONGEST_WORD = 60  # whose arrows can still be told apart
@@ -83,7 +82,9 @@ def command(
     measured = MEASURES[card.needs.__name__](Asked(card.name, source, kind, encoding, word, after, seed))
     drawing = card.draw(measured.seen)
     if out:
-        write_whole(out, _rendered(drawing, out.suffix.lower()))
+        from pellucid.figures.rendering import rendered
+
+        write_whole(out, rendered(drawing, out.suffix.lower()))
     if as_json:
         from pellucid.records import as_plain
 
@@ -137,14 +138,3 @@ def _require_seed(card: "FigureCard[Any]", seed: int | None) -> None:
     from pellucid.decoding.limits import require_seed
 
     require_seed(seed)
-
-
-def _rendered(drawing: "Drawing", suffix: str) -> str | bytes:
-    from pellucid.figures.rendering import drawing_html, drawing_png, drawing_svg
-
-    ways: dict[str, Callable[[Drawing], str | bytes]] = {
-        ".svg": drawing_svg,
-        ".png": drawing_png,
-        ".html": drawing_html,
-    }
-    return ways[suffix](drawing)

@@ -148,31 +148,15 @@ def _require_no_source(asked: Asked) -> None:
 
 def _rate_search(asked: Asked) -> Measured:
     """Three sweeps with the small network that is also trained where no run is given."""
-    import torch
+    _opened(asked)  # what cannot be read is refused before torch is loaded
 
-    from pellucid.models.neural import network_called
-    from pellucid.training.batches import batches_of
-    from pellucid.training.opening import DataWishes, opened
-    from pellucid.training.plan import choose_plan
-    from pellucid.training.rate import search
+    from pellucid.training.opening import DataWishes
+    from pellucid.training.searching import searched
     from pellucid.training.wishes import TrainingWishes
-    from pellucid.training.workshop import built
 
     seed = SEED if asked.seed is None else asked.seed
-    found = opened(DataWishes(asked.source or "names", asked.kind, asked.encoding))
-    wishes = TrainingWishes(**SHOWN, seed=seed)
-    card = network_called(wishes.model)
-    config, plan = choose_plan(card, found.sides, found.context, wishes)
-    torch.set_num_threads(plan.threads)
-    seen = search(
-        lambda each: built(card, config, each),
-        lambda each: batches_of(found.sides.train, plan.batch, plan.context, each, by_length=False),
-        plan,
-        (seed, seed + 1, seed + 2),
-        source=asked.source or "names",
-        network=f"{wishes.model} with {plan.optimizer}",
-    )
-    return Measured(seen, (found.facts.said,))
+    reading = DataWishes(asked.source or "names", asked.kind, asked.encoding)
+    return Measured(searched(reading, TrainingWishes(**SHOWN, seed=seed), (seed, seed + 1, seed + 2)), ())
 
 
 # Each record and its measuring.

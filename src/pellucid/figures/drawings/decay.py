@@ -41,7 +41,7 @@ def _captions(seen: DecayStudy) -> list[str]:
     lines = [
         f"{seen.source}. The rate falls from {rough(max(seen.rates.values))} to {rough(min(seen.rates.values))} "
         f"at step {seen.decay_step:,}.",
-        f"Unrest, the deviation of the loss from step to step: {rough(seen.unrest_before)} before, "
+        f"Unrest, the deviation of the loss over the last steps: {rough(seen.unrest_before)} before, "
         f"{rough(seen.unrest_after)} after.",
         f"On dev at the end: {seen.dev_decayed:.4f} nats with the rate divided, {seen.dev_kept:.4f} with it kept.",
     ]

@@ -91,7 +91,7 @@ def _key(n_seeds: int) -> list[str]:
 def _captions(seen: RateSearch) -> list[str]:
     n = max([len(sweep) for sweep in seen.sweeps], default=0)
     seeds = f"seed{'s' * (len(seen.seeds) > 1)} {', '.join(map(str, seen.seeds))}"
-    return [f"{seen.network} on {seen.source}: a step at each of up to {n} rates; {seeds}.", *seen.says]
+    return [f"{seen.source}. {seen.network}, a step at each of up to {n} rates; {seeds}.", *seen.says]
 
 
 def _tiny() -> RateSearch:
