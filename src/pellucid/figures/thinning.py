@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pellucid.figures.symbols import listed
 
@@ -57,7 +58,7 @@ def block_means(points: Sequence[Point], blocks: int = 200, least: int = 1) -> t
     if len(begins) > 1 and len(points) - begins[-1] < length / 2:
         begins.pop()
     means = []
-    for begin, end in zip(begins, [*begins[1:], len(points)], strict=True):
+    for begin, end in pairwise([*begins, len(points)]):
         part = points[begin:end]
         means.append((part[-1][0], sum([value for _, value in part]) / len(part)))
     return means, length
