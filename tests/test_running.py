@@ -185,3 +185,17 @@ def test_a_text_works_as_well(tmp_path):
     assert len(report.samples) == 1
     network = next(rung for rung in report.ladder.rungs if not rung.is_counted)
     assert network.bits_per_character == pytest.approx(network.dev / math.log(2))
+
+
+def test_the_report_says_how_to_make_it_again(pellucid, tmp_path, whole, names):
+    wishes = TrainingWishes(
+        model="mlp", steps=4, size="tiny", network={"hidden": 24}, training={"batch": 16, "rate": 0.02}
+    )
+    data = DataWishes(names.source, kind="list")
+    report = train(data, wishes, tmp_path / "first", Nobody(), StopRequests(), no_page)
+    shutil.copy(names.source, tmp_path)
+    program, *words = report.command
+    assert program == "pellucid"
+    assert pellucid(*words, "--name", "again", cwd=tmp_path).returncode == 0
+    first, again = (tmp_path / run / "model.safetensors" for run in ("first", "runs/again"))
+    assert first.read_bytes() == again.read_bytes()

@@ -17,7 +17,20 @@ COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 # Options of the network and of its training; of those that were not given nothing is said.
-NETWORK = ("context", "width", "depth", "n_heads", "hidden", "embedding", "order", "activation", "norm", "dropout")
+NETWORK = (
+    "context",
+    "width",
+    "depth",
+    "n_heads",
+    "hidden",
+    "embedding",
+    "order",
+    "activation",
+    "norm",
+    "groups",
+    "dropout",
+    "positions",
+)
 TRAINING = ("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads")
 
 _DATA = [
@@ -40,6 +53,8 @@ _NETWORK = [
     click.option("--n", "order", type=int, help="Of the neural n-gram."),
     click.option("--activation", help="Of mlp: tanh, relu, leaky_relu, gelu or sigmoid."),
     click.option("--norm", help="Of mlp: none, batch, layer, group or instance."),
+    click.option("--groups", type=int, help="Of mlp's group and instance norm."),
+    click.option("--positions", help="Of the transformer: rotary or learned."),
     click.option("--dropout", type=float, help="The share of values left out while training."),
 ]
 _TRAINING = [

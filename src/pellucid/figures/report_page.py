@@ -156,10 +156,7 @@ def _network(report: TrainingReport) -> str:
 
 
 def _again(report: TrainingReport) -> str:
-    words = ["pellucid", "train", report.data.source, "--model", report.network.name]
-    words += ["--steps", str(report.plan.steps), "--seed", str(report.seed)]
-    words += ["--tokens", report.data.tokens] if report.data.tokens != "characters" else []
-    command = " ".join([shlex.quote(printable(word)) for word in words])
+    command = " ".join([shlex.quote(printable(word)) for word in report.command])
     rows = [
         ("seed", str(report.seed)),
         ("threads", str(report.threads)),
@@ -167,6 +164,5 @@ def _again(report: TrainingReport) -> str:
     ]
     return (
         f"<pre>{safe(command)}</pre><p></p>{facts(rows)}"
-        '<p class="quiet">Same seed, machine, versions and thread count: same bits. What was asked, with every option, '
-        "stands in run.json beside this page.</p>"
+        '<p class="quiet">Same seed, machine, versions and thread count: same bits.</p>'
     )

@@ -30,6 +30,7 @@ class Plan(NamedTuple):
     seed: int
     seconds: float = 0.0  # that the steps were expected to take; 0: not measured
     because: tuple[str, ...] = ()  # how it was chosen, in sentences
+    size: str = ""  # of the network
 
 
 class Step(NamedTuple):
@@ -241,6 +242,7 @@ class TrainingReport:
     ending: Ending
     verdict: Verdict
     sentence: str  # what the network earns over counting
+    command: tuple[str, ...] = ()  # the words that make it again, bit by bit
 
 
 class RateTrial(NamedTuple):

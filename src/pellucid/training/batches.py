@@ -127,7 +127,8 @@ def _even_cuts(lengths: Ints, n_parts: int) -> Ints:
     read = np.cumsum(lengths)
     parts = np.arange(1, n_parts)
     cuts = np.searchsorted(read, read[-1] * parts / n_parts, side="right")
-    return np.clip(cuts, parts, len(lengths) - n_parts + parts)
+    kept: Ints = np.clip(cuts, parts, len(lengths) - n_parts + parts)
+    return kept
 
 
 class TextBatches:

@@ -59,7 +59,7 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
     because = [] if wishes.size else [f"size {size}, because train has {n_train:,} tokens"]
     plan = draft(card, config, sides, context, wishes)
     if wishes.steps:
-        return config, plan._replace(because=tuple(because))
+        return config, plan._replace(because=tuple(because), size=size)
     seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - KEPT_BACK_SECONDS)
     while True:
         shop = workshop(card, config, plan, sides)
@@ -84,7 +84,7 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
     plan = with_steps(plan, n_steps, wishes.training)
     n_looks = 2 + plan.steps // plan.probe_every
     expected = pace.of(plan.steps, 1 + plan.steps // plan.evaluate_every, n_looks)
-    return config, plan._replace(seconds=expected, because=tuple(because))
+    return config, plan._replace(seconds=expected, because=tuple(because), size=size)
 
 
 def size_for(n_train: int) -> str:

@@ -47,7 +47,8 @@ def smoothed(losses: Floats) -> Floats:
     spread = (bell * offsets**2).sum(1) - middle**2
     mean = bell @ losses
     slope = ((bell * offsets * losses).sum(1) - middle * mean) / np.where(spread > 0, spread, 1.0)
-    return mean - slope * middle
+    smoothed: Floats = mean - slope * middle
+    return smoothed
 
 
 def by_percentile(trials: Sequence[RateTrial]) -> float:

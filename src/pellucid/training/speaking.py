@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pellucid.data.sides import Sides
-from pellucid.decoding.novelty import Known, longest_copied
+from pellucid.decoding.novelty import Known
+from pellucid.decoding.samples import items_of, texts_of
 from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.models.neural import SequenceModel
 from pellucid.models.reading import NeuralReading
@@ -13,7 +14,7 @@ from pellucid.training.workshop import Workshop
 LONGEST_ITEM = 100  # tokens; an item without an end is cut here
 LENGTH_OF_TEXT = 80
 LENGTH_AT_THE_END = 300
-MOST_SEARCHED = 2_000_000  # characters of running text in which copies are looked for
+MOST_SEARCHED = 2_000_000  # tokens of running text in which copies are looked for
 
 
 def texts(shop: Workshop, n_samples: int) -> tuple[str, ...]:
@@ -25,29 +26,13 @@ def texts(shop: Workshop, n_samples: int) -> tuple[str, ...]:
 
 
 def samples_of(model: SequenceModel, sides: Sides, n_samples: int, seed: int) -> tuple[Sample, ...]:
-    """Samples, each with how new it is."""
-    if not sides.vocabulary.has_boundary:
-        return _of_text(model, sides, seed)
-    known = Known(sides.train_items, sides.dev_items)
-    found = []
-    for sample in _drawn(model, sides, n_samples, seed, LONGEST_ITEM):
-        text = sides.vocabulary.decode(list(sample.tokens))
-        new = known.novelty(text)
-        n_drawn = len(sample.tokens) + (not sample.is_cut)
-        found.append(
-            Sample(
-                text, -sample.log_probability, n_drawn, new.where, new.nearest, new.distance, new.copied, sample.is_cut
-            )
-        )
-    return tuple(found)
-
-
-def _of_text(model: SequenceModel, sides: Sides, seed: int) -> tuple[Sample, ...]:
-    [sample] = _drawn(model, sides, 1, seed, LENGTH_AT_THE_END)
-    text = sides.vocabulary.decode(list(sample.tokens))
-    source = sides.vocabulary.decode(sides.train.tokens[:MOST_SEARCHED].tolist())
-    copied = longest_copied(text, source)
-    return (Sample(text, -sample.log_probability, len(sample.tokens), "", "", 0, copied),)
+    """Samples, each with how new it is; of running text a single one."""
+    decode = sides.vocabulary.decode
+    if sides.vocabulary.has_boundary:
+        drawn = _drawn(model, sides, n_samples, seed, LONGEST_ITEM)
+        return tuple(items_of(drawn, decode, [], Known(sides.train_items, sides.dev_items)))
+    source = decode(sides.train.tokens[:MOST_SEARCHED].tolist())
+    return tuple(texts_of(_drawn(model, sides, 1, seed, LENGTH_AT_THE_END), decode, [], source))
 
 
 def _drawn(model: SequenceModel, sides: Sides, n_samples: int, seed: int, length: int) -> list[Drawn]:

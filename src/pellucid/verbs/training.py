@@ -43,11 +43,15 @@ class Run:
 
         return Shown(self.report.ladder, show_ladder)
 
-    def sample(self, n: int = 10, *, prompt: str = "", temperature: float = 1.0, seed: int = 0) -> Shown[Samples]:
-        """New items, or of running text one sample, each with how new it is."""
+    def sample(
+        self, n: int = 10, *, prompt: str = "", temperature: float = 1.0, top_p: float = 1.0, seed: int = 0
+    ) -> Shown[Samples]:
+        """New items, or of running text as many samples, each with how new it is."""
         from pellucid.figures.samples import show_samples
+        from pellucid.records import Samples
 
-        return Shown(self.trained.sample(n, prompt=prompt, temperature=temperature, seed=seed), show_samples)
+        drawn = self.trained.sample(n, prompt=prompt, temperature=temperature, top_p=top_p, seed=seed)
+        return Shown(Samples(self.trained.facts, prompt, temperature, seed, drawn, top_p=top_p), show_samples)
 
     def score(self, text: str) -> Shown[ScoredText]:
         """The surprise of every token of a text."""
