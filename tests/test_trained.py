@@ -165,6 +165,8 @@ def test_alone_or_beside_others_cached_or_not(tmp_path, card):
     options = {"n_samples": 64, "longest": 40, "start": [0], "stop": 0, "seed": 9}
     cached, plain = (draw(network.reading(is_cached=way), **options) for way in (True, False))
     assert [sample.tokens for sample in cached] == [sample.tokens for sample in plain]
+    torch.set_num_threads(2)
+    assert rounded(network.sample(300, seed=9)) == rounded(together)
 
 
 def test_running_text_goes_on_past_the_context(story):
