@@ -6,9 +6,9 @@ import pytest
 from pellucid.data import open_data
 from pellucid.data.sides import Side, divided
 from pellucid.errors import PellucidError
-from pellucid.models.neural import network_called
+from pellucid.models.neural import network_called, networks
 from pellucid.training.opening import DataWishes, opened
-from pellucid.training.plan import Pace, choose_plan, config_for, steps_within
+from pellucid.training.plan import Pace, choose_plan, config_for, rough_parameters, steps_within
 from pellucid.training.wishes import TrainingWishes
 from pellucid.training.workshop import part_of
 
@@ -49,6 +49,7 @@ def test_row_72_a_batch_is_never_larger_than_the_data():
     few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
     _, plan = choose_plan(network_called("mlp"), few, 16, TrainingWishes(model="mlp", steps=5, training={"batch": 999}))
     assert plan.batch == 5
+    assert "a batch of 5 in place of 999: train has no more" in plan.because
 
 
 def test_minutes_become_steps(sides):
@@ -70,6 +71,13 @@ def test_what_memory_cannot_hold_is_refused_before_it_is_made():
     card = network_called("transformer")
     with pytest.raises(PellucidError, match="GB to train"):
         config_for(card, "tiny", 27, 16, {"width": 1 << 19, "n_heads": 1, "depth": 8})
+
+
+@pytest.mark.parametrize("size", ["small", "medium", "large"])
+def test_the_rough_number_of_parameters_is_near(size):
+    for card in networks().values():
+        config = card.sized(size, 65, 32)
+        assert 0.3 < rough_parameters(config) / card.build(config).n_parameters < 3, card.name
 
 
 def test_a_part_of_a_side_is_spread_over_it(sides):

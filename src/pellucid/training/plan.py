@@ -12,8 +12,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import torch
-
 from pellucid.data.sides import Sides
 from pellucid.errors import PellucidError
 from pellucid.models.neural import NeuralCard, Recipe
@@ -58,6 +56,8 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
     config = config_for(card, size, len(sides.vocabulary), context, wishes.network)
     because = [] if wishes.size else [f"size {size}, because train has {n_train:,} tokens"]
     plan = draft(card, config, sides, context, wishes)
+    if "batch" in wishes.training and plan.batch != wishes.training["batch"]:
+        because.append(f"a batch of {plan.batch:,} in place of {wishes.training['batch']:,}: train has no more")
     if wishes.steps:
         return config, plan._replace(because=tuple(because), size=size)
     seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - KEPT_BACK_SECONDS)
@@ -99,16 +99,30 @@ def size_for(n_train: int) -> str:
 def config_for(card: NeuralCard, size: str, vocab_size: int, context: int, asked: Mapping[str, object]) -> Any:
     """The configuration of a size with what was asked for in its place. What memory cannot hold is refused."""
     config = dataclasses.replace(card.sized(size, vocab_size, context), **asked)
-    with torch.device("meta"):
-        n_parameters = sum(parameter.numel() for parameter in card.build(config).parameters())
+    n_parameters = rough_parameters(config)
     needed = n_parameters * BYTES_OF_A_WEIGHT / 1e9
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed > available:
         raise PellucidError(
-            f"{n_parameters:,} parameters need about {needed:,.0f} GB to train, and this machine has {available:,.0f}",
+            f"about {n_parameters:,} parameters need {needed:,.0f} GB to train, and this machine has {available:,.0f}",
             fix="Choose a smaller --width, --hidden or --context, or --tokens bpe",
         )
     return config
+
+
+def rough_parameters(config: Any) -> int:
+    """About how many parameters a configuration has, by its settings alone; to build one that is too large would fail.
+
+    >>> from pellucid.models.transformer import TransformerConfig
+    >>> rough_parameters(TransformerConfig(vocab_size=27, context=16, width=64, depth=4, n_heads=4))
+    200064
+    """
+    settings = dataclasses.asdict(config)
+    vocab_size, depth = settings["vocab_size"], settings.get("depth", 1)
+    width, hidden, embedding = (settings.get(name, 0) for name in ("width", "hidden", "embedding"))
+    tables = vocab_size * (2 * width + hidden + embedding) + (settings.get("order", 1) - 1) * vocab_size**2
+    inner = (12 if "n_heads" in settings else 6) * depth * width**2 + (depth - 1) * hidden**2
+    return int(tables + inner + settings.get("context", 0) * embedding * hidden)
 
 
 def draft(card: NeuralCard, config: Any, sides: Sides, context: int, wishes: TrainingWishes) -> Plan:
@@ -130,7 +144,7 @@ def draft(card: NeuralCard, config: Any, sides: Sides, context: int, wishes: Tra
         probe_every=1,
         sample_every=1,
         save_every=1,
-        threads=threads_for(card, config),
+        threads=threads_for(config),
         seed=wishes.seed,
     )
     plan = _with_rates(plan, recipe, asked)
@@ -172,11 +186,9 @@ def _most_rows(sides: Sides, context: int) -> int:
     return len(sides.train_items) if sides.train.has_boundary else max(1, sides.train.n_predicted // context)
 
 
-def threads_for(card: NeuralCard, config: Any) -> int:
+def threads_for(config: Any) -> int:
     """One for a small network, else as many as there are cores, up to a few."""
-    with torch.device("meta"):
-        n_parameters = card.build(config).n_parameters
-    return 1 if n_parameters <= SMALL else min(MOST_THREADS, len(os.sched_getaffinity(0)))
+    return 1 if rough_parameters(config) <= SMALL else min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def tried(shop: Workshop) -> Pace:

@@ -59,11 +59,13 @@ class Session:
                 ending = ending_of(self.evaluations, plan)
             if ending or step.step % plan.sample_every == 0:
                 self._sample(step.step)
-            if ending or step.step % plan.save_every == 0 or self.stop.is_asked:
+            is_asked_to_stop = self.stop.is_asked  # read once: a signal between saving and ending would end unsaved
+            if ending or step.step % plan.save_every == 0 or is_asked_to_stop:
                 self._save(step.step)
             if ending:
                 break
-            self.stop.raise_if_asked(self.writer.path.name, at=f"step {step.step:,}")
+            if is_asked_to_stop:
+                self.stop.raise_if_asked(self.writer.path.name, at=f"step {step.step:,}")
             stopwatch.go_on()
         assert ending is not None, "the last step is an end"
         return ending
