@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: demo test check format bench trust clean
 
 demo: $(VENV)/installed
-	$(BIN)/pellucid derive "1/(1+exp(-(w0*x0+w1*x1+w2)))" w0=2 x0=-1 w1=-2 x1=-2 w2=-3
+	$(BIN)/pellucid train
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest --numprocesses=auto
@@ -28,8 +28,10 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/scalar.py
 	$(BIN)/python benchmarks/counting.py
 	$(BIN)/python benchmarks/split.py
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/generation.py
 
-# The slow proofs: a million fuzzed expressions, ulp tables, depth. About half an hour on two cores.
+# The slow proofs: a million fuzzed expressions, ulp tables, depth, kills, faults. About an hour on two cores.
 trust: $(VENV)/installed-dev
 	$(BIN)/python trust/run.py
 

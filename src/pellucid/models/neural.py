@@ -95,6 +95,7 @@ class Recipe:
     clip: float = 1.0
     decay: str = "linear"
     epochs: float = 10.0  # passes over the training side after which dev was seen to rise again
+    dropout: float = 0.0  # where a plan has so many passes that it pays, if the network has dropout
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 2.0, 60, 4
 FEWEST_STEPS = 20
 AS_ASKED = ("weight_decay", "clip", "momentum", "decay", "threads")
+DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start: torch, data, counting
 
@@ -59,7 +60,9 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
     if "batch" in wishes.training and plan.batch != wishes.training["batch"]:
         because.append(f"a batch of {plan.batch:,} in place of {wishes.training['batch']:,}: train has no more")
     if wishes.steps:
-        return config, plan._replace(because=tuple(because), size=size)
+        epochs = wishes.steps / workshop(card, config, plan, sides).batches.per_epoch
+        config, why = with_dropout(card, config, epochs, wishes)
+        return config, plan._replace(because=(*because, *why), size=size)
     seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - KEPT_BACK_SECONDS)
     while True:
         shop = workshop(card, config, plan, sides)
@@ -81,6 +84,8 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
         because.append(
             f"the time would allow {fitting:,} steps, but after {card.recipe.epochs:g} epochs dev was seen to rise"
         )
+    config, why = with_dropout(card, config, n_steps / per_epoch, wishes)
+    because += why
     plan = with_steps(plan, n_steps, wishes.training)
     n_looks = 2 + plan.steps // plan.probe_every
     expected = pace.of(plan.steps, 1 + plan.steps // plan.evaluate_every, n_looks)
@@ -108,6 +113,16 @@ def config_for(card: NeuralCard, size: str, vocab_size: int, context: int, asked
             fix="Choose a smaller --width, --hidden or --context, or --tokens bpe",
         )
     return config
+
+
+def with_dropout(card: NeuralCard, config: Any, epochs: float, wishes: TrainingWishes) -> tuple[Any, list[str]]:
+    """The configuration with the recipe's dropout where the data are seen often, unless one was asked for."""
+    dropout = card.recipe.dropout
+    if not dropout or epochs < DROPOUT_FROM or "dropout" in wishes.network:
+        return config, []
+    return dataclasses.replace(config, dropout=dropout), [
+        f"dropout {dropout:g}, because everything is seen {epochs:.1f} times"
+    ]
 
 
 def rough_parameters(config: Any) -> int:

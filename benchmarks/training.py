@@ -1,0 +1,234 @@
+"""Training beside the recipes of makemore and nanoGPT, in one run: what theirs reaches, and how soon ours does.
+
+    python benchmarks/training.py [--task names|shakespeare] [--data FOLDER] [--quick] [--json]
+
+Both arms are our code, with the same number of blocks, heads and width, so that what is compared is the recipe:
+
+    names        makemore: AdamW at 5e-4, decay 0.01, 32 names padded to the longest of all, 15,000 steps
+    shakespeare  nanoGPT's README for a CPU: AdamW from 1e-3 by a cosine, decay 0.1, 12 windows of 64, 2,000 steps
+
+both with learned positions; and ours: Muon with AdamW, rotary positions, items of one length together. The split is
+the one that each is known by: names 80/10/10 by the lecture's seed, of shakespeare the last tenth. Theirs keeps its
+best evaluation, as makemore does; ours is what its last step gave, or the first evaluation that is as good.
+
+The clock is the CPU time of one thread; the arms take turns, a share of their steps at a time; evaluations are not
+timed. With --quick every arm makes a tenth of its steps, which shows the cost of a step and not what is reached.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# One thread for both arms, before torch is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from torch import nn
+
+from pellucid.data import Characters, encode_list, encode_text
+from pellucid.data.sides import Side
+from pellucid.models.transformer import MODEL, Transformer, TransformerConfig, sized
+from pellucid.records import Plan, Step
+from pellucid.training.batches import Batch, Batches, Items, batches_of, items_of
+from pellucid.training.evaluation import loss_on
+from pellucid.training.loop import steps
+from pellucid.training.optimizers import optimizer_for
+from pellucid.training.randomness import philox
+
+DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+SHARES = 20  # turns of each arm, and evaluations
+
+
+class Task(NamedTuple):
+    """One corpus, and how long both arms are trained on it."""
+
+    name: str
+    file: str
+    size: str
+    their_steps: int
+    our_epochs: float
+    wanted: str  # of ours, as the project promised it
+
+
+TASKS = {
+    "names": Task("names", "names.txt", "medium", 15_000, 6.0, "dev ≤ 1.96 within 60 s"),
+    "shakespeare": Task("shakespeare", "shakespeare.txt", "large", 2_000, 0.18, "theirs in a quarter of their time"),
+}
+
+
+class Point(NamedTuple):
+    """The loss on dev after a step, and the CPU seconds until then."""
+
+    step: int
+    seconds: float
+    dev: float
+
+
+class PaddedBatches:
+    """Items drawn at random, padded to the longest of all: what is saved by length in ours, theirs pays for."""
+
+    def __init__(self, items: Items, batch: int, seed: int) -> None:
+        self.items, self.size, self.seed = items, batch, seed
+        self.per_epoch = -(-len(items) // batch)
+        self.longest = int(np.argmax(items.lengths))
+
+    def batch(self, step: int) -> Batch:
+        rows = philox(self.seed, step, "padded").integers(len(self.items), size=self.size)
+        tokens, targets, n_tokens = self.items.together(np.append(rows, self.longest))
+        return Batch(tokens[:-1], targets[:-1], n_tokens - int(self.items.lengths[self.longest]))
+
+
+class Arm:
+    """A network while it is trained by a recipe."""
+
+    def __init__(self, name: str, config: TransformerConfig, batches: Batches, plan: Plan, dev: Side) -> None:
+        torch.manual_seed(plan.seed)
+        self.name, self.plan, self.dev = name, plan, dev
+        self.model = Transformer(config)
+        if config.positions == "learned":
+            begin_as_usual(self.model)
+        self.steps = steps(self.model, batches, optimizer_for(self.model, plan), plan)
+        self.seconds, self.n_tokens = 0.0, 0
+        self.points: list[Point] = []
+
+    def go_on(self) -> None:
+        """A share of the steps, timed, and an evaluation, which is not."""
+        step = self.points[-1].step if self.points else 0
+        end = math.ceil(self.plan.steps * (len(self.points) + 1) / SHARES)
+        began = time.process_time()
+        self.n_tokens += sum(each.n_tokens for each in taken(self.steps, end - step))
+        self.seconds += time.process_time() - began
+        self.points.append(Point(end, self.seconds, loss_on(self.model, self.dev, self.plan.context).nats))
+
+    @property
+    def best(self) -> Point:
+        return min(self.points, key=lambda point: point.dev)
+
+    def first_at(self, loss: float) -> Point | None:
+        return next((point for point in self.points if point.dev <= loss), None)
+
+
+def taken(found: Iterator[Step], n: int) -> Iterator[Step]:
+    for _ in range(n):
+        yield next(found)
+
+
+def begin_as_usual(model: Transformer) -> None:
+    """Every matrix from N(0, 0.02), as GPT-2's begin; nothing at zero."""
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.02)
+
+
+def sides_of(task: Task, folder: Path) -> tuple[int, int, Side, Side]:
+    """How many tokens there are, the context, train and dev."""
+    path = folder / task.file
+    if not path.exists():
+        sys.exit(f"{task.file} is not in {folder}; give the folder that has it with --data")
+    if task.name == "names":
+        words = path.read_text(encoding="utf-8").splitlines()
+        vocabulary = Characters.of(sorted(set(words)))
+        random.Random(42).shuffle(words)
+        first, second = int(0.8 * len(words)), int(0.9 * len(words))
+        train, dev = (Side(encode_list(part, vocabulary).tokens, True) for part in (words[:first], words[first:second]))
+        return len(vocabulary), max(map(len, words)) + 1, train, dev
+    text = path.read_text(encoding="utf-8")
+    vocabulary = Characters.of(text, has_boundary=False)
+    tokens = encode_text(text, vocabulary).tokens
+    first = int(0.9 * len(tokens))
+    return len(vocabulary), 64, Side(tokens[:first], False), Side(tokens[first:], False)
+
+
+def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:
+    vocab_size, context, train, dev = sides_of(task, folder)
+    config = sized(task.size, vocab_size, context)
+    theirs = TransformerConfig(vocab_size, context, config.width, config.depth, config.n_heads, positions="learned")
+    recipe = MODEL.recipe
+    is_list = train.has_boundary
+    plan = Plan(
+        steps=max(SHARES, int(part * task.their_steps)),
+        batch=32 if is_list else 12,
+        context=context,
+        optimizer="adamw",
+        rate=5e-4 if is_list else 1e-3,
+        matrix_rate=0.0,
+        momentum=0.0,
+        weight_decay=0.01 if is_list else 0.1,
+        clip=0.0 if is_list else 1.0,
+        warm_up=0 if is_list else 100,
+        decay="constant" if is_list else "cosine",
+        evaluate_every=1,
+        probe_every=1,
+        sample_every=1,
+        save_every=1,
+        threads=1,
+        seed=1,
+    )
+    ours = plan._replace(
+        batch=recipe.batch if is_list else 12,
+        optimizer=recipe.optimizer,
+        rate=recipe.rate,
+        matrix_rate=recipe.matrix_rate,
+        weight_decay=recipe.weight_decay,
+        clip=recipe.clip,
+        warm_up=0,
+        decay=recipe.decay,
+    )
+    batches = batches_of(train, ours.batch, context, seed=1)
+    ours = ours._replace(steps=max(SHARES, int(part * task.our_epochs * batches.per_epoch)))
+    padded = PaddedBatches(items_of(train), plan.batch, 1) if is_list else batches_of(train, plan.batch, context, 1)
+    return Arm("theirs", theirs, padded, plan, dev), Arm("ours", config, batches, ours, dev)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--task", choices=TASKS, help="one of them; else both")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder with names.txt and shakespeare.txt")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the steps of every arm")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    found = {}
+    for name in [asked.task] if asked.task else TASKS:
+        task = TASKS[name]
+        arms = arms_of(task, asked.data, 0.1 if asked.quick else 1.0)
+        for _ in range(SHARES):
+            for arm in arms:
+                arm.go_on()
+        found[name] = {arm.name: [point._asdict() for point in arm.points] for arm in arms}
+        if not asked.json:
+            print_task(task, *arms, is_quick=asked.quick)
+    if asked.json:
+        print(json.dumps(found))
+
+
+def print_task(task: Task, theirs: Arm, ours: Arm, *, is_quick: bool) -> None:
+    print(f"{task.name}: {ours.model.n_parameters:,} parameters, CPU time of one thread, arms in turns")
+    print(f"  {'':8}{'steps':>7}{'ms/step':>9}{'tokens/s':>10}{'seconds':>9}   loss on dev, nats")
+    for arm in (theirs, ours):
+        last = arm.points[-1]
+        each = 1e3 * last.seconds / last.step
+        row = f"{last.step:>7,}{each:>9.1f}{arm.n_tokens / last.seconds:>10,.0f}{last.seconds:>9.1f}"
+        print(f"  {arm.name:8}{row}   {last.dev:.4f}, best {arm.best.dev:.4f} at step {arm.best.step:,}")
+    if is_quick:
+        print("  a tenth of the steps: the losses are not what the recipes reach")
+        return
+    equal = ours.first_at(theirs.best.dev)
+    if equal:
+        times = theirs.best.seconds / equal.seconds
+        sooner = f"ours is as good after {equal.seconds:.1f} s, {times:.1f}× sooner"
+        print(f"  their best took {theirs.best.seconds:.1f} s; {sooner}")
+    else:
+        print("  ours did not reach their best")
+    print(f"  wanted of ours: {task.wanted}; it ended with {ours.points[-1].dev:.4f} in {ours.seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
