@@ -207,5 +207,6 @@ MODEL = NeuralCard(
     build=Transformer,
     sized=sized,
     tiny=TransformerConfig(vocab_size=11, context=16, width=16, depth=2, n_heads=2),
-    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.0, epochs=4.0),
+    # On names, dev after 4, 8, 12 and 16 epochs, the last three with dropout: 1.913, 1.907, 1.903, 1.900.
+    recipe=Recipe("muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=16.0, dropout=0.15),
 )

@@ -116,13 +116,12 @@ def config_for(card: NeuralCard, size: str, vocab_size: int, context: int, asked
 
 
 def with_dropout(card: NeuralCard, config: Any, epochs: float, wishes: TrainingWishes) -> tuple[Any, list[str]]:
-    """The configuration with the recipe's dropout where the data are seen often, unless one was asked for."""
-    dropout = card.recipe.dropout
-    if not dropout or epochs < DROPOUT_FROM or "dropout" in wishes.network:
+    """The configuration with dropout where the data are seen often: a hundredth for each time, up to the recipe's."""
+    if not card.recipe.dropout or epochs < DROPOUT_FROM or "dropout" in wishes.network:
         return config, []
-    return dataclasses.replace(config, dropout=dropout), [
-        f"dropout {dropout:g}, because everything is seen {epochs:.1f} times"
-    ]
+    dropout = min(card.recipe.dropout, round(epochs / 100, 2))
+    because = f"dropout {dropout:g}, because everything is seen {epochs:.1f} times"
+    return dataclasses.replace(config, dropout=dropout), [because]
 
 
 def rough_parameters(config: Any) -> int:
