@@ -275,7 +275,9 @@ OF_RUNS = ["loss-curves", "update-ratios", "gradient-norms", "layer-histograms",
 def run(tmp_path) -> str:
     """The folder of a finished run of four steps."""
     seen = TINY_RUN
-    record = {name: getattr(seen, name) for name in ("seed", "threads", "versions", "data", "network", "plan")}
+    record = {
+        name: getattr(seen, name) for name in ("seed", "threads", "versions", "data", "network", "plan", "command")
+    }
     logs = {"metrics": seen.steps, "evaluations": seen.evaluations, "health": seen.health, "findings": seen.findings}
     with RunWriter.create(tmp_path / "runs" / seen.name, record, n_bytes=1000) as writer:
         for log, lines in {**logs, "samples": seen.sampled, "timings": seen.timings}.items():

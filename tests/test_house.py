@@ -1,6 +1,7 @@
 """The house rules that a machine can read: who imports whom, what loads when, what is documented."""
 
 import ast
+import functools
 import importlib
 import re
 import subprocess
@@ -49,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """Every module of the package by its dotted name."""
     found = {}

@@ -402,7 +402,8 @@ def test_a_few_steps_give_a_line_each():
     assert len(stream.getvalue().splitlines()) == 3
 
 
-def test_on_a_terminal_one_line_is_written_over():
+def test_on_a_terminal_one_line_is_written_over(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
     run_through(stream)
     said = stream.getvalue()

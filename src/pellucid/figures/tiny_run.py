@@ -84,4 +84,5 @@ TINY_RUN = TrainingReport(
     ending=Ending("budget", 4, 4, "All 4 steps of the plan are done."),
     verdict=Verdict("good fit", "train and dev fell together", "More steps may help"),
     sentence="mlp earns 0.07 nats over counting.",
+    command=("pellucid", "train", "words.txt", "--model", "mlp", "--steps", "4", "--seed", "0"),
 )

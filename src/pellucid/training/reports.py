@@ -1,8 +1,7 @@
 """A run folder as one record, read back from its files. No torch, so that yesterday's run can be shown at once."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pellucid import runs
 from pellucid.errors import PellucidError, quoted
@@ -26,8 +25,6 @@ from pellucid.records import (
 from pellucid.records.plain import from_plain
 
 Record = TypeVar("Record")
-
-OPTIONS = {"n_heads": "heads", "order": "n"}  # settings whose option has another name
 
 
 class Result(NamedTuple):
@@ -74,21 +71,8 @@ def report_from(run: Path, result: Result) -> TrainingReport:
         ending=result.ending,
         verdict=result.verdict,
         sentence=result.sentence,
-        command=command_of(record),
+        command=tuple(str(word) for word in record["command"]),
     )
-
-
-def command_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The command that makes the run again: with its steps in place of minutes, and every wish as an option."""
-    data, plan, reading, asked = (record[part] for part in ("data", "plan", "reading", "asked"))
-    words = ["pellucid", "train", str(data["source"]), "--model", str(record["model"]), "--steps", str(plan["steps"])]
-    words += ["--seed", str(record["seed"]), "--size", str(plan["size"]), "--threads", str(record["threads"])]
-    usual = {"kind": "", "encoding": "utf-8", "newlines": "keep", "tokens": "characters", "context": 0}
-    given = {name: reading[name] for name, value in usual.items() if reading[name] != value}
-    for name, value in {**given, **asked["network"], **asked["training"]}.items():
-        if name != "threads":
-            words += [f"--{OPTIONS.get(name, name.replace('_', '-'))}", str(value)]
-    return tuple(words)
 
 
 def evaluations_of(run: Path) -> tuple[Evaluation, ...]:

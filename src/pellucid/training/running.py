@@ -35,6 +35,8 @@ from pellucid.training.workshop import Workshop, network_facts, workshop
 
 Page = Callable[[TrainingReport], str]
 
+OPTIONS = {"n_heads": "heads", "order": "n"}  # wishes whose option has another name
+
 
 @dataclass(frozen=True)
 class Resumption:
@@ -73,7 +75,7 @@ def train_on(
     network = network_facts(card, config, shop.model)
     stop.raise_if_asked(place.name)
     listener.planned(plan, network, str(place))
-    record = {
+    record: dict[str, Any] = {
         "seed": plan.seed,
         "threads": plan.threads,
         "versions": _versions(),
@@ -85,6 +87,7 @@ def train_on(
         "network": network,
         "plan": plan,
     }
+    record["command"] = command_of(data, wishes, plan, found.facts.source)
     n_bytes = 3 * sum(tensor.nbytes for tensor in shop.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
         writer.write("vocabulary.json", _vocabulary_json(found.sides))
@@ -121,6 +124,24 @@ def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequest
             writer.write("vocabulary.json", _vocabulary_json(found.sides))
         session = Session(writer, shop, listener, stop, list(evaluations_of(run)), last_timing_of(run))
         return _to_the_end(session, after=step, found=found, counted=counted, page=page)
+
+
+def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str) -> list[str]:
+    """The command that makes a run again: with its steps in place of minutes, and every wish as an option.
+
+    >>> wishes = TrainingWishes(model="rnn", network={"depth": 2}, training={"warm_up": 3})
+    >>> plan = Plan(9, 8, 8, "muon", 0.01, 0.02, 0.9, 0.1, 1, 3, "linear", 1, 1, 1, 1, threads=1, seed=1, size="tiny")
+    >>> " ".join(command_of(DataWishes(), wishes, plan, "names"))
+    'pellucid train names --model rnn --steps 9 --seed 1 --size tiny --threads 1 --depth 2 --warm-up 3'
+    """
+    words = ["pellucid", "train", source, "--model", wishes.model, "--steps", str(plan.steps)]
+    words += ["--seed", str(plan.seed), "--size", plan.size, "--threads", str(plan.threads)]
+    reading = {name: wish for name, wish in dataclasses.asdict(data).items() if wish != getattr(DataWishes, name)}
+    reading.pop("source", None)
+    for name, wish in {**reading, **wishes.network, **wishes.training}.items():
+        if name != "threads":
+            words += [f"--{OPTIONS.get(name, name.replace('_', '-'))}", str(wish)]
+    return words
 
 
 def _to_the_end(session: Session, *, after: int, found: Opened, counted: list[Counted], page: Page) -> TrainingReport:
