@@ -57,7 +57,7 @@ def test_minutes_become_steps(sides):
     _, plan = choose_plan(network_called("neural-ngram"), sides, 16, wishes)
     assert plan.steps >= 20
     assert plan.seconds > 0
-    assert any("ms a step, measured" in line for line in plan.because)
+    assert any("ms a step, measured with" in line for line in plan.because)
 
 
 def test_steps_that_fit_take_the_time_they_are_given():

@@ -41,6 +41,7 @@ class Teller:
         self.rungs.append(rung)
         if len(self.rungs) == COUNTED and not self.is_quiet:
             show("", baseline_table(self.rungs))
+            sys.stdout.flush()
 
     def planned(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
         self.plan = plan
@@ -78,4 +79,5 @@ class Teller:
 
     def _say(self, *lines: str) -> None:
         if not self.is_quiet:
-            print("\n".join(lines))
+            # At once, so that in a log it stands before the progress on stderr.
+            print("\n".join(lines), flush=True)
