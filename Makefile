@@ -28,6 +28,7 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/scalar.py
 	$(BIN)/python benchmarks/counting.py
 	$(BIN)/python benchmarks/split.py
+	$(BIN)/python benchmarks/health.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/generation.py
 

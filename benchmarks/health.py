@@ -1,0 +1,91 @@
+"""What looking inside costs: steps that are looked at beside steps that are not, in turns, in one process.
+
+    python benchmarks/health.py [--looks 30] [--json]
+
+The share of a run is what its looks add at the cadence of a plan, over the time of its steps. The clock is the CPU time
+of one thread.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+# One thread, before torch is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+
+from pellucid.data import ListData, open_data
+from pellucid.data.sides import Sides, divided
+from pellucid.models.neural import network_called
+from pellucid.training.health import HealthProbe, cadence
+from pellucid.training.loop import steps
+from pellucid.training.plan import choose_plan
+from pellucid.training.wishes import TrainingWishes
+from pellucid.training.workshop import workshop
+
+NETWORKS = ("neural-ngram", "mlp", "gru", "transformer")
+STEPS_OF_A_RUN = 3000
+
+
+class Cost(NamedTuple):
+    name: str
+    step: float  # median milliseconds
+    looked: float
+    share: float  # of a run's steps
+
+    def line(self) -> str:
+        return f"{self.name:<14}{self.step:>10.2f}{self.looked:>14.2f}{100 * self.share:>14.2f} %"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--looks", type=int, default=30)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = open_data("names")
+    assert isinstance(data, ListData)
+    sides = divided(data)
+    costs = [cost(name, sides, options.looks) for name in NETWORKS]
+    if options.json:
+        print(json.dumps([one._asdict() for one in costs]))
+        return
+    print(f"a look every {cadence(STEPS_OF_A_RUN)} steps; medians of {options.looks}, in CPU milliseconds")
+    print(f"{'network':<14}{'a step':>10}{'looked at':>14}{'of the run':>16}")
+    for one in costs:
+        print(one.line())
+
+
+def cost(name: str, sides: Sides, n_looks: int) -> Cost:
+    """Every second step is looked at."""
+    card = network_called(name)
+    wishes = TrainingWishes(model=name, steps=2 * n_looks + 6, training={"threads": 1})
+    config, plan = choose_plan(card, sides, 16, wishes)
+    shop = workshop(card, config, plan, sides)
+    probe = HealthProbe(shop.model)
+
+    def watch(step: int) -> AbstractContextManager[None]:
+        return probe.watch(step) if step % 2 else nullcontext()
+
+    taken = list(timed(steps(shop.model, shop.batches, shop.optimizer, plan, watch=watch)))[6:]
+    looked, plain = (statistics.median(taken[start::2]) for start in (0, 1))
+    return Cost(name, 1e3 * plain, 1e3 * looked, (looked - plain) / plain / cadence(STEPS_OF_A_RUN))
+
+
+def timed(iterator: Iterator[object]) -> Iterator[float]:
+    """CPU seconds that each next one took."""
+    while True:
+        began = time.process_time()
+        if next(iterator, None) is None:
+            return
+        yield time.process_time() - began
+
+
+if __name__ == "__main__":
+    main()
