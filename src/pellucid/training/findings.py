@@ -59,7 +59,7 @@ def _saturation(look: Health) -> list[Finding]:
     found = []
     for kinds, limit, fix in (
         (_SQUASHING, SATURATED, "shrink the weights before it (by the activation's gain), or put a norm before it"),
-        (("ReLU", "GELU"), SILENT, "lower the rate, or shrink the first weights and biases before it"),
+        (("ReLU", "SquaredReLU", "GELU"), SILENT, "lower the rate, or shrink the first weights and biases before it"),
     ):
         layers = [layer for layer in look.layers if layer.kind in kinds and layer.saturated is not None]
         if not layers:

@@ -10,12 +10,17 @@ from functools import lru_cache, partial
 import torch
 from torch import Tensor, nn
 
+from pellucid.layers.feed_forward import SquaredReLU
+
 MOST_EXAMPLES, FEWEST_EXAMPLES = 1024, 256  # of one call of one layer: the wider, the fewer
 ENOUGH_VALUES = 1 << 14  # of all its units together; copying more would cost more than the step
 MOST_CALLS = 8  # of one layer in one step, as where one norm serves twice
 _ENOUGH_SCORES = 32  # of a position, to see whether a gradient came to it
 
-ACTIVATIONS = (nn.Tanh, nn.Sigmoid, nn.ReLU, nn.GELU, nn.LeakyReLU, nn.SiLU, nn.ELU, nn.Softplus, nn.Hardtanh)
+ACTIVATIONS = (
+    *(nn.Tanh, nn.Sigmoid, nn.ReLU, SquaredReLU, nn.GELU, nn.LeakyReLU),
+    *(nn.SiLU, nn.ELU, nn.Softplus, nn.Hardtanh),
+)
 _CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm)
 
 

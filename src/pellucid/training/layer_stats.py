@@ -11,6 +11,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
+from pellucid.layers.feed_forward import SquaredReLU
 from pellucid.records import Histogram, LayerStats, UnitMap, WeightStats
 
 N_BINS = 60
@@ -31,6 +32,7 @@ FLAT: Mapping[type[nn.Module], Flatness] = MappingProxyType(
         nn.RNN: lambda into, out: out.abs() > SATURATED,
         nn.Sigmoid: lambda into, out: (2 * out - 1).abs() > _SIGMOID_SATURATED,
         nn.ReLU: lambda into, out: out == 0,
+        SquaredReLU: lambda into, out: out == 0,
         nn.GELU: lambda into, out: into < _GELU_TAIL,
     }
 )

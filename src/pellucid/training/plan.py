@@ -65,6 +65,8 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
         return config, plan._replace(because=(*because, *why), size=size)
     seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - KEPT_BACK_SECONDS)
     while True:
+        # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
+        config, _ = with_dropout(card, config, card.recipe.epochs, wishes)
         plan, shop, pace = _fastest(card, config, plan, sides, is_asked="threads" in wishes.training)
         fitting = steps_within(seconds, pace)
         per_epoch = shop.batches.per_epoch
@@ -86,6 +88,7 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
         because.append(
             f"the time would allow {fitting:,} steps, but after {card.recipe.epochs:g} epochs dev was seen to rise"
         )
+    config = config_for(card, size, len(sides.vocabulary), context, wishes.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, wishes)
     because += why
     plan = with_steps(plan, n_steps, wishes.training)
