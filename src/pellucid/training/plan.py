@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import statistics
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short 
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
-TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 2.5, 60, 6
+TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 6
 FEWEST_STEPS = 20
 AS_ASKED = ("weight_decay", "clip", "momentum", "decay", "threads")
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
@@ -224,16 +225,16 @@ def tried(shop: Workshop) -> Pace:
     """Train the workshop's network for a moment and measure; whoever asks throws it away afterwards."""
     plan = with_steps(shop.plan, 10**6, {})
     probe = HealthProbe(shop.model)
-    began = counted_from = time.monotonic()
-    n_steps = 0
+    began = last = time.monotonic()
+    taken: list[float] = []
     for step in steps(shop.model, shop.batches, shop.optimizer, plan):
         now = time.monotonic()
-        if step.step == WARM_STEPS:
-            counted_from = now
-        n_steps = step.step - WARM_STEPS
-        if n_steps >= TRIED_STEPS or (n_steps > 0 and now - began > TRIED_SECONDS):
+        taken.append(now - last)
+        last = now
+        if len(taken) > WARM_STEPS and (step.step >= TRIED_STEPS or now - began > TRIED_SECONDS):
             break
-    each = (time.monotonic() - counted_from) / n_steps
+    # The median: the first steps and those in which the machine did something else do not count.
+    each = statistics.median(taken[WARM_STEPS:])
     looked = time.monotonic()
     [_] = steps(shop.model, shop.batches, shop.optimizer, plan._replace(steps=1), watch=probe.watch)
     evaluated = time.monotonic()
