@@ -21,6 +21,7 @@ from pellucid.records import (
     Timing,
 )
 
+EARLY = 0.05  # of the steps
 COUNTED = 4  # models that only count; when the last is known their table is shown
 
 
@@ -56,8 +57,7 @@ class Teller:
 
     def stepped(self, step: Step, timing: Timing) -> None:
         if self.line and self.plan:
-            seconds_left = timing.seconds / step.step * (self.plan.steps - step.step)
-            self.line.step(step, timing.tokens_per_second, seconds_left)
+            self.line.step(step, timing.tokens_per_second, self._seconds_left(self.plan, step, timing))
 
     def looked(self, health: Health) -> None:
         pass
@@ -76,6 +76,13 @@ class Teller:
     def close(self) -> None:
         if self.line:
             self.line.close()
+
+    @staticmethod
+    def _seconds_left(plan: Plan, step: Step, timing: Timing) -> float:
+        """By the pace so far; the first steps, which are slow, by what the plan expects."""
+        left = plan.steps - step.step
+        is_early = plan.seconds > 0 and step.step < plan.steps * EARLY
+        return left * (plan.seconds / plan.steps if is_early else timing.seconds / step.step)
 
     def _say(self, *lines: str) -> None:
         if not self.is_quiet:
