@@ -38,6 +38,7 @@ from torch import nn
 
 from pellucid.data import Characters, encode_list, encode_text
 from pellucid.data.sides import Side
+from pellucid.layers.feed_forward import FeedForward
 from pellucid.models.transformer import MODEL, Transformer, TransformerConfig, sized
 from pellucid.records import Plan, Step
 from pellucid.training.batches import Batch, Batches, Items, batches_of, items_of
@@ -58,12 +59,21 @@ class Task(NamedTuple):
     size: str
     their_steps: int
     our_epochs: float
-    wanted: str  # of ours, as the project promised it
+    target: float  # the loss that ours should reach, and
+    target_says: str  # where it is from
 
 
 TASKS = {
-    "names": Task("names", "names.txt", "medium", 15_000, 6.0, "dev ≤ 1.96 within 60 s"),
-    "shakespeare": Task("shakespeare", "shakespeare.txt", "large", 2_000, 0.24, "theirs in a quarter of their time"),
+    "names": Task("names", "names.txt", "medium", 15_000, 6.0, 1.96, "wanted within 60 s"),
+    "shakespeare": Task(
+        "shakespeare",
+        "shakespeare.txt",
+        "large",
+        2_000,
+        0.24,
+        1.8982,
+        "nanoGPT's own, wanted in a quarter of the recipe's time",
+    ),
 }
 
 
@@ -131,9 +141,12 @@ def taken(found: Iterator[Step], n: int) -> Iterator[Step]:
 
 
 def begin_as_usual(model: Transformer) -> None:
-    """Every matrix from N(0, 0.02), as GPT-2's begin; nothing at zero."""
+    """GELU, and every matrix from N(0, 0.02), as GPT-2 has and begins them; nothing at zero."""
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.02)
+    for module in model.modules():
+        if isinstance(module, FeedForward):
+            module.activation = nn.GELU()
 
 
 def sides_of(task: Task, folder: Path) -> tuple[int, int, Side, Side]:
@@ -236,7 +249,12 @@ def print_task(task: Task, theirs: Arm, ours: Arm, *, is_quick: bool) -> None:
         print(f"  their best took {theirs.best.seconds:.1f} s; {sooner}")
     else:
         print("  ours did not reach their best")
-    print(f"  wanted of ours: {task.wanted}; it ended with {ours.points[-1].dev:.4f} in {ours.seconds:.1f} s")
+    reached = ours.first_at(task.target)
+    if reached is None:
+        print(f"  ours did not reach {task.target:g} ({task.target_says})")
+        return
+    share = reached.seconds / theirs.seconds
+    print(f"  ours reached {task.target:g} ({task.target_says}) after {reached.seconds:.1f} s, {share:.2f} of theirs")
 
 
 if __name__ == "__main__":

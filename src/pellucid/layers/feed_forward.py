@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.expand = nn.Linear(width, WIDER * width, bias=False)
-        self.activation = SquaredReLU()
+        self.activation: nn.Module = SquaredReLU()
         self.contract = nn.Linear(WIDER * width, width, bias=False)
         nn.init.zeros_(self.contract.weight)
 
