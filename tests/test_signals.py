@@ -30,7 +30,13 @@ with stop_requests() as stop:
 """
 
 
+def hears_hang_ups() -> None:
+    """Whatever the tests were started with: under nohup the signal would be ignored, and so it would stay."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def worker(seconds: float, **options: object) -> "subprocess.Popen[str]":
+    options = {"preexec_fn": hears_hang_ups, **options}
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, str(seconds)], stdout=subprocess.PIPE, encoding="utf-8", **options
     )
