@@ -6,24 +6,22 @@ one token at a time. Both give the same numbers; advancing costs the same howeve
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import importlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from pellucid.catalogue import cards
-from pellucid.errors import PellucidError, nearest, quoted
-from pellucid.layers.norms import BatchNorm
 from pellucid.models.contract import ModelCard
+from pellucid.models.network import SIZES, Network, Recipe, config_of
 from pellucid.models.wishes import NETWORKS, require_one_of
 
+__all__ = ["SIZES", "NeuralCard", "Recipe", "SequenceModel", "config_of", "network_called", "networks"]
+
 ANY_LENGTH = 1 << 62
-SIZES = ("tiny", "small", "medium", "large")
 
 
 class SequenceConfig(Protocol):
@@ -33,7 +31,7 @@ class SequenceConfig(Protocol):
     def vocab_size(self) -> int: ...
 
 
-class SequenceModel(nn.Module, ABC):
+class SequenceModel(Network):
     """A network that reads tokens and scores what comes next.
 
     `longest` is how many tokens one pass may have. What reads on past it begins anew with the last of them.
@@ -64,39 +62,6 @@ class SequenceModel(nn.Module, ABC):
             scores, state = self.advance(column, state)
         return scores, state
 
-    def for_inference(self) -> Self:
-        """The same function in eval mode, perhaps with parts folded into one another; the original stays as it is."""
-        return copy.deepcopy(self).eval()
-
-    @property
-    def rows_meet(self) -> bool:
-        """Whether the rows of a training batch are seen together, as by batch norm.
-
-        Then a batch has to be a fair sample. Items of one length only would be told by their statistics, and the
-        network would lean on a length that no statistics tell it when it reads a single item: wavenet's dev loss on
-        names was 2.67 with batches by length and 2.01 with mixed ones.
-        """
-        return any(isinstance(part, BatchNorm) for part in self.modules())
-
-    @property
-    def n_parameters(self) -> int:
-        return sum(parameter.numel() for parameter in self.parameters())
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a network is best trained, as far as was measured; whoever trains may choose otherwise."""
-
-    optimizer: str = "adamw"
-    rate: float = 3e-3
-    matrix_rate: float = 0.0
-    batch: int = 128
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    decay: str = "linear"
-    epochs: float = 10.0  # passes over the training side after which dev was seen to rise again
-    dropout: float = 0.0  # where a plan has so many passes that it pays, if the network has dropout
-
 
 @dataclass(frozen=True)
 class NeuralCard:
@@ -108,7 +73,7 @@ class NeuralCard:
     build: Callable[[Any], SequenceModel]
     sized: Callable[[str, int, int], Any]  # size, vocab_size, context -> configuration
     tiny: Any
-    recipe: Recipe = Recipe()
+    recipe: Recipe = field(default_factory=Recipe)
     is_causal: bool = True
 
 
@@ -127,23 +92,3 @@ def network_called(name: str) -> NeuralCard:
     require_one_of("network", name, NETWORKS)
     card: NeuralCard = importlib.import_module(f"pellucid.models.{name.replace('-', '_')}").MODEL
     return card
-
-
-def config_of(card: NeuralCard, stored: Mapping[str, object]) -> Any:
-    """A configuration from its stored form. A key that the model does not know is refused, and so is one missing."""
-    known = {field.name for field in dataclasses.fields(card.config)}
-    for key in stored:
-        if key not in known:
-            meant = nearest(key, known)
-            raise PellucidError(
-                f"{quoted(key)} is no setting of {card.name}",
-                fix=f"Perhaps you meant {meant}" if meant else f"It has {', '.join(sorted(known))}",
-            )
-    missing = sorted(
-        field.name
-        for field in dataclasses.fields(card.config)
-        if field.name not in stored and field.default is dataclasses.MISSING
-    )
-    if missing:
-        raise PellucidError(f"{missing[0]} of {card.name} is missing", fix="Give it a value")
-    return card.config(**stored)

@@ -8,6 +8,10 @@ from pellucid.errors import PellucidError, nearest, quoted
 AUTO = "auto"
 MODELS = ("uniform", "unigram", "bigram", "ngram")
 NETWORKS = ("neural-ngram", "mlp", "wavenet", "rnn", "gru", "lstm", "transformer")
+TABLE_NETWORKS = ("logistic", "mlp", "plain", "residual", "autoencoder")
+IMAGE_NETWORKS = ("logistic", "mlp", "cnn", "residual-cnn", "vit", "autoencoder", "plain", "residual")
+EXAMPLE_NETWORKS = IMAGE_NETWORKS  # what reads a row also reads the pixels of an image, one after another
+PAIR_NETWORKS = ("encoder-decoder", "encoder", "transformer")
 SMOOTHINGS = ("kneser-ney", "witten-bell", "add", AUTO)
 TOKENS = ("characters", "words", "bytes")
 UNKNOWN = ("error", "skip")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pellucid.records.answers import Answers
 from pellucid.records.counting import Sample
 
 
@@ -31,6 +32,10 @@ class Plan(NamedTuple):
     seconds: float = 0.0  # that the steps were expected to take; 0: not measured
     because: tuple[str, ...] = ()  # how it was chosen, in sentences
     size: str = ""  # of the network
+    loss: str = "cross-entropy"  # what is made small; the penalty comes on top of it
+    penalty: str = ""  # on the weights: l1, l2 or linf2; "" for none
+    strength: float = 0.0  # of the penalty
+    shift: int = 0  # pixels by which images are moved at random
 
 
 class Step(NamedTuple):
@@ -161,18 +166,29 @@ class Verdict(NamedTuple):
     try_next: str
 
 
+class Measure(NamedTuple):
+    """What the models of a ladder are judged by, in words."""
+
+    loss: str = "nats a token"  # the unit of the loss
+    metric: str = ""  # accuracy, R² or exact match, where more is better; "": the loss says it all
+    simple: str = "counting"  # what the models are called that are no networks
+    one: str = "token"  # what one prediction is for
+
+
 class Rung(NamedTuple):
     """One model of the ladder and what it reached."""
 
     name: str
-    is_counted: bool
+    is_counted: bool  # or otherwise so simple that no network is needed
     parameters: int
-    train: float  # nats a token
+    train: float  # loss; nats a token unless the ladder's measure says otherwise
     dev: float
     test: float | None  # None: not read
-    bits_per_character: float  # on dev
+    bits_per_character: float  # on dev; nan where there are no characters
     seconds: float
     tokens_per_second: float | None  # None for what only counts
+    metric: float | None = None  # on dev; None where the measure has none
+    test_metric: float | None = None  # None: not read, or there is none
 
 
 class Ladder(NamedTuple):
@@ -181,15 +197,22 @@ class Ladder(NamedTuple):
     source: str
     rungs: tuple[Rung, ...]  # the best on dev first
     notes: tuple[str, ...] = ()
+    measure: Measure = Measure()
+
+    def merit(self, rung: Rung) -> float:
+        """What the rungs are ranked by, more being better: the metric on dev, or the loss where there is none."""
+        if not self.measure.metric:
+            return -rung.dev
+        return -math.inf if rung.metric is None or math.isnan(rung.metric) else rung.metric
 
     @property
     def best_count(self) -> Rung | None:
-        return min([rung for rung in self.rungs if rung.is_counted], key=lambda rung: rung.dev, default=None)
+        return max([rung for rung in self.rungs if rung.is_counted], key=self.merit, default=None)
 
     def gap(self, rung: Rung) -> float:
-        """How many nats the rung earns over the best model that only counts; nan where there is none."""
+        """How much the rung earns over the best simple model, in nats or in the metric; nan where there is none."""
         best = self.best_count
-        return best.dev - rung.dev if best else math.nan
+        return self.merit(rung) - self.merit(best) if best else math.nan
 
 
 class DataFacts(NamedTuple):
@@ -197,15 +220,18 @@ class DataFacts(NamedTuple):
 
     source: str  # the word that opens it again
     said: str  # what was inferred, in one line
-    kind: str  # list or text
-    tokens: str  # characters, words, bytes or bpe
+    kind: str  # list, text, pairs, table or images
+    tokens: str  # characters, words, bytes or bpe; "" where there are none
     fingerprint: str
-    vocab_size: int
-    symbols: tuple[str, ...]
+    vocab_size: int  # of tokens, or how many classes there are; 0 where a number is predicted
+    symbols: tuple[str, ...]  # or the classes
     items: Mapping[str, int]  # of each side; of a text 0
-    n_tokens: Mapping[str, int]  # predicted, of each side
+    n_tokens: Mapping[str, int]  # predicted, of each side: tokens, classes or numbers
     notes: tuple[str, ...] = ()
     first: tuple[str, ...] = ()  # a few items of train, or how the text begins
+    task: str = ""  # classification, regression or reconstruction of a table or of images
+    target: str = ""  # the column that is predicted
+    about: tuple[str, ...] = ()  # what the network reads, in sentences
 
 
 class NetworkFacts(NamedTuple):
@@ -243,6 +269,7 @@ class TrainingReport:
     verdict: Verdict
     sentence: str  # what the network earns over counting
     command: tuple[str, ...] = ()  # the words that make it again, bit by bit
+    answers: Answers | None = None  # of a table, images or pairs: what it said, beside what is true
 
 
 class RateTrial(NamedTuple):

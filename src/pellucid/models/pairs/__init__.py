@@ -1,0 +1,1 @@
+"""Networks that read a source and write its target: for pairs."""
