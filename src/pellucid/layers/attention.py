@@ -1,7 +1,7 @@
-"""Attention: every position asks all positions before it, and takes from each in proportion to how well it answers.
+"""Attention: every query asks all keys that it may see, and takes of their values by how well each answers.
 
-queries, keys, values      three views of the same stream, split among the heads
-scores                     queries · keys / √(head width): how well each key answers each query
+queries, keys, values      three views of a stream, or the queries of one and keys and values of another
+scores                     scale · queries · keys: how well each key answers each query, and a bias on it
 weights                    softargmax of the scores over what may be seen; each row sums to one
 mixed                      the values' average by these weights
 """
@@ -9,40 +9,136 @@ mixed                      the values' average by these weights
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Literal, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pellucid.errors import PellucidError
+from pellucid.layers.masks import CAUSAL, Causal, Mask
 from pellucid.layers.positions import turned
 
+Scale = float | Callable[[int], float]  # a number, or how it follows from the width of the queries
 
-def attention_weights(queries: Tensor, keys: Tensor) -> Tensor:
-    """How much of each position every query takes: (batch, heads, n, head_width) -> (batch, heads, n, time).
 
-    The queries are the last n positions. Each sees itself and all before it, and its weights sum to one.
+def inverse_root(width: int) -> float:
+    """β = 1/√d: products of d numbers of variance 1 have variance d, and so scaled their variance is 1 again.
 
-    >>> attention_weights(torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 2, 4))[0, 0]
-    tensor([[1.0000, 0.0000],
-            [0.5000, 0.5000]])
+    >>> inverse_root(16)
+    0.25
     """
-    scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.shape[-1])
-    return (scores + later(queries.shape[-2], keys.shape[-2], like=scores)).softmax(-1)
+    return 1 / math.sqrt(width)
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """What each query gathers: `attention_weights(queries, keys) @ values`, in one fused kernel.
+@overload
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    scale: Scale = ...,
+    mask: Mask = ...,
+    bias: Tensor | None = ...,
+    temperature: float = ...,
+    hard: bool = ...,
+    with_weights: Literal[False] = ...,
+) -> Tensor: ...
 
-    queries: (batch, heads, n, head_width); keys, values: (batch, heads, time, head_width); back: as queries.
 
-    >>> attend(torch.zeros(1, 1, 2, 1), torch.zeros(1, 1, 2, 1), torch.tensor([[[[1.0], [3.0]]]]))[0, 0]
+@overload
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    scale: Scale = ...,
+    mask: Mask = ...,
+    bias: Tensor | None = ...,
+    temperature: float = ...,
+    hard: bool = ...,
+    with_weights: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+
+
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    scale: Scale = inverse_root,
+    mask: Mask = CAUSAL,
+    bias: Tensor | None = None,
+    temperature: float = 1.0,
+    hard: bool = False,
+    with_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """What each query gathers: `attention_weights(queries, keys, ...) @ values`, by one fused kernel where that can.
+
+    queries: (..., n, d); keys: (..., m, d); values: (..., m, t); bias: broadcasts to (..., n, m). Back: (..., n, t).
+    A query that may see nothing gathers zeros. With weights these come behind: (..., n, m); only then are they made.
+
+    >>> attend(torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor([[1.0], [3.0]]))
     tensor([[1.],
             [2.]])
     """
-    n, time = queries.shape[-2], keys.shape[-2]
-    # torch's own is_causal counts from the first key; that is the same only when all positions ask.
-    mask = later(n, time, like=queries) if 1 < n < time else None
-    return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=1 < n == time)
+    if hard or with_weights:
+        weights = attention_weights(
+            queries, keys, scale=scale, mask=mask, bias=bias, temperature=temperature, hard=hard
+        )
+        mixed = weights @ values
+        return (mixed, weights) if with_weights else mixed
+    _require_warm(temperature)
+    beta = _beta(scale, queries) / temperature
+    n, m = queries.shape[-2], keys.shape[-2]
+    is_open = mask.hides_nothing(n, m)
+    if bias is None and (is_open or (isinstance(mask, Causal) and n == m)):
+        # torch's own is_causal counts from the first key; that is the same only when all positions ask.
+        return functional.scaled_dot_product_attention(queries, keys, values, is_causal=not is_open, scale=beta)
+    added = None if bias is None else bias / temperature
+    if not is_open:
+        seen = mask.seen((*queries.shape[:-1], m), queries.device)
+        added = seen if added is None else torch.where(seen, added, -math.inf)
+    return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=added, scale=beta)
+
+
+def attention_weights(
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    scale: Scale = inverse_root,
+    mask: Mask = CAUSAL,
+    bias: Tensor | None = None,
+    temperature: float = 1.0,
+    hard: bool = False,
+) -> Tensor:
+    """How much of each key every query takes: softargmax((scale · queries · keys + bias) / temperature), written out.
+
+    queries: (..., n, d); keys: (..., m, d) -> (..., n, m). Each row sums to one over what the mask leaves; one that it
+    leaves nothing is zero. Scale 0 averages evenly. Hard is what temperature → 0 becomes: all weight on the best key,
+    shared equally where several are equally good.
+
+    >>> attention_weights(torch.zeros(2, 4), torch.zeros(2, 4))
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    >>> attention_weights(torch.ones(1, 1), torch.tensor([[5.0], [1.0], [5.0]]), hard=True)
+    tensor([[0.5000, 0.0000, 0.5000]])
+    """
+    _require_warm(temperature)
+    scores = queries @ keys.transpose(-2, -1) * _beta(scale, queries)
+    if bias is not None:
+        scores = scores + bias
+    seen = mask.seen(scores.shape, scores.device)
+    is_blind = ~seen.any(-1, keepdim=True)
+    # A row of -∞ alone has no softargmax; a blind one sees all for a moment, and is emptied afterwards.
+    scores = scores.masked_fill(~(seen | is_blind), -math.inf)
+    if hard:
+        is_best = (scores == scores.amax(-1, keepdim=True)).to(scores.dtype)
+        weights = is_best / is_best.sum(-1, keepdim=True)
+    else:
+        weights = (scores / temperature).softmax(-1)
+    return weights.masked_fill(is_blind, 0)
 
 
 def later(n: int, time: int, like: Tensor) -> Tensor:
@@ -52,7 +148,18 @@ def later(n: int, time: int, like: Tensor) -> Tensor:
     tensor([[0., 0., -inf],
             [0., 0., 0.]])
     """
-    return torch.full((n, time), -math.inf, dtype=like.dtype, device=like.device).triu_(time - n + 1)
+    return CAUSAL.added((n, time), like)
+
+
+def _beta(scale: Scale, queries: Tensor) -> float:
+    return scale(queries.shape[-1]) if callable(scale) else scale
+
+
+def _require_warm(temperature: float) -> None:
+    if not temperature > 0:
+        raise PellucidError(
+            f"a temperature of {temperature:g} came", fix="Give one above 0; its limit at 0 is hard=True"
+        )
 
 
 class Attention(nn.Module):
