@@ -73,8 +73,8 @@ class RelativeBias(Positions):
 def slopes(n_heads: int) -> Tensor:
     """How steeply each head's scores fall with the distance, as in ALiBi (Press et al. 2022): (heads,).
 
-    For 2^k heads they are 2^(-8/2^k), its square, and so on down to 2^-8. Other numbers of heads have those of the power
-    of two below, and then every other one of the power above.
+    For 2^k heads they are 2^(-8/2^k), its square, and so on down to 2^-8. Other numbers of heads have those of the
+    power of two below, and then every other one of the power above.
 
     >>> slopes(4).tolist(), slopes(3).tolist()
     ([0.25, 0.0625, 0.015625, 0.00390625], [0.0625, 0.00390625, 0.25])
