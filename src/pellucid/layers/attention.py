@@ -178,11 +178,18 @@ class Attention(nn.Module):
         nn.init.uniform_(self.project, -bound, bound)
         nn.init.zeros_(self.combine.weight)
 
-    def forward(self, stream: Tensor, turns: Tensor | None = None, past: Tensor | None = None, read: int = 0) -> Tensor:
+    def forward(
+        self,
+        stream: Tensor,
+        turns: Tensor | None = None,
+        bias: Tensor | None = None,
+        past: Tensor | None = None,
+        read: int = 0,
+    ) -> Tensor:
         """turns: (time, head_width / 2, 2), rotary positions of these tokens; without it nothing is turned.
 
-        past: (2, batch, heads, longest, head_width), keys and values of the `read` tokens before; those of the
-        stream are written behind them.
+        bias: (heads, time, read + time), added to the scores. past: (2, batch, heads, longest, head_width), keys and
+        values of the `read` tokens before; those of the stream are written behind them.
         """
         batch, time, width = stream.shape
         parts = functional.linear(stream, self.project.view(3 * width, width))
@@ -193,6 +200,6 @@ class Attention(nn.Module):
             past[0, :, :, read : read + time] = keys
             past[1, :, :, read : read + time] = values
             keys, values = past[:, :, :, : read + time]
-        mixed = attend(queries, keys, values)  # (batch, heads, time, head_width)
+        mixed = attend(queries, keys, values, bias=bias)  # (batch, heads, time, head_width)
         out: Tensor = self.combine(mixed.transpose(1, 2).reshape(batch, time, width))
         return out

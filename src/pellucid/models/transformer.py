@@ -12,11 +12,9 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import Attention
 from pellucid.layers.feed_forward import FeedForward, squared_relu
-from pellucid.layers.positions import turns
+from pellucid.layers.positions import POSITIONS, RotaryPositions, positions_called
 from pellucid.models.neural import NeuralCard, Recipe, SequenceModel
 from pellucid.models.settings import require_dropout, require_whole
-
-POSITIONS = ("rotary", "learned")
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class TransformerConfig:
                 fix=f"The nearest width that can is {near}",
             )
         if self.positions not in POSITIONS:
-            raise PellucidError(f"there are no {self.positions} positions", fix=f"Choose {' or '.join(POSITIONS)}")
+            raise PellucidError(f"there are no {self.positions} positions", fix=f"Choose one of {', '.join(POSITIONS)}")
         if self.positions == "rotary" and self.width // self.n_heads % 2:
             raise PellucidError(
                 f"rotary positions turn pairs, and a head of {self.width // self.n_heads} numbers has one left over",
@@ -50,13 +48,18 @@ class TransformerConfig:
 
 
 class Memory(NamedTuple):
-    """What was read: keys and values, for each block (2, batch, heads, context, head_width), and how many tokens."""
+    """What was read: keys and values, for each block (2, batch, heads, context, head_width), and how many tokens.
+
+    Beside it what each token needs again, since to look it up for each costs as much as to use it: the matrices of each
+    block, and what the positions have to give.
+    """
 
     past: tuple[Tensor, ...]
     read: int
-    matrices: tuple[
-        tuple[Tensor, ...], ...
-    ]  # of each block: to look them up for each token costs as much as to use them
+    matrices: tuple[tuple[Tensor, ...], ...]
+    added: Tensor | None  # (context, width)
+    spins: Tensor | None  # (context, 3, 1, head_width / 2), complex
+    bias: Tensor | None  # (1, heads, 1, context), of the last position; that of one before is the end of it
 
 
 class Block(nn.Module):
@@ -70,8 +73,10 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(config.width)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, stream: Tensor, turns: Tensor | None, past: Tensor | None = None, read: int = 0) -> Tensor:
-        stream = stream + self.dropout(self.attention(self.norm(stream), turns, past, read))
+    def forward(
+        self, stream: Tensor, turns: Tensor | None, bias: Tensor | None, past: Tensor | None = None, read: int = 0
+    ) -> Tensor:
+        stream = stream + self.dropout(self.attention(self.norm(stream), turns, bias, past, read))
         out: Tensor = stream + self.dropout(self.feed_forward(self.norm(stream)))
         return out
 
@@ -90,9 +95,6 @@ class Transformer(SequenceModel):
     torch.Size([1, 3, 5])
     """
 
-    turns: Tensor  # (context, head_width / 2, 2)
-    spins: Tensor  # (context, 3, 1, head_width / 2, 2): the same for queries and keys; values are not turned
-
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
@@ -103,14 +105,9 @@ class Transformer(SequenceModel):
         self.norm = nn.LayerNorm(config.width, elementwise_affine=False)
         self.head = nn.Linear(config.width, config.vocab_size, bias=False)
         nn.init.zeros_(self.head.weight)  # so every token is as likely at first, and the first loss is ln |V|
-        if config.positions == "rotary":
-            # What follows from the configuration is not saved.
-            angles = turns(config.context, config.width // config.n_heads)
-            spins = torch.stack([angles, angles, angles[:1].expand_as(angles)], dim=1)[:, :, None]
-            self.register_buffer("turns", angles, persistent=False)
-            self.register_buffer("spins", spins, persistent=False)
-        else:
-            self.positions = nn.Embedding(config.context, config.width)
+        self.positions = positions_called(
+            config.positions, length=config.context, width=config.width, n_heads=config.n_heads, is_causal=True
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         stream = self._pass(tokens, None)
@@ -121,7 +118,14 @@ class Transformer(SequenceModel):
         config, like = self.config, self.head.weight
         shape = (2, batch, config.n_heads, config.context, config.width // config.n_heads)
         past = tuple(torch.empty(shape, dtype=like.dtype, device=like.device) for _ in self.blocks)
-        return Memory(past, 0, tuple(block.matrices() for block in self.blocks if isinstance(block, Block)))
+        return Memory(
+            past,
+            read=0,
+            matrices=tuple(block.matrices() for block in self.blocks if isinstance(block, Block)),
+            added=self.positions.added(0, config.context),
+            spins=torch.view_as_complex(self.positions.spins) if isinstance(self.positions, RotaryPositions) else None,
+            bias=None if (bias := self.positions.bias(1, config.context)) is None else bias[None],
+        )
 
     def advance(self, tokens: Tensor, state: Memory) -> tuple[Tensor, Memory]:
         """The same numbers as `read` of one token for each row, without dropout.
@@ -130,22 +134,22 @@ class Transformer(SequenceModel):
         values written at once, and what is added to the stream is added by the product that makes it.
         """
         read, batch = state.read, len(tokens)
-        width, n_heads, is_rotary = self.config.width, self.config.n_heads, self.config.positions == "rotary"
+        width, n_heads = self.config.width, self.config.n_heads
         self._require_room(read + 1)
         norm = torch.layer_norm  # the kernel itself, without the checks on its way
         stream = self.embedding.weight.index_select(0, tokens)  # (batch, width)
-        if is_rotary:
-            spin = torch.view_as_complex(self.spins[read])
-        else:
-            stream = stream + self.positions.weight[read]
+        if state.added is not None:
+            stream = stream + state.added[read]
+        spin = None if state.spins is None else state.spins[read]
+        bias = None if state.bias is None else state.bias[..., self.longest - read - 1 :]
         for (project, combine, expand, contract), past in zip(state.matrices, state.past, strict=True):
             parts = torch.mm(norm(stream, (width,)), project)
-            if is_rotary:
+            if spin is not None:
                 parts = torch.view_as_real(torch.view_as_complex(parts.view(batch, 3, n_heads, -1, 2)) * spin)
             parts = parts.view(batch, 3, n_heads, -1).transpose(0, 1)
             past.select(3, read).copy_(parts[1:])
             keys, values = past.narrow(3, 0, read + 1).unbind()
-            mixed = functional.scaled_dot_product_attention(parts[0].unsqueeze(2), keys, values)
+            mixed = functional.scaled_dot_product_attention(parts[0].unsqueeze(2), keys, values, attn_mask=bias)
             stream = torch.addmm(stream, mixed.reshape(batch, width), combine)
             expanded = torch.mm(norm(stream, (width,)), expand)
             stream = torch.addmm(stream, squared_relu(expanded), contract)
@@ -168,14 +172,11 @@ class Transformer(SequenceModel):
         end = read + tokens.shape[1]
         self._require_room(end)
         stream = self.embedding(tokens)
-        if self.config.positions == "rotary":
-            angles = self.turns[read:end]
-        else:
-            angles = None
-            stream = stream + self.positions.weight[read:end]
-        stream = self.dropout(stream)
+        added, turns = self.positions.added(read, end), self.positions.turns(read, end)
+        bias = self.positions.bias(tokens.shape[1], end)
+        stream = self.dropout(stream if added is None else stream + added)
         for depth, block in enumerate(self.blocks):
-            stream = block(stream, angles, state.past[depth] if state else None, read)
+            stream = block(stream, turns, bias, state.past[depth] if state else None, read)
         normed: Tensor = self.norm(stream)
         return normed
 
