@@ -128,7 +128,7 @@ def hidden_matrices(model: nn.Module) -> dict[str, nn.Parameter]:
         if parameter.requires_grad
         and parameter.ndim >= 2
         and id(parameter) not in looked_up
-        and not name.startswith("head.")
+        and "head" not in name.split(".")
     }
 
 
