@@ -1,4 +1,9 @@
-"""Feed-forward: each position by itself, into four times the width, through a bend, and back."""
+"""Feed-forward: each position by itself, into four times the width, through a bend, and back.
+
+FeedForward             ReLU² and no biases, adding nothing at first: that of our own transformer
+ActivatedFeedForward    any bend, with biases: with nn.ReLU() that of Vaswani et al. 2017, with nn.GELU() of GPT-2
+GatedFeedForward        what passes is multiplied by a bent gate (Shazeer 2020): SwiGLU with nn.SiLU()
+"""
 
 from __future__ import annotations
 
@@ -45,4 +50,47 @@ class FeedForward(nn.Module):
 
     def forward(self, stream: Tensor) -> Tensor:
         out: Tensor = self.contract(self.activation(self.expand(stream)))
+        return out
+
+
+class ActivatedFeedForward(nn.Module):
+    """contract(activation(expand(stream))): (..., width) -> (..., width).
+
+    >>> import torch
+    >>> ActivatedFeedForward(8, nn.GELU())(torch.ones(2, 3, 8)).shape
+    torch.Size([2, 3, 8])
+    """
+
+    def __init__(self, width: int, activation: nn.Module, *, wider: int = WIDER, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.expand = nn.Linear(width, wider * width)
+        self.activation = activation
+        self.dropout = nn.Dropout(dropout)
+        self.contract = nn.Linear(wider * width, width)
+
+    def forward(self, stream: Tensor) -> Tensor:
+        out: Tensor = self.contract(self.dropout(self.activation(self.expand(stream))))
+        return out
+
+
+class GatedFeedForward(nn.Module):
+    """contract(activation(gate(stream)) · expand(stream)): (..., width) -> (..., width).
+
+    Three matrices where the others have two: at the same `wider` it has half as many numbers again.
+
+    >>> import torch
+    >>> GatedFeedForward(8, nn.SiLU())(torch.ones(2, 3, 8)).shape
+    torch.Size([2, 3, 8])
+    """
+
+    def __init__(self, width: int, activation: nn.Module, *, wider: int = WIDER, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, wider * width, bias=False)
+        self.activation = activation
+        self.expand = nn.Linear(width, wider * width, bias=False)
+        self.dropout = nn.Dropout(dropout)
+        self.contract = nn.Linear(wider * width, width, bias=False)
+
+    def forward(self, stream: Tensor) -> Tensor:
+        out: Tensor = self.contract(self.dropout(self.activation(self.gate(stream)) * self.expand(stream)))
         return out

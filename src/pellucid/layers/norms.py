@@ -2,6 +2,7 @@
 
     batch      each feature to mean 0 and variance 1 over all rows of the batch; the only one where rows meet
     layer      each row alone, over all of its features
+    rms        each row alone, to root mean square 1; its mean stays where it is, and there is no bias
     group      each row alone, over each of several groups of its features
     instance   each row alone, its features read as channels of several places, over the places of each channel
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-NORMS = ("none", "batch", "layer", "group", "instance")
+NORMS = ("none", "batch", "layer", "rms", "group", "instance")
 EPSILON = 1e-5  # added to variances, so that a constant feature becomes 0 and not 0/0
 
 
@@ -58,6 +59,23 @@ class BatchNorm(nn.Module):
             eps=self.epsilon,
         )
         return level.view_as(x)
+
+
+class RMSNorm(nn.Module):
+    """Zhang and Sennrich 2019: gain · x / √(mean of x² + ε), over the features of each row. x: (..., features) -> same.
+
+    >>> RMSNorm(2)(torch.tensor([[3.0, 3.0], [1.0, -7.0]])).round(decimals=2)
+    tensor([[ 1.0000,  1.0000],
+            [ 0.2000, -1.4000]], grad_fn=<RoundBackward1>)
+    """
+
+    def __init__(self, features: int, epsilon: float = EPSILON) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.gain = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, x.shape[-1:], self.gain, self.epsilon)
 
 
 class GroupNorm(nn.Module):
@@ -121,6 +139,8 @@ def normalisation(kind: str, features: int, groups: int) -> nn.Module:
             return BatchNorm(features)
         case "layer":
             return nn.LayerNorm(features, eps=EPSILON)
+        case "rms":
+            return RMSNorm(features)
         case "group":
             return GroupNorm(features, groups)
         case "instance":

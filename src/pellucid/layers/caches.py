@@ -1,0 +1,151 @@
+"""What attention keeps of the past while it reads token by token: keys and values, in room that is taken once.
+
+    KeyValueCache    of everything that was read, up to a longest
+    RingCache        of the last so many positions alone: reading on for ever takes no more room
+
+`append` writes what is new and gives back what the new positions are to look at; `mask` says which of it each may see.
+The numbers are those of the full pass under the same mask. To append changes the cache; `keep` copies rows of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pellucid.errors import PellucidError
+from pellucid.layers.masks import CAUSAL, Local, Mask
+
+
+class Cache(ABC):
+    """Keys (batch, heads, room, d) and values (batch, heads, room, t) of positions read before, `read` of them."""
+
+    keys: Tensor
+    values: Tensor
+    read: int
+    mask: Mask
+
+    @abstractmethod
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """(batch, heads, n, d) and (batch, heads, n, t) of the next n positions -> those they look at, themselves last.
+
+        What comes back may be a view: it is to be used before the next is appended.
+        """
+
+    @abstractmethod
+    def keep(self, rows: Tensor) -> Cache:
+        """A cache of these rows of the batch alone, in this order; a row may come twice."""
+
+
+class KeyValueCache(Cache):
+    """Everything that was read, up to `longest` positions.
+
+    >>> cache = KeyValueCache(batch=1, n_heads=1, longest=4, key_width=2, value_width=2, like=torch.zeros(()))
+    >>> for _ in range(3):
+    ...     keys, values = cache.append(torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1, 2))
+    >>> keys.shape
+    torch.Size([1, 1, 3, 2])
+    """
+
+    def __init__(
+        self, *, batch: int, n_heads: int, longest: int, key_width: int, value_width: int, like: Tensor
+    ) -> None:
+        self.keys = like.new_empty(batch, n_heads, longest, key_width)
+        self.values = like.new_empty(batch, n_heads, longest, value_width)
+        self.read = 0
+        self.mask = CAUSAL
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        longest, end = self.keys.shape[2], self.read + keys.shape[2]
+        if end > longest:
+            raise PellucidError(f"{end} positions came, and there is room for {longest}", fix="Make the cache longer")
+        self.keys[:, :, self.read : end] = keys
+        self.values[:, :, self.read : end] = values
+        self.read = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def keep(self, rows: Tensor) -> KeyValueCache:
+        kept = KeyValueCache(
+            batch=len(rows),
+            n_heads=self.keys.shape[1],
+            longest=self.keys.shape[2],
+            key_width=self.keys.shape[3],
+            value_width=self.values.shape[3],
+            like=self.keys,
+        )
+        kept.append(self.keys[rows, :, : self.read], self.values[rows, :, : self.read])
+        return kept
+
+
+class RingCache(Cache):
+    """The last positions alone, for attention under `Local(before, after=0)`.
+
+    It has two rounds of before + 1 places. Position p is written in both, at p modulo before + 1, over what no later
+    position may see: so the last before + 1 positions always lie somewhere in one piece and in order.
+
+    >>> ring = RingCache(batch=1, n_heads=1, before=2, key_width=1, value_width=1, like=torch.zeros(()))
+    >>> for position in range(100):
+    ...     keys, _ = ring.append(torch.full((1, 1, 1, 1), float(position)), torch.zeros(1, 1, 1, 1))
+    >>> keys.flatten(), ring.keys.shape[2]
+    (tensor([97., 98., 99.]), 6)
+    """
+
+    def __init__(
+        self, *, batch: int, n_heads: int, before: int, key_width: int, value_width: int, like: Tensor
+    ) -> None:
+        self.round = before + 1
+        self.keys = like.new_empty(batch, n_heads, 2 * self.round, key_width)
+        self.values = like.new_empty(batch, n_heads, 2 * self.round, value_width)
+        self.read = 0
+        self.mask = Local(before, after=0)
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        if keys.shape[2] == 1:
+            self._write(keys, values)
+            return self._last(self.round)
+        # The first of several looks at positions that the last of them overwrites, so both are laid side by side.
+        past_keys, past_values = self._last(self.round - 1)
+        together = torch.cat([past_keys, keys], dim=2), torch.cat([past_values, values], dim=2)
+        self.read += max(0, keys.shape[2] - self.round)  # these are gone before the last of the new ones
+        self._write(keys[:, :, -self.round :], values[:, :, -self.round :])
+        return together
+
+    def keep(self, rows: Tensor) -> RingCache:
+        kept = RingCache(
+            batch=len(rows),
+            n_heads=self.keys.shape[1],
+            before=self.round - 1,
+            key_width=self.keys.shape[3],
+            value_width=self.values.shape[3],
+            like=self.keys,
+        )
+        kept.keys, kept.values, kept.read = self.keys[rows], self.values[rows], self.read
+        return kept
+
+    def _last(self, n: int) -> tuple[Tensor, Tensor]:
+        """Of the last n positions, or of all where fewer were read."""
+        end = self.read if self.read <= self.round else (self.read - 1) % self.round + 1 + self.round
+        start = max(0, end - n)
+        return self.keys[:, :, start:end], self.values[:, :, start:end]
+
+    def _write(self, keys: Tensor, values: Tensor) -> None:
+        n = keys.shape[2]
+        places = torch.arange(self.read, self.read + n, device=keys.device) % self.round
+        for start in (0, self.round):
+            self.keys[:, :, places + start] = keys
+            self.values[:, :, places + start] = values
+        self.read += n
+
+
+class DecoderState(NamedTuple):
+    """What a decoder block reads on with: its own past, and keys and values of a memory that stays as it is."""
+
+    own: Cache
+    keys: Tensor  # (batch, heads, m, d)
+    values: Tensor  # (batch, heads, m, t)
+    seen: Tensor  # which of the memory may be seen: (batch, 1, 1, m)
+
+    def keep(self, rows: Tensor) -> DecoderState:
+        return DecoderState(self.own.keep(rows), self.keys[rows], self.values[rows], self.seen[rows])
