@@ -7,7 +7,7 @@ import torch
 
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import attend, attention_weights
-from pellucid.layers.positions import turned, turns
+from pellucid.layers.positions import POSITIONS, turned, turns
 from pellucid.models.transformer import Transformer, TransformerConfig, sized
 
 
@@ -54,7 +54,7 @@ def test_turning_leaves_only_the_distance():
     assert pair[1].item() == pytest.approx(first * math.sin(angle) + second * math.cos(angle), abs=1e-6)
 
 
-@pytest.mark.parametrize("positions", ["rotary", "learned"])
+@pytest.mark.parametrize("positions", POSITIONS)
 def test_reading_in_pieces_gives_the_plain_pass(positions):
     model = awakened(TransformerConfig(11, context=40, width=16, depth=3, n_heads=2, positions=positions))
     tokens = torch.randint(0, 11, (3, 40), generator=torch.Generator().manual_seed(1))
@@ -71,8 +71,9 @@ def test_reading_in_pieces_gives_the_plain_pass(positions):
             model.advance(tokens[:, 0], state)
 
 
-def test_kept_rows_read_on_alone():
-    model = awakened(TransformerConfig(7, context=8, width=8, depth=2, n_heads=2))
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_kept_rows_read_on_alone(positions):
+    model = awakened(TransformerConfig(7, context=8, width=8, depth=2, n_heads=2, positions=positions))
     tokens = torch.randint(0, 7, (4, 8), generator=torch.Generator().manual_seed(2))
     rows = torch.tensor([3, 1, 1])
     with torch.no_grad():
@@ -83,13 +84,64 @@ def test_kept_rows_read_on_alone():
         assert torch.allclose(scores, model(tokens[rows])[:, -1], atol=1e-10)
 
 
-def test_positions_matter():
-    """Without them "ab" then "c" and "ba" then "c" would be one set."""
-    for positions in ("rotary", "learned"):
-        model = awakened(TransformerConfig(5, context=4, width=8, depth=2, n_heads=2, positions=positions))
-        with torch.no_grad():
-            one, other = model(torch.tensor([[1, 2, 3], [2, 1, 3]]))[:, -1]
-        assert (one - other).abs().max() > 1e-3
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_positions_tell_which_came_first(positions):
+    """After "ab" and after "ba" a last token sees the same set; one block without positions cannot tell them apart."""
+    model = awakened(TransformerConfig(5, context=4, width=8, depth=1, n_heads=2, positions=positions))
+    with torch.no_grad():
+        one, other = model(torch.tensor([[1, 2, 3], [2, 1, 3]]))[:, -1]
+    apart = (one - other).abs().max()
+    assert apart < 1e-12 if positions == "none" else apart > 1e-3
+
+
+def test_under_a_causal_mask_two_blocks_need_no_positions():
+    """The first block's output already depends on what came before, so the second sees no set any more."""
+    model = awakened(TransformerConfig(5, context=4, width=8, depth=2, n_heads=2, positions="none"))
+    with torch.no_grad():
+        one, other = model(torch.tensor([[1, 2, 3], [2, 1, 3]]))[:, -1]
+    assert (one - other).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_no_position_lets_a_token_see_ahead(positions):
+    model = awakened(TransformerConfig(7, context=8, width=8, depth=2, n_heads=2, positions=positions))
+    tokens = torch.randint(0, 7, (2, 8), generator=torch.Generator().manual_seed(3))
+    changed = tokens.clone()
+    changed[:, 5:] = (changed[:, 5:] + 1) % 7
+    with torch.no_grad():
+        before, after = model(tokens), model(changed)
+    assert torch.allclose(before[:, :5], after[:, :5], atol=1e-12)
+    assert not torch.allclose(before[:, 5:], after[:, 5:], atol=1e-3)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_parameter_learns_with_any_positions(positions):
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(5, context=8, width=8, depth=2, n_heads=2, positions=positions))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    tokens = torch.randint(0, 5, (16, 9), generator=torch.Generator().manual_seed(4))
+    torch.nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        if positions == "relative" and name == "positions.table.weight":
+            # Causal distances up to 7 fill the first eight buckets; the others wait for longer texts.
+            assert (parameter.grad.abs().amax(1) > 0).tolist() == [bucket < 8 for bucket in range(32)]
+        else:
+            assert parameter.grad.abs().max() > 1e-9, name
+
+
+def test_what_positions_learn_or_know_is_saved_or_made_again():
+    saved = {
+        kind: [name for name in Transformer(_config(kind)).state_dict() if name.startswith("positions")]
+        for kind in POSITIONS
+    }
+    learned = ["positions.table.weight"]
+    assert saved == {kind: learned if kind in ("learned", "relative") else [] for kind in POSITIONS}
+
+
+def _config(positions: str) -> TransformerConfig:
+    return TransformerConfig(5, context=8, width=8, depth=1, n_heads=2, positions=positions)
 
 
 def test_a_new_transformer_finds_every_token_as_likely():
@@ -106,7 +158,10 @@ def test_what_cannot_be_built_is_refused():
         TransformerConfig(5, context=4, width=10, depth=1, n_heads=4)
     with pytest.raises(PellucidError, match="a head of 3 numbers has one left over"):
         TransformerConfig(5, context=4, width=6, depth=1, n_heads=2)
-    with pytest.raises(PellucidError, match="no absolute positions"):
+    with pytest.raises(
+        PellucidError,
+        match=r"no absolute positions\. Choose one of none, index, sinusoidal, learned, rotary, relative, alibi",
+    ):
         TransformerConfig(5, context=4, width=8, depth=1, n_heads=2, positions="absolute")
     with pytest.raises(PellucidError, match="9 tokens came"):
         awakened(TransformerConfig(5, context=8, width=8, depth=1, n_heads=2))(torch.zeros(1, 9, dtype=torch.int64))
