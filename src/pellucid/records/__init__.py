@@ -50,6 +50,17 @@ from pellucid.records.derivation import (
     Path,
     Pen,
 )
+from pellucid.records.pictured import (
+    Attended,
+    AttentionMaps,
+    GivenAttention,
+    GivenShown,
+    MaskShown,
+    MasksShown,
+    PatchAttention,
+    PatchesShown,
+    PatchPositions,
+)
 from pellucid.records.plain import as_plain
 from pellucid.records.splitting import Agreement, Drift, SplitReport, Straddle, Tail, Wander
 from pellucid.records.training import (
@@ -81,6 +92,8 @@ __all__ = [
     "Agreement",
     "Answered",
     "Answers",
+    "Attended",
+    "AttentionMaps",
     "BackwardPass",
     "BackwardStep",
     "Bigram",
@@ -101,6 +114,8 @@ __all__ = [
     "Evaluation",
     "Finding",
     "GainStudy",
+    "GivenAttention",
+    "GivenShown",
     "GraphNode",
     "Health",
     "Histogram",
@@ -109,10 +124,15 @@ __all__ = [
     "LatentPoint",
     "LayerStats",
     "Loss",
+    "MaskShown",
+    "MasksShown",
     "Measure",
     "ModelFacts",
     "NetworkFacts",
     "Note",
+    "PatchAttention",
+    "PatchPositions",
+    "PatchesShown",
     "Path",
     "Pen",
     "Plan",

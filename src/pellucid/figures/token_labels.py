@@ -1,0 +1,15 @@
+"""How tokens are written beside an axis: each can be seen, and none is too long."""
+
+from pellucid.figures.symbols import labels
+
+LONGEST = 10
+
+
+def token_label(token: str) -> str:
+    """The token with signs for what cannot be seen, its end left out where it is too long.
+
+    >>> token_label(" the"), token_label("a"), token_label("\\n"), token_label("representation")
+    ('␣the', 'a', '↵', 'represent…')
+    """
+    shown = "".join([labels([character], has_boundary=False)[0] for character in token])
+    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
