@@ -15,6 +15,7 @@ from pellucid.records.answers import (
     SizeLadder,
     SizeRung,
 )
+from pellucid.records.attention import HandSetModel, PositionsShown, RoadShown
 from pellucid.records.counting import (
     Bigram,
     BigramCounts,
@@ -117,6 +118,7 @@ __all__ = [
     "GivenAttention",
     "GivenShown",
     "GraphNode",
+    "HandSetModel",
     "Health",
     "Histogram",
     "InitialLoss",
@@ -136,10 +138,12 @@ __all__ = [
     "Path",
     "Pen",
     "Plan",
+    "PositionsShown",
     "Prediction",
     "Predictions",
     "RateSearch",
     "RateTrial",
+    "RoadShown",
     "Rung",
     "Sample",
     "SampledAt",
