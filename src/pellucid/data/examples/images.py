@@ -1,0 +1,123 @@
+"""Images divided and in numbers.
+
+Size, where none is asked for: that of the images if all have the same and it is between 8 and 64 pixels on both sides,
+otherwise 32×32, which keeps proportions and fills up with white. Mode, where none is asked for: rgb if any of 100
+images, taken evenly from all, has colour, which is a pixel whose channels differ by more than 8 of 255; else gray.
+"""
+
+import hashlib
+
+import numpy as np
+
+from pellucid.data.examples.image_preparation import ImagePreparation, Pixels, channel_statistics, converted
+from pellucid.data.examples.sides import Examples, ExampleSides, places_by_hash
+from pellucid.data.kinds import ImagesData, PixelsData
+from pellucid.data.memory import require_memory
+from pellucid.data.pictures import MODES, decode_images
+from pellucid.data.splits.hashing import Words
+from pellucid.errors import PellucidError, quoted
+
+SMALLEST_SIDE, LARGEST_SIDE = 8, 64
+USUAL_SIZE = (32, 32)
+LOOKED_AT = 100  # images, to see whether there is colour
+COLOUR = 8  # of 255; JPEG moves the channels of a gray image apart by less
+
+
+def image_sides(
+    data: ImagesData | PixelsData, *, size: tuple[int, int] | None = None, mode: str = "", task: str = "classification"
+) -> ExampleSides:
+    """Images on three sides, by the hash of their pixels. size: (width, height); mode: "gray", "rgb" or "" for either.
+
+    >>> from pellucid.data import open_data
+    >>> sides = image_sides(open_data("digits"))
+    >>> sides.train.numbers.shape, sides.preparation.mode, len(sides.dev), len(sides.test)
+    ((1465, 1, 8, 8), 'gray', 175, 157)
+    """
+    if mode and mode not in MODES:
+        raise PellucidError(f"{quoted(mode)} is no way to show pixels", fix="Write gray or rgb")
+    pixels, size, mode, notes = (
+        _from_folder(data, size, mode) if isinstance(data, ImagesData) else _from_pixels(data, size, mode)
+    )
+    labels = _labels(data)
+    single = int((np.bincount(labels, minlength=len(data.classes)) == 1).sum())
+    if single:
+        notes.append(f"{single:,} classes have one image, which stays in train")
+    places = places_by_hash(pixel_hashes(pixels), labels, data.name)
+    mean, deviation = channel_statistics(pixels[places["train"]])
+    preparation = ImagePreparation(size, mode, mean, deviation, data.classes, task)
+    parts = {
+        side: Examples(preparation.read(pixels[where]), np.zeros((len(where), 0), dtype=np.int64), labels[where])
+        for side, where in places.items()
+    }
+    return ExampleSides(
+        train=parts["train"],
+        dev=parts["dev"],
+        test=parts["test"],
+        places=places,
+        preparation=preparation,
+        task=task,
+        classes=data.classes,
+        target="class",
+        notes=tuple(notes),
+    )
+
+
+def pixel_hashes(pixels: Pixels) -> Words:
+    """The 8-byte BLAKE2b of the pixels of each image: equal images have equal hashes."""
+    digests = b"".join([hashlib.blake2b(picture.tobytes(), digest_size=8).digest() for picture in pixels])
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+def _labels(data: ImagesData | PixelsData) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    if isinstance(data, PixelsData):
+        return data.labels.astype(np.int64)
+    place = {label: i for i, label in enumerate(data.classes)}
+    return np.array([place[file.label] for file in data.files], dtype=np.int64)
+
+
+def _from_pixels(
+    data: PixelsData, size: tuple[int, int] | None, mode: str
+) -> tuple[Pixels, tuple[int, int], str, list[str]]:
+    height, width = data.pixels.shape[1:3]
+    size = size or (width, height)
+    mode = mode or ("rgb" if data.pixels.ndim == 4 else "gray")
+    _require_memory(data, size, mode)
+    return converted(data.pixels, size, mode), size, mode, []
+
+
+def _from_folder(
+    data: ImagesData, size: tuple[int, int] | None, mode: str
+) -> tuple[Pixels, tuple[int, int], str, list[str]]:
+    notes = []
+    if size is None:
+        size, about_size = _common_size(data)
+        notes += about_size
+    if not mode:
+        mode, about_mode = _common_mode(data, size)
+        notes.append(about_mode)
+    _require_memory(data, size, mode)
+    return decode_images(data, size=size, mode=mode).pixels, size, mode, notes
+
+
+def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
+    sizes = {(file.width, file.height) for file in data.files}
+    width, height = min(sizes)
+    if len(sizes) == 1 and min(width, height) >= SMALLEST_SIDE and max(width, height) <= LARGEST_SIDE:
+        return (width, height), []
+    what = f"of {len(sizes):,} sizes" if len(sizes) > 1 else f"{width}×{height}"
+    return USUAL_SIZE, [f"the images are {what}, and are read as {USUAL_SIZE[0]}×{USUAL_SIZE[1]}"]
+
+
+def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
+    step = -(-len(data.files) // LOOKED_AT)
+    some = ImagesData(data.name, data.files[::step], data.classes, data.said, data.fingerprint)
+    seen = decode_images(some, size=size, mode="rgb").pixels
+    if int((seen.max(axis=-1) - seen.min(axis=-1)).max()) > COLOUR:
+        return "rgb", "the images have colour, and are read as rgb"
+    return "gray", f"none of {len(some):,} images looked at has colour, so they are read as gray"
+
+
+def _require_memory(data: ImagesData | PixelsData, size: tuple[int, int], mode: str) -> None:
+    # The pixels as bytes, as float32, and once more on the way.
+    needed = len(data) * size[0] * size[1] * (3 if mode == "rgb" else 1) * (1 + 4 + 4)
+    require_memory(needed, data.name, "Ask for a smaller size")

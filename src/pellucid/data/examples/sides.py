@@ -1,0 +1,94 @@
+"""Examples as arrays, and which of them train, choose and test.
+
+A side is told by the hash of what the example holds, so equal examples share one and adding others moves none. Two
+exceptions, for small data alone: every class has an example in train, and dev and test have one each where train can
+spare it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.data.splits import FRACTIONS, SIDES
+from pellucid.data.splits.hashing import Words
+from pellucid.data.splits.sides import by_hash
+from pellucid.errors import PellucidError
+
+if TYPE_CHECKING:
+    from pellucid.data.examples.stored import Preparation
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a network reads of some examples, and what is true of them.
+
+    numbers: (rows, features) or (rows, channels, height, width), float32; codes: (rows, columns), int64;
+    targets: (rows,), int64 for classes and float32 for numbers, which are standardised by train.
+
+    >>> some = Examples(np.eye(3, dtype=np.float32), np.zeros((3, 0), dtype=np.int64), np.array([0, 1, 0]))
+    >>> len(some), some.rows(np.array([2, 1])).targets
+    (3, array([0, 1]))
+    """
+
+    numbers: NDArray[np.float32]
+    codes: NDArray[np.int64]
+    targets: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def rows(self, which: "NDArray[Any] | slice") -> "Examples":
+        """These rows alone, in this order."""
+        return Examples(self.numbers[which], self.codes[which], self.targets[which])
+
+
+@dataclass(frozen=True)
+class ExampleSides:
+    """The data, divided and in numbers. Without a target, targets are all 0 and there are no classes."""
+
+    train: Examples = field(repr=False)
+    dev: Examples = field(repr=False)
+    test: Examples = field(repr=False)
+    places: Mapping[str, Places] = field(repr=False)  # of each side, the row numbers in the data, from 0
+    preparation: "Preparation"
+    task: str  # "classification", "regression" or "reconstruction"
+    classes: tuple[str, ...]
+    target: str
+    notes: tuple[str, ...] = ()
+    n_unknown: int = 0  # cells of dev and test with a category that train does not have
+
+
+def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[str, Places]:
+    """The rows of each side. labels: the class of each row; one class for all where there are none.
+
+    >>> hashes = np.array([1, 1, 2, 2**63, 2**64 - 1], dtype=np.uint64)
+    >>> {side: rows.tolist() for side, rows in places_by_hash(hashes, np.array([0, 0, 0, 0, 1]), "five").items()}
+    {'train': [0, 1, 4], 'dev': [3], 'test': [2]}
+    """
+    sides = by_hash(hashes, FRACTIONS)
+    n_classes = int(labels.max(initial=0)) + 1
+    for label in np.setdiff1d(labels, labels[sides == 0]):
+        sides[hashes == hashes[labels == label].min()] = 0
+    for number, side in enumerate(SIDES[1:], start=1):
+        if not (sides == number).any() and not _spared(sides, hashes, labels, n_classes, number) and side == "dev":
+            raise PellucidError(
+                f"the dev side of {len(hashes):,} examples came out empty, and train can spare none",
+                where=f"in {name}",
+                fix="Give it more examples",
+            )
+    return {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}
+
+
+def _spared(sides: NDArray[np.int8], hashes: Words, labels: NDArray[np.int64], n_classes: int, number: int) -> bool:
+    """Move the training examples with the highest hash that no class needs to another side; whether there were any."""
+    for word in np.unique(hashes[sides == 0])[::-1]:
+        stays = (sides == 0) & (hashes != word)
+        if stays.any() and (np.bincount(labels[stays], minlength=n_classes) > 0).all():
+            sides[hashes == word] = number
+            return True
+    return False
