@@ -1,0 +1,125 @@
+"""Encoder for pairs: it reads the source in both directions and writes the whole target in one pass.
+
+    places     0   1   2   3
+    read       D   A   A   0        source DAA, filled up with 0
+    written    A   D   0            the target's first token is read off at the first place, and so on to the end
+
+What it writes at one place does not know what it writes at another: it is not autoregressive, and the tokens of the
+target that it is given only say how many places are asked for. One pass answers; and where the target is a label, of a
+single token, nothing is lost by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pellucid.layers.masks import Padding
+from pellucid.layers.positions import POSITIONS
+from pellucid.models.network import Recipe
+from pellucid.models.pairs.contract import PairCard, PairModel
+from pellucid.models.pairs.settings import require_possible
+from pellucid.models.pairs.sources import lengths_of, require_target_room, trimmed
+from pellucid.models.pairs.stacks import FORMS, EncoderStack
+from pellucid.models.wishes import require_one_of
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    vocab_size: int
+    longest_source: int
+    longest_target: int
+    width: int  # of the stream that the blocks add to
+    depth: int  # blocks
+    n_heads: int
+    dropout: float = 0.0
+    positions: str = "learned"
+    form: str = "pre"
+
+    def __post_init__(self) -> None:
+        require_possible(self, POSITIONS)
+        require_one_of("form", self.form, FORMS)
+
+
+class Answered(NamedTuple):
+    """All that there is to say, (batch, longest_target + 1, vocab), and how much of it was said."""
+
+    scores: Tensor
+    said: int
+
+
+class Encoder(PairModel):
+    """Places past the end of a source are read too, since a target may be longer; but no place sees what is in them.
+
+    >>> model = Encoder(EncoderConfig(5, longest_source=4, longest_target=3, width=8, depth=2, n_heads=2))
+    >>> model(torch.tensor([[4, 1, 1]]), torch.tensor([[0, 1]])).shape
+    torch.Size([1, 2, 5])
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.longest_source, self.longest_target = config.longest_source, config.longest_target
+        self.embedding = nn.Embedding(config.vocab_size, config.width)
+        self.encoder = EncoderStack(config, longest=max(config.longest_source, config.longest_target + 1))
+        self.head = nn.Linear(config.width, config.vocab_size)
+        # So every token is as likely at first, and the first loss is ln |V|.
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, sources: Tensor, tokens: Tensor) -> Tensor:
+        """Of the tokens only their number counts: the scores at t are those of the target's token t, whatever it is."""
+        require_target_room(tokens.shape[1], self.longest_target)
+        return self._scores(sources, tokens.shape[1])
+
+    def begin(self, sources: Tensor) -> Answered:
+        return Answered(self._scores(sources, self.longest_target + 1), said=0)
+
+    def advance(self, tokens: Tensor, state: Answered) -> tuple[Tensor, Answered]:
+        require_target_room(state.said + 1, self.longest_target)
+        return state.scores[:, state.said], state._replace(said=state.said + 1)
+
+    def keep(self, state: Answered, rows: Tensor) -> Answered:
+        return state._replace(scores=state.scores[rows])
+
+    @torch.no_grad()
+    def attention_maps(self, sources: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+        """What each head of each block takes of each place, for these sources; no other call makes them.
+
+        "source": (depth, batch, heads, places, places); the tokens say how many places are written.
+        """
+        return {"source": self.encoder.maps(*self._read(sources, tokens.shape[1]))}
+
+    def _scores(self, sources: Tensor, n_written: int) -> Tensor:
+        scores: Tensor = self.head(self.encoder(*self._read(sources, n_written))[:, :n_written])
+        return scores
+
+    def _read(self, sources: Tensor, n_written: int) -> tuple[Tensor, Padding]:
+        """The embedded places, at least as many as are written, and which of them may be seen: those of the source."""
+        sources = trimmed(sources, self.longest_source)
+        places = functional.pad(sources, (0, max(0, n_written - sources.shape[1])))
+        return self.embedding(places), Padding(lengths_of(sources))
+
+
+SHAPES = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (3, 64, 4), "large": (4, 128, 8)}
+
+
+def sized(size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderConfig:
+    depth, width, n_heads = SHAPES[size]
+    return EncoderConfig(vocab_size, longest_source, longest_target, width, depth, n_heads)
+
+
+MODEL = PairCard(
+    name="encoder",
+    says="reads the source in both directions and writes the whole target in one pass",
+    config=EncoderConfig,
+    build=Encoder,
+    sized=sized,
+    tiny=EncoderConfig(vocab_size=7, longest_source=5, longest_target=4, width=16, depth=2, n_heads=2),
+    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1),
+)

@@ -1,0 +1,117 @@
+"""Encoder-decoder: one stack of blocks reads the source in both directions, another writes the target and asks it.
+
+    memory = encoder(embed(source))             every token of the source sees every other
+    stream = decoder(embed(target), memory)     each sees the target up to itself, and the whole memory
+    scores = head(stream)
+
+It is the transformer of Vaswani et al. 2017. In their form, "post", each sum is normalised; in the form "pre" what is
+added is computed from the normalised stream, and the stream itself never is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.layers.masks import Padding
+from pellucid.layers.positions import POSITIONS
+from pellucid.models.network import Recipe
+from pellucid.models.pairs.contract import PairCard, PairModel
+from pellucid.models.pairs.settings import require_possible
+from pellucid.models.pairs.sources import lengths_of, require_target_room, trimmed
+from pellucid.models.pairs.stacks import FORMS, DecoderStack, EncoderStack, Written
+from pellucid.models.wishes import require_one_of
+
+
+@dataclass(frozen=True)
+class EncoderDecoderConfig:
+    vocab_size: int
+    longest_source: int
+    longest_target: int
+    width: int  # of the streams that the blocks add to
+    depth: int  # blocks of the encoder, and as many of the decoder
+    n_heads: int
+    dropout: float = 0.0
+    positions: str = "sinusoidal"
+    form: str = "pre"
+
+    def __post_init__(self) -> None:
+        require_possible(self, POSITIONS)
+        require_one_of("form", self.form, FORMS)
+
+
+class EncoderDecoder(PairModel):
+    """Source and target are looked up in one embedding; each has positions of its own, counted from its first token.
+
+    >>> config = EncoderDecoderConfig(vocab_size=5, longest_source=4, longest_target=3, width=8, depth=2, n_heads=2)
+    >>> EncoderDecoder(config)(torch.tensor([[4, 1, 1]]), torch.tensor([[0, 1]])).shape
+    torch.Size([1, 2, 5])
+    """
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.longest_source, self.longest_target = config.longest_source, config.longest_target
+        self.embedding = nn.Embedding(config.vocab_size, config.width)
+        self.encoder = EncoderStack(config, longest=config.longest_source)
+        self.decoder = DecoderStack(config, longest=config.longest_target + 1)
+        self.head = nn.Linear(config.width, config.vocab_size)
+        # So every token is as likely at first, and the first loss is ln |V|.
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, sources: Tensor, tokens: Tensor) -> Tensor:
+        require_target_room(tokens.shape[1], self.longest_target)
+        memory, mask = self.remembered(sources)
+        scores: Tensor = self.head(self.decoder(self.embedding(tokens), memory, mask))
+        return scores
+
+    def remembered(self, sources: Tensor) -> tuple[Tensor, Padding]:
+        """What the encoder makes of the sources, (batch, source, width), and which of it there is to see."""
+        sources = trimmed(sources, self.longest_source)
+        mask = Padding(lengths_of(sources))
+        return self.encoder(self.embedding(sources), mask), mask
+
+    def begin(self, sources: Tensor) -> Written:
+        return self.decoder.begin(*self.remembered(sources))
+
+    def advance(self, tokens: Tensor, state: Written) -> tuple[Tensor, Written]:
+        require_target_room(state.read + 1, self.longest_target)
+        stream, state = self.decoder.advance(self.embedding(tokens), state)
+        return self.head(stream), state
+
+    def keep(self, state: Written, rows: Tensor) -> Written:
+        return state._replace(blocks=tuple(block.keep(rows) for block in state.blocks))
+
+    @torch.no_grad()
+    def attention_maps(self, sources: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+        """What each head of each block takes of each position, for these sources and targets; none is made elsewhere.
+
+        "source": (depth, batch, heads, source, source), "target": (…, time, time), "cross": (…, time, source).
+        """
+        memory, mask = self.remembered(sources)
+        source = self.encoder.maps(self.embedding(trimmed(sources, self.longest_source)), mask)
+        own, cross = self.decoder.maps(self.embedding(tokens), memory, mask)
+        return {"source": source, "target": own, "cross": cross}
+
+
+SHAPES = {"tiny": (1, 16, 2), "small": (1, 32, 4), "medium": (2, 64, 4), "large": (3, 128, 8)}
+
+
+def sized(size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderDecoderConfig:
+    depth, width, n_heads = SHAPES[size]
+    return EncoderDecoderConfig(vocab_size, longest_source, longest_target, width, depth, n_heads)
+
+
+MODEL = PairCard(
+    name="encoder-decoder",
+    says="one stack reads the whole source, another writes the target and asks the first at every token",
+    config=EncoderDecoderConfig,
+    build=EncoderDecoder,
+    sized=sized,
+    tiny=EncoderDecoderConfig(vocab_size=7, longest_source=5, longest_target=4, width=16, depth=2, n_heads=2),
+    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1),
+)
