@@ -93,8 +93,10 @@ def attend(
     beta = _beta(scale, queries) / temperature
     n, m = queries.shape[-2], keys.shape[-2]
     is_open = mask.hides_nothing(n, m)
-    if bias is None and (is_open or (isinstance(mask, Causal) and n == m)):
-        # torch's own is_causal counts from the first key; that is the same only when all positions ask.
+    # torch's own is_causal counts from the first key; that is the same only when all positions ask. And it hides before
+    # it scales: -∞ times 0 would be nan.
+    is_torchs = isinstance(mask, Causal) and n == m and beta > 0
+    if bias is None and (is_open or is_torchs):
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=not is_open, scale=beta)
     added = None if bias is None else bias / temperature
     if not is_open:

@@ -131,11 +131,14 @@ class RingCache(Cache):
         return self.keys[:, :, start:end], self.values[:, :, start:end]
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
-        n = keys.shape[2]
-        places = torch.arange(self.read, self.read + n, device=keys.device) % self.round
-        for start in (0, self.round):
-            self.keys[:, :, places + start] = keys
-            self.values[:, :, places + start] = values
+        """At most one round of positions: where they come to lie, and once more a round later or earlier."""
+        n, start = keys.shape[2], self.read % self.round
+        n_first = min(n, self.round - start)  # of them lie in the first round
+        for kept, new in ((self.keys, keys), (self.values, values)):
+            kept[:, :, start : start + n] = new
+            kept[:, :, start + self.round : start + self.round + n_first] = new[:, :, :n_first]
+            if n_first < n:
+                kept[:, :, : n - n_first] = new[:, :, n_first:]
         self.read += n
 
 
