@@ -94,11 +94,12 @@ def cut(text: str, longest: int) -> str:
 
 def show(*parts: RenderableType) -> None:
     """Print on stdout: with colours in a terminal, else as plain lines without blanks at their ends."""
-    console = Console(highlight=False)
+    # Brackets in a text of the data are no markup.
+    console = Console(highlight=False, markup=False)
     if console.is_terminal:
         console.print(Group(*parts))
         return
-    plain = Console(file=io.StringIO(), width=WIDTH, highlight=False, color_system=None)
+    plain = Console(file=io.StringIO(), width=WIDTH, highlight=False, markup=False, color_system=None)
     with plain.capture() as capture:
         plain.print(Group(*parts))
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))

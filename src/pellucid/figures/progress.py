@@ -7,23 +7,25 @@ from typing import TextIO
 from pellucid.errors import printable
 from pellucid.figures.model_facts import cut
 from pellucid.figures.numbers import lasting
-from pellucid.records import Evaluation, Plan, SampledAt, Step
+from pellucid.records import Evaluation, Measure, Plan, SampledAt, Step
 
 SMOOTH = 0.95  # of the loss that is shown, from one step to the next
 EVERY_SECONDS = 0.1
 BAR = 20
 LONGEST = 24  # letters of one sample
+LONGEST_ANSWER = 40
+COUNTING = Measure()
 
 
 class ProgressLine:
     """Tells of steps, evaluations and samples on a stream, which is stderr.
 
     On a terminal one line is written over and over, with samples left standing above it. Elsewhere, as in a log, there
-    is a line for each tenth of the steps.
+    is a line for each tenth of the steps. The measure says what a step predicts: tokens, rows, images.
     """
 
-    def __init__(self, plan: Plan, stream: TextIO) -> None:
-        self._plan, self._stream = plan, stream
+    def __init__(self, plan: Plan, stream: TextIO, measure: Measure = COUNTING) -> None:
+        self._plan, self._stream, self._measure = plan, stream, measure
         self._is_terminal = stream.isatty()
         self._loss: float | None = None
         self._dev: float | None = None
@@ -53,11 +55,13 @@ class ProgressLine:
         self._dev = evaluation.dev
 
     def samples(self, sampled: SampledAt) -> None:
-        """What the network makes by now."""
-        shown = [cut(text.replace("\n", "↵"), LONGEST) or "(empty)" for text in sampled.texts]
+        """What the network makes, or answers, by now."""
+        longest = LONGEST_ANSWER if self._measure.metric else LONGEST
+        shown = [cut(text.replace("\n", "↵"), longest) or "(empty)" for text in sampled.texts]
         if len(sampled.texts) == 1:
             shown = [cut(sampled.texts[0].replace("\n", "↵"), 70)]
-        self._say(f"step {sampled.step:,} makes: {', '.join(shown)}")
+        says = "answers" if self._measure.metric else "makes"
+        self._say(f"step {sampled.step:,} {says}: {', '.join(shown)}")
 
     def note(self, words: str) -> None:
         """A line that stays."""
@@ -84,7 +88,7 @@ class ProgressLine:
         share = f"{100 * step.step // max(1, self._plan.steps)} %"
         return (
             f"step {step.step:,} of {self._plan.steps:,} ({share})  loss {self._loss:.4f}{dev}"
-            f"  {tokens_per_second:,.0f} tokens/s{left}"
+            f"  {tokens_per_second:,.0f} {self._measure.one}s/s{left}"
         )
 
     def _over(self, line: str) -> None:

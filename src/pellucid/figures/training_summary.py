@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -10,8 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
+from pellucid.figures.answers_tables import answer_parts
 from pellucid.figures.braille import Canvas
+from pellucid.figures.data_words import guessing_costs, has_tokens, side_sizes, wanted_words
 from pellucid.figures.ladder import ladder_table, plain_ladder
+from pellucid.figures.merits import loss_unit, loss_words, metric_words
 from pellucid.figures.model_facts import cut, show, table
 from pellucid.figures.numbers import counted, ended, lasting, rough
 from pellucid.figures.samples import sample_parts
@@ -20,6 +23,7 @@ from pellucid.records import (
     DataFacts,
     Finding,
     InitialLoss,
+    Measure,
     NetworkFacts,
     Plan,
     Rung,
@@ -27,50 +31,88 @@ from pellucid.records import (
     as_plain,
 )
 
+# What a configuration has from the data, which are told before it.
+GIVEN = {"vocab_size", "numbers", "categories", "outputs", "longest_source", "longest_target"}
+USUAL_LOSS = "cross-entropy"
+COUNTING = Measure()
 GRAVE = {"broken": "bold red", "suspicious": "yellow", "note": "", "sound": "green"}
 
 
 def data_lines(data: DataFacts) -> list[str]:
-    """What was read, its sides and its symbols."""
-    lines = [data.said]
-    sides = []
-    for side, n in data.n_tokens.items():
-        items = data.items.get(side, 0)
-        held = f"{counted(items, 'item')}, " if items else ""
-        sides.append(f"{side} {held}{counted(n, 'token')}")
-    lines.append("; ".join(sides))
-    lines.append(
-        f"{counted(data.vocab_size, 'symbol')} ({data.tokens}); guessing costs {_ln(data.vocab_size)} nats a token"
-    )
+    """What was read, its sides, and its symbols or what is to be foretold of it."""
+    lines = [data.said, "; ".join([f"{side} {held}" for side, held in side_sizes(data).items()])]
+    lines += [f"reads {part}" for part in data.about]
+    if has_tokens(data):
+        lines.append(
+            f"{counted(data.vocab_size, 'symbol')} ({data.tokens}); "
+            f"guessing costs {guessing_costs(data.vocab_size)} nats a token"
+        )
+    else:
+        lines.append(wanted_words(data))
     return [printable(line) for line in [*lines, *[f"note: {note}" for note in data.notes]]]
 
 
-def _ln(n: int) -> str:
-    return f"ln {n:,} = {math.log(n):.4f}" if n > 0 else "nothing: there is no symbol, so 0"
-
-
-def baseline_table(rungs: Sequence[Rung]) -> Table:
-    """What counting alone reaches."""
-    made = table(("counting alone", "left"), ("dev nats", "right"), ("bits/char", "right"), ("numbers kept", "right"))
+def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:
+    """What counting alone reaches, or other models that are no networks."""
+    metric, unit = measure.metric, loss_unit(measure)
+    if not metric:
+        made = table(
+            ("counting alone", "left"), (f"dev {unit}", "right"), ("bits/char", "right"), ("numbers kept", "right")
+        )
+        for rung in rungs:
+            dev = f"{rung.dev:.4f}" if math.isfinite(rung.dev) else "infinite"
+            made.add_row(cut(rung.name, 30), dev, f"{rung.bits_per_character:.3f}", f"{rung.parameters:,}")
+        return made
+    made = table(
+        (measure.simple, "left"), (f"dev {metric}", "right"), (f"dev {unit}", "right"), ("numbers kept", "right")
+    )
     for rung in rungs:
-        dev = f"{rung.dev:.4f}" if math.isfinite(rung.dev) else "infinite"
-        made.add_row(cut(rung.name, 30), dev, f"{rung.bits_per_character:.3f}", f"{rung.parameters:,}")
+        reached = metric_words(metric, rung.metric), loss_words(rung.dev, metric)
+        made.add_row(cut(rung.name, 30), *reached, f"{rung.parameters:,}")
     return made
 
 
 def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:
     """The network, the steps, the optimizer, and why they were chosen."""
-    config = ", ".join([f"{name} {value}" for name, value in network.config.items() if name != "vocab_size"])
+    config = config_words({name: value for name, value in network.config.items() if name not in GIVEN})
     rate = f"rate {rough(plan.rate)}" + (f", {rough(plan.matrix_rate)} for matrices" if plan.matrix_rate else "")
     takes = f", about {lasting(plan.seconds)}" if plan.seconds else ""
     lines = [
-        f"{network.name}, {counted(network.parameters, 'parameter')}: {config}",
+        f"{network.name}, {counted(network.parameters, 'parameter')}" + (f": {config}" if config else ""),
         f"{counted(plan.steps, 'step')} of {plan.batch:,}{takes}; {plan.optimizer}, {rate}, "
         f"{counted(plan.warm_up, 'step')} of warm-up, then {plan.decay}",
         f"seed {plan.seed}, {counted(plan.threads, 'thread')}",
+        *[f"{name}: {says}" for name, says in goal_facts(plan)],
         *plan.because,
     ]
     return [printable(line) for line in lines]
+
+
+def config_words(config: Mapping[str, object]) -> str:
+    """
+    >>> config_words({"width": 8, "channels": [8, 16], "norm": "layer"})
+    'width 8, channels (8, 16), norm layer'
+    """
+    written = {
+        name: f"({', '.join([str(each) for each in value])})" if isinstance(value, list | tuple) else str(value)
+        for name, value in config.items()
+    }
+    return ", ".join([f"{name} {value}" for name, value in written.items()])
+
+
+def goal_facts(plan: Plan) -> list[tuple[str, str]]:
+    """What is made small, what is added to it and what is done to the images, where it is not the usual.
+
+    >>> from pellucid.figures.tiny_run import TINY_RUN
+    >>> goal_facts(TINY_RUN.plan._replace(loss="hinge", penalty="l2", strength=0.001, shift=1))
+    [('loss', 'hinge'), ('penalty', 'l2 of the weights, times 0.001'), ('images', 'moved at random by up to 1 pixel')]
+    """
+    found = [("loss", plan.loss)] if plan.loss != USUAL_LOSS else []
+    if plan.penalty:
+        found.append(("penalty", f"{plan.penalty} of the weights, times {rough(plan.strength)}"))
+    if plan.shift:
+        found.append(("images", f"moved at random by up to {counted(plan.shift, 'pixel')}"))
+    return found
 
 
 def start_line(start: InitialLoss) -> str:
@@ -110,7 +152,7 @@ def report_json(report: TrainingReport) -> str:
         **{name: getattr(report, name) for name in ("name", "folder", "seed", "threads", "versions")},
         **{name: getattr(report, name) for name in ("data", "network", "plan", "start", "findings", "timings")},
         **logged,
-        **{name: getattr(report, name) for name in ("samples", "ending", "verdict", "sentence")},
+        **{name: getattr(report, name) for name in ("samples", "answers", "ending", "verdict", "sentence")},
     }
     plain = as_plain(document)
     assert isinstance(plain, dict)
@@ -136,6 +178,9 @@ def report_parts(report: TrainingReport) -> Iterator[RenderableType]:
     if report.samples:
         yield Text("")
         yield from sample_parts(tuple(report.samples))
+    if report.answers:
+        yield Text("")
+        yield from answer_parts(report.answers, report.data)
     yield Text("")
     yield Text(printable(report.sentence), "bold")
     yield Text("")
@@ -146,28 +191,36 @@ def _next(report: TrainingReport) -> Iterator[RenderableType]:
     seconds = report.timings[-1].seconds if report.timings else math.nan
     trained = f", trained for {lasting(seconds)}" if math.isfinite(seconds) else ""
     yield Text(f"The run is in {printable(report.folder)}{trained}. Now you can type or open")
-    text = report.data.first[0] if report.data.kind == "list" and report.data.first else "some text"
-    # A word of the data may hold anything; one that the shell would read otherwise is not put into a command.
-    text = text if text.isalnum() else "emma" if report.data.kind == "list" else '"some text"'
-    lines = [f"pellucid sample {report.name}", f"pellucid score {report.name} {text}", f"{report.folder}/report.html"]
+    lines = [*_commands(report), f"{report.folder}/report.html"]
     yield Padding(Text("\n".join([printable(line) for line in lines])), (0, 0, 0, 2))
 
 
+def _commands(report: TrainingReport) -> list[str]:
+    if report.answers or report.ladder.measure.metric:
+        return [f"pellucid predict {report.name} FILE"]
+    text = report.data.first[0] if report.data.kind == "list" and report.data.first else "some text"
+    # A word of the data may hold anything; one that the shell would read otherwise is not put into a command.
+    text = text if text.isalnum() else "emma" if report.data.kind == "list" else '"some text"'
+    return [f"pellucid sample {report.name}", f"pellucid score {report.name} {text}"]
+
+
 def loss_picture(report: TrainingReport) -> list[str]:
-    """The loss on train and dev over the steps as a few lines of text, with the best count as a dotted rule."""
+    """The loss on train and dev over the steps as a few lines of text, with the best simple model as a dotted rule."""
     finite = [evaluation for evaluation in report.evaluations if math.isfinite(evaluation.dev)]
     if len(finite) < 2 or len(report.steps) < 2:
         return []
     best = report.ladder.best_count
+    # Beside a metric, the best of them need not have a loss; then there is no rule.
+    best = best if best and math.isfinite(best.dev) else None
     train = block_means([(step.step, step.loss) for step in report.steps], 128, least=4)[0]
     dev = [(evaluation.step, evaluation.dev) for evaluation in report.evaluations]
     losses = [loss for _, loss in [*train, *dev] if math.isfinite(loss)] + ([best.dev] if best else [])
     # Near the end is where it is decided; the first steps, far above, leave the picture.
-    reach = max([finite[-1].dev, *([best.dev] if best else [])]) - min(losses)
+    reach = max([finite[-1].dev, best.dev if best else finite[0].dev]) - min(losses)
     high = min(max(losses), min(losses) + max(4 * reach, 0.2))
     canvas = Canvas((0, report.steps[-1].step), (min(losses), max(high, min(losses) + 1e-9)))
     labels = [(finite[-1].dev, f"dev {finite[-1].dev:.4f}")]
-    if best and math.isfinite(best.dev):
+    if best:
         canvas.across(best.dev)
         labels.append((best.dev, f"{cut(best.name, 24)} {best.dev:.4f}"))
     canvas.line(train)
