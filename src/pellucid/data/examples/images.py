@@ -8,6 +8,7 @@ images, taken evenly from all, has colour, which is a pixel whose channels diffe
 import hashlib
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pellucid.data.examples.image_preparation import ImagePreparation, Pixels, channel_statistics, converted
 from pellucid.data.examples.sides import Examples, ExampleSides, places_by_hash
@@ -68,7 +69,7 @@ def pixel_hashes(pixels: Pixels) -> Words:
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
-def _labels(data: ImagesData | PixelsData) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _labels(data: ImagesData | PixelsData) -> NDArray[np.int64]:
     if isinstance(data, PixelsData):
         return data.labels.astype(np.int64)
     place = {label: i for i, label in enumerate(data.classes)}

@@ -1,0 +1,140 @@
+"""How good answers are: for classes, for numbers, for pairs.
+
+Every measure is a mean over examples, or is made of such means, so it does not depend on their order.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.records import Calibration, ConfidenceBin, Confusion
+
+Floats = NDArray[Any]
+Classes = NDArray[np.int64]
+
+# A probability of 0 costs as much as this one, the smallest step from 1 in float64: 36 nats and not infinity.
+LEAST = float(np.finfo(np.float64).eps)
+
+
+def accuracy(probabilities: Floats, classes: Classes) -> float:
+    """The share of examples whose likeliest class is the true one. probabilities: (n, K); classes: (n,).
+
+    >>> accuracy(np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]]), np.array([0, 1, 1]))
+    0.6666666666666666
+    """
+    return float(np.mean(probabilities.argmax(axis=1) == classes)) if len(classes) else math.nan
+
+
+def log_loss(probabilities: Floats, classes: Classes) -> float:
+    """The mean of −log p(true class), in nats. probabilities: (n, K); classes: (n,).
+
+    >>> log_loss(np.array([[0.5, 0.5], [0.25, 0.75]]), np.array([0, 0])) == (math.log(2) + math.log(4)) / 2
+    True
+    """
+    if not len(classes):
+        return math.nan
+    true = probabilities[np.arange(len(classes)), classes].astype(np.float64)
+    return float(-np.log(np.maximum(true, LEAST)).mean())
+
+
+def confusion(answers: Classes, classes: Classes, names: tuple[str, ...]) -> Confusion:
+    """How often each true class, a row, was answered with each class, a column. answers, classes: (n,).
+
+    >>> confusion(np.array([0, 1, 1]), np.array([0, 0, 1]), ("cat", "dog")).counts
+    ((1, 1), (0, 1))
+    """
+    k = len(names)
+    counts = np.bincount(classes * k + answers, minlength=k * k).reshape(k, k)
+    return Confusion(names, tuple(tuple(row) for row in counts.tolist()))
+
+
+def calibration(confidences: Floats, is_right: NDArray[np.bool_], n_bins: int = 10) -> Calibration:
+    """Whether answers are right as often as they are sure. confidences: (n,), the probability of each answer.
+
+    Bins are of equal width, and each holds its upper end. The error is Σ n_b / n · |share right − confidence|.
+
+    >>> seen = calibration(np.array([0.6, 0.8, 0.8, 0.8]), np.array([True, True, False, True]), n_bins=2)
+    >>> seen.bins[1]
+    ConfidenceBin(low=0.5, high=1.0, n=4, confidence=0.75, share_right=0.75)
+    >>> seen.error
+    0.0
+    """
+    confidences = confidences.astype(np.float64)
+    ends = np.arange(1, n_bins + 1) / n_bins
+    # A confidence may be above 1 by a rounding error; it belongs to the last bin.
+    places = np.minimum(np.searchsorted(ends, confidences, side="left"), n_bins - 1)
+    bins, error = [], 0.0
+    for place in range(n_bins):
+        inside = places == place
+        n = int(inside.sum())
+        confidence = float(confidences[inside].mean()) if n else math.nan
+        share_right = float(is_right[inside].mean()) if n else math.nan
+        bins.append(ConfidenceBin(place / n_bins, float(ends[place]), n, confidence, share_right))
+        error += n / len(confidences) * abs(share_right - confidence) if n else 0.0
+    return Calibration(tuple(bins), error if len(confidences) else math.nan)
+
+
+def r_squared(answers: Floats, truths: Floats) -> float:
+    """How much of the squared deviation from the mean is explained: 1 − Σ (y − ŷ)² / Σ (y − ȳ)². answers, truths: (n,).
+
+    The mean itself earns 0, and worse answers less. Where all truths are the same it is nan.
+
+    >>> r_squared(np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 3.0]))
+    0.5
+    """
+    truths, answers = truths.astype(np.float64), answers.astype(np.float64)
+    spread = float(((truths - truths.mean()) ** 2).sum()) if len(truths) else 0.0
+    return 1 - float(((truths - answers) ** 2).sum()) / spread if spread else math.nan
+
+
+def mean_absolute_error(answers: Floats, truths: Floats) -> float:
+    """The mean of |y − ŷ|, in the units of y. answers, truths: (n,) or (n, features).
+
+    >>> mean_absolute_error(np.array([1.0, 5.0]), np.array([2.0, 2.0]))
+    2.0
+    """
+    return float(np.abs(truths.astype(np.float64) - answers).mean()) if len(truths) else math.nan
+
+
+def mean_squared_error(answers: Floats, truths: Floats) -> float:
+    """The mean of (y − ŷ)². answers, truths: (n,) or (n, features).
+
+    >>> mean_squared_error(np.array([1.0, 5.0]), np.array([2.0, 2.0]))
+    5.0
+    """
+    return float(((truths.astype(np.float64) - answers) ** 2).mean()) if len(truths) else math.nan
+
+
+def root_mean_squared_error(answers: Floats, truths: Floats) -> float:
+    """The root of the mean of (y − ŷ)², in the units of y. answers, truths: (n,) or (n, features).
+
+    >>> root_mean_squared_error(np.array([1.0, 5.0]), np.array([2.0, 2.0])) ** 2
+    5.000000000000001
+    """
+    return math.sqrt(mean_squared_error(answers, truths))
+
+
+def exact_match(answers: Sequence[Hashable], targets: Sequence[Hashable]) -> float:
+    """The share of answers that are the target, whole.
+
+    >>> exact_match(["abc", "ab"], ["abc", "abc"])
+    0.5
+    """
+    right = sum(answer == target for answer, target in zip(answers, targets, strict=True))
+    return right / len(targets) if targets else math.nan
+
+
+def tokens_right(answers: Sequence[Sequence[Hashable]], targets: Sequence[Sequence[Hashable]]) -> float:
+    """The share of places, of the longer of both, where answer and target have the same token; the end counts as one.
+
+    >>> tokens_right(["abc", "ab"], ["abc", "abc"])  # 4 of 4 and 2 of 4
+    0.75
+    """
+    n_right = n_places = 0
+    for answer, target in zip(answers, targets, strict=True):
+        n_right += sum(one == other for one, other in zip(answer, target, strict=False)) + (len(answer) == len(target))
+        n_places += max(len(answer), len(target)) + 1
+    return n_right / n_places if n_places else math.nan
