@@ -10,7 +10,7 @@ from torch import nn
 
 from pellucid.errors import PellucidError
 from pellucid.layers.activations import ACTIVATIONS, activation, gain
-from pellucid.layers.norms import NORMS, BatchNorm, GroupNorm, InstanceNorm, folded, normalisation
+from pellucid.layers.norms import NORMS, BatchNorm, GroupNorm, InstanceNorm, RMSNorm, folded, normalisation
 
 # Each activation once more, by NumPy and scipy.
 PLAIN = {
@@ -133,13 +133,46 @@ def test_the_bias_before_batch_norm_has_no_gradient():
     assert linear.weight.grad.abs().max() > 1e-3
 
 
-def test_group_norm_is_torchs():
-    ours, theirs = GroupNorm(12, groups=3).double(), nn.GroupNorm(3, 12, dtype=torch.float64)
+def require_torchs(ours, theirs, x, flat):
+    """Values and gradients, with every gain and bias drawn; flat: the shape in which torch's takes x."""
+    pairs = list(zip(ours.parameters(), theirs.parameters(), strict=True))
     with torch.no_grad():
-        theirs.weight.copy_(ours.gain.normal_())
-        theirs.bias.copy_(ours.bias.normal_())
+        for one, other in pairs:
+            other.copy_(one.normal_())
+    x.requires_grad_()
+    up = torch.randn_like(x)
+    mine, yours = ours(x), theirs(x.reshape(flat)).reshape(x.shape)
+    assert torch.allclose(mine, yours, atol=1e-10, rtol=0)
+    slopes = torch.autograd.grad(mine, [x, *(one for one, _ in pairs)], up)
+    wanted = torch.autograd.grad(yours, [x, *(other for _, other in pairs)], up)
+    for a, b in zip(slopes, wanted, strict=True):
+        assert torch.allclose(a, b, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 4])
+def test_group_norm_is_torchs(groups):
+    ours, theirs = GroupNorm(12, groups=groups).double(), nn.GroupNorm(groups, 12, dtype=torch.float64)
+    require_torchs(ours, theirs, 3 * torch.randn(2, 5, 12, dtype=torch.float64) + 1, flat=(10, 12))
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+def test_norms_of_rows_are_torchs(kind):
+    theirs = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}[kind](12, eps=1e-5, dtype=torch.float64)
+    x = 3 * torch.randn(2, 5, 12, dtype=torch.float64) + 1
+    require_torchs(normalisation(kind, 12, groups=1).double(), theirs, x, flat=x.shape)
+
+
+def test_rms_norm_is_its_formula():
+    norm, rows = RMSNorm(7).double(), np.random.default_rng(0).normal(2, 3, (4, 7))
+    gains = norm.gain.data.normal_().numpy()
+    wanted = gains * rows / np.sqrt((rows**2).mean(1, keepdims=True) + norm.epsilon)
+    assert norm(torch.tensor(rows)).detach().numpy() == pytest.approx(wanted, abs=1e-12)
+
+
+def test_layer_norm_is_one_group():
     x = torch.randn(2, 5, 12, dtype=torch.float64)
-    assert torch.allclose(ours(x), theirs(x.reshape(10, 12)).reshape(x.shape), atol=1e-12, rtol=0)
+    layer, group = normalisation("layer", 12, groups=1).double(), GroupNorm(12, groups=1).double()
+    assert torch.allclose(layer(x), group(x), atol=1e-12, rtol=0)
 
 
 def test_instance_norm_is_torchs_on_channels_and_places():
