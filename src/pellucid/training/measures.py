@@ -78,15 +78,18 @@ def calibration(confidences: Floats, is_right: NDArray[np.bool_], n_bins: int = 
 
 
 def r_squared(answers: Floats, truths: Floats) -> float:
-    """How much of the squared deviation from the mean is explained: 1 − Σ (y − ŷ)² / Σ (y − ȳ)². answers, truths: (n,).
+    """How much of the squared deviation from the mean is explained: 1 − Σ (y − ŷ)² / Σ (y − ȳ)².
 
-    The mean itself earns 0, and worse answers less. Where all truths are the same it is nan.
+    answers, truths: (n,) or (n, features), where each feature has a mean of its own. The mean itself earns 0, and worse
+    answers less. Where all truths are the same it is nan.
 
     >>> r_squared(np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 3.0]))
     0.5
     """
-    truths, answers = truths.astype(np.float64), answers.astype(np.float64)
-    spread = float(((truths - truths.mean()) ** 2).sum()) if len(truths) else 0.0
+    if not len(truths):
+        return math.nan
+    truths = truths.astype(np.float64)
+    spread = float(((truths - truths.mean(axis=0)) ** 2).sum())
     return 1 - float(((truths - answers) ** 2).sum()) / spread if spread else math.nan
 
 

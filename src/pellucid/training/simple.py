@@ -36,6 +36,7 @@ class SimpleModel:
     """A simple model, and what it cost."""
 
     fitted: Fitted
+    wanted: Reader  # what the answers should be: classes (n,), standardised numbers (n,) or rows (n, features)
     seconds: float
 
     @property
@@ -86,13 +87,14 @@ def simple_models(sides: ExampleSides, latent: int = 2) -> Iterator[SimpleModel]
         "regression": [lambda: _mean(sides), lambda: _linear_regression(sides)],
         "reconstruction": [lambda: _mean_row(sides), lambda: _principal_components(sides, latent)],
     }
+    wanted: Reader = _reader(sides) if sides.task == "reconstruction" else lambda examples: examples.targets
     for fit in fits[sides.task]:
         began = time.perf_counter()
         with warnings.catch_warnings():
             # Fewer classes or rows than a method likes are no news to the user; the loss says how good it is.
             warnings.simplefilter("ignore")
             fitted = fit()
-        yield SimpleModel(fitted, time.perf_counter() - began)
+        yield SimpleModel(fitted, wanted, time.perf_counter() - began)
 
 
 def simple_pair_models(sides: PairSides) -> Iterator[SimplePairModel]:

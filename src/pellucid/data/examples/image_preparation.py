@@ -13,6 +13,7 @@ from pellucid.data.pictures import decoded, trouble_of
 from pellucid.data.sources import quoted_name, unreadable
 from pellucid.errors import PellucidError
 
+LARGEST_SIDE = 1 << 12  # pixels; more is a mistake
 Pixels = NDArray[np.uint8]  # (image, height, width) or (image, height, width, 3)
 
 

@@ -10,7 +10,13 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.examples.image_preparation import ImagePreparation, Pixels, channel_statistics, converted
+from pellucid.data.examples.image_preparation import (
+    LARGEST_SIDE,
+    ImagePreparation,
+    Pixels,
+    channel_statistics,
+    converted,
+)
 from pellucid.data.examples.sides import Examples, ExampleSides, places_by_hash
 from pellucid.data.kinds import ImagesData, PixelsData
 from pellucid.data.memory import require_memory
@@ -18,7 +24,7 @@ from pellucid.data.pictures import MODES, decode_images
 from pellucid.data.splits.hashing import Words
 from pellucid.errors import PellucidError, quoted
 
-SMALLEST_SIDE, LARGEST_SIDE = 8, 64
+USUAL_SIDES = range(8, 65)  # pixels that small networks are made for
 USUAL_SIZE = (32, 32)
 LOOKED_AT = 100  # images, to see whether there is colour
 COLOUR = 8  # of 255; JPEG moves the channels of a gray image apart by less
@@ -36,6 +42,8 @@ def image_sides(
     """
     if mode and mode not in MODES:
         raise PellucidError(f"{quoted(mode)} is no way to show pixels", fix="Write gray or rgb")
+    if size and not all(1 <= side <= LARGEST_SIDE for side in size):
+        raise PellucidError(f"{size[0]}×{size[1]} is no size for images", fix=f"Choose 1 to {LARGEST_SIDE:,} pixels")
     pixels, size, mode, notes = (
         _from_folder(data, size, mode) if isinstance(data, ImagesData) else _from_pixels(data, size, mode)
     )
@@ -103,7 +111,7 @@ def _from_folder(
 def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
     sizes = {(file.width, file.height) for file in data.files}
     width, height = min(sizes)
-    if len(sizes) == 1 and min(width, height) >= SMALLEST_SIDE and max(width, height) <= LARGEST_SIDE:
+    if len(sizes) == 1 and width in USUAL_SIDES and height in USUAL_SIDES:
         return (width, height), []
     what = f"of {len(sizes):,} sizes" if len(sizes) > 1 else f"{width}×{height}"
     return USUAL_SIZE, [f"the images are {what}, and are read as {USUAL_SIZE[0]}×{USUAL_SIZE[1]}"]

@@ -6,14 +6,14 @@ spare it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.splits import FRACTIONS, SIDES
-from pellucid.data.splits.hashing import Words
+from pellucid.data.splits.hashing import Words, numbered_hashes
 from pellucid.data.splits.sides import by_hash
 from pellucid.errors import PellucidError
 
@@ -61,6 +61,20 @@ class ExampleSides:
     target: str
     notes: tuple[str, ...] = ()
     n_unknown: int = 0  # cells of dev and test with a category that train does not have
+
+    def limited(self, n_train: int) -> "ExampleSides":
+        """The same with n training examples, drawn from all of train; fewer are always among more.
+
+        Not the first n: a folder of images is in the order of its classes.
+        """
+        if not 1 <= n_train <= len(self.train):
+            raise PellucidError(
+                f"{n_train:,} training examples are wanted, and there are {len(self.train):,}",
+                fix=f"Choose 1 to {len(self.train):,}",
+            )
+        which = np.sort(np.argsort(numbered_hashes(len(self.train), seed=""), kind="stable")[:n_train])
+        places = {**self.places, "train": self.places["train"][which]}
+        return replace(self, train=self.train.rows(which), places=places)
 
 
 def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[str, Places]:

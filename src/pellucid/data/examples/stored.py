@@ -3,7 +3,7 @@
 import math
 from typing import Any, TypeAlias
 
-from pellucid.data.examples.image_preparation import ImagePreparation
+from pellucid.data.examples.image_preparation import LARGEST_SIDE, ImagePreparation
 from pellucid.data.examples.table_preparation import CategoryColumn, NumericColumn, TablePreparation
 from pellucid.data.pictures import MODES
 from pellucid.errors import PellucidError, quoted
@@ -11,7 +11,6 @@ from pellucid.errors import PellucidError, quoted
 Preparation: TypeAlias = TablePreparation | ImagePreparation
 
 TASKS = ("classification", "regression", "reconstruction")
-LARGEST_SIDE = 1 << 14
 
 
 def preparation_from_json(content: Any) -> Preparation:
@@ -120,7 +119,9 @@ def _different_texts(content: dict[str, Any], key: str) -> tuple[str, ...]:
 
 def _number(content: dict[str, Any], key: str) -> float:
     value = content[key]
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    # A whole number in JSON may be larger than any float.
+    is_number = isinstance(value, float) or (type(value) is int and abs(value) < 2**1000)
+    if not is_number or not math.isfinite(value):
         raise _damaged(f"{key} is no finite number")
     return float(value)
 

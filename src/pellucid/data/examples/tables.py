@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pellucid.data.examples.sides import Examples, ExampleSides, places_by_hash
 from pellucid.data.examples.standard import mean_and_deviation, standardised
 from pellucid.data.examples.table_preparation import TablePreparation, learned_columns
-from pellucid.data.kinds import Column, TableData
+from pellucid.data.kinds import TableData
 from pellucid.data.memory import require_memory
 from pellucid.data.splits.hashing import row_hashes
 from pellucid.data.targets import Target, choose_target
@@ -37,7 +37,8 @@ def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: 
     features, notes = _readable(table, chosen.features)
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
     # A row number would make equal rows look different; one that is read, because nothing else is, has to count.
-    hashed = [name for name in rows.frame.columns if name in (target, *features) or not _is_order(table.column(name))]
+    counting = {target, *features} | {column.name for column in table.columns if column.kind != "order"}
+    hashed = [name for name in rows.frame.columns if name in counting]
     places = places_by_hash(row_hashes(rows.frame, hashed), labels, table.name)
     numeric, categories, about_train = learned_columns(rows, features, places["train"])
     if not numeric and not categories:
@@ -61,7 +62,7 @@ def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: 
         task=task,
         classes=chosen.classes,
         target=target,
-        notes=(*chosen.notes, *notes, *about_train),
+        notes=(*([chosen.said] if chosen.said else []), *chosen.notes, *notes, *about_train),
         n_unknown=read.n_unknown,  # train knows all of its own
     )
 
@@ -114,25 +115,19 @@ def _readable(table: TableData, names: tuple[str, ...]) -> tuple[list[str], list
 
     Whole numbers that only grow are most often row numbers; they are read where nothing else is there.
     """
-    columns = [table.column(name) for name in names]
-    kept = [column.name for column in columns if column.kind in ("numeric", "category")]
-    notes = []
+    kinds = {column.name: column.kind for column in table.columns}
+    kept = [name for name in names if kinds[name] in ("numeric", "category")]
     if not kept:
-        kept = [one.name for one in columns if _is_order(one) and table.frame[one.name].dtype.is_numeric()]
-    for column in columns:
-        if column.name not in kept:
-            why = "only tells an order" if _is_order(column) else "holds text that names no groups"
-            notes.append(f"{column.name} {why} and was left out")
+        kept = [name for name in names if kinds[name] == "order" and table.frame[name].dtype.is_numeric()]
+    read = set(kept)
+    why = {"order": "only tells an order", "text": "holds text that names no groups"}
+    notes = [f"{name} {why[kinds[name]]} and was left out" for name in names if name not in read]
     if not kept:
         raise PellucidError(
             f"no column of {table.name} holds numbers or categories to predict from",
             fix="Add features to the table",
         )
     return kept, notes
-
-
-def _is_order(column: Column) -> bool:
-    return column.kind == "order"
 
 
 def _labels(chosen: Target) -> NDArray[np.int64]:
