@@ -3,6 +3,7 @@
 Each is the usual one, made by scikit-learn where it has one, and no setting was chosen for these data.
 """
 
+import math
 import time
 import warnings
 from collections import Counter
@@ -114,7 +115,8 @@ def one_rows(examples: Examples, category_sizes: tuple[int, ...]) -> Floats:
     [[0.5, 0.0, 0.0, 1.0, 1.0, 0.0]]
     """
     hot = [np.eye(size, dtype=np.float32)[examples.codes[:, column]] for column, size in enumerate(category_sizes)]
-    return np.concatenate([examples.numbers.reshape(len(examples), -1), *hot], axis=1)
+    flat = examples.numbers.reshape(len(examples), math.prod(examples.numbers.shape[1:]))
+    return np.concatenate([flat, *hot], axis=1)
 
 
 def _reader(sides: ExampleSides) -> Reader:

@@ -75,7 +75,7 @@ class ImagePreparation:
                 raise unreadable(path, error) from error
             if trouble := trouble_of(content)[3]:
                 raise PellucidError(
-                    f"the image {quoted_name(path)} cannot be read: {trouble}", fix="Give a PNG, JPEG, WEBP, BMP or GIF"
+                    f"the image {quoted_name(path)} cannot be read: {trouble}", fix="Mend or replace it"
                 )
             pixels[place] = decoded(content, self.mode, self.size)
         return pixels

@@ -16,7 +16,7 @@ from pellucid.errors import PellucidError, quoted
 
 RECONSTRUCTION = "reconstruction"
 # Names that people give to what is to be predicted.
-USUAL_TARGETS = ("target", "label", "class", "outcome", "y")
+USUAL_TARGETS = ("target", "label", "class", "outcome")
 BYTES_A_CELL = 4 + 8 + 8  # float32 for the network, and float64 twice on the way
 
 

@@ -1,0 +1,188 @@
+"""Simple models: the bar is what it says it is."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestCentroid
+
+from pellucid.data import PairsData, open_data
+from pellucid.data.examples import Examples, image_sides, pair_sides, table_sides
+from pellucid.data.sets.house_numbers import load
+from pellucid.layers.columns import one_hot_row
+from pellucid.training.measures import accuracy, exact_match, log_loss, mean_squared_error, r_squared
+from pellucid.training.simple import one_rows, simple_models, simple_pair_models
+
+
+@pytest.fixture(scope="module")
+def penguins():
+    return table_sides(open_data("penguins"), "species")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return image_sides(open_data("digits"))
+
+
+def named(sides, **options):
+    return {model.name: model for model in simple_models(sides, **options)}
+
+
+def test_a_row_is_what_the_networks_read(penguins):
+    sizes = penguins.preparation.category_sizes
+    theirs = one_hot_row(torch.tensor(penguins.dev.numbers), torch.tensor(penguins.dev.codes), sizes)
+    assert np.array_equal(one_rows(penguins.dev, sizes), theirs.numpy())
+
+
+def test_classes_have_three_bars_each_with_probabilities(penguins):
+    models = named(penguins)
+    assert list(models) == ["majority class", "nearest centroid", "logistic regression"]
+    for model in models.values():
+        shares = model.answers(penguins.dev)
+        assert shares.shape == (len(penguins.dev), 3)
+        assert np.allclose(shares.sum(1), 1)
+        assert shares.min() >= 0
+        assert model.seconds >= 0
+        assert model.wanted(penguins.dev) is penguins.dev.targets
+    assert accuracy(models["logistic regression"].answers(penguins.dev), penguins.dev.targets) > 0.95
+
+
+def test_the_majority_is_as_sure_as_train_allows(penguins):
+    model = named(penguins)["majority class"]
+    counts = np.bincount(penguins.train.targets)
+    assert np.allclose(model.answers(penguins.dev)[0], (counts + 1) / (counts.sum() + 3))
+    assert model.n_parameters == 3
+
+
+@pytest.mark.filterwarnings("ignore:self.within_class_std_dev_")  # a corner of the digits is always white
+def test_the_nearest_centroid_is_scikit_learns(digits):
+    model = named(digits)["nearest centroid"]
+    rows = [one.numbers.reshape(len(one), -1).astype(np.float64) for one in (digits.train, digits.dev)]
+    theirs = NearestCentroid().fit(rows[0], digits.train.targets).predict(rows[1])
+    assert np.array_equal(model.answers(digits.dev).argmax(1), theirs)
+    assert model.n_parameters == 10 * 64 + 1
+
+
+def test_no_other_width_of_the_gaussians_is_likelier_on_train(digits):
+    model = named(digits)["nearest centroid"]
+    shares = model.answers(digits.train)
+    best = log_loss(shares, digits.train.targets)
+    for power in (0.9, 0.99, 1.01, 1.1):
+        sharpened = shares**power / (shares**power).sum(1, keepdims=True)
+        assert log_loss(sharpened, digits.train.targets) > best
+
+
+def test_logistic_regression_is_scikit_learns(digits):
+    model = named(digits)["logistic regression"]
+    rows = [one.numbers.reshape(len(one), -1) for one in (digits.train, digits.dev)]
+    theirs = LogisticRegression(max_iter=200).fit(rows[0], digits.train.targets).predict_proba(rows[1])
+    assert np.allclose(model.answers(digits.dev), theirs)
+    assert model.n_parameters == 65 * 10
+
+
+def test_large_images_are_thinned_and_the_name_says_so():
+    sides = image_sides(load(n=300))
+    model = list(simple_models(sides))[-1]
+    assert model.name == "logistic regression on 100 components"
+    assert model.n_parameters == 1024 * 101 + 101 * 10
+    assert model.answers(sides.dev).shape == (len(sides.dev), 10)
+
+
+def test_many_rows_are_thinned_and_the_name_says_so():
+    draw = np.random.default_rng(0)
+    numbers = draw.normal(size=(30_000, 2)).astype(np.float32)
+    train = Examples(numbers, np.zeros((30_000, 0), dtype=np.int64), (numbers[:, 0] > 0).astype(np.int64))
+    penguins = table_sides(open_data("penguins"), "species")
+    sides = replace(
+        penguins,
+        train=train,
+        classes=("no", "yes"),
+        preparation=replace(penguins.preparation, categories=()),
+    )
+    model = list(simple_models(sides))[-1]
+    assert model.name == "logistic regression of 15,000 rows"
+    assert accuracy(model.answers(train), train.targets) > 0.99
+
+
+def test_a_class_that_train_lacks_is_never_answered(penguins):
+    kept = np.flatnonzero(penguins.train.targets != 1)
+    sides = replace(penguins, train=penguins.train.rows(kept))
+    for model in simple_models(sides):
+        shares = model.answers(penguins.dev)
+        assert shares.shape == (len(penguins.dev), 3)
+        assert np.isfinite(log_loss(shares, penguins.dev.targets))
+        assert not (shares.argmax(1) == 1).any()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_hardly_any_training_examples(digits, n):
+    sides = digits.limited(n)
+    for model in simple_models(sides):
+        shares = model.answers(digits.dev)
+        assert shares.shape == (len(digits.dev), 10)
+        assert np.isfinite(shares).all()
+        assert len(model.answers(digits.dev.rows(slice(0, 0)))) == 0
+
+
+def test_numbers_have_two_bars():
+    sides = table_sides(open_data("penguins"), "body_mass_g", drop_missing=True)
+    models = named(sides)
+    assert list(models) == ["mean predictor", "linear regression"]
+    assert np.allclose(models["mean predictor"].answers(sides.dev), 0, atol=1e-6)
+    rows = [one_rows(one, sides.preparation.category_sizes) for one in (sides.train, sides.dev)]
+    # The normal equations of centred rows, with a penalty of 1 on the square of each weight.
+    mean = rows[0].mean(0, dtype=np.float64)
+    centred, targets = rows[0] - mean, sides.train.targets.astype(np.float64)
+    weights = np.linalg.solve(centred.T @ centred + np.eye(len(mean)), centred.T @ (targets - targets.mean()))
+    ours = models["linear regression"].answers(sides.dev)
+    assert np.allclose(ours, (rows[1] - mean) @ weights + targets.mean(), atol=1e-6)
+    assert r_squared(ours, sides.dev.targets) > 0.5
+    assert models["linear regression"].n_parameters == rows[0].shape[1] + 1
+
+
+def test_a_reconstruction_is_held_against_the_mean_and_pca(digits):
+    sides = replace(digits, task="reconstruction")
+    models = named(sides, latent=8)
+    assert list(models) == ["mean of train", "PCA with 8 components"]
+    pca = models["PCA with 8 components"]
+    rows = [one.numbers.reshape(len(one), -1) for one in (sides.train, sides.dev)]
+    assert np.array_equal(pca.wanted(sides.dev), rows[1])
+    theirs = PCA(8).fit(rows[0])
+    assert np.allclose(pca.answers(sides.dev), theirs.inverse_transform(theirs.transform(rows[1])), atol=1e-3)
+    assert pca.n_parameters == 64 * 9
+    assert r_squared(models["mean of train"].answers(sides.train), rows[0]) == pytest.approx(0, abs=1e-6)
+    assert mean_squared_error(pca.answers(sides.dev), rows[1]) < 0.5 * mean_squared_error(
+        models["mean of train"].answers(sides.dev), rows[1]
+    )
+
+
+def test_pca_keeps_no_more_than_there_is():
+    sides = table_sides(open_data("moons"), "moon", task="reconstruction")
+    model = list(simple_models(sides, latent=64))[-1]
+    assert model.name == "PCA with 2 components"
+    assert np.allclose(model.answers(sides.dev), model.wanted(sides.dev), atol=1e-5)
+
+
+def test_pairs_have_two_bars():
+    data = PairsData("pairs", [(f"{i}", "a" if i % 3 else "b") for i in range(100)], "", "")
+    sides = pair_sides(data)
+    copying, usual = simple_pair_models(sides)
+    assert (copying.name, usual.name) == ("copying the source", "most frequent target")
+    assert copying.answers(["ab", ""]) == ["ab", ""]
+    assert usual.answers(["ab", "c"]) == ["a", "a"]
+    targets = [target for _, target in sides.texts["dev"]]
+    answered = usual.answers([source for source, _ in sides.texts["dev"]])
+    assert exact_match(answered, targets) == targets.count("a") / len(targets)
+
+
+def test_nothing_of_scikit_learns_warnings_is_heard(digits):
+    # Two classes of one example each, and a regression that does not come to its end.
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        list(simple_models(digits.limited(3)))
+        list(simple_models(digits))
+    assert not heard
