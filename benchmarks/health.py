@@ -20,12 +20,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
-from pellucid.data import ListData, open_data
-from pellucid.data.sides import Sides, divided
 from pellucid.models.neural import network_called
 from pellucid.training.health import HealthProbe, cadence
 from pellucid.training.loop import steps
+from pellucid.training.opening import DataWishes, opened
 from pellucid.training.plan import choose_plan
+from pellucid.training.task import Task
 from pellucid.training.wishes import TrainingWishes
 from pellucid.training.workshop import workshop
 
@@ -49,10 +49,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    data = open_data("names")
-    assert isinstance(data, ListData)
-    sides = divided(data)
-    costs = [cost(name, sides, options.looks) for name in NETWORKS]
+    task = opened(DataWishes("names"))
+    costs = [cost(name, task, options.looks) for name in NETWORKS]
     if options.json:
         print(json.dumps([one._asdict() for one in costs]))
         return
@@ -62,12 +60,12 @@ def main() -> None:
         print(one.line())
 
 
-def cost(name: str, sides: Sides, n_looks: int) -> Cost:
+def cost(name: str, task: Task, n_looks: int) -> Cost:
     """Every second step is looked at."""
     card = network_called(name)
     wishes = TrainingWishes(model=name, steps=2 * n_looks + 6, training={"threads": 1})
-    config, plan = choose_plan(card, sides, 16, wishes)
-    shop = workshop(card, config, plan, sides)
+    config, plan = choose_plan(card, task, wishes)
+    shop = workshop(card, config, plan, task)
     probe = HealthProbe(shop.model)
 
     def watch(step: int) -> AbstractContextManager[None]:

@@ -42,11 +42,12 @@ from pellucid.data.sides import Side
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.models.transformer import MODEL, Transformer, TransformerConfig, sized
 from pellucid.records import Plan, Step
-from pellucid.training.batches import Batch, Batches, Items, batches_of, items_of
+from pellucid.training.batches import Batch, Items, batches_of, items_of
 from pellucid.training.evaluation import loss_on
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import optimizer_for
 from pellucid.training.randomness import philox
+from pellucid.training.task import Batches
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SHARES = 10  # turns of each arm, and evaluations

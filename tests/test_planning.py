@@ -1,60 +1,63 @@
 """The plan: what follows from data and wishes alone, and what a moment of trying adds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from pellucid.data import open_data
-from pellucid.data.sides import Side, divided
+from pellucid.data.sides import Side
 from pellucid.errors import PellucidError
 from pellucid.models.neural import network_called, networks
 from pellucid.training.opening import DataWishes, opened
-from pellucid.training.plan import Pace, choose_plan, config_for, rough_parameters, steps_within
+from pellucid.training.plan import Pace, choose_plan, config_for, steps_within
+from pellucid.training.sequence_task import part_of
+from pellucid.training.sizes import rough_sequence_parameters
 from pellucid.training.wishes import TrainingWishes
-from pellucid.training.workshop import part_of
 
 
 @pytest.fixture(scope="module")
-def sides():
-    return divided(open_data("names"))
+def task():
+    return opened(DataWishes("names"))
 
 
-def test_with_steps_the_plan_is_the_same_every_time(sides):
+def test_with_steps_the_plan_is_the_same_every_time(task):
     wishes = TrainingWishes(model="mlp", steps=100)
-    plans = [choose_plan(network_called("mlp"), sides, 16, wishes) for _ in range(2)]
+    plans = [choose_plan(network_called("mlp"), task, wishes) for _ in range(2)]
     assert plans[0] == plans[1]
     config, plan = plans[0]
     assert (plan.steps, plan.evaluate_every, plan.sample_every, plan.save_every) == (100, 5, 12, 10)
     assert config == network_called("mlp").sized("medium", 27, 16)
 
 
-def test_what_was_asked_for_is_in_the_plan(sides):
+def test_what_was_asked_for_is_in_the_plan(task):
     training = {"optimizer": "sgd", "rate": 0.5, "batch": 7, "decay": "step", "warm_up": 3, "clip": 0.0, "threads": 1}
     wishes = TrainingWishes(steps=10, size="tiny", network={"depth": 1}, training=training)
-    config, plan = choose_plan(network_called("transformer"), sides, 16, wishes)
+    config, plan = choose_plan(network_called("transformer"), task, wishes)
     for name, value in training.items():
         assert getattr(plan, name) == value
     assert (config.depth, plan.matrix_rate) == (1, 0.0)
 
 
-def test_a_rate_moves_the_rate_of_matrices_with_it(sides):
+def test_a_rate_moves_the_rate_of_matrices_with_it(task):
     card = network_called("transformer")
-    _, usual = choose_plan(card, sides, 16, TrainingWishes(steps=10))
-    _, faster = choose_plan(card, sides, 16, TrainingWishes(steps=10, training={"rate": 2 * usual.rate}))
+    _, usual = choose_plan(card, task, TrainingWishes(steps=10))
+    _, faster = choose_plan(card, task, TrainingWishes(steps=10, training={"rate": 2 * usual.rate}))
     assert faster.matrix_rate == pytest.approx(2 * usual.matrix_rate)
 
 
-def test_row_72_a_batch_is_never_larger_than_the_data():
-    sides = divided(open_data("names"))
+def test_row_72_a_batch_is_never_larger_than_the_data(task):
+    sides = task.sides
     small = Side(sides.train.tokens[:31], True)
     few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
-    _, plan = choose_plan(network_called("mlp"), few, 16, TrainingWishes(model="mlp", steps=5, training={"batch": 999}))
+    wishes = TrainingWishes(model="mlp", steps=5, training={"batch": 999})
+    _, plan = choose_plan(network_called("mlp"), replace(task, sides=few), wishes)
     assert plan.batch == 5
     assert "a batch of 5 in place of 999: train has no more" in plan.because
 
 
-def test_minutes_become_steps(sides):
+def test_minutes_become_steps(task):
     wishes = TrainingWishes(model="neural-ngram", minutes=0.15)
-    _, plan = choose_plan(network_called("neural-ngram"), sides, 16, wishes)
+    _, plan = choose_plan(network_called("neural-ngram"), task, wishes)
     assert plan.steps >= 20
     assert plan.seconds > 0
     assert any("ms a step, measured with" in line for line in plan.because)
@@ -67,20 +70,21 @@ def test_steps_that_fit_take_the_time_they_are_given():
     assert steps_within(0.5, pace) == 0
 
 
-def test_what_memory_cannot_hold_is_refused_before_it_is_made():
+def test_what_memory_cannot_hold_is_refused_before_it_is_made(task):
     card = network_called("transformer")
     with pytest.raises(PellucidError, match="GB to train"):
-        config_for(card, "tiny", 27, 16, {"width": 1 << 19, "n_heads": 1, "depth": 8})
+        config_for(card, task, "tiny", {"width": 1 << 19, "n_heads": 1, "depth": 8})
 
 
 @pytest.mark.parametrize("size", ["small", "medium", "large"])
 def test_the_rough_number_of_parameters_is_near(size):
     for card in networks().values():
         config = card.sized(size, 65, 32)
-        assert 0.3 < rough_parameters(config) / card.build(config).n_parameters < 3, card.name
+        assert 0.3 < rough_sequence_parameters(config) / card.build(config).n_parameters < 3, card.name
 
 
-def test_a_part_of_a_side_is_spread_over_it(sides):
+def test_a_part_of_a_side_is_spread_over_it(task):
+    sides = task.sides
     part = part_of(sides.train, 2_000)
     assert 1_500 < part.n_predicted <= 2_500
     items = sides.vocabulary.decode(part.tokens.tolist())

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from pellucid.data import ListData, TextData, open_data
-from pellucid.data.sides import Sides, divided
 from pellucid.errors import Stopped
 from pellucid.models.neural import network_called
 from pellucid.records import Plan, Step, Timing
@@ -20,7 +18,9 @@ from pellucid.runs import LOGS, RunWriter, read_log
 from pellucid.runs.places import checkpoint_at
 from pellucid.training import checkpoints
 from pellucid.training.listening import Nobody
+from pellucid.training.opening import DataWishes, opened
 from pellucid.training.reports import evaluations_of
+from pellucid.training.sequence_task import SequenceTask
 from pellucid.training.session import Session
 from pellucid.training.signals import StopRequests
 from pellucid.training.workshop import Workshop, workshop
@@ -62,24 +62,26 @@ def _as_many_threads_afterwards():
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory) -> dict[str, Sides]:
+def data(tmp_path_factory) -> dict[str, SequenceTask]:
     """A list and a text, small."""
     folder = tmp_path_factory.mktemp("data")
     draw = random.Random(1)
     names = ["".join(draw.choices("abcde", k=draw.randint(2, 6))) for _ in range(80)]
     (folder / "names.txt").write_text("\n".join(names) + "\n")
     (folder / "book.txt").write_text(" ".join(names * 2) + "\n")
-    found = {kind: open_data(folder / name, kind=kind) for kind, name in (("list", "names.txt"), ("text", "book.txt"))}
-    return {kind: divided(one) for kind, one in found.items() if isinstance(one, ListData | TextData)}
+    wishes = {
+        kind: DataWishes(str(folder / name), kind) for kind, name in (("list", "names.txt"), ("text", "book.txt"))
+    }
+    return {kind: opened(one) for kind, one in wishes.items()}
 
 
-def shop_for(model: str, data: dict[str, Sides], *, save_every: int = 1000) -> Workshop:
+def shop_for(model: str, data: dict[str, SequenceTask], *, save_every: int = 1000) -> Workshop:
     """What a run of this model works with. How often it is saved changes nothing but the time it takes."""
     kind, plan, settings = KINDS[model]
     plan = plan._replace(save_every=save_every)
     card = network_called(model)
-    config = dataclasses.replace(card.tiny, vocab_size=len(data[kind].vocabulary), **settings)
-    return workshop(card, config, plan, data[kind])
+    config = dataclasses.replace(card.tiny, vocab_size=len(data[kind].sides.vocabulary), **settings)
+    return workshop(card, config, plan, dataclasses.replace(data[kind], context=plan.context))
 
 
 def gone_on_with(run: Path, shop: Workshop, listener: Nobody | None = None, stop: StopRequests | None = None) -> int:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.networks import data_options, data_wishes, require_early, training_wishes
-from pellucid.errors import PellucidError
+from pellucid.cli.networks import data_options, data_wishes, opened_early, training_wishes
+from pellucid.errors import PellucidError, quoted
+from pellucid.models.wishes import NETWORKS, PAIR_NETWORKS
 
 if TYPE_CHECKING:
-    from pellucid.records import Ladder
+    from pellucid.cli.telling import Teller
+    from pellucid.data import Data
+    from pellucid.records import Ladder, TrainingReport
+    from pellucid.training.opening import DataWishes
+    from pellucid.training.signals import StopRequests
     from pellucid.training.wishes import TrainingWishes
+
+# What is compared unless it is said otherwise; of lists and texts all there is.
+COMPARED = {
+    "images": ("logistic", "mlp", "cnn", "residual-cnn", "vit"),
+    "table": ("logistic", "mlp", "plain", "residual"),
+    "pairs": PAIR_NETWORKS,
+}
+PICTURE = "accuracy-by-size.svg"
 
 
 @click.command(
@@ -24,6 +40,7 @@ if TYPE_CHECKING:
       pellucid compare
       pellucid compare names.txt --minutes 1
       pellucid compare book.txt --models mlp,gru,transformer --steps 500
+      pellucid compare digits --sizes 100,400,1400
     """,
 )
 @click.argument("data", required=False)
@@ -35,17 +52,29 @@ if TYPE_CHECKING:
 @click.option("--size", default="", help="tiny, small, medium or large; without it, by the data.")
 @click.option("--context", type=int, help="Tokens in a window of running text.")
 @click.option("--threads", type=int, help="Part of the runs: another number gives other last bits.")
+@click.option("--sizes", default="", help="Of the training side, with commas; of images, without it, three of them.")
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="The ladder as JSON, for machines.")
 @click.pass_context
-def command(ctx: click.Context, /, models: str, name: str, as_json: bool, **_: object) -> None:
+def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: bool, **_: object) -> None:
     """Climb the whole ladder on DATA, from guessing to transformers, on one split.
 
-    Every network gets the same time or the same steps. The table is sorted by the loss on dev, by which everything was
-    chosen; test was read once for each.
+    Every network gets the same time or the same steps. The table is sorted by dev, by which everything was chosen;
+    test was read once for each. On images every network is trained at several sizes of the training side, and a
+    picture shows accuracy against size.
     """
-    wishes = _wishes(ctx, models)
-    ladder = _compared(ctx, wishes, name)
+    names = [] if models == "all" else [word.strip() for word in models.split(",")]
+    _require_models(names)
+    wanted = _sizes(sizes)
+    reading = data_wishes(ctx, names[0] if len(names) == 1 else "transformer")
+    data = opened_early(ctx, reading)
+    wishes = _wishes(ctx, names or list(COMPARED.get(data.kind, NETWORKS)), data.kind)
+    if wanted and data.kind not in ("images", "table"):
+        raise PellucidError(f"--sizes is for tables and images, and {data.name} is neither", fix="Leave it out")
+    if data.kind == "images" or wanted:
+        _by_size(ctx, reading, data, wishes, wanted, name, as_json=as_json)
+        return
+    ladder = _compared(ctx, reading, data, wishes, name)
     if as_json:
         from pellucid.figures.ladder import ladder_json
 
@@ -57,51 +86,98 @@ def command(ctx: click.Context, /, models: str, name: str, as_json: bool, **_: o
         show_ladder(ladder)
 
 
-def _wishes(ctx: click.Context, models: str) -> list[TrainingWishes]:
-    from pellucid.models.wishes import NETWORKS
+def _require_models(names: list[str]) -> None:
     from pellucid.training.wishes import require_network
 
-    names = list(NETWORKS) if models == "all" else [word.strip() for word in models.split(",")]
     for name in names:
-        require_network(name)
+        require_network(name, "")
     if len(set(names)) < len(names):
         raise PellucidError("--models names one of them twice", fix="Name each once")
+
+
+def _sizes(words: str) -> list[int]:
+    """The numbers of training examples that were asked for."""
+    found = []
+    for word in [word.strip() for word in words.split(",")] if words else ():
+        if not (word.isascii() and word.isdigit() and int(word[:9]) >= 1 and len(word) <= 9):
+            raise PellucidError(
+                f"--sizes has {quoted(word)}", fix="Give whole numbers with commas, such as 100,400,1400"
+            )
+        found.append(int(word))
+    return found
+
+
+def _wishes(ctx: click.Context, names: list[str], kind: str) -> list[TrainingWishes]:
     context = ctx.params.pop("context")
     try:
         # The context is that of the text's windows; how far a network of windows looks back is its own affair.
-        return [training_wishes(ctx, name) for name in names]
+        return [training_wishes(ctx, kind, name) for name in names]
     finally:
         ctx.params["context"] = context
 
 
-def _compared(ctx: click.Context, wishes: list[TrainingWishes], name: str) -> Ladder:
-    reading = data_wishes(ctx, "transformer")
+def _compared(ctx: click.Context, reading: DataWishes, data: Data, wishes: list[TrainingWishes], name: str) -> Ladder:
+    from pellucid.training.comparison import compare
 
-    from pathlib import PurePath
+    with _climb(ctx, reading, len(wishes), name) as (folder, teller, climbing, stop, page):
+        return compare(reading, wishes, folder, teller, climbing, stop, page, read=data)
 
+
+def _by_size(
+    ctx: click.Context,
+    reading: DataWishes,
+    data: Data,
+    wishes: list[TrainingWishes],
+    sizes: list[int],
+    name: str,
+    *,
+    as_json: bool,
+) -> None:
+    from pellucid.training.comparison import compare_sizes
+
+    n_runs = len(wishes) * (len(sizes) or 3)
+    with _climb(ctx, reading, n_runs, name) as (folder, teller, climbing, stop, page):
+        ladder = compare_sizes(reading, wishes, sizes, folder, teller, climbing, stop, page, read=data)
+    from pellucid.cli.files import write_whole
+    from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
+    from pellucid.figures.rendering import rendered
+    from pellucid.figures.size_ladder import show_size_ladder, size_ladder_json
+
+    write_whole(folder / PICTURE, rendered(draw_accuracy_by_size(ladder), ".svg"))
+    if as_json:
+        click.echo(size_ladder_json(ladder))
+        return
+    click.echo("")
+    show_size_ladder(ladder)
+    click.echo(f"\nWritten: {quoted(str(folder / PICTURE), 80)}")
+
+
+@contextmanager
+def _climb(
+    ctx: click.Context, reading: DataWishes, n_runs: int, name: str
+) -> Iterator[tuple[Path, Teller, Callable[[str], Teller], StopRequests, Callable[[TrainingReport], str]]]:
+    """A folder for the runs, who tells of them, and how they are stopped."""
     from pellucid.runs import place_for
+    from pellucid.training.sources import stem_of
 
-    folder = place_for(name, f"compare-{PurePath(reading.source).stem or 'data'}")
-    require_early(reading)
+    folder = place_for(name, f"compare-{stem_of(reading.source)}")
 
     from pellucid.cli.telling import Teller
     from pellucid.figures.report_page import report_html
-    from pellucid.training.comparison import compare
     from pellucid.training.signals import stop_requests
 
-    is_quiet = bool(ctx.params["as_json"])
     tellers: list[Teller] = []
 
-    def climbing(model: str) -> Teller:
+    def climbing(what: str) -> Teller:
         for before in tellers:
             before.close()
-        print(f"\n{model} ({len(tellers) + 1} of {len(wishes)})", file=sys.stderr, flush=True)
+        print(f"\n{what} ({len(tellers) + 1} of {n_runs})", file=sys.stderr, flush=True)
         tellers.append(Teller(is_quiet=True, with_samples=False))
         return tellers[-1]
 
     with stop_requests() as stop:
         try:
-            return compare(reading, wishes, folder, Teller(is_quiet=is_quiet), climbing, stop, report_html)
+            yield folder, Teller(is_quiet=bool(ctx.params["as_json"])), climbing, stop, report_html
         finally:
             for teller in tellers:
                 teller.close()

@@ -10,62 +10,78 @@ import click
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
+    from pellucid.data import Data
     from pellucid.training.opening import DataWishes
     from pellucid.training.wishes import TrainingWishes
 
 COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-# Options of the network and of its training; of those that were not given nothing is said.
-NETWORK = (
-    "context",
-    "width",
-    "depth",
-    "n_heads",
-    "hidden",
-    "embedding",
-    "order",
-    "activation",
-    "norm",
-    "groups",
-    "dropout",
-    "positions",
+# Options of the data, of the network and of its training; of those that were not given nothing is said.
+READING = (
+    *("kind", "encoding", "newlines", "tokens", "separator", "as_number", "target", "task", "drop_missing_target"),
+    *("skip_bad", "skip_empty", "image_size", "colour"),
 )
-TRAINING = ("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads")
+NETWORK = (
+    *("context", "width", "depth", "n_heads", "hidden", "embedding", "order", "activation", "norm", "groups"),
+    *("dropout", "positions", "form", "patch", "pool", "head", "latent"),
+)
+TRAINING = (
+    *("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads"),
+    *("loss", "penalty", "strength", "shift"),
+)
 
 _DATA = [
     click.option(
         "--data", "data_option", metavar="DATA", help="Another way to name DATA; with --resume, where it is now."
     ),
-    click.option("--tokens", default="characters", show_default=True, help="characters, words, bytes or bpe."),
-    click.option("--kind", default="", help="Read DATA as list or as text, whatever it looks like."),
+    click.option("--kind", default="", help="Read DATA as list, text, pairs, table or images, whatever it looks like."),
     click.option("--encoding", default="utf-8", show_default=True, help="How the file is encoded."),
     click.option("--newlines", default="keep", show_default=True, help="keep them, or make them all unix."),
+    click.option("--tokens", default="characters", show_default=True, help="characters, words, bytes or bpe."),
+    click.option("--target", default="", help="Of a table: the column to predict."),
+    click.option("--task", default="", help="classification, regression or reconstruction; without it, by the target."),
+    click.option("--sep", "separator", default="", help="Of a table, where it is no comma or tab."),
+    click.option("--as-number", default="", help="Columns to read as numbers in spite of $, % and commas: a,b."),
+    click.option("--drop-missing-target", is_flag=True, help="Leave rows out that have no target."),
+    click.option("--image-size", type=int, default=0, help="Every image as a square of so many pixels."),
+    click.option("--colour", default="", help="Of images: gray or rgb; without it, as they are."),
+    click.option("--skip-bad", is_flag=True, help="Leave images out that cannot be read."),
+    click.option("--skip-empty", is_flag=True, help="Leave class folders out that hold no image."),
 ]
 _NETWORK = [
     click.option("--size", default="", help="tiny, small, medium or large; without it, by the data."),
     click.option("--context", type=int, help="How many tokens are looked back on."),
-    click.option("--width", type=int, help="Of the transformer's stream or the recurrent state."),
+    click.option("--width", type=int, help="Of the stream that blocks add to, or of the recurrent state."),
     click.option("--depth", type=int, help="How many blocks or layers."),
-    click.option("--heads", "n_heads", type=int, help="Of the transformer's attention."),
-    click.option("--hidden", type=int, help="Units of a hidden layer of mlp and wavenet."),
-    click.option("--embedding", type=int, help="Numbers that stand for a token in mlp and wavenet."),
+    click.option("--heads", "n_heads", type=int, help="Of attention."),
+    click.option("--hidden", type=int, help="Units of a hidden layer."),
+    click.option("--embedding", type=int, help="Numbers that stand for a token or a category."),
     click.option("--n", "order", type=int, help="Of the neural n-gram."),
-    click.option("--activation", help="Of mlp: tanh, relu, leaky_relu, gelu or sigmoid."),
-    click.option("--norm", help="Of mlp: none, batch, layer, group or instance."),
-    click.option("--groups", type=int, help="Of mlp's group and instance norm."),
-    click.option("--positions", help="Of the transformer: rotary or learned."),
+    click.option("--activation", help="tanh, relu, leaky_relu, gelu or sigmoid."),
+    click.option("--norm", help="Of hidden layers: none, batch, layer, group, instance or rms."),
+    click.option("--groups", type=int, help="Of group and instance norm."),
+    click.option("--positions", help="Of attention: rotary, learned, sinusoidal, alibi, relative, index or none."),
+    click.option("--form", help="Of encoder and decoder: pre or post, where the norm stands."),
+    click.option("--patch", type=int, help="Of the vit: pixels on a side of a patch."),
+    click.option("--pool", help="Of the cnn: average or max."),
+    click.option("--head", help="Of the cnn: linear, conv or pooled."),
+    click.option("--latent", type=int, help="Of the autoencoder: numbers in its narrow place."),
     click.option("--dropout", type=float, help="The share of values left out while training."),
 ]
 _TRAINING = [
     click.option("--optimizer", help="muon, adamw or sgd."),
     click.option("--rate", "--lr", "rate", type=float, help="The highest learning rate; pellucid rate searches one."),
-    click.option("--batch", type=int, help="Items of a list, or windows of a text, in one step."),
+    click.option("--batch", type=int, help="Items, windows of a text, pairs, rows or images in one step."),
     click.option("--decay", help="Of the rate: linear, cosine, step or constant."),
     click.option("--warm-up", type=int, help="Steps over which the rate climbs."),
     click.option("--weight-decay", type=float, help="On matrices alone."),
     click.option("--clip", type=float, help="The largest norm of all gradients; 0 clips nothing."),
     click.option("--momentum", type=float, help="Of sgd."),
+    click.option("--loss", help="Of tables and images: cross-entropy, bce, hinge, squared or absolute."),
+    click.option("--penalty", help="On the weights of a network for tables and images: l1, l2 or linf2."),
+    click.option("--strength", type=float, help="Of the penalty."),
+    click.option("--shift", type=int, help="Pixels by which images are moved at random."),
     click.option("--threads", type=int, help="Part of the run: another number gives other last bits."),
 ]
 
@@ -94,12 +110,16 @@ def source_of(ctx: click.Context, default: str) -> str:
     return str(argument or option or default)
 
 
-def training_wishes(ctx: click.Context, model: str = "") -> TrainingWishes:
-    """What was asked of the network and its training; `model` is for commands that train several."""
-    from pellucid.training.wishes import TrainingWishes, require_network, windows_of
+def training_wishes(ctx: click.Context, kind: str, model: str = "") -> TrainingWishes:
+    """What was asked of the network and its training; `model` is for commands that train several.
 
-    name = model or str(ctx.params["model"])
-    require_network(name)
+    kind: of the data; "" while it is not known, and then only what no data could mend is refused.
+    """
+    from pellucid.training.wishes import USUAL, TrainingWishes, require_network, windows_of
+
+    name = model or str(ctx.params["model"]) or (USUAL[kind] if kind else "")
+    if name:
+        require_network(name, kind)
     given = {option: ctx.params[option] for option in NETWORK if ctx.params.get(option) is not None}
     _, own = windows_of(name, given)
     is_timed = ctx.get_parameter_source("minutes") is COMMANDLINE
@@ -116,6 +136,7 @@ def training_wishes(ctx: click.Context, model: str = "") -> TrainingWishes:
         size=str(ctx.params["size"]),
         network=own,
         training={option: ctx.params[option] for option in TRAINING if ctx.params.get(option) is not None},
+        kind=kind,
     )
 
 
@@ -127,21 +148,41 @@ def data_wishes(ctx: click.Context, model: str = "") -> DataWishes:
 
     tokens = str(ctx.params["tokens"])
     require_one_of("kind of tokens", tokens, (*TOKENS, "bpe"))
+    name = model or str(ctx.params["model"])
     given = ctx.params.get("context")
-    context, _ = windows_of(model or str(ctx.params["model"]), {} if given is None else {"context": given})
-    return DataWishes(
-        source=source_of(ctx, default="names"),
-        kind=str(ctx.params["kind"]),
-        encoding=str(ctx.params["encoding"]),
-        newlines=str(ctx.params["newlines"]),
-        tokens=tokens,
-        context=context,
-    )
+    context, _ = windows_of(name or "transformer", {} if given is None else {"context": given})
+    asked = {option: ctx.params[option] for option in READING}
+    if name == "autoencoder" and not asked["task"]:
+        asked["task"] = "reconstruction"
+    return DataWishes(source=source_of(ctx, default="names"), context=context, **asked)
 
 
-def require_early(reading: DataWishes) -> None:
-    """Open the data before torch is loaded, so that what cannot be read is refused at once."""
-    from pellucid.data import open_data, require_kind
+def opened_early(ctx: click.Context, reading: DataWishes) -> Data:
+    """The data, before torch is loaded: what cannot be read, or is of another kind than was asked for, is refused.
 
-    data = open_data(reading.source, kind=reading.kind, encoding=reading.encoding, newlines=reading.newlines)
-    require_kind(data, "list", "text")
+    An option that means nothing for this kind of data is refused too.
+    """
+    from pellucid.training.opening import read
+    from pellucid.training.wishes import require_task
+
+    require_task(reading.task)
+    data = read(reading)
+    for option, kinds in ONLY_FOR.items():
+        if ctx.params[option] and data.kind not in kinds:
+            word = "sep" if option == "separator" else option.replace("_", "-")
+            raise PellucidError(f"--{word} changes nothing for {NOUNS[data.kind]}", fix="Leave it out")
+    return data
+
+
+ONLY_FOR = {
+    "target": ("table",),
+    "separator": ("table",),
+    "as_number": ("table",),
+    "drop_missing_target": ("table",),
+    "task": ("table", "images"),
+    "image_size": ("images",),
+    "colour": ("images",),
+    "skip_bad": ("images",),
+    "skip_empty": ("images",),
+}
+NOUNS = {"list": "a list", "text": "a text", "pairs": "pairs", "table": "a table", "images": "images"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pellucid.cli.files import require_output_path, write_whole
-from pellucid.cli.networks import data_options, data_wishes, network_options, require_early, training_wishes
+from pellucid.cli.networks import data_options, data_wishes, network_options, opened_early, training_wishes
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SWEEP_STEPS = 100
     """,
 )
 @click.argument("data", required=False)
-@click.option("--model", default="transformer", show_default=True, help="The network.")
+@click.option("--model", default="", help="The network; without it, one that suits the data.")
 @click.option("--seeds", type=int, default=3, show_default=True, help="How many sweeps, each with weights of its own.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The first of the seeds.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="A picture: .svg, .png or .html.")
@@ -68,13 +68,14 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
 
 def _searched(ctx: click.Context, seeds: range) -> RateSearch:
     ctx.params.update(minutes=1.0, steps=SWEEP_STEPS)
-    wishes = training_wishes(ctx)
+    training_wishes(ctx, kind="")
     reading = data_wishes(ctx)
-    require_early(reading)
+    data = opened_early(ctx, reading)
+    wishes = training_wishes(ctx, data.kind)
 
     from pellucid.training.searching import searched
 
-    return searched(reading, wishes, seeds)
+    return searched(reading, wishes, seeds, read=data)
 
 
 def _picture(found: RateSearch, suffix: str) -> str | bytes:

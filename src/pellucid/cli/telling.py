@@ -13,16 +13,15 @@ from pellucid.records import (
     Finding,
     Health,
     InitialLoss,
+    Ladder,
     NetworkFacts,
     Plan,
-    Rung,
     SampledAt,
     Step,
     Timing,
 )
 
 EARLY = 0.05  # of the steps
-COUNTED = 4  # models that only count; when the last is known their table is shown
 
 
 class Teller:
@@ -31,17 +30,15 @@ class Teller:
     def __init__(self, *, is_quiet: bool = False, with_samples: bool = True) -> None:
         self.is_quiet = is_quiet
         self.with_samples = with_samples
-        self.rungs: list[Rung] = []
         self.plan: Plan | None = None
         self.line: ProgressLine | None = None
 
     def opened(self, data: DataFacts) -> None:
         self._say(*data_lines(data))
 
-    def counted(self, rung: Rung) -> None:
-        self.rungs.append(rung)
-        if len(self.rungs) == COUNTED and not self.is_quiet:
-            show("", baseline_table(self.rungs))
+    def counted(self, ladder: Ladder) -> None:
+        if not self.is_quiet:
+            show("", baseline_table(ladder.rungs))
             sys.stdout.flush()
 
     def planned(self, plan: Plan, network: NetworkFacts, folder: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.networks import data_options, data_wishes, network_options, require_early, training_wishes
+from pellucid.cli.networks import data_options, data_wishes, network_options, opened_early, training_wishes
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
@@ -24,11 +24,14 @@ MAY_CHANGE = {"resume", "data", "data_option", "allow_new_data", "fresh_optimize
       pellucid train
       pellucid train names.txt --model mlp --minutes 1
       pellucid train book.txt --context 64 --name my-book
+      pellucid train penguins --target species
+      pellucid train digits --model vit
+      pellucid train pairs.tsv --minutes 1
       pellucid train --resume my-book
     """,
 )
 @click.argument("data", required=False)
-@click.option("--model", default="transformer", show_default=True, help="The network; pellucid compare tries them all.")
+@click.option("--model", default="", help="The network; without it, one that suits the data.")
 @click.option("--minutes", type=float, default=2.0, show_default=True, help="What the whole of it may take.")
 @click.option("--steps", type=int, default=0, help="So many steps, in place of --minutes; the same bits every time.")
 @click.option("--name", default="", help="Of the run's folder under ./runs; without it, after data and model.")
@@ -51,11 +54,12 @@ def command(
     as_json: bool,
     **_: object,
 ) -> None:
-    """Train a network on DATA and show what it earns over counting.
+    """Train a network on DATA and show what it earns over models that are no network.
 
-    DATA is a file (a list with one item a line, or running text) or a set that comes with pellucid; without it, names.
-    It is split, counted, and learned from within the budget. The run's folder holds everything that was seen, and
-    report.html shows it. Ctrl-C saves; --resume goes on to the same bits.
+    DATA is a file (a list with one item a line, running text, a table, or pairs with a tab between source and target),
+    a folder of class folders with images, or a set that comes with pellucid; without it, names. It is split, counted,
+    and learned from within the budget. The run's folder holds everything that was seen, and report.html shows it.
+    Ctrl-C saves; --resume goes on to the same bits.
     """
     if resume:
         _require_nothing_else(ctx)
@@ -77,15 +81,15 @@ def command(
 
 
 def _trained(ctx: click.Context, name: str) -> TrainingReport:
-    wishes = training_wishes(ctx)
+    training_wishes(ctx, kind="")
     reading = data_wishes(ctx)
-
-    from pathlib import PurePath
+    data = opened_early(ctx, reading)
+    wishes = training_wishes(ctx, data.kind)
 
     from pellucid.runs import place_for
+    from pellucid.training.sources import stem_of
 
-    place = place_for(name, f"{PurePath(reading.source).stem or 'data'}-{wishes.model}")
-    require_early(reading)
+    place = place_for(name, f"{stem_of(reading.source)}-{wishes.model}")
 
     from pellucid.cli.telling import Teller
     from pellucid.figures.report_page import report_html
@@ -95,7 +99,7 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
     teller = Teller(is_quiet=bool(ctx.params["as_json"]))
     with steady_output(), stop_requests() as stop:
         try:
-            return train(reading, wishes, place, teller, stop, report_html)
+            return train(reading, wishes, place, teller, stop, report_html, read=data)
         finally:
             teller.close()
 

@@ -1,5 +1,6 @@
 """Opening data: a path, "-" for standard input, or the name of a set that comes with pellucid."""
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -60,8 +61,8 @@ def open_data(
     encoding = require_encoding(encoding)
     text = str(source)
     is_bare = isinstance(source, str) and not any(mark in text for mark in (os.sep, "/", "."))
-    if is_bare and text != STDIN and text in (known := datasets()):
-        return _embedded(known[text], kind)
+    if is_bare and text != STDIN and is_set(text):
+        return _embedded(text, kind)
     path = Path(source)
     if text != STDIN:
         refuse_addresses(text)
@@ -124,12 +125,44 @@ def _table(
     )
 
 
-def _embedded(card: DatasetCard, kind: str) -> Data:
+def is_set(source: str) -> bool:
+    """Whether this names a set that comes with pellucid, perhaps with settings behind a colon.
+
+    >>> is_set("house-numbers:n=500"), is_set("house.csv")
+    (True, False)
+    """
+    return source.partition(":")[0] in datasets()
+
+
+def _embedded(source: str, kind: str) -> Data:
+    """The set of this name, as large as it was asked for: `house-numbers:n=20000,seed=1`."""
+    name, _, wishes = source.partition(":")
+    card = datasets()[name]
     loaders = {card.kind: card.load, **card.also}
     if kind and kind not in loaders:
         raise PellucidError(f"the data set {card.name} is a {card.kind}", fix=f"Try --kind {' or '.join(loaders)}")
-    data = loaders[kind or card.kind]()
+    load = loaders[kind or card.kind]
+    data = load(**_settings(name, wishes, load))
     if os.path.lexists(card.name):
         note = f"the set that comes with pellucid, not the file; for the file write ./{card.name}"
         data = replace(data, notes=(note, *data.notes))
     return data
+
+
+def _settings(name: str, wishes: str, load: Callable[..., Data]) -> dict[str, int | bool]:
+    """What stands behind the colon: whole numbers, true or false, for settings that the set has."""
+    known = list(inspect.signature(load).parameters)
+    found: dict[str, int | bool] = {}
+    for wish in wishes.split(",") if wishes else ():
+        word, _, value = wish.partition("=")
+        if word not in known:
+            meant = nearest(word, known)
+            fix = f"Perhaps you meant {meant}" if meant else f"It has {', '.join(known)}, as in {name}:n=500"
+            raise PellucidError(f"{quoted(word)} is no setting of {name}", fix=fix)
+        if value in ("true", "false"):
+            found[word] = value == "true"
+        elif value.isascii() and value.isdigit() and len(value) <= 9:
+            found[word] = int(value)
+        else:
+            raise PellucidError(f"{word} of {name} is {quoted(value)}", fix=f"Give a whole number, as {word}=500")
+    return found

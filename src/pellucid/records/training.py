@@ -54,6 +54,7 @@ class Evaluation(NamedTuple):
     step: int
     train: float
     dev: float
+    metric: float | None = None  # on dev; None where there is none, or it is only measured at the end
 
 
 class Histogram(NamedTuple):

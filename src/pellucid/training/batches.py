@@ -6,7 +6,7 @@ their length, so that hardly anything is padded; which of them meet, and which b
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pellucid.data.sides import Side
 from pellucid.training.randomness import philox
+from pellucid.training.task import Batches
 
 IGNORED = -100  # the target of padding, which torch's cross-entropy passes over
 Ints = npt.NDArray[Any]
@@ -26,16 +27,6 @@ class Batch(NamedTuple):
     tokens: Tensor
     targets: Tensor
     n_tokens: int  # targets that count
-
-
-class Batches(Protocol):
-    """Where a loop gets its batches from."""
-
-    @property
-    def per_epoch(self) -> int: ...
-
-    def batch(self, step: int) -> Batch:
-        """The batch of this step; the first is 1."""
 
 
 def batches_of(side: Side, batch: int, context: int, seed: int, *, by_length: bool = True) -> Batches:

@@ -1,16 +1,30 @@
-"""The whole ladder on one split with one budget: what counts, and every network, each in a run of its own."""
+"""The whole ladder on one split with one budget: simple models, and every network, each in a run of its own."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from pellucid.records import Ladder
+from pellucid.data import Data
+from pellucid.errors import PellucidError
+from pellucid.records import Ladder, Rung, SizeLadder, SizeRung
+from pellucid.records.plain import as_plain, from_plain
+from pellucid.runs.disk import read_regular
+from pellucid.training.finishing import ranked
 from pellucid.training.listening import Listener
-from pellucid.training.opening import DataWishes, opened
-from pellucid.training.running import Page, counted_on, train_on
+from pellucid.training.opening import DataWishes, opened, task_of
+from pellucid.training.running import Page, train_on, tried_on
 from pellucid.training.signals import StopRequests
+from pellucid.training.task import Baseline, Task
 from pellucid.training.wishes import TrainingWishes
+
+SIZES_FILE = "sizes.json"
+LARGEST_FILE = 1 << 20
+FEWEST_EXAMPLES = 20
+
+Climbing = Callable[[str], Listener]
 
 
 def compare(
@@ -18,23 +32,89 @@ def compare(
     wishes: Sequence[TrainingWishes],
     folder: Path,
     listener: Listener,
-    climbing: Callable[[str], Listener],
+    climbing: Climbing,
     stop: StopRequests,
     page: Page,
+    *,
+    read: Data | None = None,
 ) -> Ladder:
     """Train each network in a folder of its own name; `climbing` gives each its listener.
 
-    Every rung chose by dev alone; test is read once for each, at its end.
+    Every rung chose by dev alone; test is read once for each, at its end. read: the data, where they are open already.
     """
-    found = opened(data)
-    listener.opened(found.facts)
-    counted = counted_on(found.sides, listener)
+    task = task_of(read, data) if read is not None else opened(data)
+    listener.opened(task.facts)
+    simple = tried_on(task, wishes[0], listener)
     folder.mkdir(parents=True)
-    rungs = [one.with_test(found.sides) for one in counted]
+    rungs = [one.with_test() for one in simple]
     notes = []
     for each in wishes:
         heard = climbing(each.model)
-        report = train_on(found, counted, data, each, folder / each.model, heard, stop, page)
+        report = train_on(task, simple, data, each, folder / each.model, heard, stop, page)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
         notes.append(f"{each.model}: {report.verdict.name}. {report.ending.says}")
-    return Ladder(found.facts.said, tuple(sorted(rungs, key=lambda rung: rung.dev)), tuple(notes))
+    return ranked(Ladder(task.facts.said, tuple(rungs), tuple(notes), task.measure))
+
+
+def compare_sizes(
+    data: DataWishes,
+    wishes: Sequence[TrainingWishes],
+    sizes: Sequence[int],
+    folder: Path,
+    listener: Listener,
+    climbing: Climbing,
+    stop: StopRequests,
+    page: Page,
+    *,
+    read: Data,
+) -> SizeLadder:
+    """The same at several sizes of the training side, all measured on the same dev and test; the largest is told first.
+
+    sizes: how many examples train has; none are the quarter of the quarter, the quarter and the whole of it.
+    """
+    task = task_of(read, data)
+    chosen = sizes_for(task, sizes)
+    listener.opened(task.facts)
+    tried_on(task, wishes[0], listener)
+    folder.mkdir(parents=True)
+    found: list[SizeRung] = []
+    for n_train in sorted(chosen):
+        asked = replace(data, examples=n_train)
+        part = task_of(read, asked)
+        simple: list[Baseline] = list(part.baselines(wishes[0]))
+        found += [_at(one.with_test(), n_train) for one in simple]
+        for each in wishes:
+            heard = climbing(f"{each.model} on {n_train:,}")
+            report = train_on(part, simple, asked, each, folder / f"{each.model}-{n_train}", heard, stop, page)
+            found.append(_at(next(rung for rung in report.ladder.rungs if not rung.is_counted), n_train))
+    ladder = SizeLadder(task.facts.said, task.measure.metric, tuple(sorted(chosen)), tuple(found))
+    (folder / SIZES_FILE).write_text(json.dumps(as_plain(ladder), ensure_ascii=False, allow_nan=False), "utf-8")
+    return ladder
+
+
+def sizes_for(task: Task, wanted: Sequence[int]) -> list[int]:
+    """The sizes of the training side that are tried."""
+    most = task.facts.items["train"]
+    if not wanted:
+        return sorted({max(min(FEWEST_EXAMPLES, most), most // part) for part in (16, 4, 1)})
+    for n in wanted:
+        if not 1 <= n <= most:
+            raise PellucidError(
+                f"{n:,} training examples are wanted, and train has {most:,}", fix=f"Choose 1 to {most:,}"
+            )
+    return sorted(set(wanted))
+
+
+def size_ladder_of(folder: Path) -> SizeLadder:
+    """What an earlier comparison of sizes wrote."""
+    try:
+        return from_plain(SizeLadder, json.loads(read_regular(folder / SIZES_FILE, LARGEST_FILE).decode()))
+    except (OSError, ValueError, RecursionError) as error:
+        raise PellucidError(
+            f"{folder.name} holds no comparison of sizes", fix="Make one with pellucid compare digits --sizes 100,400"
+        ) from error
+
+
+def _at(rung: Rung, n_train: int) -> SizeRung:
+    assert rung.metric is not None, "what has sizes has a metric"
+    return SizeRung(rung.name, n_train, rung.metric, rung.test_metric, rung.seconds, rung.parameters, rung.is_counted)

@@ -28,10 +28,11 @@ from pellucid.records import (
     StartStudy,
     UnitMap,
 )
-from pellucid.training.batches import Batch, Batches, batches_of
+from pellucid.training.batches import Batch, batches_of
 from pellucid.training.health import HealthProbe
 from pellucid.training.loop import loss_of
 from pellucid.training.randomness import drawing, generator
+from pellucid.training.task import Batches
 
 BATCH = 32  # names in a step
 SOME, FEW = 16, 4  # names in a batch that is looked at whole, and in one so small that units are dead on it

@@ -8,9 +8,9 @@ from pellucid.records import (
     Finding,
     Health,
     InitialLoss,
+    Ladder,
     NetworkFacts,
     Plan,
-    Rung,
     SampledAt,
     Step,
     Timing,
@@ -22,7 +22,7 @@ class Listener(Protocol):
 
     def opened(self, data: DataFacts) -> None: ...
 
-    def counted(self, rung: Rung) -> None: ...
+    def counted(self, ladder: Ladder) -> None: ...
 
     def planned(self, plan: Plan, network: NetworkFacts, folder: str) -> None: ...
 
@@ -47,7 +47,7 @@ class Nobody:
     def opened(self, data: DataFacts) -> None:
         pass
 
-    def counted(self, rung: Rung) -> None:
+    def counted(self, ladder: Ladder) -> None:
         pass
 
     def planned(self, plan: Plan, network: NetworkFacts, folder: str) -> None:

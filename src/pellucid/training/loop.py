@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +20,12 @@ from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from pellucid.errors import NotFinite
-from pellucid.models.neural import SequenceModel
 from pellucid.records import Plan, Step
-from pellucid.training.batches import IGNORED, Batch, Batches
+from pellucid.training.batches import IGNORED, Batch
 from pellucid.training.optimizers import Optimizer
 from pellucid.training.randomness import drawing
 from pellucid.training.schedule import rate_factor
+from pellucid.training.task import Ask, Batches
 
 Watch = Callable[[int], AbstractContextManager[None]]
 
@@ -33,18 +35,24 @@ def unwatched(step: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+def next_token(model: Any, batch: Batch) -> Tensor:
+    """What is asked of a sequence model: the mean loss over all tokens of a batch."""
+    return loss_of(model(batch.tokens), batch.targets)
+
+
 def steps(
-    model: SequenceModel,
+    model: nn.Module,
     batches: Batches,
     optimizer: Optimizer,
     plan: Plan,
     *,
+    ask: Ask = next_token,
     first: int = 1,
     watch: Watch = unwatched,
 ) -> Iterator[Step]:
     """Train from step `first` to the last of the plan, and yield every step once it is done.
 
-    watch: its context surrounds one whole step, forward, backward and update.
+    ask: gives the mean loss of a batch; watch: its context surrounds one whole step, forward, backward and update.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for step in range(first, plan.steps + 1):
@@ -54,13 +62,13 @@ def steps(
         factor = rate_factor(step, plan.steps, plan.warm_up, plan.decay)
         with watch(step), drawing(plan.seed, step, "dropout"):
             optimizer.zero()
-            loss = loss_of(model(batch.tokens), batch.targets)
+            loss = ask(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
             norm = get_total_norm(gradients)
             seen = Step(step, loss.item(), batch.n_tokens, plan.rate * factor, norm.item())
             if not (math.isfinite(seen.loss) and math.isfinite(seen.gradient_norm)):
-                raise not_finite(model, batch, seen, plan)
+                raise not_finite(model, partial(ask, model, batch), seen, plan)
             if plan.clip:
                 clip_grads_with_norm_(parameters, plan.clip, norm)
             optimizer.step(factor)
@@ -72,17 +80,17 @@ def loss_of(scores: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
 
-def not_finite(model: SequenceModel, batch: Batch, seen: Step, plan: Plan) -> NotFinite:
+def not_finite(model: nn.Module, again: Callable[[], object], seen: Step, plan: Plan) -> NotFinite:
     """What to say when a loss or a gradient is no number: the batch goes through once more, to find where it began."""
     if math.isfinite(seen.loss):
         what, layer = f"a gradient became {seen.gradient_norm}", _first_bad_gradient(model)
     else:
         with drawing(plan.seed, seen.step, "dropout"), torch.no_grad():
-            what, layer = f"loss became {seen.loss}", _first_bad_output(model, batch.tokens)
+            what, layer = f"loss became {seen.loss}", _first_bad_output(model, again)
     return NotFinite(what, step=seen.step, layer=layer, rate=seen.rate, highest=plan.rate)
 
 
-def _first_bad_output(model: nn.Module, tokens: Tensor) -> str:
+def _first_bad_output(model: nn.Module, again: Callable[[], object]) -> str:
     """The path of the module that first put out something that is not finite."""
     found: list[str] = []
 
@@ -95,7 +103,7 @@ def _first_bad_output(model: nn.Module, tokens: Tensor) -> str:
 
     hooks = [module.register_forward_hook(look_at(path)) for path, module in model.named_modules() if path]
     try:
-        model(tokens)
+        again()
     finally:
         for hook in hooks:
             hook.remove()

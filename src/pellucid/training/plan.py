@@ -13,25 +13,21 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pellucid.data.sides import Sides
 from pellucid.errors import PellucidError
-from pellucid.models.neural import NeuralCard, Recipe
+from pellucid.models.network import Card, Recipe
 from pellucid.records import Plan
-from pellucid.training.evaluation import loss_on
 from pellucid.training.health import HealthProbe, cadence
 from pellucid.training.loop import steps
+from pellucid.training.task import Task
 from pellucid.training.wishes import BYTES_OF_A_WEIGHT, SIZES, TrainingWishes
 from pellucid.training.workshop import Workshop, workshop
 
-# Tokens of train from which on a size is worth its weights.
-WORTH = {"tiny": 0, "small": 3_000, "medium": 30_000, "large": 500_000}
-TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 6
 FEWEST_STEPS = 20
-AS_ASKED = ("weight_decay", "clip", "momentum", "decay", "threads")
+AS_ASKED = ("weight_decay", "clip", "momentum", "decay", "threads", "loss", "penalty", "strength", "shift")
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start: torch, data, counting
@@ -48,27 +44,24 @@ class Pace(NamedTuple):
         return n_steps * self.step + n_evaluations * self.evaluation + n_looks * self.look
 
 
-def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWishes) -> tuple[Any, Plan]:
-    """The configuration and the plan for a network on these sides.
-
-    context: tokens of a window of a text, or of a list's longest item with its boundary.
-    """
-    n_train = sides.train.n_predicted
-    size = wishes.size or size_for(n_train)
-    config = config_for(card, size, len(sides.vocabulary), context, wishes.network)
-    because = [] if wishes.size else [f"size {size}, because train has {n_train:,} tokens"]
-    plan = draft(card, config, sides, context, wishes)
+def choose_plan(card: Card, task: Task, wishes: TrainingWishes) -> tuple[Any, Plan]:
+    """The configuration and the plan for a network on a task."""
+    n_train = task.n_train
+    size = wishes.size or task.size()
+    config = config_for(card, task, size, wishes.network)
+    because = [] if wishes.size else [f"size {size}, because train has {n_train:,} {task.measure.one}s"]
+    plan = draft(card, config, task, wishes)
     if "batch" in wishes.training and plan.batch != wishes.training["batch"]:
         because.append(f"a batch of {plan.batch:,} in place of {wishes.training['batch']:,}: train has no more")
     if wishes.steps:
-        epochs = wishes.steps / workshop(card, config, plan, sides).batches.per_epoch
+        epochs = wishes.steps / workshop(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, wishes)
         return config, plan._replace(because=(*because, *why), size=size)
     seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - KEPT_BACK_SECONDS)
     while True:
         # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
         config, _ = with_dropout(card, config, card.recipe.epochs, wishes)
-        plan, shop, pace = _fastest(card, config, plan, sides, is_asked="threads" in wishes.training)
+        plan, shop, pace = _fastest(card, config, plan, task, is_asked="threads" in wishes.training)
         fitting = steps_within(seconds, pace)
         per_epoch = shop.batches.per_epoch
         enough = min(n_train, 20 * shop.model.n_parameters) / n_train * per_epoch
@@ -77,8 +70,8 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
         smaller = SIZES[SIZES.index(size) - 1]
         because.append(f"size {smaller}, because {size} would see {fitting / per_epoch:.1f} epochs in this time")
         size = smaller
-        config = config_for(card, size, len(sides.vocabulary), context, wishes.network)
-        plan = draft(card, config, sides, context, wishes)
+        config = config_for(card, task, size, wishes.network)
+        plan = draft(card, config, task, wishes)
     most = max(FEWEST_STEPS, round(card.recipe.epochs * per_epoch))
     n_steps = max(FEWEST_STEPS, min(fitting, most))
     because.append(
@@ -89,7 +82,7 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
         because.append(
             f"the time would allow {fitting:,} steps, but after {card.recipe.epochs:g} epochs dev was seen to rise"
         )
-    config = config_for(card, size, len(sides.vocabulary), context, wishes.network)
+    config = config_for(card, task, size, wishes.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, wishes)
     because += why
     plan = with_steps(plan, n_steps, wishes.training)
@@ -98,29 +91,20 @@ def choose_plan(card: NeuralCard, sides: Sides, context: int, wishes: TrainingWi
     return config, plan._replace(seconds=expected, because=tuple(because), size=size)
 
 
-def _fastest(card: NeuralCard, config: Any, plan: Plan, sides: Sides, *, is_asked: bool) -> tuple[Plan, Workshop, Pace]:
+def _fastest(card: Card, config: Any, plan: Plan, task: Task, *, is_asked: bool) -> tuple[Plan, Workshop, Pace]:
     """The plan with the number of threads that is faster here and now: beside a busy neighbour that may be one."""
     found = []
     for threads in sorted({plan.threads} if is_asked else {1, plan.threads}):
         planned = plan._replace(threads=threads)
-        shop = workshop(card, config, planned, sides)
+        shop = workshop(card, config, planned, task)
         found.append((planned, shop, tried(shop)))
     return min(found, key=lambda one: one[2].step)
 
 
-def size_for(n_train: int) -> str:
-    """The largest size that so many tokens are worth.
-
-    >>> [size_for(n) for n in (1_000, 20_000, 174_402, 1_000_000)]
-    ['tiny', 'small', 'medium', 'large']
-    """
-    return [size for size in SIZES if n_train >= WORTH[size]][-1]
-
-
-def config_for(card: NeuralCard, size: str, vocab_size: int, context: int, asked: Mapping[str, object]) -> Any:
+def config_for(card: Card, task: Task, size: str, asked: Mapping[str, Any]) -> Any:
     """The configuration of a size with what was asked for in its place. What memory cannot hold is refused."""
-    config = dataclasses.replace(card.sized(size, vocab_size, context), **asked)
-    n_parameters = rough_parameters(config)
+    config = dataclasses.replace(task.sized(card, size), **asked)
+    n_parameters = task.rough_parameters(config)
     needed = n_parameters * BYTES_OF_A_WEIGHT / 1e9
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed > available:
@@ -131,7 +115,7 @@ def config_for(card: NeuralCard, size: str, vocab_size: int, context: int, asked
     return config
 
 
-def with_dropout(card: NeuralCard, config: Any, epochs: float, wishes: TrainingWishes) -> tuple[Any, list[str]]:
+def with_dropout(card: Card, config: Any, epochs: float, wishes: TrainingWishes) -> tuple[Any, list[str]]:
     """The configuration with dropout where the data are seen often: a hundredth for each time, up to the recipe's."""
     if not card.recipe.dropout or epochs < DROPOUT_FROM or "dropout" in wishes.network:
         return config, []
@@ -140,28 +124,13 @@ def with_dropout(card: NeuralCard, config: Any, epochs: float, wishes: TrainingW
     return dataclasses.replace(config, dropout=dropout), [because]
 
 
-def rough_parameters(config: Any) -> int:
-    """About how many parameters a configuration has, by its settings alone; to build one that is too large would fail.
-
-    >>> from pellucid.models.transformer import TransformerConfig
-    >>> rough_parameters(TransformerConfig(vocab_size=27, context=16, width=64, depth=4, n_heads=4))
-    200064
-    """
-    settings = dataclasses.asdict(config)
-    vocab_size, depth = settings["vocab_size"], settings.get("depth", 1)
-    width, hidden, embedding = (settings.get(name, 0) for name in ("width", "hidden", "embedding"))
-    tables = vocab_size * (2 * width + hidden + embedding) + (settings.get("order", 1) - 1) * vocab_size**2
-    inner = (12 if "n_heads" in settings else 6) * depth * width**2 + (depth - 1) * hidden**2
-    return int(tables + inner + settings.get("context", 0) * embedding * hidden)
-
-
-def draft(card: NeuralCard, config: Any, sides: Sides, context: int, wishes: TrainingWishes) -> Plan:
+def draft(card: Card, config: Any, task: Task, wishes: TrainingWishes) -> Plan:
     """A plan that lacks only its number of steps, if that is not asked for."""
     recipe, asked = card.recipe, wishes.training
     plan = Plan(
         steps=wishes.steps,
-        batch=batch_for(recipe, sides, context),
-        context=context,
+        batch=task.batch_for(recipe),
+        context=task.context,
         optimizer=recipe.optimizer,
         rate=recipe.rate,
         matrix_rate=recipe.matrix_rate,
@@ -174,14 +143,16 @@ def draft(card: NeuralCard, config: Any, sides: Sides, context: int, wishes: Tra
         probe_every=1,
         sample_every=1,
         save_every=1,
-        threads=threads_for(config),
+        threads=threads_for(task.rough_parameters(config)),
         seed=wishes.seed,
+        loss=task.usual_loss,
+        shift=recipe.shift if task.facts.kind == "images" else 0,
     )
     plan = _with_rates(plan, recipe, asked)
     given: dict[str, Any] = {name: asked[name] for name in AS_ASKED if name in asked}
     plan = plan._replace(**given)
     if "batch" in asked:
-        plan = plan._replace(batch=min(int(asked["batch"]), _most_rows(sides, context)))
+        plan = plan._replace(batch=min(int(asked["batch"]), task.most_rows))
     return with_steps(plan, max(1, wishes.steps), asked)
 
 
@@ -206,19 +177,9 @@ def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, object]) -> Plan
     return plan._replace(optimizer=optimizer, rate=rate, matrix_rate=float(str(asked.get("matrix_rate", matrix_rate))))
 
 
-def batch_for(recipe: Recipe, sides: Sides, context: int) -> int:
-    """Items, or windows that hold as many tokens; never more than there are."""
-    wanted = recipe.batch if sides.train.has_boundary else recipe.batch * TOKENS_OF_AN_ITEM // context
-    return max(1, min(wanted, _most_rows(sides, context)))
-
-
-def _most_rows(sides: Sides, context: int) -> int:
-    return len(sides.train_items) if sides.train.has_boundary else max(1, sides.train.n_predicted // context)
-
-
-def threads_for(config: Any) -> int:
+def threads_for(n_parameters: int) -> int:
     """One for a small network, else as many as there are cores, up to a few."""
-    return 1 if rough_parameters(config) <= SMALL else min(MOST_THREADS, len(os.sched_getaffinity(0)))
+    return 1 if n_parameters <= SMALL else min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def tried(shop: Workshop) -> Pace:
@@ -227,7 +188,8 @@ def tried(shop: Workshop) -> Pace:
     probe = HealthProbe(shop.model)
     began = last = time.monotonic()
     taken: list[float] = []
-    for step in steps(shop.model, shop.batches, shop.optimizer, plan):
+    ask = shop.task.ask(plan)
+    for step in steps(shop.model, shop.batches, shop.optimizer, plan, ask=ask):
         now = time.monotonic()
         taken.append(now - last)
         last = now
@@ -236,10 +198,10 @@ def tried(shop: Workshop) -> Pace:
     # The median: the first steps and those in which the machine did something else do not count.
     each = statistics.median(taken[WARM_STEPS:])
     looked = time.monotonic()
-    [_] = steps(shop.model, shop.batches, shop.optimizer, plan._replace(steps=1), watch=probe.watch)
+    [_] = steps(shop.model, shop.batches, shop.optimizer, plan._replace(steps=1), ask=ask, watch=probe.watch)
     evaluated = time.monotonic()
-    for side in (shop.train_part, shop.sides.dev):
-        loss_on(shop.model, side, plan.context)
+    for side in ("train", "dev"):
+        shop.task.measured(shop.model, side)
     return Pace(each, time.monotonic() - evaluated, max(0.0, evaluated - looked - each))
 
 

@@ -20,15 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
-from pellucid.models.neural import SequenceModel
 from pellucid.records import Plan, RateSearch, RateTrial
-from pellucid.training.batches import Batches
-from pellucid.training.loop import loss_of
+from pellucid.training.loop import next_token
 from pellucid.training.optimizers import optimizer_for
 from pellucid.training.randomness import drawing
 from pellucid.training.rate_rules import between, by_percentile, by_valley, trials_of, why_not
+from pellucid.training.task import Ask, Batches
 
 LOWEST, HIGHEST, N_RATES = 1e-6, 10.0, 100
 DIVERGED = 4.0  # times the best loss: from there on nothing is learned of the rate
@@ -45,7 +45,7 @@ def rates_between(lowest: float, highest: float, n: int) -> list[float]:
 
 
 def sweep(
-    model: SequenceModel, batches: Batches, plan: Plan, rates: Sequence[float], seed: int
+    model: nn.Module, batches: Batches, plan: Plan, rates: Sequence[float], seed: int, ask: Ask = next_token
 ) -> tuple[tuple[RateTrial, ...], bool]:
     """One step at each rate in turn, and whether the loss blew up before the last of them.
 
@@ -63,7 +63,7 @@ def sweep(
             batch = batches.batch(step)
             with drawing(seed, step, "dropout"):
                 optimizer.zero()
-                loss = loss_of(model(batch.tokens), batch.targets)
+                loss = ask(model, batch)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             if not math.isfinite(loss.item()) or loss.item() > DIVERGED * min([*losses, loss.item()]):
                 break
@@ -80,7 +80,7 @@ def sweep(
 
 
 def search(
-    build: Callable[[int], SequenceModel],
+    build: Callable[[int], nn.Module],
     batches_for: Callable[[int], Batches],
     plan: Plan,
     seeds: Sequence[int],
@@ -88,6 +88,7 @@ def search(
     source: str = "",
     network: str = "",
     rates: Sequence[float] = (),
+    ask: Ask = next_token,
 ) -> RateSearch:
     """A sweep for each seed, with the optimizer and the clipping of the plan, and what the rules make of it.
 
@@ -100,7 +101,7 @@ def search(
     answers: list[float] = []
     notes: list[str] = []
     for seed in seeds:
-        trials, is_blown_up = sweep(build(seed), batches_for(seed), plan, rates, seed)
+        trials, is_blown_up = sweep(build(seed), batches_for(seed), plan, rates, seed, ask)
         reason = why_not(trials, is_blown_up)
         sweeps.append(trials)
         percentiles.append(None if reason else by_percentile(trials))

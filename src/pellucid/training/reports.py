@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 from pellucid import runs
 from pellucid.errors import PellucidError, quoted
 from pellucid.records import (
+    Answers,
     DataFacts,
     Ending,
     Evaluation,
@@ -36,6 +37,7 @@ class Result(NamedTuple):
     verdict: Verdict
     samples: tuple[Sample, ...]
     sentence: str
+    answers: Answers | None = None
 
 
 def report_of(run: Path) -> TrainingReport:
@@ -71,6 +73,7 @@ def report_from(run: Path, result: Result) -> TrainingReport:
         ending=result.ending,
         verdict=result.verdict,
         sentence=result.sentence,
+        answers=result.answers,
         command=tuple(str(word) for word in record["command"]),
     )
 

@@ -14,22 +14,22 @@ import numpy
 import torch
 
 from pellucid import __version__, runs
-from pellucid.data.sides import Sides
+from pellucid.data import Data
 from pellucid.errors import PellucidError, quoted
-from pellucid.models.neural import config_of, network_called
-from pellucid.records import Finding, Plan, Timing, TrainingReport
+from pellucid.models.network import config_of
+from pellucid.records import Finding, Ladder, Plan, Timing, TrainingReport
 from pellucid.records.plain import from_plain
 from pellucid.runs import RunWriter
 from pellucid.training import checkpoints
-from pellucid.training.baselines import Counted, baselines
 from pellucid.training.finishing import finished
 from pellucid.training.listening import Listener
-from pellucid.training.opening import DataWishes, Opened, opened
+from pellucid.training.opening import DataWishes, opened, task_of
 from pellucid.training.plan import choose_plan
 from pellucid.training.reports import evaluations_of, last_timing_of, report_of
 from pellucid.training.session import Session
 from pellucid.training.signals import StopRequests
 from pellucid.training.sources import found_again, remembered
+from pellucid.training.task import Baseline, Task
 from pellucid.training.wishes import TrainingWishes
 from pellucid.training.workshop import Workshop, network_facts, workshop
 
@@ -49,18 +49,24 @@ class Resumption:
 
 
 def train(
-    data: DataWishes, wishes: TrainingWishes, place: Path, listener: Listener, stop: StopRequests, page: Page
+    data: DataWishes,
+    wishes: TrainingWishes,
+    place: Path,
+    listener: Listener,
+    stop: StopRequests,
+    page: Page,
+    *,
+    read: Data | None = None,
 ) -> TrainingReport:
-    """A new run in a new folder."""
-    found = opened(data)
-    listener.opened(found.facts)
-    counted = counted_on(found.sides, listener)
-    return train_on(found, counted, data, wishes, place, listener, stop, page)
+    """A new run in a new folder. read: the data, where they are open already."""
+    task = task_of(read, data) if read is not None else opened(data)
+    listener.opened(task.facts)
+    return train_on(task, tried_on(task, wishes, listener), data, wishes, place, listener, stop, page)
 
 
 def train_on(
-    found: Opened,
-    counted: list[Counted],
+    task: Task,
+    simple: list[Baseline],
     data: DataWishes,
     wishes: TrainingWishes,
     place: Path,
@@ -68,10 +74,10 @@ def train_on(
     stop: StopRequests,
     page: Page,
 ) -> TrainingReport:
-    """A new run on data that are open and counted already."""
-    card = network_called(wishes.model)
-    config, plan = choose_plan(card, found.sides, found.context, wishes)
-    shop = workshop(card, config, plan, found.sides)
+    """A new run on a task whose simple models are known already."""
+    card = task.card(wishes.model)
+    config, plan = choose_plan(card, task, wishes)
+    shop = workshop(card, config, plan, task)
     network = network_facts(card, config, shop.model)
     stop.raise_if_asked(place.name)
     listener.planned(plan, network, str(place))
@@ -81,18 +87,19 @@ def train_on(
         "versions": _versions(),
         "asked": dataclasses.asdict(wishes),
         "reading": {**dataclasses.asdict(data), "source": remembered(data.source, place)},
-        "data": found.facts,
+        "data": task.facts,
         "model": card.name,
         "config": network.config,
         "network": network,
         "plan": plan,
     }
-    record["command"] = command_of(data, wishes, plan, found.facts.source)
+    record["command"] = command_of(data, wishes, plan, task.facts.source)
     n_bytes = 3 * sum(tensor.nbytes for tensor in shop.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
-        writer.write("vocabulary.json", _vocabulary_json(found.sides))
+        for name, content in task.kept().items():
+            writer.write(name, content)
         session = Session(writer, shop, listener, stop, [], Timing(0, 0.0, 0.0))
-        return _to_the_end(session, after=0, found=found, counted=counted, page=page)
+        return _to_the_end(session, after=0, simple=simple, page=page)
 
 
 def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequests, page: Page) -> TrainingReport:
@@ -101,29 +108,31 @@ def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequest
         return report_of(run)
     with RunWriter.resume(run) as writer:
         record = writer.record
-        found, notes = _data_again(run, record, changes)
-        listener.opened(found.facts)
-        counted = counted_on(found.sides, listener)
-        card = network_called(str(record["model"]))
+        task, notes = _data_again(run, record, changes)
+        listener.opened(task.facts)
+        asked = TrainingWishes(**record["asked"])
+        simple = tried_on(task, asked, listener)
+        card = task.card(str(record["model"]))
         plan = from_plain(Plan, record["plan"])
         if changes.threads and changes.threads != plan.threads:
             notes = (*notes, f"{changes.threads} threads in place of {plan.threads}: the last bits may differ")
             plan = plan._replace(threads=changes.threads)
         if dict(record["versions"]) != _versions():
             notes = (*notes, "made with other versions or on another machine, where equal bits are not promised")
-        shop = workshop(card, config_of(card, record["config"]), plan, found.sides)
+        shop = workshop(card, config_of(card, record["config"]), plan, task)
         listener.planned(plan, network_facts(card, shop.config, shop.model), str(run))
         step, note = _restored(writer, shop, changes.is_optimizer_fresh)
         listener.resumed(step, (*notes, *note))
-        if found.facts.fingerprint != record["data"]["fingerprint"]:
-            says = f"new data from step {step + 1} on: {found.facts.said}"
+        if task.facts.fingerprint != record["data"]["fingerprint"]:
+            says = f"new data from step {step + 1} on: {task.facts.said}"
             writer.append(
                 "findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step)
             )
-        if not (run / "vocabulary.json").is_file():
-            writer.write("vocabulary.json", _vocabulary_json(found.sides))
+        for name, content in task.kept().items():
+            if not (run / name).is_file():
+                writer.write(name, content)
         session = Session(writer, shop, listener, stop, list(evaluations_of(run)), last_timing_of(run))
-        return _to_the_end(session, after=step, found=found, counted=counted, page=page)
+        return _to_the_end(session, after=step, simple=simple, page=page)
 
 
 def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str) -> list[str]:
@@ -140,25 +149,23 @@ def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str
     reading.pop("source", None)
     for name, wish in {**reading, **wishes.network, **wishes.training}.items():
         if name != "threads":
-            words += [f"--{OPTIONS.get(name, name.replace('_', '-'))}", str(wish)]
+            words += [f"--{OPTIONS.get(name, name.replace('_', '-'))}", *([] if wish is True else [str(wish)])]
     return words
 
 
-def _to_the_end(session: Session, *, after: int, found: Opened, counted: list[Counted], page: Page) -> TrainingReport:
+def _to_the_end(session: Session, *, after: int, simple: list[Baseline], page: Page) -> TrainingReport:
     ending = session.go_on(after)
-    report, result = finished(session, ending, found, counted)
+    report, result = finished(session, ending, simple)
     session.writer.write("report.html", page(report))
     session.writer.finish(result)
     return report
 
 
-def counted_on(sides: Sides, listener: Listener) -> list[Counted]:
-    """What counting alone reaches, each told as soon as it is known."""
-    counted = []
-    for one in baselines(sides):
-        counted.append(one)
-        listener.counted(one.rung)
-    return counted
+def tried_on(task: Task, wishes: TrainingWishes, listener: Listener) -> list[Baseline]:
+    """What simple models reach; told when all are known."""
+    simple = list(task.baselines(wishes))
+    listener.counted(Ladder(task.facts.said, tuple(one.rung for one in simple), (), task.measure))
+    return simple
 
 
 def _restored(writer: RunWriter, shop: Workshop, is_optimizer_fresh: bool) -> tuple[int, tuple[str, ...]]:
@@ -175,7 +182,7 @@ def _restored(writer: RunWriter, shop: Workshop, is_optimizer_fresh: bool) -> tu
     return found.step, (found.note,) if found.note else ()
 
 
-def _data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tuple[Opened, tuple[str, ...]]:
+def _data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tuple[Task, tuple[str, ...]]:
     """The data of a run, found again and still the same, or the ones that are to take their place."""
     reading = dict(record["reading"])
     was = str(record["data"]["fingerprint"])
@@ -189,11 +196,11 @@ def _data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tu
             f"in place of {was[:12]}",
             fix="Pass the old file with --data, or add --allow-new-data",
         )
-    _require_vocabulary(record["data"], found)
+    _require_symbols(record["data"], found)
     return found, (f"new data: {found.facts.said}",)
 
 
-def _require_vocabulary(stored: Mapping[str, Any], found: Opened) -> None:
+def _require_symbols(stored: Mapping[str, Any], found: Task) -> None:
     known = list(stored["symbols"])
     now = list(found.facts.symbols)
     if int(stored["vocab_size"]) == found.facts.vocab_size and known == now:
@@ -204,12 +211,6 @@ def _require_vocabulary(stored: Mapping[str, Any], found: Opened) -> None:
         f"the checkpoint has {stored['vocab_size']} symbols, the data have {found.facts.vocab_size}{first}",
         fix="Train a new run on them",
     )
-
-
-def _vocabulary_json(sides: Sides) -> str:
-    import json
-
-    return json.dumps(sides.vocabulary.to_json(), ensure_ascii=True)
 
 
 def _versions() -> dict[str, str]:

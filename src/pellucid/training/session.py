@@ -15,18 +15,13 @@ from dataclasses import dataclass
 from pellucid.records import Ending, Evaluation, Health, InitialLoss, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training import checkpoints
-from pellucid.training.evaluation import loss_on
 from pellucid.training.health import HealthProbe, is_look
-from pellucid.training.initial import initial_loss
 from pellucid.training.listening import Listener
 from pellucid.training.loop import steps
 from pellucid.training.reports import health_of
 from pellucid.training.signals import StopRequests
-from pellucid.training.speaking import texts
 from pellucid.training.stopping import best, ending_of
 from pellucid.training.workshop import Workshop
-
-SHOWN_SAMPLES = 5
 
 
 @dataclass
@@ -73,8 +68,7 @@ class Session:
     @property
     def start(self) -> InitialLoss:
         """The loss before the first step beside what it should have been."""
-        dev = self.shop.sides.dev
-        return initial_loss(self.evaluations[0].dev, dev.tokens[1:], self.shop.model.vocab_size)
+        return self.shop.task.start(self.evaluations[0].dev)
 
     def looks(self) -> tuple[Health, ...]:
         """All looks inside so far, of earlier processes too."""
@@ -91,7 +85,8 @@ class Session:
                 return nullcontext()
             return probe.watch(step, with_maps=step in (1, plan.steps))
 
-        for step in steps(shop.model, shop.batches, shop.optimizer, plan, first=first, watch=watch):
+        ask = shop.task.ask(plan)
+        for step in steps(shop.model, shop.batches, shop.optimizer, plan, ask=ask, first=first, watch=watch):
             for health in probe.taken():
                 self._look(health)
             yield step
@@ -102,8 +97,8 @@ class Session:
 
     def _evaluate(self, step: int) -> None:
         shop = self.shop
-        train, dev = (loss_on(shop.model, side, shop.plan.context).nats for side in (shop.train_part, shop.sides.dev))
-        evaluation = Evaluation(step, train, dev)
+        train, dev = (shop.task.measured(shop.model, side) for side in ("train", "dev"))
+        evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)
         if best(self.evaluations) is evaluation:
@@ -111,7 +106,7 @@ class Session:
         self.listener.evaluated(evaluation)
 
     def _sample(self, step: int) -> None:
-        sampled = SampledAt(step, texts(self.shop, SHOWN_SAMPLES))
+        sampled = SampledAt(step, self.shop.task.texts(self.shop.model, self.shop.plan))
         self.writer.append("samples", sampled)
         self.listener.sampled(sampled)
 

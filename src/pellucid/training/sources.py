@@ -1,9 +1,9 @@
 """Where a run's data are: remembered so that the folder can be moved and given away, and found again."""
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from pellucid.data import datasets
+from pellucid.data.opening import is_set
 from pellucid.errors import PellucidError
 
 STANDARD_INPUT = "-"
@@ -15,7 +15,7 @@ def remembered(source: str, place: Path) -> str:
     >>> remembered("names", Path("runs/first")), remembered("data/own.txt", Path("runs/first"))
     ('names', '../../data/own.txt')
     """
-    if source == STANDARD_INPUT or source in datasets():
+    if source == STANDARD_INPUT or is_set(source):
         return source
     return os.path.relpath(os.path.abspath(source), os.path.abspath(place))
 
@@ -23,7 +23,7 @@ def remembered(source: str, place: Path) -> str:
 def found_again(run: Path, source: str, fingerprint: str) -> str:
     """What to open now for what was remembered; that it is still the same is another question."""
     gone = f"it had sha256 {fingerprint[:12]}…"
-    if source in datasets():
+    if is_set(source):
         return source
     if source == STANDARD_INPUT:
         raise PellucidError(f"the data of {run.name} came by standard input; {gone}", fix="Pass them with --data FILE")
@@ -31,3 +31,13 @@ def found_again(run: Path, source: str, fingerprint: str) -> str:
     if os.path.isabs(source) or not (run / source).exists():
         raise PellucidError(f"the data file of {run.name} is gone; {gone}", fix="Pass it with --data FILE")
     return os.path.normpath(run / source)
+
+
+def stem_of(source: str) -> str:
+    """What a run on these data is called, unless it is given a name.
+
+    >>> stem_of("data/own.txt"), stem_of("-"), stem_of("house-numbers:n=20000")
+    ('own', 'data', 'house-numbers')
+    """
+    word = source.partition(":")[0]
+    return "data" if word == STANDARD_INPUT else PurePath(word).stem or "data"

@@ -9,7 +9,6 @@ from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.models.neural import SequenceModel
 from pellucid.models.reading import NeuralReading
 from pellucid.records import Sample
-from pellucid.training.workshop import Workshop
 
 LONGEST_ITEM = 100  # tokens; an item without an end is cut here
 LENGTH_OF_TEXT = 80
@@ -17,11 +16,10 @@ LENGTH_AT_THE_END = 300
 MOST_SEARCHED = 2_000_000  # tokens of running text in which copies are looked for
 
 
-def texts(shop: Workshop, n_samples: int) -> tuple[str, ...]:
+def texts(model: SequenceModel, sides: Sides, n_samples: int, seed: int) -> tuple[str, ...]:
     """A few samples; with the same chances each time, so that what changes is the network."""
-    sides = shop.sides
     is_list = sides.vocabulary.has_boundary
-    drawn = _drawn(shop.model, sides, n_samples if is_list else 1, shop.plan.seed, LENGTH_OF_TEXT)
+    drawn = _drawn(model, sides, n_samples if is_list else 1, seed, LENGTH_OF_TEXT)
     return tuple(sides.vocabulary.decode(list(sample.tokens)) for sample in drawn)
 
 

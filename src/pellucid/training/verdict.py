@@ -14,12 +14,22 @@ from pellucid.training.stopping import UNRESTS, best, unrest
 
 ROSE = 0.01  # nats of dev above its best at the end
 FAR_BELOW = 0.2  # of dev: so much lower train is memory
+NEARLY_SOLVED = 0.2  # of guessing
 NO_BETTER = 0.02  # nats between train and dev within which nothing was learned by heart
 STILL_FALLING = 0.05  # nats of dev over the last tenth; the last of a decaying rate alone brings about 0.01 to 0.02
 
 
-def verdict(evaluations: Sequence[Evaluation], ending: Ending, best_count_dev: float | None = None) -> Verdict:
-    """best_count_dev: what the best model that only counts reaches on dev, in nats; None: not counted.
+def verdict(
+    evaluations: Sequence[Evaluation],
+    ending: Ending,
+    best_count_dev: float | None = None,
+    guessing: float = 0.0,
+    simple: str = "counting",
+) -> Verdict:
+    """best_count_dev: the loss on dev of the best model that only counts or is simple; None: there is none.
+
+    guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory.
+    simple: what those models are called.
 
     >>> curve = [Evaluation(0, 3.3, 3.3), Evaluation(500, 2.0, 2.05), Evaluation(1000, 1.82, 1.90)]
     >>> verdict(curve, Ending("budget", 1000, 1000, ""), best_count_dev=1.98).name
@@ -36,7 +46,8 @@ def verdict(evaluations: Sequence[Evaluation], ending: Ending, best_count_dev: f
             f"while train fell from {kept.train:.3f} to {last.train:.3f}; the weights of the best step were kept",
             f"Train about {max(1, kept.step):,} steps, or give it more data, dropout or a smaller size",
         )
-    if gap > FAR_BELOW * kept.dev:
+    far = FAR_BELOW * max(kept.dev, NEARLY_SOLVED * guessing)
+    if gap > far:
         return Verdict(
             "over-fit",
             f"{at_best}: {gap:.3f} below, so much of train is known by heart",
@@ -49,11 +60,12 @@ def verdict(evaluations: Sequence[Evaluation], ending: Ending, best_count_dev: f
             f"dev fell by {fell:.3f} over the last tenth of the run, to {last.dev:.3f}, and had not come to rest",
             "Train longer: --minutes or --steps",
         )
-    if best_count_dev is not None and kept.dev > best_count_dev and gap < FAR_BELOW * kept.dev / 2:
+    if best_count_dev is not None and kept.dev > best_count_dev and gap < far / 2:
         return Verdict(
             "under-fit",
-            f"{at_best}, where counting alone reaches {best_count_dev:.3f}",
-            "Give it more context, a larger size or more time; or search its rate with pellucid rate",
+            f"{at_best}, where {simple} alone {'reaches' if simple == 'counting' else 'reach'} {best_count_dev:.3f}",
+            f"Give it {'more context, ' * (simple == 'counting')}a larger size or more time; or search its rate with "
+            "pellucid rate",
         )
     if gap < NO_BETTER:
         return Verdict(

@@ -11,30 +11,65 @@ from types import MappingProxyType
 from pellucid.decoding.limits import require_seed
 from pellucid.errors import PellucidError
 from pellucid.models.settings import require_dropout, require_share, require_whole
-from pellucid.models.wishes import MODELS, NETWORKS, require_one_of
+from pellucid.models.wishes import (
+    IMAGE_NETWORKS,
+    MODELS,
+    NETWORKS,
+    PAIR_NETWORKS,
+    TABLE_NETWORKS,
+    require_one_of,
+)
 
 Wish = int | float | str
 
 SIZES = ("tiny", "small", "medium", "large")
 OPTIMIZERS = ("muon", "adamw", "sgd")
 DECAYS = ("linear", "cosine", "step", "constant")
+LOSSES = ("cross-entropy", "bce", "hinge", "squared", "absolute")  # as layers/losses.py has them
+PENALTIES = ("l1", "l2", "linf2")
 LONGEST_MINUTES = 7 * 24 * 60
 MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
 BYTES_OF_A_WEIGHT = 16  # the weight, its gradient and two numbers of the optimizer, of single precision
 
-# The settings that each network has; a test holds them equal to the configurations.
-SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+# The settings that each network has, by what it reads; a test holds them equal to the configurations.
+SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "neural-ngram": ("order",),
-        "mlp": ("context", "embedding", "hidden", "depth", "activation", "norm", "groups"),
-        "wavenet": ("context", "embedding", "hidden"),
-        "rnn": ("width", "depth", "dropout"),
-        "gru": ("width", "depth", "dropout"),
-        "lstm": ("width", "depth", "dropout"),
-        "transformer": ("context", "width", "depth", "n_heads", "dropout", "positions"),
+        "sequences": {
+            "neural-ngram": ("order",),
+            "mlp": ("context", "embedding", "hidden", "depth", "activation", "norm", "groups"),
+            "wavenet": ("context", "embedding", "hidden"),
+            "rnn": ("width", "depth", "dropout"),
+            "gru": ("width", "depth", "dropout"),
+            "lstm": ("width", "depth", "dropout"),
+            "transformer": ("context", "width", "depth", "n_heads", "dropout", "positions"),
+        },
+        "pairs": {
+            "encoder-decoder": ("width", "depth", "n_heads", "dropout", "positions", "form"),
+            "encoder": ("width", "depth", "n_heads", "dropout", "positions", "form"),
+            "transformer": ("width", "depth", "n_heads", "dropout", "positions"),
+        },
+        "examples": {
+            "logistic": (),
+            "mlp": ("hidden", "depth", "embedding", "activation", "norm", "groups", "dropout"),
+            "plain": ("width", "depth", "embedding", "activation", "norm", "groups", "dropout"),
+            "residual": ("width", "depth", "embedding", "activation", "norm", "groups", "dropout"),
+            "autoencoder": ("latent", "hidden", "depth", "activation"),
+            "cnn": ("pool", "head"),
+            "residual-cnn": ("width", "depth"),
+            "vit": ("patch", "width", "depth", "n_heads", "dropout"),
+        },
     }
 )
+FAMILIES = {"list": "sequences", "text": "sequences", "pairs": "pairs", "table": "examples", "images": "examples"}
+NETWORKS_OF: Mapping[str, tuple[str, ...]] = {
+    "list": NETWORKS,
+    "text": NETWORKS,
+    "pairs": PAIR_NETWORKS,
+    "table": TABLE_NETWORKS,
+    "images": IMAGE_NETWORKS,
+}
+USUAL = {"list": "transformer", "text": "transformer", "pairs": "encoder-decoder", "table": "mlp", "images": "cnn"}
 # Networks that read a text in windows of the context; the others look back that far and read longer ones.
 READS_WINDOWS = ("transformer", "rnn", "gru", "lstm")
 WORDS = {"n_heads": "heads"}  # settings whose option has another name
@@ -49,17 +84,42 @@ def windows_of(model: str, network: Mapping[str, Wish]) -> tuple[int, dict[str, 
     context = int(network.get("context", 0)) if model in READS_WINDOWS else 0
     if "context" in network and context != network["context"] and model in READS_WINDOWS:
         raise PellucidError(f"context is {network['context']}", fix="Choose a whole number, such as 64")
-    own = {name: wish for name, wish in network.items() if name != "context" or "context" in SETTINGS.get(model, ())}
+    has_own = "context" in SETTINGS["sequences"].get(model, ())
+    own = {name: wish for name, wish in network.items() if name != "context" or has_own}
     return context, own
 
 
-def require_network(name: str) -> None:
-    """Refuse a network that there is none of, and say where those are that only count."""
+def require_network(name: str, kind: str = "list") -> None:
+    """Refuse a network that there is none of for this kind of data; "" is any kind, before the data are known.
+
+    >>> require_network("cnn", "list")
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: cnn reads images, and the data are a list. Choose one of neural-ngram, mlp, wavenet,
+    rnn, gru, lstm, transformer.
+    """
     if name in MODELS:
         raise PellucidError(
             f"{name} only counts, so there is nothing to train", fix=f"Try pellucid sample names --model {name}"
         )
-    require_one_of("network", name, NETWORKS)
+    every = tuple(dict.fromkeys(known for names in NETWORKS_OF.values() for known in names))
+    if kind and name in every and name not in NETWORKS_OF[kind]:
+        reads = [NOUNS[other] for other in NETWORKS_OF if name in NETWORKS_OF[other]]
+        raise PellucidError(
+            f"{name} reads {' and '.join(reads)}, and the data are {NOUNS[kind] if kind in PLURAL else f'a {kind}'}",
+            fix=f"Choose one of {', '.join(NETWORKS_OF[kind])}",
+        )
+    require_one_of("network", name, NETWORKS_OF[kind] if kind else every)
+
+
+def require_task(task: str) -> None:
+    """Refuse what nobody does with a table."""
+    if task:
+        require_one_of("task", task, TASKS)
+
+
+TASKS = ("classification", "regression", "reconstruction")
+NOUNS = {"list": "lists", "text": "texts", "pairs": "pairs", "table": "tables", "images": "images"}
+PLURAL = ("pairs", "images")
 
 
 @dataclass(frozen=True)
@@ -78,9 +138,11 @@ class TrainingWishes:
     size: str = ""  # "": by the data
     network: Mapping[str, Wish] = field(default_factory=dict)
     training: Mapping[str, Wish] = field(default_factory=dict)
+    kind: str = "list"  # of the data; "": not known yet, so that only what no data could mend is refused
 
     def __post_init__(self) -> None:
-        require_network(self.model)
+        if self.model or self.kind:
+            require_network(self.model, self.kind)
         require_seed(self.seed)
         if self.size:
             require_one_of("size", self.size, SIZES)
@@ -99,11 +161,12 @@ class TrainingWishes:
 
     def _require_setting(self, name: str, value: Wish) -> None:
         word = WORDS.get(name, name)
-        if name not in SETTINGS[self.model]:
-            having = [model for model in NETWORKS if name in SETTINGS[model]]
+        families = [SETTINGS[FAMILIES[self.kind]]] if self.kind else list(SETTINGS.values())
+        if not any(name in known for family in families for known in _of(family, self.model)):
+            having = [model for family in families for model, known in family.items() if name in known]
             raise PellucidError(
                 f"--{word} changes nothing for {self.model}",
-                fix=f"Leave it out, or choose {' or '.join(having)}" if having else "Leave it out",
+                fix=f"Leave it out, or choose {' or '.join(dict.fromkeys(having))}" if having else "Leave it out",
             )
         if name == "dropout":
             require_dropout(float(value))
@@ -122,6 +185,11 @@ class TrainingWishes:
                 f"has {available:,.0f}",
                 fix="Choose a smaller width or depth",
             )
+
+
+def _of(family: Mapping[str, tuple[str, ...]], model: str) -> list[tuple[str, ...]]:
+    """The settings of a model of a family; of every one where it is not known yet."""
+    return [family[model]] if model in family else [] if model else list(family.values())
 
 
 def _number(noun: str, least: float, most: float, example: str, *, is_open: bool = False) -> Callable[[object], None]:
@@ -149,5 +217,9 @@ _TRAINING: Mapping[str, Callable[[object], None]] = {
     "momentum": _number("momentum", 0, 0.9999, "0.9"),
     "weight_decay": _number("weight decay", 0, 10, "0.01"),
     "threads": lambda value: require_whole("threads", value, most=1024),
+    "loss": lambda value: require_one_of("loss", str(value), LOSSES),
+    "penalty": lambda value: require_one_of("penalty", str(value), PENALTIES),
+    "strength": _number("strength", 0, 1e6, "0.001"),
+    "shift": lambda value: require_whole("shift", value, least=0, most=64),
     "save_every": lambda value: require_whole("save-every", value, most=MOST_STEPS),
 }
