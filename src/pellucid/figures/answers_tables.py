@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.data_words import one_of
+from pellucid.figures.data_words import one_of, read_as
 from pellucid.figures.merits import metric_words, percent
 from pellucid.figures.model_facts import cut, table
 from pellucid.figures.numbers import counted
@@ -39,7 +39,7 @@ def answer_parts(answers: Answers, data: DataFacts) -> Iterator[RenderableType]:
         yield Text(line)
     if data.task != "reconstruction" and answers.examples:
         yield Text("")
-        yield examples_table(answers.examples[:MOST_SHOWN], one_of(data.kind), has_mark=data.task != "regression")
+        yield examples_table(answers.examples[:MOST_SHOWN], read_as(data.kind), has_mark=data.task != "regression")
 
 
 def metric_lines(answers: Answers, data: DataFacts) -> list[str]:

@@ -20,6 +20,15 @@ def one_of(kind: str) -> str:
     return NOUNS.get(kind, "item")
 
 
+def read_as(kind: str) -> str:
+    """What the thing is called that was read for an answer.
+
+    >>> read_as("pairs"), read_as("table")
+    ('source', 'row')
+    """
+    return "source" if kind == "pairs" else one_of(kind)
+
+
 def has_tokens(data: DataFacts) -> bool:
     """Whether the data are sequences, whose tokens are predicted: lists, texts and pairs."""
     return data.kind not in ("table", "images")

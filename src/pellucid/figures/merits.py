@@ -38,8 +38,16 @@ def metric_words(metric: str, value: float | None) -> str:
         return "not known"
     if is_share(metric):
         return percent(value)
-    # What has a unit of the data can be of any size; four digits of it can be compared.
-    return (f"{value:.4f}" if metric in ("R²", "log loss", "") else f"{value:,.4g}").replace("-", "−")
+    return (f"{value:.4f}" if metric in ("R²", "log loss", "") else sized(value)).replace("-", "−")
+
+
+def sized(value: float) -> str:
+    """A number in a unit of the data, of any size: four digits, and more only where they stand before the point.
+
+    >>> sized(0.012345), sized(208.31), sized(15432.1), sized(-3e12)
+    ('0.01235', '208.3', '15,432', '-3e+12')
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def loss_words(loss: float | None, metric: str = "") -> str:

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.merits import is_share, metric_words
+from pellucid.figures.merits import gap_size, metric_words
 from pellucid.figures.model_facts import cut, show, table
-from pellucid.records import SizeLadder, SizeRung, as_plain
+from pellucid.records import Measure, SizeLadder, SizeRung, as_plain
 
 
 class Reached(NamedTuple):
@@ -89,13 +89,17 @@ def size_ladder_table(ladder: SizeLadder) -> Table:
 def _cell(metric: str, at: Reached | None, best: float) -> str:
     if at is None:
         return ""
-    spread = f" ±{_half(metric, at)}" if at.trainings > 1 else ""
-    return f"{metric_words(metric, at.mean)}{spread}{'*' if at.mean == best else ' '}"
+    return f"{metric_words(metric, at.mean)}{'*' if at.mean == best else ' '}"
 
 
-def _half(metric: str, at: Reached) -> str:
-    half = (at.high - at.low) / 2
-    return f"{100 * half:.2f}" if is_share(metric) else f"{half:.4f}"
+def spread_words(ladder: SizeLadder) -> str:
+    """How far apart the trainings of one model lie at most, where there are several."""
+    found = [each for rungs in by_model(ladder).values() for each in reached(rungs) if each.trainings > 1]
+    if not found:
+        return ""
+    widest = max(found, key=lambda each: each.high - each.low)
+    apart = gap_size(Measure(metric=ladder.metric), widest.high - widest.low)
+    return f"Means of up to {max([each.trainings for each in found])} trainings, which lie at most {apart} apart."
 
 
 def winners(ladder: SizeLadder) -> list[str]:
@@ -109,10 +113,10 @@ def winners(ladder: SizeLadder) -> list[str]:
         if not at:
             continue
         first = max(at, key=lambda name: at[name])
-        others = [f"{name} {metric_words(ladder.metric, mean)}" for name, mean in at.items() if name != first]
-        beside = f" ({', '.join(others)})" if others else ""
+        second = max([name for name in at if name != first], key=lambda name: at[name], default="")
+        beside = f", then {second} with {metric_words(ladder.metric, at[second])}" if second else ""
         said.append(
-            f"With {size:,} examples {first} is the best network: {metric_words(ladder.metric, at[first])}{beside}."
+            f"With {size:,} examples {first} is the best network with {metric_words(ladder.metric, at[first])}{beside}."
         )
     return said
 
@@ -122,6 +126,8 @@ def _parts(ladder: SizeLadder) -> Iterator[RenderableType]:
     yield Text("")
     yield size_ladder_table(ladder)
     yield Text("* the best of this size; test, parameters and seconds are those with the most examples", "dim")
+    if spread := spread_words(ladder):
+        yield Text(spread, "dim")
     said = winners(ladder)
     if said:
         yield Text("")

@@ -1,0 +1,111 @@
+"""What networks and simple models reach with more and more examples to learn from."""
+
+from pellucid.errors import PellucidError
+from pellucid.figures.axes import spanning
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import COLOURS, INK, LINE, QUIET
+from pellucid.figures.merits import is_share, metric_words
+from pellucid.figures.model_facts import cut
+from pellucid.figures.numbers import counted
+from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.size_ladder import Reached, by_model, reached, spread_words, winners
+from pellucid.records import SizeLadder, SizeRung
+
+WIDTH, HEIGHT, RIGHT, KEY = 760.0, 480.0, 300.0, 40.0
+LONGEST = 22
+HUES = tuple([colour for colour in COLOURS if colour != "#4c5661"])  # gray is for what is no network
+
+
+def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
+    """A line for each network, a dashed one for each simple model; a band where one was trained several times."""
+    models = by_model(seen)
+    if not models:
+        raise PellucidError("nothing was compared, so there is nothing to draw", fix="Compare at least one network")
+    scale = 100.0 if is_share(seen.metric) else 1.0
+    lines = {name: reached(rungs) for name, rungs in models.items()}
+    x = spanning(seen.sizes, "examples to learn from", is_log=True)
+    heights = [scale * number for line in lines.values() for each in line for number in (each.low, each.high)]
+    panel = Panel(x, spanning(heights, f"{seen.metric} on dev" + (", %" if scale > 1 else "")), WIDTH, HEIGHT)
+    ends = []
+    for i, (name, line) in enumerate(lines.items()):
+        colour = HUES[i % len(HUES)] if not models[name][0].is_counted else QUIET
+        dash = "" if not models[name][0].is_counted else ("7 5", "2 5", "12 4 2 4")[i % 3]
+        _draw_line(panel, name, line, colour, dash, scale, seen.metric)
+        label = f"{cut(name, LONGEST)} {metric_words(seen.metric, line[-1].mean)}"
+        ends.append((scale * line[-1].mean, label, colour))
+    panel.ends(ends)
+    marks = [*_key(), *panel.drawn(0, KEY, has_numbers_below=False), *_sizes(panel, seen.sizes)]
+    title = f"{seen.metric[:1].upper()}{seen.metric[1:]} against the number of examples to learn from"
+    return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + HEIGHT + BOTTOM)
+
+
+def _draw_line(panel: Panel, name: str, line: list[Reached], colour: str, dash: str, scale: float, metric: str) -> None:
+    for each in line:
+        if each.high > each.low:
+            ends = [(float(each.n_train), scale * each.low), (float(each.n_train), scale * each.high)]
+            panel.line(ends, colour, width=7.0, fade=0.3, says=f"{name}: from the worst to the best training")
+    panel.line([(each.n_train, scale * each.mean) for each in line], colour, width=3.0, dash=dash, says=name)
+    for each in line:
+        of = f", mean of {each.trainings} trainings" if each.trainings > 1 else ""
+        says = f"{name}, {counted(each.n_train, 'example')}: {metric_words(metric, each.mean)}{of}"
+        panel.dot(each.n_train, scale * each.mean, colour, size=5.0, is_hollow=bool(dash), says=says)
+
+
+def _sizes(panel: Panel, sizes: tuple[int, ...]) -> list[str]:
+    """The sizes themselves in place of powers of ten; one that would touch the next is left out."""
+    marks = [f'<g transform="translate({LEFT:.0f} {KEY + HEIGHT:.0f})">']
+    free = WIDTH + 100.0
+    for size in sorted(set(sizes), reverse=True):
+        at = panel.at(size, panel.y.low)[0]
+        marks.append(f'<path d="M{at:.1f} 0v8" stroke="{LINE}" stroke-width="2"/>')
+        half = 4.2 * len(f"{size:,}")
+        if at + half < free:
+            marks.append(lettered(at, 26, f"{size:,}", INK, align="middle"))
+            free = at - half - 6
+    return [
+        *marks,
+        lettered(WIDTH / 2, 50, f"{panel.x.title} (equal steps are equal factors)", QUIET, align="middle"),
+        "</g>",
+    ]
+
+
+def _key() -> list[str]:
+    return [
+        f'<path d="M{LEFT} 12h36" stroke="{COLOURS[0]}" stroke-width="3"/>',
+        lettered(LEFT + 44, 17, "network", QUIET),
+        f'<path d="M{LEFT + 140} 12h36" stroke="{QUIET}" stroke-width="3" stroke-dasharray="7 5"/>',
+        lettered(LEFT + 184, 17, "simple model", QUIET),
+    ]
+
+
+def _captions(seen: SizeLadder) -> list[str]:
+    n = len({rung.name for rung in seen.rungs})
+    said = [f"{seen.source}. {counted(n, 'model')}, each judged on the same dev side, whatever it learned from."]
+    if spread := spread_words(seen):
+        said.append(f"{spread} Bars go from the worst of them to the best.")
+    return [*said, *winners(seen), *seen.notes]
+
+
+FIGURE = FigureCard(
+    name="accuracy-by-size",
+    says="What networks and simple models reach against how many examples they learn from.",
+    needs=SizeLadder,
+    draw=draw_accuracy_by_size,
+    options=(),
+    tiny=SizeLadder(
+        "digits",
+        "accuracy",
+        (100, 400),
+        (
+            SizeRung("cnn", 100, 0.90, 0.89, 3.0, 3700, False),
+            SizeRung("cnn", 100, 0.92, 0.90, 3.0, 3700, False),
+            SizeRung("cnn", 400, 0.96, 0.95, 6.0, 3700, False),
+            SizeRung("cnn", 400, 0.97, 0.95, 6.0, 3700, False),
+            SizeRung("vit", 100, 0.80, 0.79, 4.0, 26_000, False),
+            SizeRung("vit", 400, 0.95, 0.94, 8.0, 26_000, False),
+            SizeRung("nearest centroid", 100, 0.86, 0.85, 0.0, 640, True),
+            SizeRung("nearest centroid", 400, 0.89, 0.88, 0.0, 640, True),
+        ),
+    ),
+)

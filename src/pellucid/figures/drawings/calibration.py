@@ -1,0 +1,111 @@
+"""Whether a network is as often right as it says: the share of right answers against its confidence."""
+
+import math
+
+from pellucid.errors import PellucidError
+from pellucid.figures.answers_tables import calibration_line
+from pellucid.figures.axes import Axis
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.data_words import one_of
+from pellucid.figures.house_theme import BLUE, QUIET
+from pellucid.figures.numbers import counted
+from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.tiny_answers import TINY_IMAGES
+from pellucid.records import ConfidenceBin, TrainingReport
+
+SIDE, LOWER, BETWEEN, RIGHT, KEY = 480.0, 110.0, 26.0, 330.0, 34.0
+SURE = 1.96  # deviations of a normal around its mean that hold 95 %
+
+
+def draw_calibration(seen: TrainingReport) -> Picture:
+    """A dot for each bin of confidence, with how sure it is of itself; below, how many answers each bin holds."""
+    calibration = seen.answers.calibration if seen.answers else None
+    bins = [each for each in calibration.bins if each.n] if calibration else []
+    if calibration is None or not bins:
+        raise PellucidError(
+            f"the run {seen.name} gives no probabilities of classes, so how sure it was is not known",
+            fix="Draw loss-curves, which every run has",
+        )
+    x = Axis(0.0, 1.0, "confidence: the probability of the answer")
+    right = Panel(x, Axis(0.0, 1.0, "share that is right"), SIDE, SIDE)
+    right.line([(0.0, 0.0), (1.0, 1.0)], QUIET, width=2.0, dash="7 5", says="as often right as it says")
+    for each in bins:
+        low, high = interval(each)
+        right.line([(each.confidence, low), (each.confidence, high)], BLUE, width=2.5, fade=0.5)
+    right.line([(each.confidence, each.share_right) for each in bins], BLUE, width=2.0, fade=0.6)
+    for each in bins:
+        says = f"{_named(each)}: {counted(each.n, 'answer')}, sure {each.confidence:.3f}, right {each.share_right:.3f}"
+        right.dot(each.confidence, each.share_right, BLUE, size=6.5, says=says)
+    most = max([each.n for each in bins])
+    below = Panel(x, Axis(0.0, 1.15 * most, "answers"), SIDE, LOWER)
+    marks = [*_key(), *right.drawn(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
+    marks += below.drawn(0, KEY + SIDE + BETWEEN)
+    captions = [
+        f"{seen.data.source}, {counted(sum([each.n for each in bins]), one_of(seen.data.kind))} of dev. "
+        + calibration_line(calibration),
+        "Below the dashed line it is surer than it is right, above it less sure. Bars through the dots: where the "
+        "share may be with 95 % certainty, for so many answers.",
+    ]
+    title = f"Is the {seen.network.name} as often right as it says?"
+    return picture(title, captions, marks, LEFT + SIDE + RIGHT, KEY + SIDE + BETWEEN + LOWER + BOTTOM)
+
+
+def interval(each: ConfidenceBin) -> tuple[float, float]:
+    """Where the share that is right may be with 95 % certainty, by Wilson's formula; it never leaves 0 to 1.
+
+    >>> low, high = interval(ConfidenceBin(0.9, 1.0, 10, 0.95, 1.0))
+    >>> round(low, 3), high
+    (0.722, 1.0)
+    """
+    n, p, z = each.n, each.share_right, SURE
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _named(each: ConfidenceBin) -> str:
+    return f"{each.low:.2f} to {each.high:.2f}"
+
+
+def _bars(bins: list[ConfidenceBin], most: int) -> list[str]:
+    marks = [f'<g transform="translate({LEFT:.0f} {KEY + SIDE + BETWEEN:.1f})">']
+    for each in bins:
+        width, height = SIDE * (each.high - each.low) - 2, LOWER * each.n / (1.15 * most)
+        marks.append(
+            f'<rect x="{SIDE * each.low + 1:.1f}" y="{LOWER - height:.1f}" width="{width:.1f}" height="{height:.1f}" '
+            f'fill="{BLUE}" opacity="0.55"><title>{_named(each)}: {each.n:,}</title></rect>'
+        )
+    return [*marks, "</g>"]
+
+
+def _notes(bins: list[ConfidenceBin]) -> list[str]:
+    """The numbers of each bin, the surest first, beside the picture."""
+    left = LEFT + SIDE + 36
+    marks = [
+        lettered(left + at, KEY + 12, word, QUIET, align=align)
+        for at, word, align in ((0, "confidence", "start"), (170, "right", "end"), (256, "answers", "end"))
+    ]
+    for i, each in enumerate(reversed(bins)):
+        y = KEY + 40 + 26 * i
+        marks.append(lettered(left, y, _named(each)))
+        marks.append(lettered(left + 170, y, f"{each.share_right:.3f}", align="end"))
+        marks.append(lettered(left + 256, y, f"{each.n:,}", align="end"))
+    return marks
+
+
+def _key() -> list[str]:
+    return [
+        f'<path d="M{LEFT} 12h36" stroke="{QUIET}" stroke-width="2" stroke-dasharray="7 5"/>',
+        lettered(LEFT + 44, 17, "as often right as it says", QUIET),
+    ]
+
+
+FIGURE = FigureCard(
+    name="calibration",
+    says="How often a run's network is right against how sure it says it is, with how many answers there are of each.",
+    needs=TrainingReport,
+    draw=draw_calibration,
+    options=(),
+    tiny=TINY_IMAGES,
+)

@@ -1,0 +1,86 @@
+"""Numbers that a network predicts against the true ones: a dot for each row, and the line where all should stand."""
+
+import math
+
+from pellucid.errors import PellucidError
+from pellucid.figures.answers_tables import metrics_words
+from pellucid.figures.axes import spanning
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.data_words import one_of
+from pellucid.figures.house_theme import BLUE, ORANGE, QUIET
+from pellucid.figures.merits import sized
+from pellucid.figures.model_facts import cut
+from pellucid.figures.numbers import counted
+from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.thinning import Point
+from pellucid.figures.tiny_answers import TINY_ROWS
+from pellucid.records import TrainingReport
+
+SIDE, KEY = 600.0, 38.0
+MOST_POINTS = 2000
+LONGEST = 40
+
+
+def draw_regression(seen: TrainingReport) -> Picture:
+    """Truth to the right, answer upwards, on one scale; the worst answer is marked."""
+    points = [point for point in (seen.answers.points if seen.answers else ()) if all(map(math.isfinite, point))]
+    if not points:
+        raise PellucidError(
+            f"the run {seen.name} predicts no numbers", fix="Draw confusion for classes, loss-curves for every run"
+        )
+    target = cut(seen.data.target, LONGEST) or "target"
+    axis = spanning([number for point in points for number in point], "")
+    panel = Panel(axis._replace(title=f"{target}, truth"), axis._replace(title=f"{target}, answer"), SIDE, SIDE)
+    panel.line([(axis.low, axis.low), (axis.high, axis.high)], QUIET, width=2.0, dash="7 5", says="answer = truth")
+    every = math.ceil(len(points) / MOST_POINTS)
+    worst = max(points, key=_error)
+    for point in points[::every]:
+        if point != worst:
+            panel.dot(*point, BLUE, size=_size(len(points)), is_hollow=len(points) < 40, says=_says(point))
+    panel.dot(*worst, ORANGE, size=_size(len(points)) + 2, says=_says(worst))
+    title = f"What the {seen.network.name} says {target} is, and what it is"
+    captions = _captions(seen, points, worst, every)
+    return picture(title, captions, [*_key(), *panel.drawn(0, KEY)], LEFT + SIDE + 40, KEY + SIDE + BOTTOM)
+
+
+def _error(point: Point) -> float:
+    return abs(point[0] - point[1])
+
+
+def _size(n: int) -> float:
+    return 6.0 if n < 40 else 4.0 if n < 400 else 2.5
+
+
+def _says(point: Point) -> str:
+    return f"truth {sized(point[0])}, answer {sized(point[1])}"
+
+
+def _key() -> list[str]:
+    return [
+        f'<path d="M{LEFT} 12h36" stroke="{QUIET}" stroke-width="2" stroke-dasharray="7 5"/>',
+        lettered(LEFT + 44, 17, "answer = truth", QUIET),
+        f'<circle cx="{LEFT + 190}" cy="12" r="7" fill="{ORANGE}"/>',
+        lettered(LEFT + 204, 17, "farthest off", QUIET),
+    ]
+
+
+def _captions(seen: TrainingReport, points: list[Point], worst: Point, every: int) -> list[str]:
+    assert seen.answers is not None
+    drawn = counted(len(points), one_of(seen.data.kind))
+    n_above = sum([answer > truth for truth, answer in points])
+    said = [
+        f"{seen.data.source}, {drawn} of dev: {metrics_words(seen.answers.metrics, seen.data.target)}.",
+        f"{n_above:,} answers are above the truth; the farthest is off by {sized(_error(worst))} ({_says(worst)}).",
+    ]
+    return [*said, f"Drawn: every {every}th."] if every > 1 else said
+
+
+FIGURE = FigureCard(
+    name="regression",
+    says="The numbers that a run's network predicts against the true ones, a dot for each row.",
+    needs=TrainingReport,
+    draw=draw_regression,
+    options=(),
+    tiny=TINY_ROWS,
+)
