@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import os
 
 import numpy as np
 import polars
@@ -514,7 +515,13 @@ def test_bad_wishes_and_bad_files_are_refused_in_a_line(tmp_path):
     preparation = image_sides(digits).preparation
     (tmp_path / "text.png").write_text("no picture")
     assert "text.png cannot be read: not a PNG" in refusal(preparation.pixels_of, [tmp_path / "text.png"])
-    assert "gone.png" in refusal(preparation.pixels_of, [tmp_path / "gone.png"])
+    assert "there is no file" in refusal(preparation.pixels_of, [tmp_path / "gone.png"])
+    assert "is a folder" in refusal(preparation.pixels_of, [tmp_path])
+    os.mkfifo(tmp_path / "pipe.png")
+    assert "is a pipe" in refusal(preparation.pixels_of, [tmp_path / "pipe.png"])
+    with open(tmp_path / "huge.png", "wb") as file:
+        file.truncate((256 << 20) + 1)
+    assert "larger than 256 MB" in refusal(preparation.pixels_of, [tmp_path / "huge.png"])
     assert "the network reads 8×8 gray" in refusal(preparation.read, np.zeros((1, 9, 8), dtype=np.uint8))
 
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.imageindex import LARGEST_FILE
 from pellucid.data.pictures import decoded, trouble_of
-from pellucid.data.sources import quoted_name, unreadable
+from pellucid.data.sources import FileSource, whole
 from pellucid.errors import PellucidError
 
 LARGEST_SIDE = 1 << 12  # pixels; more is a mistake
@@ -69,14 +70,12 @@ class ImagePreparation:
         shape = (len(paths), self.size[1], self.size[0]) + ((3,) if self.mode == "rgb" else ())
         pixels = np.zeros(shape, dtype=np.uint8)
         for place, path in enumerate(paths):
-            try:
-                content = path.read_bytes()
-            except OSError as error:
-                raise unreadable(path, error) from error
-            if trouble := trouble_of(content)[3]:
-                raise PellucidError(
-                    f"the image {quoted_name(path)} cannot be read: {trouble}", fix="Mend or replace it"
-                )
+            source = FileSource(path)
+            is_too_large = source.size > LARGEST_FILE
+            content = b"" if is_too_large else whole(source)
+            trouble = f"larger than {LARGEST_FILE >> 20} MB" if is_too_large else trouble_of(content)[3]
+            if trouble:
+                raise PellucidError(f"the image {source.name} cannot be read: {trouble}", fix="Mend or replace it")
             pixels[place] = decoded(content, self.mode, self.size)
         return pixels
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Places = NDArray[np.int64]
 
+TRAIN, DEV, TEST = range(len(SIDES))
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -85,24 +87,27 @@ def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[
     {'train': [0, 1, 4], 'dev': [3], 'test': [2]}
     """
     sides = by_hash(hashes, FRACTIONS)
-    n_classes = int(labels.max(initial=0)) + 1
-    for label in np.setdiff1d(labels, labels[sides == 0]):
-        sides[hashes == hashes[labels == label].min()] = 0
-    for number, side in enumerate(SIDES[1:], start=1):
-        if not (sides == number).any() and not _spared(sides, hashes, labels, n_classes, number) and side == "dev":
+    for label in np.setdiff1d(labels, labels[sides == TRAIN]):
+        sides[hashes == hashes[labels == label].min()] = TRAIN
+    if not (sides == DEV).any() and not _spared(sides, hashes, labels, DEV):
+        if not (sides == TEST).any():
             raise PellucidError(
                 f"the dev side of {len(hashes):,} examples came out empty, and train can spare none",
                 where=f"in {name}",
                 fix="Give it more examples",
             )
+        sides[hashes == hashes[sides == TEST].min()] = DEV
+    if not (sides == TEST).any():
+        _spared(sides, hashes, labels, TEST)
     return {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}
 
 
-def _spared(sides: NDArray[np.int8], hashes: Words, labels: NDArray[np.int64], n_classes: int, number: int) -> bool:
+def _spared(sides: NDArray[np.int8], hashes: Words, labels: NDArray[np.int64], side: int) -> bool:
     """Move the training examples with the highest hash that no class needs to another side; whether there were any."""
-    for word in np.unique(hashes[sides == 0])[::-1]:
-        stays = (sides == 0) & (hashes != word)
-        if stays.any() and (np.bincount(labels[stays], minlength=n_classes) > 0).all():
-            sides[hashes == word] = number
+    n_classes = len(np.unique(labels))
+    for word in np.unique(hashes[sides == TRAIN])[::-1]:
+        stays = (sides == TRAIN) & (hashes != word)
+        if len(np.unique(labels[stays])) == n_classes:
+            sides[hashes == word] = side
             return True
     return False
