@@ -459,9 +459,9 @@ def test_row_59_equal_images_share_a_side_and_every_class_trains():
         ([(9, 12)], (9, 12), ""),
         ([(8, 8)], (8, 8), ""),
         ([(64, 64)], (64, 64), ""),
-        ([(65, 64)], (32, 32), "the images are 65×64, and are read as 32×32"),
-        ([(1, 1)], (32, 32), "the images are 1×1, and are read as 32×32"),
-        ([(9, 12), (12, 9)], (32, 32), "the images are of 2 sizes, and are read as 32×32"),
+        ([(65, 64)], (32, 32), "the images are 65×64, and are read as 32×32; --image-size changes that"),
+        ([(1, 1)], (32, 32), "the images are 1×1, and are read as 32×32; --image-size changes that"),
+        ([(9, 12), (12, 9)], (32, 32), "the images are of 2 sizes, and are read as 32×32; --image-size changes that"),
     ],
 )
 def test_the_common_size_is_the_documented_one(folder, sizes, wanted, note):

@@ -114,7 +114,9 @@ def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
     if len(sizes) == 1 and width in USUAL_SIDES and height in USUAL_SIDES:
         return (width, height), []
     what = f"of {len(sizes):,} sizes" if len(sizes) > 1 else f"{width}×{height}"
-    return USUAL_SIZE, [f"the images are {what}, and are read as {USUAL_SIZE[0]}×{USUAL_SIZE[1]}"]
+    return USUAL_SIZE, [
+        f"the images are {what}, and are read as {USUAL_SIZE[0]}×{USUAL_SIZE[1]}; --image-size changes that"
+    ]
 
 
 def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
@@ -122,8 +124,11 @@ def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
     some = ImagesData(data.name, data.files[::step], data.classes, data.said, data.fingerprint)
     seen = decode_images(some, size=size, mode="rgb").pixels
     if int((seen.max(axis=-1) - seen.min(axis=-1)).max()) > COLOUR:
-        return "rgb", "the images have colour, and are read as rgb"
-    return "gray", f"none of {len(some):,} images looked at has colour, so they are read as gray"
+        return "rgb", "the images have colour, and are read as rgb; --colour gray changes that"
+    return (
+        "gray",
+        f"none of {len(some):,} images looked at has colour, so they are read as gray; --colour rgb changes that",
+    )
 
 
 def _require_memory(data: ImagesData | PixelsData, size: tuple[int, int], mode: str) -> None:
