@@ -12,7 +12,8 @@ from pellucid.errors import nearest
 
 # Each command and the sentence that `pellucid --help` shows for it. Its file has the same name.
 COMMANDS = {
-    "train": "A network of your data within minutes, beside everything that only counts.",
+    "train": "A network of your data within minutes, beside models that are no network.",
+    "predict": "What a trained network says of new images, rows or sources, with probabilities.",
     "sample": "New items from a model of your data, each with how much of it is copied.",
     "score": "How likely a text is under a model of your data, character by character.",
     "compare": "The whole ladder, from guessing to transformers, on one split and one budget.",

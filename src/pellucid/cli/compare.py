@@ -12,7 +12,7 @@ import click
 
 from pellucid.cli.networks import data_options, data_wishes, opened_early, training_wishes
 from pellucid.errors import PellucidError, quoted
-from pellucid.models.wishes import NETWORKS, PAIR_NETWORKS
+from pellucid.training.wishes import COMPARED
 
 if TYPE_CHECKING:
     from pellucid.cli.telling import Teller
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from pellucid.training.signals import StopRequests
     from pellucid.training.wishes import TrainingWishes
 
-# What is compared unless it is said otherwise; of lists and texts all there is.
-COMPARED = {
-    "images": ("logistic", "mlp", "cnn", "residual-cnn", "vit"),
-    "table": ("logistic", "mlp", "plain", "residual"),
-    "pairs": PAIR_NETWORKS,
-}
 PICTURE = "accuracy-by-size.svg"
 
 
@@ -68,7 +62,7 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
     wanted = _sizes(sizes)
     reading = data_wishes(ctx, names[0] if len(names) == 1 else "transformer")
     data = opened_early(ctx, reading)
-    wishes = _wishes(ctx, names or list(COMPARED.get(data.kind, NETWORKS)), data.kind)
+    wishes = _wishes(ctx, names or list(COMPARED[data.kind]), data.kind)
     if wanted and data.kind not in ("images", "table"):
         raise PellucidError(f"--sizes is for tables and images, and {data.name} is neither", fix="Leave it out")
     if data.kind == "images" or wanted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,20 +28,8 @@ def example_task(data: TableData | ImagesData | PixelsData, wishes: DataWishes, 
             raise PellucidError(f"{data.name} holds images, which have classes", fix="Leave --task out")
         sides = image_sides(data, size=size, mode=wishes.colour, task=wishes.task or "classification")
     if wishes.examples:
-        sides = limited(sides, wishes.examples)
+        sides = sides.limited(wishes.examples)
     return ExampleTask(sides, _facts(data, sides, source))
-
-
-def limited(sides: ExampleSides, n_train: int) -> ExampleSides:
-    """The same with the first n examples of train alone; dev, test and the preparation stay."""
-    if not 1 <= n_train <= len(sides.train):
-        raise PellucidError(
-            f"{n_train:,} training examples are wanted, and there are {len(sides.train):,}",
-            fix=f"Choose 1 to {len(sides.train):,}",
-        )
-    first = slice(0, n_train)
-    places = {**sides.places, "train": sides.places["train"][first]}
-    return replace(sides, train=sides.train.rows(first), places=places)
 
 
 def _facts(data: TableData | ImagesData | PixelsData, sides: ExampleSides, source: str) -> DataFacts:

@@ -94,6 +94,7 @@ class StoredRun:
 def stored_run(path: Path) -> StoredRun:
     """The files of a run that say what its network is; whatever does not fit together is refused."""
     record = runs.read_record(path)
+    require_sequences(path, record)
     try:
         name, vocab_size = str(record["model"]), int(record["config"]["vocab_size"])
         data = from_plain(DataFacts, record["data"])
@@ -105,7 +106,7 @@ def stored_run(path: Path) -> StoredRun:
             fix="Take it from a copy of the run",
         ) from error
     require_one_of("network", name, NETWORKS)
-    vocabulary = _vocabulary(path)
+    vocabulary = stored_vocabulary(path)
     if len(vocabulary) != vocab_size:
         raise PellucidError(
             f"the network of {quoted(path.name)} has {vocab_size:,} symbols and vocabulary.json {len(vocabulary):,}",
@@ -114,7 +115,24 @@ def stored_run(path: Path) -> StoredRun:
     return StoredRun(path, record, data, vocabulary)
 
 
-def _vocabulary(path: Path) -> Vocabulary:
+def kind_of(record: Mapping[str, Any]) -> str:
+    """The kind of data that a run was trained on; "" where its record does not tell."""
+    data = record.get("data")
+    return str(data.get("kind", "")) if isinstance(data, Mapping) else ""
+
+
+def require_sequences(path: Path, record: Mapping[str, Any]) -> None:
+    """Refuse a run whose network does not speak."""
+    kind = kind_of(record)
+    if kind in ("table", "images", "pairs"):
+        raise PellucidError(
+            f"the network of {quoted(path.name)} reads {'tables' if kind == 'table' else kind}, and only answers",
+            fix=f"Try pellucid predict {path.name} FILE",
+        )
+
+
+def stored_vocabulary(path: Path) -> Vocabulary:
+    """The vocabulary of a run."""
     try:
         content = json.loads(read_regular(path / "vocabulary.json", LARGEST_VOCABULARY).decode())
     except (OSError, ValueError, RecursionError) as error:

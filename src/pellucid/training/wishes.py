@@ -69,6 +69,14 @@ NETWORKS_OF: Mapping[str, tuple[str, ...]] = {
     "table": TABLE_NETWORKS,
     "images": IMAGE_NETWORKS,
 }
+# What is compared unless it is said otherwise.
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "list": NETWORKS,
+    "text": NETWORKS,
+    "pairs": PAIR_NETWORKS,
+    "table": ("logistic", "mlp", "plain", "residual"),
+    "images": ("logistic", "mlp", "cnn", "residual-cnn", "vit"),
+}
 USUAL = {"list": "transformer", "text": "transformer", "pairs": "encoder-decoder", "table": "mlp", "images": "cnn"}
 # Networks that read a text in windows of the context; the others look back that far and read longer ones.
 READS_WINDOWS = ("transformer", "rnn", "gru", "lstm")

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pellucid.verbs.shown import Shown
 
 if TYPE_CHECKING:
-    from pellucid.records import Ladder, RateSearch, Samples, ScoredText, TrainingReport
+    from pellucid.data import Data
+    from pellucid.records import Ladder, Predictions, RateSearch, Samples, ScoredText, TrainingReport
     from pellucid.training.opening import DataWishes
     from pellucid.training.trained import Trained
     from pellucid.training.wishes import TrainingWishes, Wish
 
-READING = ("kind", "encoding", "newlines", "tokens")
-TRAINING = ("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads")
+READING = (
+    *("kind", "encoding", "newlines", "tokens", "separator", "as_number", "target", "task", "drop_missing_target"),
+    *("skip_bad", "skip_empty", "image_size", "colour", "examples"),
+)
+TRAINING = (
+    *("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads"),
+    *("loss", "penalty", "strength", "shift"),
+)
 
 
 class Run:
@@ -59,6 +66,18 @@ class Run:
 
         return Shown(self.trained.score(text), show_scored)
 
+    def predict(self, *files: str | Path, text: str = "", beam: int = 0) -> Shown[Predictions]:
+        """What the network of a run on tables, images or pairs says of new ones; text: one source of pairs."""
+        from pellucid.figures.predictions import show_predictions
+        from pellucid.training.asking import answering_run, questions
+
+        run = answering_run(self.folder)
+        asked = questions(run, [str(file) for file in files], text=text)
+
+        from pellucid.training.predicting import predictions
+
+        return Shown(predictions(run, asked, beam), show_predictions)
+
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}): {self.report.sentence}"
 
@@ -66,7 +85,7 @@ class Run:
 def train(
     data: str | Path = "names",
     *,
-    model: str = "transformer",
+    model: str = "",
     minutes: float = 2.0,
     steps: int = 0,
     seed: int = 1,
@@ -76,19 +95,22 @@ def train(
 ) -> Run:
     """Train a network on data: a path, or the name of a set that comes with pellucid.
 
-    Within so many minutes, or so many steps. Every option of the command is a wish: width=64, rate=0.01, tokens="bpe".
+    Within so many minutes, or so many steps; without a model, one that suits the data. Every option of the command is a
+    wish: width=64, rate=0.01, tokens="bpe", target="species".
     """
     from pellucid.runs import place_for
+    from pellucid.training.sources import stem_of
 
-    reading, asked = _wishes(data, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size)
-    place = place_for(name, f"{PurePath(reading.source).stem or 'data'}-{model}")
+    reading, read = _read(data, model, wishes)
+    asked = _asked(read.kind, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size)
+    place = place_for(name, f"{stem_of(reading.source)}-{asked.model}")
 
     from pellucid.figures.report_page import report_html
     from pellucid.training.listening import Nobody
     from pellucid.training.running import train as trained
     from pellucid.training.signals import StopRequests
 
-    trained(reading, asked, place, Nobody(), StopRequests(), report_html)
+    trained(reading, asked, place, Nobody(), StopRequests(), report_html, read=read)
     return Run(place)
 
 
@@ -110,15 +132,17 @@ def compare(
     size: str = "",
     **wishes: Wish,
 ) -> Shown[Ladder]:
-    """All networks, or those named, on one split with one budget each, beside everything that only counts."""
-    from pellucid.models.wishes import NETWORKS
+    """All networks, or those named, on one split with one budget each, beside models that are no network."""
     from pellucid.runs import place_for
+    from pellucid.training.sources import stem_of
+    from pellucid.training.wishes import COMPARED
 
-    each = [
-        _wishes(data, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size) for model in models or NETWORKS
+    reading, read = _read(data, models[0] if len(models) == 1 else "transformer", wishes)
+    asked = [
+        _asked(read.kind, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size)
+        for model in models or COMPARED[read.kind]
     ]
-    reading = each[0][0]
-    folder = place_for(name, f"compare-{PurePath(reading.source).stem or 'data'}")
+    folder = place_for(name, f"compare-{stem_of(reading.source)}")
 
     from pellucid.figures.ladder import show_ladder
     from pellucid.figures.report_page import report_html
@@ -127,15 +151,14 @@ def compare(
     from pellucid.training.signals import StopRequests
 
     nobody = Nobody()
-    asked = [asked for _, asked in each]
-    ladder = compared(reading, asked, folder, nobody, lambda _: nobody, StopRequests(), report_html)
+    ladder = compared(reading, asked, folder, nobody, lambda _: nobody, StopRequests(), report_html, read=read)
     return Shown(ladder, show_ladder)
 
 
 def rate(
     data: str | Path = "names",
     *,
-    model: str = "transformer",
+    model: str = "",
     seeds: Sequence[int] = (1, 2, 3),
     size: str = "",
     **wishes: Wish,
@@ -143,23 +166,37 @@ def rate(
     """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
     from pellucid.training.rate import N_RATES
 
-    reading, asked = _wishes(data, model, wishes, minutes=1.0, steps=N_RATES, seed=1, size=size)
+    reading, read = _read(data, model, wishes)
+    asked = _asked(read.kind, model, wishes, minutes=1.0, steps=N_RATES, seed=1, size=size)
 
     from pellucid.figures.rate_search import show_rate_search
     from pellucid.training.searching import searched
 
-    return Shown(searched(reading, asked, seeds), show_rate_search)
+    return Shown(searched(reading, asked, seeds, read=read), show_rate_search)
 
 
-def _wishes(
-    data: str | Path, model: str, wishes: dict[str, Wish], *, minutes: float, steps: int, seed: int, size: str
-) -> tuple[DataWishes, TrainingWishes]:
-    from pellucid.training.opening import DataWishes
-    from pellucid.training.wishes import TrainingWishes, windows_of
+def _read(data: str | Path, model: str, wishes: dict[str, Wish]) -> tuple[DataWishes, Data]:
+    """How the data are to be read, and the data."""
+    from pellucid.training.opening import DataWishes, read
+    from pellucid.training.wishes import require_task, windows_of
 
-    reading = {option: str(wishes[option]) for option in READING if option in wishes}
+    given: dict[str, Any] = {option: wishes[option] for option in READING if option in wishes}
+    if model == "autoencoder":
+        given.setdefault("task", "reconstruction")
+    require_task(str(given.get("task", "")))
+    context, _ = windows_of(model or "transformer", {name: wishes[name] for name in ("context",) if name in wishes})
+    reading = DataWishes(source=str(data), context=context, **given)
+    return reading, read(reading)
+
+
+def _asked(
+    kind: str, model: str, wishes: dict[str, Wish], *, minutes: float, steps: int, seed: int, size: str
+) -> TrainingWishes:
+    """What is asked of the network and its training."""
+    from pellucid.training.wishes import USUAL, TrainingWishes, windows_of
+
+    name = model or USUAL[kind]
     training = {option: wishes[option] for option in TRAINING if option in wishes}
     network = {option: wish for option, wish in wishes.items() if option not in READING + TRAINING}
-    context, network = windows_of(model, network)
-    asked = TrainingWishes(model, minutes, steps, seed, size, network, training)
-    return DataWishes(source=str(data), context=context, **reading), asked
+    _, network = windows_of(name, network)
+    return TrainingWishes(name, minutes, steps, seed, size, network, training, kind)

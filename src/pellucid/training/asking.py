@@ -1,0 +1,174 @@
+"""New examples for a trained network: read and checked without torch, so that a mistake is answered at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pellucid import runs
+from pellucid.data import ListData, PairsData, TableData, Vocabulary, open_data
+from pellucid.data.sources import missing
+from pellucid.errors import PellucidError, quoted
+from pellucid.runs.disk import read_regular
+from pellucid.runs.sealed import Damaged
+from pellucid.training.stored import kind_of, stored_vocabulary
+from pellucid.training.wishes import NETWORKS_OF, require_network
+
+if TYPE_CHECKING:
+    import numpy
+
+    from pellucid.data.examples import Preparation
+
+LARGEST_PREPARATION = 64 << 20
+IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A run whose network answers, as its files describe it."""
+
+    path: Path
+    record: dict[str, Any]
+    kind: str  # table, images or pairs
+    preparation: Preparation | None = None  # of tables and images
+    vocabulary: Vocabulary | None = None  # of pairs
+
+
+@dataclass(frozen=True)
+class Questions:
+    """New examples, as a network reads them."""
+
+    names: list[str]
+    numbers: numpy.ndarray[Any, Any] | None = None
+    codes: numpy.ndarray[Any, Any] | None = None
+    sources: list[list[int]] = field(default_factory=list)
+    truths: list[str] = field(default_factory=list)  # where they are known
+    notes: tuple[str, ...] = ()
+
+
+def answering_run(path: Path) -> Answering:
+    """A run's record and what its network needs to read new examples; a run that only speaks is refused."""
+    record = runs.read_record(path)
+    kind = kind_of(record)
+    if kind in ("list", "text"):
+        raise PellucidError(
+            f"the network of {quoted(path.name)} goes on with {'a list' if kind == 'list' else 'a text'}, and predicts "
+            "no class",
+            fix=f"Try pellucid sample {path.name}, or pellucid score {path.name} TEXT",
+        )
+    if kind not in NETWORKS_OF or not isinstance(record.get("config"), dict):
+        raise Damaged(f"run.json of {quoted(path.name)} does not describe a network", fix="Take it from a copy")
+    require_network(str(record.get("model")), kind)
+    if kind == "pairs":
+        return Answering(path, dict(record), kind, vocabulary=stored_vocabulary(path))
+    from pellucid.data.examples import preparation_from_json
+
+    try:
+        content = json.loads(read_regular(path / "preparation.json", LARGEST_PREPARATION).decode())
+    except (OSError, ValueError, RecursionError) as error:
+        raise Damaged(
+            f"preparation.json of {quoted(path.name)} cannot be read", fix="Take it from a copy of the run"
+        ) from error
+    preparation = preparation_from_json(content)
+    if preparation.kind != kind:
+        raise Damaged(f"the files of {quoted(path.name)} do not belong together", fix="Take them from a copy")
+    return Answering(path, dict(record), kind, preparation=preparation)
+
+
+def questions(
+    run: Answering, files: Sequence[str], *, text: str = "", encoding: str = "utf-8", separator: str = ""
+) -> Questions:
+    """What is asked of a run's network: images, the rows of tables, or sources of pairs."""
+    if run.kind == "pairs":
+        return _sources(run, files, text, encoding)
+    if text:
+        raise PellucidError(f"--text is for pairs, and {quoted(run.path.name)} reads {run.kind}", fix="Leave it out")
+    if not files:
+        raise PellucidError("FILE is missing", fix=f"Give {'an image' if run.kind == 'images' else 'a table'}")
+    return _images(run, files) if run.kind == "images" else _rows(run, files, encoding, separator)
+
+
+def _images(run: Answering, files: Sequence[str]) -> Questions:
+    import numpy as np
+
+    from pellucid.data.examples import ImagePreparation
+
+    assert isinstance(run.preparation, ImagePreparation)
+    paths = [path for word in files for path in _image_files(Path(word))]
+    pixels = run.preparation.pixels_of(paths)
+    codes = np.zeros((len(paths), 0), dtype=np.int64)
+    return Questions([str(path) for path in paths], run.preparation.read(pixels), codes)
+
+
+def _image_files(path: Path) -> list[Path]:
+    """The file itself, or the images that stand directly in a folder, in the order of the bytes of their names."""
+    import os
+
+    if not os.path.lexists(path):
+        raise missing(path)
+    if not path.is_dir():
+        if not path.is_file():
+            raise PellucidError(f"{quoted(str(path))} is not a regular file", fix="Give an image, or a folder of them")
+        return [path]
+    found = sorted((one for one in path.iterdir() if one.suffix.lower() in IMAGES and one.is_file()), key=os.fsencode)
+    if not found:
+        raise PellucidError(f"{quoted(str(path))} holds no image", fix=f"It should hold {', '.join(IMAGES[:3])} files")
+    return found
+
+
+def _rows(run: Answering, files: Sequence[str], encoding: str, separator: str) -> Questions:
+    import numpy as np
+
+    from pellucid.data.examples import TablePreparation
+
+    preparation = run.preparation
+    assert isinstance(preparation, TablePreparation)
+    names: list[str] = []
+    truths: list[str] = []
+    notes: list[str] = []
+    numbers, codes = [], []
+    for word in files:
+        table = open_data(word, kind="table", encoding=encoding, separator=separator)
+        assert isinstance(table, TableData)
+        read = preparation.read(table)
+        where = f"{table.name} " * (len(files) > 1)
+        names += [f"{where}{table.place_of(row)}" for row in range(len(table))]
+        numbers.append(read.numbers)
+        codes.append(read.codes)
+        notes += read.notes
+        if read.n_unknown:
+            notes.append(f"{read.n_unknown:,} cells hold a category that the network was not trained on")
+        has_truth = preparation.target in table.frame.columns
+        truths += [str(value) for value in table.frame[preparation.target]] if has_truth else []
+    known = truths if len(truths) == len(names) else []
+    return Questions(names, np.concatenate(numbers), np.concatenate(codes), truths=known, notes=tuple(notes))
+
+
+def _sources(run: Answering, files: Sequence[str], text: str, encoding: str) -> Questions:
+    assert run.vocabulary is not None
+    names, truths = [text] if text else [], []
+    for word in files:
+        data = open_data(word, encoding=encoding)
+        if isinstance(data, PairsData):
+            names += [source for source, _ in data.pairs]
+            truths += [target for _, target in data.pairs]
+        elif isinstance(data, ListData):
+            names += data.items
+        else:
+            raise PellucidError(
+                f"{data.name} was read as {data.kind}, and sources are wanted, one a line", fix="Give a list or pairs"
+            )
+    if not names:
+        raise PellucidError("there is no source to answer", fix="Give a FILE with one a line, or --text SOURCE")
+    sources = [run.vocabulary.encode(name, "error") for name in names]
+    longest = int(run.record["config"].get("longest_source", 0))
+    long = next((name for name, source in zip(names, sources, strict=True) if len(source) > longest), "")
+    if long:
+        raise PellucidError(
+            f"the source {quoted(long, 40)} has {len(long):,} letters, and the network reads {longest:,}",
+            fix="Shorten it, or train on longer ones",
+        )
+    return Questions(names, sources=sources, truths=truths if len(truths) == len(names) else [])
