@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.layers.masks import Padding
-from pellucid.layers.positions import POSITIONS
 from pellucid.models.network import Recipe
 from pellucid.models.pairs.contract import PairCard, PairModel
 from pellucid.models.pairs.settings import require_possible
@@ -41,7 +40,7 @@ class EncoderConfig:
     form: str = "pre"
 
     def __post_init__(self) -> None:
-        require_possible(self, POSITIONS)
+        require_possible(self)
         require_one_of("form", self.form, FORMS)
 
 
@@ -89,11 +88,12 @@ class Encoder(PairModel):
 
     @torch.no_grad()
     def attention_maps(self, sources: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """What each head of each block takes of each place, for these sources; no other call makes them.
+        """What each head of each block takes of each place, without dropout; no other call makes these weights.
 
         "source": (depth, batch, heads, places, places); the tokens say how many places are written.
         """
-        return {"source": self.encoder.maps(*self._read(sources, tokens.shape[1]))}
+        require_target_room(tokens.shape[1], self.longest_target)
+        return {"source": self.for_inference().encoder.maps(*self._read(sources, tokens.shape[1]))}
 
     def _scores(self, sources: Tensor, n_written: int) -> Tensor:
         scores: Tensor = self.head(self.encoder(*self._read(sources, n_written))[:, :n_written])

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.layers.masks import Padding
-from pellucid.layers.positions import POSITIONS
 from pellucid.models.network import Recipe
 from pellucid.models.pairs.contract import PairCard, PairModel
 from pellucid.models.pairs.settings import require_possible
@@ -38,7 +37,7 @@ class EncoderDecoderConfig:
     form: str = "pre"
 
     def __post_init__(self) -> None:
-        require_possible(self, POSITIONS)
+        require_possible(self)
         require_one_of("form", self.form, FORMS)
 
 
@@ -88,13 +87,15 @@ class EncoderDecoder(PairModel):
 
     @torch.no_grad()
     def attention_maps(self, sources: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """What each head of each block takes of each position, for these sources and targets; none is made elsewhere.
+        """What each head of each block takes of each position, without dropout; no other call makes these weights.
 
         "source": (depth, batch, heads, source, source), "target": (…, time, time), "cross": (…, time, source).
         """
-        memory, mask = self.remembered(sources)
-        source = self.encoder.maps(self.embedding(trimmed(sources, self.longest_source)), mask)
-        own, cross = self.decoder.maps(self.embedding(tokens), memory, mask)
+        require_target_room(tokens.shape[1], self.longest_target)
+        ready = self.for_inference()
+        memory, mask = ready.remembered(sources)
+        source = ready.encoder.maps(ready.embedding(trimmed(sources, self.longest_source)), mask)
+        own, cross = ready.decoder.maps(ready.embedding(tokens), memory, mask)
         return {"source": source, "target": own, "cross": cross}
 
 

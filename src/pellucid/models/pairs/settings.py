@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pellucid.errors import PellucidError
+from pellucid.layers.positions import POSITIONS
 from pellucid.models.settings import require_dropout, require_share, require_whole
 from pellucid.models.wishes import require_one_of
 
@@ -37,13 +38,13 @@ class PairConfig(Protocol):
     def positions(self) -> str: ...
 
 
-def require_possible(config: PairConfig, positions: tuple[str, ...]) -> None:
-    """Refuse what cannot be built; the positions have to be one of these."""
+def require_possible(config: PairConfig) -> None:
+    """Refuse what cannot be built."""
     for field in ("vocab_size", "longest_source", "longest_target", "width", "depth", "n_heads"):
         require_whole(field, getattr(config, field))
     require_dropout(config.dropout)
     require_share("width", config.width, config.n_heads, of="heads")
-    require_one_of("kind of positions", config.positions, positions)
+    require_one_of("kind of positions", config.positions, POSITIONS)
     if config.positions == "rotary" and config.width // config.n_heads % 2:
         raise PellucidError(
             f"rotary positions turn pairs, and a head of {config.width // config.n_heads} numbers has one left over",

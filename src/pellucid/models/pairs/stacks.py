@@ -18,6 +18,7 @@ from pellucid.layers.caches import DecoderState
 from pellucid.layers.feed_forward import ActivatedFeedForward
 from pellucid.layers.masks import CAUSAL, Mask
 from pellucid.layers.positions import positions_called
+from pellucid.models.pairs.settings import PairConfig
 
 EncoderBlock = PreNormBlock | PostNormBlock
 DecoderBlock = PreNormDecoderBlock | PostNormDecoderBlock
@@ -29,23 +30,8 @@ DECODER_BLOCKS: Mapping[str, type[DecoderBlock]] = MappingProxyType(
 FORMS = tuple(ENCODER_BLOCKS)
 
 
-class StackConfig(Protocol):
-    """What a stack asks of the configuration of its network."""
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def depth(self) -> int: ...
-
-    @property
-    def n_heads(self) -> int: ...
-
-    @property
-    def dropout(self) -> float: ...
-
-    @property
-    def positions(self) -> str: ...
+class StackConfig(PairConfig, Protocol):
+    """The configuration of a network that is made of stacks."""
 
     @property
     def form(self) -> str: ...

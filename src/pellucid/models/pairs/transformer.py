@@ -19,8 +19,6 @@ from pellucid.models.pairs.settings import require_possible
 from pellucid.models.pairs.sources import require_target_room, right_aligned
 from pellucid.models.transformer import Memory, Transformer, TransformerConfig
 
-POSITIONS = ("rotary", "learned")
-
 
 @dataclass(frozen=True)
 class PairTransformerConfig:
@@ -34,7 +32,7 @@ class PairTransformerConfig:
     positions: str = "rotary"
 
     def __post_init__(self) -> None:
-        require_possible(self, POSITIONS)
+        require_possible(self)
 
     @property
     def row(self) -> TransformerConfig:
