@@ -105,12 +105,13 @@ class MultiHeadAttention(nn.Module):
             queries, keys = turned(queries, turns), turned(keys, turns)
         return queries, keys, values
 
-    def _linear(self, vectors: Tensor, first: int, last: int) -> Tensor:
-        """By these of the three matrices: (batch, time, width) -> (last - first, batch, heads, time, head_width)."""
+    def _linear(self, vectors: Tensor, first: int, last: int) -> list[Tensor]:
+        """By these of the three matrices: (batch, time, width) -> for each of them (batch, heads, time, head_width)."""
         matrix = self.project[first:last].flatten(0, 1)
         shift = None if self.shift is None else self.shift[first * self.width : last * self.width]
         parts = functional.linear(vectors, matrix, shift)
-        return parts.view(*vectors.shape[:2], last - first, self.n_heads, -1).permute(2, 0, 3, 1, 4)
+        # Cut before they are parted: back through this their gradients are copied once, else twice.
+        return [parted(part, self.n_heads) for part in parts.chunk(last - first, dim=-1)]
 
     def _combined(self, mixed: Tensor) -> Tensor:
         out: Tensor = self.combine(joined(mixed))
