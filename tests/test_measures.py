@@ -47,6 +47,11 @@ def test_a_probability_of_zero_costs_much_and_not_everything():
     assert log_loss(probabilities, classes) == pytest.approx(theirs) == pytest.approx((36.04 + 0.69) / 2, abs=0.01)
 
 
+def test_who_is_sure_and_right_loses_nothing():
+    assert math.copysign(1, log_loss(np.eye(2), np.array([0, 1]))) == 1
+    assert log_loss(np.eye(2), np.array([0, 1])) == 0
+
+
 def test_the_confusion_is_scikit_learns(answered):
     probabilities, classes = answered
     ours = confusion(probabilities.argmax(1), classes, NAMES)

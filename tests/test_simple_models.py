@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
-from pellucid.data import PairsData, open_data
+from pellucid.data import PairsData, PixelsData, open_data
 from pellucid.data.examples import Examples, image_sides, pair_sides, table_sides
 from pellucid.data.sets.house_numbers import load
 from pellucid.layers.columns import one_hot_row
@@ -67,13 +67,38 @@ def test_the_nearest_centroid_is_scikit_learns(digits):
     assert model.n_parameters == 10 * 64 + 1
 
 
-def test_no_other_width_of_the_gaussians_is_likelier_on_train(digits):
-    model = named(digits)["nearest centroid"]
-    shares = model.answers(digits.train)
-    best = log_loss(shares, digits.train.targets)
-    for power in (0.9, 0.99, 1.01, 1.1):
-        sharpened = shares**power / (shares**power).sum(1, keepdims=True)
-        assert log_loss(sharpened, digits.train.targets) > best
+def test_no_other_width_of_the_gaussians_is_likelier_for_a_row_that_was_left_out(penguins):
+    rows, classes = one_rows(penguins.train, penguins.preparation.category_sizes), penguins.train.targets
+    distances = np.empty((len(rows), 3))
+    for row in range(len(rows)):
+        others = np.arange(len(rows)) != row
+        means = [rows[others & (classes == label)].mean(0) for label in range(3)]
+        # Each row as it would be seen if it were new; the means of other classes stay.
+        distances[row] = [((rows[row] - mean) ** 2).sum() for mean in means]
+    shares = named(penguins)["nearest centroid"].answers(penguins.train)
+    centroids = np.stack([rows[classes == label].mean(0) for label in range(3)])
+    seen = ((rows[:, None] - centroids) ** 2).sum(-1)
+    # The width that was chosen, from any row: log p(0) − log p(1) = precision · (d(1) − d(0)).
+    apart = np.abs(seen[:, 1] - seen[:, 0]).argmin()
+    precision = np.log(shares[apart, 0] / shares[apart, 1]) / (seen[apart, 1] - seen[apart, 0])
+
+    def loss(factor):
+        weights = np.exp(-factor * (distances - distances.min(1, keepdims=True)))
+        return log_loss(weights / weights.sum(1, keepdims=True), classes)
+
+    best = loss(precision)
+    for factor in (0.9, 0.99, 1.01, 1.1):
+        assert loss(factor * precision) > best
+
+
+def test_of_noise_nobody_is_sure():
+    draw = np.random.default_rng(0)
+    noise = PixelsData(
+        "noise", draw.integers(0, 256, (40, 9, 9), dtype=np.uint8), np.arange(40) % 2, ("a", "b"), "", ""
+    )
+    sides = image_sides(noise)
+    shares = named(sides)["nearest centroid"].answers(sides.dev)
+    assert shares.max() < 0.75
 
 
 def test_logistic_regression_is_scikit_learns(digits):

@@ -151,7 +151,7 @@ def _nearest_centroid(sides: ExampleSides) -> Fitted:
 def _squared_distances(rows: Floats, centroids: Floats) -> Floats:
     """(n, features), (K, features) -> (n, K)."""
     squares = np.einsum("nf,nf->n", rows, rows, dtype=np.float64)[:, None] + (centroids**2).sum(axis=1)
-    distances: Floats = squares - 2 * (rows @ centroids.T)
+    distances: Floats = np.maximum(squares - 2 * (rows @ centroids.T), 0)
     return distances
 
 
@@ -163,17 +163,25 @@ def _softmin(costs: Floats) -> Floats:
 
 
 def _likeliest_precision(distances: Floats, classes: NDArray[np.int64]) -> float:
-    """The factor of the distances under which train's classes are the likeliest.
+    """The factor of the squared distances under which train's classes are the likeliest.
 
-    The log loss is convex in it, and its slope is the mean of d(true class) − Σ p · d, so bisection finds it.
+    Each row is held against the mean of the *others* of its class, or few rows would look far surer than new ones are:
+    leaving one of n out moves the mean so that its squared distance grows by (n / (n − 1))². The log loss is convex in
+    the factor, and its slope is the mean of d(true class) − Σ p · d, so bisection finds the best one.
     """
-    true = distances[np.arange(len(classes)), classes]
-    scale = float(np.abs(distances).mean()) or 1.0
+    sizes = np.bincount(classes)[classes]
+    has_others = sizes > 1
+    scale = float(distances.mean()) or 1.0
+    if not has_others.any():
+        return 1 / scale
+    distances, classes, sizes = distances[has_others].copy(), classes[has_others], sizes[has_others]
+    own = (np.arange(len(classes)), classes)
+    distances[own] *= (sizes / (sizes - 1)) ** 2
     low, high = -6.0, 6.0  # powers of ten, over the mean distance
     for _ in range(40):
         middle = (low + high) / 2
         shares = _softmin(10**middle / scale * distances)
-        slope = float((true - (shares * distances).sum(axis=1)).mean())
+        slope = float((distances[own] - (shares * distances).sum(axis=1)).mean())
         low, high = (low, middle) if slope > 0 else (middle, high)
     return float(10**low / scale)
 
