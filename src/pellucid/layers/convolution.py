@@ -96,8 +96,10 @@ def slid(n: int, kernel: int, stride: int = 1, padding: int = 0) -> Side:
         )
     length = (n - kernel + 2 * padding) // stride + 1
     starts = range(-padding, -padding + length * stride, stride)
-    reached = {place for start in starts for place in range(start, start + kernel)} & set(range(n))
-    return Side(length, n - len(reached))
+    # Each window counts up to where the next begins, and the last to its end.
+    ends = [*starts[1:], starts[-1] + kernel]
+    reached = sum(max(0, min(n, start + kernel, end) - max(0, start)) for start, end in zip(starts, ends, strict=True))
+    return Side(length, n - reached)
 
 
 def parameters_of(layer: Layer, channels: int, size: Pair) -> int:
