@@ -1,7 +1,7 @@
 """What a network answered, in a terminal: its metrics, what it confuses, and a few answers, the wrong ones first."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.console import RenderableType
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.data_words import one_of, read_as
+from pellucid.figures.data_words import is_judged, one_of, read_as
 from pellucid.figures.merits import metric_words, percent
 from pellucid.figures.model_facts import cut, table
 from pellucid.figures.numbers import counted
@@ -37,9 +37,10 @@ def answer_parts(answers: Answers, data: DataFacts) -> Iterator[RenderableType]:
         yield from _confusion_parts(answers.confusion, one_of(data.kind))
     if answers.calibration and (line := calibration_line(answers.calibration)):
         yield Text(line)
-    if data.task != "reconstruction" and answers.examples:
+    shown = [example for example in answers.examples if not example.answer_pixels][:MOST_SHOWN]
+    if shown:
         yield Text("")
-        yield examples_table(answers.examples[:MOST_SHOWN], read_as(data.kind), has_mark=data.task != "regression")
+        yield examples_table(shown, read_as(data.kind), has_mark=is_judged(data))
 
 
 def metric_lines(answers: Answers, data: DataFacts) -> list[str]:
@@ -136,7 +137,7 @@ def _matrix(confusion: Confusion) -> Table:
     return made
 
 
-def examples_table(examples: tuple[Answered, ...], noun: str, *, has_mark: bool) -> Table:
+def examples_table(examples: Sequence[Answered], noun: str, *, has_mark: bool) -> Table:
     """A few answers beside the truth; has_mark: a wrong one is marked, which of numbers would be nearly all."""
     has_probability = any(example.probability is not None for example in examples)
     made = table(

@@ -34,6 +34,11 @@ def has_tokens(data: DataFacts) -> bool:
     return data.kind not in ("table", "images")
 
 
+def is_judged(data: DataFacts) -> bool:
+    """Whether an answer is right or wrong, and not only nearer or farther, as a number is."""
+    return data.task not in ("regression", "reconstruction")
+
+
 def side_sizes(data: DataFacts) -> dict[str, str]:
     """How much each side holds: examples, and of sequences the tokens that are predicted."""
     sizes = {}

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 from pellucid.figures.formulas import cut
 from pellucid.figures.frame import safe
-from pellucid.figures.ladder import gap_words
+from pellucid.figures.ladder import has_test
+from pellucid.figures.merits import gap_words, loss_unit, loss_words, metric_words, ranked
 from pellucid.figures.numbers import counted, ended, lasting, rough
 from pellucid.figures.samples import tally
-from pellucid.figures.training_summary import advice
-from pellucid.records import Finding, Ladder, NetworkFacts, Plan, Sample, SampledAt
+from pellucid.figures.training_summary import advice, goal_facts
+from pellucid.records import Finding, Ladder, NetworkFacts, Plan, Rung, Sample, SampledAt
 
 LONGEST = 240  # letters of one item
 LONGEST_TEXT = 1500  # of a sample of running text
@@ -28,30 +29,51 @@ def rows(headings: Sequence[str], body: Sequence[str], words: Sequence[int] = (0
 
 def ladder_rows(ladder: Ladder) -> str:
     """Every rung, the best on dev first."""
-    has_test = any(rung.test is not None for rung in ladder.rungs)
-    headings = ["model", "dev, nats", "bits a character", "train"] + (["test"] if has_test else [])
-    headings += ["parameters", "time", "tokens a second", "over counting"]
+    measure = ladder.measure
+    headings = ["model", *_reached_headings(ladder), "parameters", "time"]
+    headings += [f"{measure.one}s a second", f"over {measure.simple}"]
     body = []
-    for rung in sorted(ladder.rungs, key=lambda rung: rung.dev if not math.isnan(rung.dev) else math.inf):
-        cells = [_nats(rung.dev), f"{rung.bits_per_character:.3f}", _nats(rung.train)]
-        cells += [_nats(rung.test)] if has_test else []
+    for rung in ranked(ladder):
         speed = "" if rung.tokens_per_second is None else f"{rung.tokens_per_second:,.0f}"
-        cells += [f"{rung.parameters:,}", lasting(rung.seconds), speed, gap_words(ladder, rung)]
+        cells = [*_reached(ladder, rung), f"{rung.parameters:,}", lasting(rung.seconds), speed, gap_words(ladder, rung)]
         numbers = "".join([f"<td>{safe(cell)}</td>" for cell in cells])
         kind = "" if rung.is_counted else ' class="network"'
         body.append(f'<tr{kind}><th scope="row">{safe(rung.name)}</th>{numbers}</tr>')
     notes = "".join([f'<p class="quiet">{safe(note)}</p>' for note in ladder.notes])
+    return f'{rows(headings, body)}<p class="quiet">{safe(_judged(ladder))}</p>{notes}'
+
+
+def _reached_headings(ladder: Ladder) -> list[str]:
+    metric, unit = ladder.measure.metric, loss_unit(ladder.measure)
+    if metric:
+        return [f"{metric} on dev", *["on test"] * has_test(ladder), f"dev, {unit}", "train"]
+    return [f"dev, {unit}", "bits a character", "train", *["test"] * has_test(ladder)]
+
+
+def _reached(ladder: Ladder, rung: Rung) -> list[str]:
+    metric = ladder.measure.metric
+    if metric:
+        test = [metric_words(metric, rung.test_metric)] if has_test(ladder) else []
+        return [
+            metric_words(metric, rung.metric),
+            *test,
+            *[loss_words(loss, metric) for loss in (rung.dev, rung.train)],
+        ]
+    cells = [loss_words(rung.dev), f"{rung.bits_per_character:.3f}", loss_words(rung.train)]
+    return [*cells, *([loss_words(rung.test)] if has_test(ladder) else [])]
+
+
+def _judged(ladder: Ladder) -> str:
+    measure = ladder.measure
+    if not measure.metric:
+        return (
+            "One split, one measure: the mean over every predicted token of dev. “Over counting” is "
+            "what a model earns over the best one that only counts."
+        )
     return (
-        rows(headings, body)
-        + '<p class="quiet">One split, one measure: the mean over every predicted token of dev. “Over counting” is '
-        f"what a model earns over the best one that only counts.</p>{notes}"
+        f"One split, one measure: the {measure.metric} over the whole of dev, by which the models are ranked; the loss "
+        f"beside it is in {measure.loss}. “Over {measure.simple}” is what a model earns over the best of them."
     )
-
-
-def _nats(loss: float | None) -> str:
-    if loss is None:
-        return "not read"
-    return f"{loss:.4f}" if math.isfinite(loss) else "infinite" if loss > 0 else "not a number"
 
 
 def sample_rows(samples: tuple[Sample, ...]) -> str:
@@ -82,8 +104,8 @@ def _text(sample: Sample) -> str:
     return f'<pre>{safe(cut(sample.text, LONGEST_TEXT))}</pre><p class="quiet">{safe(f"{mean}; {copied}")}</p>'
 
 
-def sampled_rows(sampled: tuple[SampledAt, ...], kind: str) -> str:
-    """What the network made while it learned, from the first look on."""
+def sampled_rows(sampled: tuple[SampledAt, ...], kind: str, heading: str = "samples") -> str:
+    """What the network made, or answered, while it learned, from the first look on."""
     body = []
     for at in sampled:
         if kind == "text":
@@ -91,7 +113,7 @@ def sampled_rows(sampled: tuple[SampledAt, ...], kind: str) -> str:
         else:
             made = chips([text or "(empty)" for text in at.texts])
         body.append(f'<tr><th scope="row">{at.step:,}</th><td class="words wrap">{made}</td></tr>')
-    return rows(["step", "samples"], body, words=(0, 1))
+    return rows(["step", heading], body, words=(0, 1))
 
 
 def findings_list(findings: tuple[Finding, ...]) -> str:
@@ -113,11 +135,13 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     """The plan in words and numbers."""
     rate = rough(plan.rate) + (f", and {rough(plan.matrix_rate)} for matrices" if plan.matrix_rate else "")
     clip = f"at a norm of {rough(plan.clip)}" if plan.clip else "not at all"
+    context = f", with a context of {plan.context:,}" if plan.context else ""
     found = [
-        ("steps", f"{plan.steps:,}, each of {plan.batch:,}, with a context of {plan.context:,}"),
+        ("steps", f"{plan.steps:,}, each of {plan.batch:,}{context}"),
         ("optimizer", f"{plan.optimizer}, rate {rate}, weight decay {rough(plan.weight_decay)} on matrices"),
         ("rate", f"{counted(plan.warm_up, 'step')} of warm-up, then {plan.decay}"),
         ("clipped", clip),
+        *goal_facts(plan),
         ("looked at", f"every {plan.probe_every:,} steps; evaluated every {plan.evaluate_every:,}"),
     ]
     return [*found, *[("because", reason) for reason in plan.because]]

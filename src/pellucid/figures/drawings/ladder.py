@@ -1,10 +1,11 @@
-"""The ladder from counting to networks: each rung's loss on dev, and how far it is from the best that only counts."""
+"""The ladder from simple models to networks: what each rung reaches on dev, and how far it is from the best of them."""
 
 import math
 
 from pellucid.figures.axes import Axis, spanning
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.house_theme import BLUE, INK, LINE, ORANGE, QUIET
+from pellucid.figures.merits import gap_size, gap_words, is_share, metric_words, ranked
 from pellucid.figures.model_facts import cut
 from pellucid.figures.numbers import counted, lasting
 from pellucid.figures.panel import lettered
@@ -15,13 +16,14 @@ LABELS, WIDTH, NOTES, ROW, TOP = 230.0, 600.0, 330.0, 40.0, 40.0
 
 
 def draw_ladder(seen: Ladder) -> Picture:
-    """A row for each rung, the best first: a dot for dev, a small bar for train, and the numbers beside them."""
-    rungs = sorted([rung for rung in seen.rungs if math.isfinite(rung.dev)], key=lambda rung: rung.dev)
-    axis = spanning([loss for rung in rungs for loss in (rung.dev, rung.train)], "loss, nats a token")
+    """A row for each rung, the best first: a dot for dev, a small bar for train or test, and their numbers."""
+    rungs = [rung for rung in ranked(seen) if math.isfinite(places(seen, rung)[0])]
+    axis = spanning([number for rung in rungs for number in places(seen, rung)], _axis_title(seen))
     bottom = TOP + ROW * len(rungs)
-    marks = [*_key(), *_ticks(axis, bottom)]
-    if seen.best_count:
-        x = LABELS + WIDTH * axis.part(seen.best_count.dev)
+    marks = [*_key(seen), *_ticks(axis, bottom)]
+    best = places(seen, seen.best_count)[0] if seen.best_count else math.nan
+    if math.isfinite(best):
+        x = LABELS + WIDTH * axis.part(best)
         marks.append(
             f'<path d="M{x:.1f} {TOP}V{bottom:.1f}" stroke="{ORANGE}" stroke-width="2" stroke-dasharray="7 5"/>'
         )
@@ -31,27 +33,50 @@ def draw_ladder(seen: Ladder) -> Picture:
     return picture(title, _captions(seen, rungs), marks, LABELS + WIDTH + NOTES, bottom + 58)
 
 
+def places(seen: Ladder, rung: Rung) -> tuple[float, float]:
+    """Where a rung stands on dev, and the second number beside it: the loss on train, or the metric on test."""
+    if not seen.measure.metric:
+        return rung.dev, rung.train
+    scale = 100.0 if is_share(seen.measure.metric) else 1.0
+    dev, test = [math.nan if metric is None else scale * metric for metric in (rung.metric, rung.test_metric)]
+    return dev, test
+
+
+def _axis_title(seen: Ladder) -> str:
+    metric = seen.measure.metric
+    if not metric:
+        return f"loss, {seen.measure.loss}"
+    return f"{metric}, %" if is_share(metric) else metric
+
+
 def _row(seen: Ladder, rung: Rung, axis: Axis) -> list[str]:
-    dev, train = [LABELS + WIDTH * axis.part(loss) for loss in (rung.dev, rung.train)]
+    second = places(seen, rung)[1]
+    dev, beside = [LABELS + WIDTH * axis.part(number) for number in places(seen, rung)]
     colour = ORANGE if rung.is_counted else BLUE
     size = f"{counted(rung.parameters, 'parameter')}, {lasting(rung.seconds)}"
     marks = [
         lettered(LABELS - 16, 6, cut(rung.name, 26), INK, align="end", is_bold=not rung.is_counted),
-        f'<path d="M{dev:.1f} 0H{train:.1f}" stroke="{colour}" stroke-width="2" opacity="0.45"/>',
-        f'<path d="M{train:.1f} -8v16" stroke="{colour}" stroke-width="3" opacity="0.7"/>',
+        f'<path d="M{dev:.1f} 0H{beside:.1f}" stroke="{colour}" stroke-width="2" opacity="0.45"/>',
+        f'<path d="M{beside:.1f} -8v16" stroke="{colour}" stroke-width="3" opacity="0.7"/>',
         f'<circle cx="{dev:.1f}" r="8" fill="{"#fcfcfa" if rung.is_counted else colour}" stroke="{colour}" '
         f'stroke-width="3"><title>{counted(rung.parameters, "parameter")}</title></circle>',
-        lettered(LABELS + WIDTH + 20, 0, f"{rung.dev:.4f}", INK, is_bold=not rung.is_counted),
-        lettered(LABELS + WIDTH + 90, 0, _gap(seen, rung), BLUE),
+        lettered(LABELS + WIDTH + 20, 0, _reached(seen, rung), INK, is_bold=not rung.is_counted),
+        lettered(LABELS + WIDTH + (110 if seen.measure.metric else 90), 0, _gap(seen, rung), BLUE),
         lettered(LABELS + WIDTH + 20, 16, size, QUIET, size=13),
     ]
-    return marks if math.isfinite(rung.train) else [marks[0], *marks[3:]]
+    return marks if math.isfinite(second) else [marks[0], *marks[3:]]
+
+
+def _reached(seen: Ladder, rung: Rung) -> str:
+    return metric_words(seen.measure.metric, rung.metric) if seen.measure.metric else f"{rung.dev:.4f}"
 
 
 def _gap(seen: Ladder, rung: Rung) -> str:
     gap = seen.gap(rung)
     if rung.is_counted or not math.isfinite(gap):
         return ""
+    if seen.measure.metric:
+        return gap_words(seen, rung)
     return f"{abs(gap):.4f} {'below' if gap > 0 else 'above'} counting"
 
 
@@ -66,36 +91,46 @@ def _ticks(axis: Axis, bottom: float) -> list[str]:
     return marks
 
 
-def _key() -> list[str]:
+def _key(seen: Ladder) -> list[str]:
+    counted_rung, second = ("simple, dev", "test") if seen.measure.metric else ("counted, dev", "train")
     return [
         f'<circle cx="{LABELS + 8}" cy="12" r="8" fill="{BLUE}"/>',
         lettered(LABELS + 24, 17, "network, dev", QUIET),
         f'<circle cx="{LABELS + 152}" cy="12" r="7" fill="#fcfcfa" stroke="{ORANGE}" stroke-width="3"/>',
-        lettered(LABELS + 168, 17, "counted, dev", QUIET),
+        lettered(LABELS + 168, 17, counted_rung, QUIET),
         f'<path d="M{LABELS + 300} 4v16" stroke="{QUIET}" stroke-width="3"/>',
-        lettered(LABELS + 310, 17, "train", QUIET),
+        lettered(LABELS + 310, 17, second, QUIET),
     ]
 
 
 def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
-    said = [f"{seen.source}. {counted(len(rungs), 'model')} on one split; nats a token over the whole of dev."]
+    metric = seen.measure.metric
+    judged = metric or seen.measure.loss
+    said = [f"{seen.source}. {counted(len(rungs), 'model')} on one split; {judged} over the whole of dev."]
     best, networks = seen.best_count, [rung for rung in rungs if not rung.is_counted]
-    if best and networks:
+    if best and networks and metric:
+        gap = seen.gap(networks[0])
+        both = " and ".join([metric_words(metric, rung.metric) for rung in (networks[0], best)])
+        said.append(
+            f"{networks[0].name} is {gap_size(seen.measure, gap)} {'above' if gap > 0 else 'below'} {best.name}, "
+            f"the best of {seen.measure.simple} ({both})."
+        )
+    elif best and networks:
         first = networks[0]
         gap = seen.gap(first)
         said.append(
             f"{first.name} is {abs(gap):.4f} nats {'below' if gap > 0 else 'above'} {best.name}, "
             f"the best that only counts ({first.dev:.4f} and {best.dev:.4f})."
         )
-    left_out = [rung.name for rung in seen.rungs if not math.isfinite(rung.dev)]
+    left_out = [rung.name for rung in seen.rungs if not math.isfinite(places(seen, rung)[0])]
     if left_out:
-        said.append(f"Not drawn, because the loss is not a finite number: {', '.join(left_out)}.")
+        said.append(f"Not drawn, because the {metric or 'loss'} is not a finite number: {', '.join(left_out)}.")
     return [*said, *seen.notes]
 
 
 FIGURE = FigureCard(
     name="ladder",
-    says="Every model of a run's ladder by its loss on dev, with the gap to the best one that only counts.",
+    says="Every model of a run's ladder by what it reaches on dev, with the gap to the best simple one.",
     needs=Ladder,
     draw=draw_ladder,
     options=("--seed",),

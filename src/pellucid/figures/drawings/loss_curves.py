@@ -1,10 +1,11 @@
-"""A run's loss over its steps: every batch, the whole of train and dev, and what counting alone reaches."""
+"""A run's loss over its steps: every batch, the whole of train and dev, and what simple models, as counting, reach."""
 
 import math
 
 from pellucid.figures.axes import Axis, spanning
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.house_theme import BLUE, INK, ORANGE, QUIET
+from pellucid.figures.merits import loss_unit
 from pellucid.figures.numbers import rough
 from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
 from pellucid.figures.sheet import picture
@@ -17,7 +18,7 @@ SMOOTHED = 8  # batches in a point of the thick line, at least
 
 
 def draw_loss_curves(seen: TrainingReport) -> Picture:
-    """The losses with the counted rungs as rules across them; the learning rate below."""
+    """The losses with those of the simple models as rules across them; the learning rate below."""
     steps: list[Point] = [(step.step, step.loss) for step in seen.steps]
     x = spanning([0, *[step for step, _ in steps]], "step", margin=0.0)
     losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
@@ -45,7 +46,7 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
     losses.ends(labels)
     rates = Panel(x, Axis(0.0, 1.15 * max([step.rate for step in seen.steps], default=1.0), "rate"), WIDTH, LOWER)
     rates.line([(step.step, step.rate) for step in seen.steps], INK, width=2.5, says="learning rate")
-    marks = [*_key(), *losses.drawn(0, KEY, has_numbers_below=False), *rates.drawn(0, KEY + UPPER + BETWEEN)]
+    marks = [*_key(seen), *losses.drawn(0, KEY, has_numbers_below=False), *rates.drawn(0, KEY + UPPER + BETWEEN)]
     title = f"How the {seen.network.name} learned: the loss, step by step"
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
 
@@ -55,18 +56,19 @@ def _loss_axis(seen: TrainingReport) -> Axis:
     losses = [step.loss for step in seen.steps]
     losses += [loss for evaluation in seen.evaluations for loss in (evaluation.train, evaluation.dev)]
     rules = [rung.dev for rung in seen.ladder.rungs if rung.is_counted]
-    whole = spanning([*losses, *rules], "loss, nats a token")
+    whole = spanning([*losses, *rules], f"loss, {seen.ladder.measure.loss}")
     ceiling = 1.15 * max(seen.start.uniform, seen.evaluations[-1].dev if seen.evaluations else 0.0)
     is_cut = math.isfinite(ceiling) and whole.low < ceiling < whole.high
     return whole._replace(high=ceiling) if is_cut else whole
 
 
-def _key() -> list[str]:
+def _key(seen: TrainingReport) -> list[str]:
+    simple = seen.ladder.measure.simple if seen.ladder.measure.metric else "counting alone"
     parts = [
         (0.0, BLUE, "", 2.5, "train, each batch and means of batches"),
         (400.0, BLUE, "9 5", 3.5, "train, whole"),
         (570.0, ORANGE, "", 3.5, "dev, whole"),
-        (720.0, QUIET, "7 5", 2.0, "counting alone, on dev"),
+        (720.0, QUIET, "7 5", 2.0, f"{simple}, on dev"),
     ]
     marks = []
     for x, colour, dash, width, text in parts:
@@ -85,28 +87,35 @@ def _captions(seen: TrainingReport) -> list[str]:
     )
     if best:
         count = seen.ladder.best_count
+        unit = " nats" if loss_unit(seen.ladder.measure) == "nats" else ""
         beside = (
             f", {rough(abs(count.dev - best.dev))} {'below' if best.dev < count.dev else 'above'} {count.name}"
-            if count
+            if count and math.isfinite(count.dev)
             else ""
         )
         lines.append(
-            f"On dev the lowest loss is {best.dev:.4f} nats, after step {best.step:,} of {seen.plan.steps:,}{beside}; "
+            f"On dev the lowest loss is {best.dev:.4f}{unit}, after step {best.step:,} of {seen.plan.steps:,}{beside}; "
             f"train is then at {best.train:.4f}."
         )
     per_point = block_means([(step.step, step.loss) for step in seen.steps], least=SMOOTHED)[1]
     lines.append(
-        f"Before the first step {seen.start.measured:.4f} nats; guessing costs ln {seen.data.vocab_size:,} = "
-        f"{seen.start.uniform:.4f}."
-        + (f" Each point of the thick line is the mean of {per_point} batches." if per_point > 1 else "")
+        _start(seen) + (f" Each point of the thick line is the mean of {per_point} batches." if per_point > 1 else "")
     )
     gaps = not_finite([(step.step, step.loss) for step in seen.steps], "loss")
     return [*lines, *([gaps] if gaps else [])]
 
 
+def _start(seen: TrainingReport) -> str:
+    """The loss before the first step beside that of guessing, or of always saying the mean."""
+    measured, expected, n = seen.start.measured, seen.start.uniform, seen.data.vocab_size
+    if n and math.isclose(expected, math.log(n), abs_tol=1e-9):
+        return f"Before the first step {measured:.4f} nats; guessing costs ln {n:,} = {expected:.4f}."
+    return f"Before the first step {measured:.4f}; without having learned it should be about {expected:.4f}."
+
+
 FIGURE = FigureCard(
     name="loss-curves",
-    says="A run's loss step by step, on train and dev, with what counting alone reaches as rules across it.",
+    says="A run's loss step by step, on train and dev, with what simple models reach as rules across it.",
     needs=TrainingReport,
     draw=draw_loss_curves,
     options=("--seed",),

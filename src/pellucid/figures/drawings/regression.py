@@ -71,7 +71,7 @@ def _captions(seen: TrainingReport, points: list[Point], worst: Point, every: in
     n_above = sum([answer > truth for truth, answer in points])
     said = [
         f"{seen.data.source}, {drawn} of dev: {metrics_words(seen.answers.metrics, seen.data.target)}.",
-        f"{n_above:,} answers are above the truth; the farthest is off by {sized(_error(worst))} ({_says(worst)}).",
+        f"{counted(n_above, 'answer')} {'is' if n_above == 1 else 'are'} above the truth; the farthest is off by {sized(_error(worst))} ({_says(worst)}).",
     ]
     return [*said, f"Drawn: every {every}th."] if every > 1 else said
 
