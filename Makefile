@@ -31,6 +31,7 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/health.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/generation.py
+	$(BIN)/python benchmarks/attention.py
 
 # The slow proofs: a million fuzzed expressions, ulp tables, depth, kills, faults. About an hour on two cores.
 trust: $(VENV)/installed-dev
