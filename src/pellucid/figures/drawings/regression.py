@@ -69,9 +69,10 @@ def _captions(seen: TrainingReport, points: list[Point], worst: Point, every: in
     assert seen.answers is not None
     drawn = counted(len(points), one_of(seen.data.kind))
     n_above = sum([answer > truth for truth, answer in points])
+    above = f"{counted(n_above, 'answer')} {'is' if n_above == 1 else 'are'} above the truth"
     said = [
         f"{seen.data.source}, {drawn} of dev: {metrics_words(seen.answers.metrics, seen.data.target)}.",
-        f"{counted(n_above, 'answer')} {'is' if n_above == 1 else 'are'} above the truth; the farthest is off by {sized(_error(worst))} ({_says(worst)}).",
+        f"{above}; the farthest is off by {sized(_error(worst))} ({_says(worst)}).",
     ]
     return [*said, f"Drawn: every {every}th."] if every > 1 else said
 
