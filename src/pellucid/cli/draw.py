@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.files import require_output_path, write_whole
-from pellucid.cli.measuring import MEASURES, Asked
+from pellucid.cli.measured import Asked
+from pellucid.cli.measuring import MEASURES
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ LONGEST_WORD = 60  # whose arrows can still be told apart
       pellucid draw smoothing names --after q --out smoothing.html
       pellucid draw loss-curves my-run --out curves.svg
       pellucid draw hockey-stick --seed 3 --out hockey.png
+      pellucid draw attention-maps my-run --input isabella --out heads.svg
     """,
 )
 @click.argument("figure", required=False)
@@ -37,6 +39,8 @@ LONGEST_WORD = 60  # whose arrows can still be told apart
 @click.option("--list", "is_list", is_flag=True, help="All figures, with a sentence each.")
 @click.option("--word", metavar="WORD", help="Of one word, in place of DATA.")
 @click.option("--after", metavar="SYMBOL", help="The symbol whose next ones are shown; else the boundary.")
+@click.option("--input", "read", metavar="INPUT", help="What a network is to read: a text, or an image file.")
+@click.option("--patch", type=int, help="The side of a patch, in pixels; without it, a quarter of the image.")
 @click.option("--seed", type=int, help="Of what is trained to be drawn; without it, 1.")
 @click.option("--kind", default="", help="Read DATA as list or as text, whatever it looks like.")
 @click.option("--encoding", default="utf-8", show_default=True, help="How the file is encoded.")
@@ -48,6 +52,8 @@ def command(
     is_list: bool,
     word: str | None,
     after: str | None,
+    read: str | None,
+    patch: int | None,
     seed: int | None,
     kind: str,
     encoding: str,
@@ -67,8 +73,8 @@ def command(
     if not figure:
         raise PellucidError("FIGURE is missing", fix="Choose one of pellucid draw --list")
     card = figure_called(figure)
-    _require_options(card, {"--word": word, "--after": after}, has_data=source is not None)
-    _require_seed(card, seed)
+    _require_options(card, {"--word": word, "--after": after, "--input": read}, has_data=source is not None)
+    _require_numbers(card, {"--seed": seed, "--patch": patch})
     if out:
         if out.suffix.lower() not in SUFFIXES:
             raise PellucidError(
@@ -79,7 +85,7 @@ def command(
     elif not as_json:
         raise PellucidError("--out is missing", fix=f"Add --out {card.name}.svg, or --json for the numbers")
 
-    measured = MEASURES[card.needs.__name__](Asked(card.name, source, kind, encoding, word, after, seed))
+    measured = MEASURES[card.needs.__name__](Asked(card.name, source, kind, encoding, word, after, seed, read, patch))
     drawing = card.draw(measured.seen)
     if out:
         from pellucid.figures.rendering import rendered
@@ -130,11 +136,14 @@ def _require_options(card: "FigureCard[Any]", given: dict[str, str | None], *, h
         )
 
 
-def _require_seed(card: "FigureCard[Any]", seed: int | None) -> None:
-    if seed is None:
-        return
-    if "--seed" not in card.options:
-        raise PellucidError(f"--seed changes nothing in {card.name}", fix="Leave it out")
-    from pellucid.decoding.limits import require_seed
+def _require_numbers(card: "FigureCard[Any]", given: dict[str, int | None]) -> None:
+    for option, value in given.items():
+        if value is not None and option not in card.options:
+            raise PellucidError(f"{option} changes nothing in {card.name}", fix="Leave it out")
+    seed, patch = given["--seed"], given["--patch"]
+    if seed is not None:
+        from pellucid.decoding.limits import require_seed
 
-    require_seed(seed)
+        require_seed(seed)
+    if patch is not None and patch < 1:
+        raise PellucidError(f"a patch of {patch} pixels has none", fix="Choose 1 or more")

@@ -6,15 +6,15 @@ What is heavy is imported where it is used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from pellucid.cli import measuring_attention
+from pellucid.cli.measured import Asked, Measured, named_run, trained_for_it
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
     from pellucid.data import ListData, TextData
-    from pellucid.records import TrainingReport
 
-SEED = 1
 # The small network that is trained where no run is given.
 SHOWN: dict[str, Any] = {
     "model": "mlp",
@@ -30,25 +30,6 @@ OF_RUN = {
     "dead-unit": "unit-maps",
     "gains": "layer-histograms",
 }
-
-
-class Asked(NamedTuple):
-    """What the measuring of a figure may listen to."""
-
-    figure: str
-    source: str | None  # data or a run; None: none was named
-    kind: str
-    encoding: str
-    word: str | None
-    after: str | None
-    seed: int | None
-
-
-class Measured(NamedTuple):
-    """A record to draw, and what is said of how it came about."""
-
-    seen: Any
-    said: tuple[str, ...]
 
 
 def _opened(asked: Asked) -> ListData | TextData:
@@ -82,37 +63,16 @@ def _smoothing(asked: Asked) -> Measured:
 def _run(asked: Asked) -> Measured:
     """A run that is finished, or a small one that is trained here and forgotten."""
     if asked.source is None:
-        return _shown(SEED if asked.seed is None else asked.seed)
-    from pellucid.runs import find_run
-
-    if asked.seed is not None:
-        raise PellucidError("--seed changes nothing in a run that is there", fix="Leave it, or the run, out")
-    run = find_run(asked.source)
+        seed = asked.chosen_seed
+        with trained_for_it(SHOWN, seed) as (report, _):
+            said = f"no run was named: an {SHOWN['model']} of names, {SHOWN['steps']} steps, seed {seed}"
+            return Measured(report, (said,))
+    run = named_run(asked)
 
     from pellucid.training.reports import report_of
 
     report = report_of(run)
     return Measured(report, (f"{report.name}: {report.network.name} on {report.data.said}",))
-
-
-def _shown(seed: int) -> Measured:
-    import tempfile
-    from pathlib import Path
-
-    from pellucid.training.listening import Nobody
-    from pellucid.training.opening import DataWishes
-    from pellucid.training.running import train
-    from pellucid.training.signals import stop_requests
-    from pellucid.training.wishes import TrainingWishes
-
-    wishes = TrainingWishes(**SHOWN, seed=seed)
-    with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
-        report = train(DataWishes(), wishes, Path(folder) / "shown", Nobody(), stop, _no_page)
-    return Measured(report, (f"no run was named: an {wishes.model} of names, {wishes.steps} steps, seed {seed}",))
-
-
-def _no_page(report: TrainingReport) -> str:
-    return ""
 
 
 def _ladder(asked: Asked) -> Measured:
@@ -127,7 +87,7 @@ def _study(name: str) -> Callable[[Asked], Measured]:
         _require_no_source(asked)
         from pellucid.training import demonstrations
 
-        return Measured(getattr(demonstrations, name)(SEED if asked.seed is None else asked.seed), ())
+        return Measured(getattr(demonstrations, name)(asked.chosen_seed), ())
 
     return measure
 
@@ -154,7 +114,7 @@ def _rate_search(asked: Asked) -> Measured:
     from pellucid.training.searching import searched
     from pellucid.training.wishes import TrainingWishes
 
-    seed = SEED if asked.seed is None else asked.seed
+    seed = asked.chosen_seed
     reading = DataWishes(asked.source or "names", asked.kind, asked.encoding)
     return Measured(searched(reading, TrainingWishes(**SHOWN, seed=seed), (seed, seed + 1, seed + 2)), ())
 
@@ -171,4 +131,5 @@ MEASURES: dict[str, Callable[[Asked], Measured]] = {
     "SaturationStudy": _study("saturation_study"),
     "DeadUnitStudy": _study("dead_unit_study"),
     "GainStudy": _study("gain_study"),
+    **measuring_attention.MEASURES,
 }

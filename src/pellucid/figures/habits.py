@@ -23,7 +23,7 @@ def habit(weights: Rows) -> Habit:
     Only those who see more than one are asked: whoever sees one thing alone has no choice.
 
     >>> habit([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.9, 0.1]])
-    Habit(place='the one before', share=0.9, even=0.41666666666666663)
+    Habit(place='the one before', share=0.9, even=0.5)
     """
     found = []
     places = {word: [i + step for i in range(len(weights))] for word, step in AT.items()}

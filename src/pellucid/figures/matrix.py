@@ -46,8 +46,8 @@ def heat(
     >>> drawn.width, drawn.height
     (40.0, 40.0)
     """
-    size = max(11.0, min(SIZE, cell * 0.85))
-    lies = any([text_width(label, size) > cell + 2 for label in columns])
+    size = max(11.0, min(SIZE, 0.85 * _room(cell, rows), 0.85 * _room(cell, columns)))
+    lies = any([text_width(label, size) > _room(cell, columns) + 2 for label in columns])
     left = max([text_width(label, size) for label in rows], default=-GAP) + GAP
     top = (max([text_width(label, size) for label in columns], default=0.0) if lies else size) + GAP if columns else 0.0
     width, height = cell * max([len(row) for row in values], default=0), cell * len(values)
@@ -70,6 +70,12 @@ def heat(
             marks.append(lettered(middle, -GAP, label, align="middle", size=size))
     marks.append("</g>")
     return Heat(marks, left + width, top + height, left, top)
+
+
+def _room(cell: float, labels: Sequence[str]) -> float:
+    """What each label has; where only some are written, these have more."""
+    written = len([label for label in labels if label])
+    return cell * len(labels) / written if written else math.inf
 
 
 def _squares(values: Rows, colour: Callable[[float], str], cell: float, width: float, height: float) -> list[str]:
@@ -113,6 +119,23 @@ def weight_colour(weight: float) -> str:
     return shade(min(1.0, weight)) if weight > 0 else BARRED
 
 
+def added_colour(score: float) -> str:
+    """Of what a mask adds to the scores: white for nothing, gray for -∞.
+
+    >>> added_colour(0.0), added_colour(-math.inf)
+    ('#ffffff', '#d5dade')
+    """
+    return LINE if score == -math.inf else BARRED
+
+
+def added_written(score: float) -> str:
+    """
+    >>> added_written(0.0), added_written(-math.inf)
+    ('0', '−∞')
+    """
+    return "−∞" if score == -math.inf else f"{score:.0f}"
+
+
 def balanced(most: float) -> Callable[[float], str]:
     """Colours for numbers from -most to most: blue below 0, white at 0, orange above, deeper for larger.
 
@@ -144,11 +167,20 @@ def hundredths(weight: float) -> str:
     """A weight in two digits, as it fits into a square; what is not quite 0 or 1 does not look like it.
 
     >>> hundredths(0.25), hundredths(1.0), hundredths(0.0), hundredths(0.999), hundredths(1e-4)
-    ('.25', '1', '0', '.99', '.00')
+    ('.25', '1', '0', '1.0', '.00')
     """
     if weight in (0.0, 1.0):
         return f"{weight:.0f}"
-    return f"{min(weight, 0.99):.2f}".removeprefix("0")
+    return "1.0" if weight >= 0.995 else f"{weight:.2f}".removeprefix("0")
+
+
+def difference(x: float) -> str:
+    """How far two numbers are apart, for a sentence.
+
+    >>> difference(0.0), difference(1.2e-16), difference(0.25)
+    ('0', '1e-16', '0.25')
+    """
+    return "0" if not x else f"{x:.0e}" if x < 1e-3 else f"{x:.3g}"
 
 
 def weight_key(barred: str = "") -> list[str]:

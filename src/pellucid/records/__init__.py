@@ -56,11 +56,14 @@ from pellucid.records.pictured import (
     AttentionMaps,
     GivenAttention,
     GivenShown,
+    GivenWeights,
+    HandSetShown,
     MaskShown,
     MasksShown,
     PatchAttention,
     PatchesShown,
     PatchPositions,
+    PositionKinds,
 )
 from pellucid.records.plain import as_plain
 from pellucid.records.splitting import Agreement, Drift, SplitReport, Straddle, Tail, Wander
@@ -117,8 +120,10 @@ __all__ = [
     "GainStudy",
     "GivenAttention",
     "GivenShown",
+    "GivenWeights",
     "GraphNode",
     "HandSetModel",
+    "HandSetShown",
     "Health",
     "Histogram",
     "InitialLoss",
@@ -138,6 +143,7 @@ __all__ = [
     "Path",
     "Pen",
     "Plan",
+    "PositionKinds",
     "PositionsShown",
     "Prediction",
     "Predictions",

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-Matrix = tuple[tuple[float, ...], ...]
+from pellucid.records.attention import HandSetModel, Matrix, PositionsShown
+
 Colours = tuple[tuple[str, ...], ...]  # an image by its rows of colours, such as #ff8800
 
 
@@ -38,22 +39,41 @@ class MasksShown(NamedTuple):
     masks: tuple[MaskShown, ...]
 
 
+class GivenWeights(NamedTuple):
+    """What attention made of it with one scale."""
+
+    scale: float
+    weights: Matrix
+    farthest: float  # the largest difference to what was wanted
+
+
 class GivenAttention(NamedTuple):
     """Attention that was told what to do, and how near it came."""
 
     name: str
     says: str
     wanted: Matrix
-    weights: Matrix
-    farthest: float  # the largest difference between the two
+    tried: tuple[GivenWeights, ...]
 
 
 class GivenShown(NamedTuple):
-    """Attention as the identity, as a permutation and as a convolution, with one scale and one set of positions."""
+    """Attention as the identity, as a permutation and as a convolution, with several scales."""
 
     source: str
-    scale: float
     attentions: tuple[GivenAttention, ...]
+
+
+class PositionKinds(NamedTuple):
+    """Kinds of positions side by side, over equally many tokens."""
+
+    source: str
+    kinds: tuple[PositionsShown, ...]
+
+
+class HandSetShown(NamedTuple):
+    """The exam's model and its variants, on one example."""
+
+    variants: tuple[HandSetModel, ...]
 
 
 class PatchesShown(NamedTuple):

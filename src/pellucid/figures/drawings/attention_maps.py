@@ -1,0 +1,179 @@
+"""What every head of a network attends to: a map for each head and layer, tokens on both axes."""
+
+from typing import NamedTuple
+
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.habits import breadth, habit
+from pellucid.figures.house_theme import INK, QUIET
+from pellucid.figures.matrix import Rows, heat, hundredths, moved, weight_colour, weight_key
+from pellucid.figures.numbers import counted
+from pellucid.figures.panel import lettered
+from pellucid.figures.sheet import picture
+from pellucid.figures.symbols import share
+from pellucid.figures.thinning import evenly
+from pellucid.figures.token_labels import token_label
+from pellucid.records import Attended, AttentionMaps
+
+MOST_HEADS = 4
+MOST_TOKENS = 24  # whose labels can still be read
+FEW_TOKENS = 12
+# Of a map, where there are so many lines of them; and of its squares.
+SIDES = {1: 310.0, 2: 250.0}
+SMALL_SIDE, LARGEST_CELL, SMALLEST_CELL = 190.0, 44.0, 13.0
+COLUMN_GAP, ROW_GAP, PART_GAP, HEADING = 30.0, 30.0, 50.0, 28.0
+NARROWEST = 190.0  # what is said below a map needs that much
+
+
+class _Map(NamedTuple):
+    """One map of a part that is drawn."""
+
+    layer: int  # both counted from 1
+    head: int
+    weights: Rows
+
+
+def draw_attention_maps(seen: AttentionMaps) -> Picture:
+    """A block for each kind of attention, side by side; in it the maps, layer by layer and head by head."""
+    is_masked = any([0.0 in row for part in seen.parts for layer in part.layers for head in layer for row in head])
+    marks = weight_key("may not be seen" if is_masked else "")
+    left, bottom = 0.0, 0.0
+    for part in seen.parts:
+        block, width, height = _block(part, is_alone=len(seen.parts) == 1)
+        marks += moved(block, left, 44)
+        left, bottom = left + width + PART_GAP, max(bottom, height)
+    n = sum([len(layer) for part in seen.parts for layer in part.layers])
+    title = f"What the {counted(n, 'head')} of a network attend{'s' * (n == 1)} to"
+    return picture(title, _captions(seen), marks, max(560.0, left - PART_GAP), 44 + bottom)
+
+
+def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
+    askers, asked = [[token_label(token) for token in tokens[-MOST_TOKENS:]] for tokens in (part.askers, part.asked)]
+    lines = _in_lines(*_shown(part, is_alone=is_alone), per_line=MOST_HEADS if is_alone else 2)
+    side = SIDES.get(len(lines), SMALL_SIDE) if is_alone else SMALL_SIDE
+    cell = min(LARGEST_CELL, max(SMALLEST_CELL, side / max(len(askers), len(asked))))
+    marks = [] if is_alone else [lettered(0, 20, part.says, INK, is_bold=True, size=19)]
+    top, widest = 0.0 if is_alone else 40.0, 0.0
+    for line in lines:
+        left = bottom = 0.0
+        for layer, head in line:
+            weights = [row[-MOST_TOKENS:] for row in part.layers[layer][head][-MOST_TOKENS:]]
+            says = [_told(asker, asked, row) for asker, row in zip(askers, weights, strict=True)]
+            # The labels of the rows stand once, at the left: all maps of a line have the same.
+            drawn = heat(weights, weight_colour, cell, () if left else askers, asked, written=hundredths, says=says)
+            one = [
+                lettered(drawn.left, 16, f"layer {layer + 1}, head {head + 1}", INK, is_bold=True),
+                *moved(drawn.marks, 0, HEADING),
+                lettered(drawn.left, HEADING + drawn.height + 20, _in_short(part, layer, head), QUIET),
+            ]
+            marks += moved(one, left, top)
+            left += drawn.left + max(drawn.width - drawn.left, NARROWEST) + COLUMN_GAP
+            bottom = max(bottom, HEADING + drawn.height + 26)
+        top, widest = top + bottom + ROW_GAP, max(widest, left - COLUMN_GAP)
+    return marks, widest, top - ROW_GAP
+
+
+def _shown(part: Attended, *, is_alone: bool) -> tuple[list[int], list[int]]:
+    """Which layers and heads are drawn: fewer where each needs much room."""
+    is_short = max(len(part.askers), len(part.asked)) <= FEW_TOKENS
+    layers = [f"layer {i}" for i in range(len(part.layers))]
+    heads = [f"head {i}" for i in range(len(part.layers[0]))]
+    return evenly(layers, 4 if is_alone and is_short else 2), evenly(heads, MOST_HEADS)
+
+
+def _in_lines(layers: list[int], heads: list[int], per_line: int) -> list[list[tuple[int, int]]]:
+    """Which maps stand side by side: those of whole layers, where a line has room for them.
+
+    >>> _in_lines([0, 1], [0, 1], per_line=4)
+    [[(0, 0), (0, 1), (1, 0), (1, 1)]]
+    >>> _in_lines([0, 1], [0, 1, 2], per_line=4)
+    [[(0, 0), (0, 1), (0, 2)], [(1, 0), (1, 1), (1, 2)]]
+    """
+    maps = [(layer, head) for layer in layers for head in heads]
+    length = per_line // len(heads) * len(heads) or per_line
+    return [maps[first : first + length] for first in range(0, len(maps), length)]
+
+
+def _told(asker: str, asked: list[str], row: list[float] | tuple[float, ...]) -> str:
+    """The row's largest weights, for the pointer."""
+    ranked = sorted(range(len(row)), key=lambda i: -row[i])[:3]
+    return f"{asker} looks at " + ", ".join([f"{asked[i]} {share(row[i], 1.0)}" for i in ranked if row[i] > 0])
+
+
+def _in_short(part: Attended, layer: int, head: int) -> str:
+    weights = part.layers[layer][head]
+    if not _is_of_one_row(part):
+        return f"over {breadth(weights):.1f} of {counted(len(part.asked), 'token')}"
+    found = habit(weights)
+    return f"{share(found.share, 1.0)} on {found.place}"
+
+
+def _is_of_one_row(part: Attended) -> bool:
+    """Whether those who ask are those who are asked, so that the one before is known."""
+    return part.askers == part.asked
+
+
+def _captions(seen: AttentionMaps) -> list[str]:
+    said = [f"{seen.source}. A row for each token that looks, a column for each it looks at; rows sum to 1."]
+    for part in seen.parts:
+        lead = f"{part.says[:1].upper()}{part.says[1:]}. " if len(seen.parts) > 1 else ""
+        said.append(lead + " ".join(_in_words(part)))
+    return said + _left_out(seen)
+
+
+def _in_words(part: Attended) -> list[str]:
+    maps = [_Map(i + 1, j + 1, head) for i, layer in enumerate(part.layers) for j, head in enumerate(layer)]
+    said = []
+    if _is_of_one_row(part):
+        most = max(maps, key=lambda one: habit(one.weights).share)
+        found = habit(most.weights)
+        said.append(
+            f"Layer {most.layer}, head {most.head} looks one way most: {share(found.share, 1.0)} on {found.place}, "
+            f"where even attention would give {share(found.even, 1.0)}."
+        )
+    by_breadth = sorted(maps, key=lambda one: breadth(one.weights))
+    narrow, wide = by_breadth[0], by_breadth[-1]
+    said.append(
+        f"The narrowest look is over {breadth(narrow.weights):.1f} tokens (layer {narrow.layer}, head {narrow.head}), "
+        f"the widest over {breadth(wide.weights):.1f} (layer {wide.layer}, head {wide.head}): 2 to the mean entropy."
+    )
+    return said
+
+
+def _left_out(seen: AttentionMaps) -> list[str]:
+    said = []
+    longest = max([len(tokens) for part in seen.parts for tokens in (part.askers, part.asked)])
+    if longest > MOST_TOKENS:
+        said.append(f"Drawn: the last {MOST_TOKENS} of {longest:,} tokens; all of them are in the numbers above.")
+    part = max(seen.parts, key=lambda one: len(one.layers) * len(one.layers[0]))
+    layers, heads = _shown(part, is_alone=len(seen.parts) == 1)
+    if len(layers) < len(part.layers) or len(heads) < len(part.layers[0]):
+        said.append(
+            f"Drawn: {len(layers)} of {counted(len(part.layers), 'layer')} and {len(heads)} of "
+            f"{counted(len(part.layers[0]), 'head')}, evenly from the first to the last."
+        )
+    return said
+
+
+FIGURE = FigureCard(
+    name="attention-maps",
+    says="What every head of a transformer attends to while it reads a text (--input isabella): a map for each head.",
+    needs=AttentionMaps,
+    draw=draw_attention_maps,
+    options=("--input", "--seed"),
+    tiny=AttentionMaps(
+        source="a transformer of two heads reads ·ab",
+        parts=(
+            Attended(
+                "self-attention",
+                ("·", "a", "b"),
+                ("·", "a", "b"),
+                (
+                    (
+                        ((1.0, 0.0, 0.0), (0.9, 0.1, 0.0), (0.05, 0.85, 0.1)),
+                        ((1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.3, 0.3, 0.4)),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
