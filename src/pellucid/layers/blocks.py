@@ -36,13 +36,7 @@ class PreNormBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        n_heads: int,
-        *,
-        feed_forward: nn.Module,
-        dropout: float = 0.0,
-        norm: MakeNorm = nn.LayerNorm,
+        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(width, n_heads)
@@ -87,13 +81,7 @@ class PostNormBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        n_heads: int,
-        *,
-        feed_forward: nn.Module,
-        dropout: float = 0.0,
-        norm: MakeNorm = nn.LayerNorm,
+        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(width, n_heads)
@@ -146,13 +134,7 @@ class PreNormDecoderBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        n_heads: int,
-        *,
-        feed_forward: nn.Module,
-        dropout: float = 0.0,
-        norm: MakeNorm = nn.LayerNorm,
+        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(width, n_heads)
@@ -223,13 +205,7 @@ class PostNormDecoderBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        n_heads: int,
-        *,
-        feed_forward: nn.Module,
-        dropout: float = 0.0,
-        norm: MakeNorm = nn.LayerNorm,
+        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(width, n_heads)

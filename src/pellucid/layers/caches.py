@@ -5,6 +5,7 @@
 
 `append` writes what is new and gives back what the new positions are to look at; `mask` says which of it each may see.
 The numbers are those of the full pass under the same mask. To append changes the cache; `keep` copies rows of it.
+They are for reading, not for learning: within `torch.no_grad()`, else all that was read is kept for its gradients.
 """
 
 from __future__ import annotations
