@@ -6,17 +6,74 @@ import sys
 
 import pytest
 
+from pellucid.data.kinds import KINDS
 from pellucid.errors import PellucidError
+from pellucid.layers.losses import LOSSES as LOSSES_OF_LAYERS
+from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
+from pellucid.models.examples.contract import example_networks
 from pellucid.models.neural import networks
+from pellucid.models.pairs.contract import pair_networks
 from pellucid.training.schedule import DECAYS as DECAYS_OF_SCHEDULE
-from pellucid.training.wishes import DECAYS, SETTINGS, TrainingWishes, windows_of
+from pellucid.training.wishes import (
+    COMPARED,
+    DECAYS,
+    FAMILIES,
+    LOSSES,
+    NETWORKS_OF,
+    PENALTIES,
+    SETTINGS,
+    USUAL,
+    TrainingWishes,
+    require_network,
+    windows_of,
+)
+
+GIVEN = ("vocab_size", "longest_source", "longest_target", "numbers", "categories", "outputs")  # by the data
 
 
 def test_the_settings_are_those_of_the_configurations():
-    for name, card in networks().items():
-        fields = [field.name for field in dataclasses.fields(card.config)]
-        assert ["vocab_size", *SETTINGS[name]] == fields, name
+    families = {"sequences": networks(), "pairs": pair_networks(), "examples": example_networks()}
+    for family, cards in families.items():
+        assert set(SETTINGS[family]) == set(cards)
+        for name, card in cards.items():
+            # Several numbers for one setting, as the kernels of a cnn, are not for the command line.
+            fields = [field for field in dataclasses.fields(card.config) if field.name not in GIVEN]
+            assert list(SETTINGS[family][name]) == [one.name for one in fields if "tuple" not in str(one.type)], name
     assert DECAYS == DECAYS_OF_SCHEDULE
+    assert tuple(LOSSES) == tuple(LOSSES_OF_LAYERS)
+    assert tuple(PENALTIES) == tuple(PENALTIES_OF_LAYERS)
+
+
+def test_every_kind_of_data_has_its_networks():
+    assert set(NETWORKS_OF) == set(KINDS)
+    for kind, names in NETWORKS_OF.items():
+        assert set(names) <= set(SETTINGS[FAMILIES[kind]])
+        assert USUAL[kind] in names
+        assert set(COMPARED[kind]) <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "words"),
+    [
+        ("cnn", "list", "cnn reads images, and the data are a list. Choose one of neural-ngram"),
+        ("rnn", "images", "rnn reads lists and texts, and the data are images"),
+        ("encoder", "table", "encoder reads pairs, and the data are a table"),
+        ("vitt", "images", "Perhaps you meant vit"),
+        ("lstn", "", "Perhaps you meant lstm"),
+    ],
+)
+def test_a_network_for_other_data_is_refused(model, kind, words):
+    with pytest.raises(PellucidError) as refused:
+        require_network(model, kind)
+    assert words in str(refused.value)
+
+
+def test_before_the_data_are_known_only_the_impossible_is_refused():
+    TrainingWishes(model="mlp", kind="", network={"context": 3})  # of a list
+    TrainingWishes(model="mlp", kind="", network={"dropout": 0.1})  # of a table
+    TrainingWishes(model="", kind="", network={"patch": 4})
+    with pytest.raises(PellucidError, match="--patch changes nothing for mlp"):
+        TrainingWishes(model="mlp", kind="", network={"patch": 4})
 
 
 @pytest.mark.parametrize(

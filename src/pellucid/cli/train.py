@@ -26,7 +26,7 @@ MAY_CHANGE = {"resume", "data", "data_option", "allow_new_data", "fresh_optimize
       pellucid train book.txt --context 64 --name my-book
       pellucid train penguins --target species
       pellucid train digits --model vit
-      pellucid train pairs.tsv --minutes 1
+      pellucid train pairs.txt --minutes 1
       pellucid train --resume my-book
     """,
 )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid import runs
-from pellucid.data import ListData, PairsData, TableData, Vocabulary, open_data
+from pellucid.data import ListData, PairsData, TableData, Vocabulary, open_data, require_kind
+from pellucid.data.opening import is_set
 from pellucid.data.sources import missing
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs.disk import read_regular
@@ -151,16 +152,15 @@ def _sources(run: Answering, files: Sequence[str], text: str, encoding: str) -> 
     assert run.vocabulary is not None
     names, truths = [text] if text else [], []
     for word in files:
-        data = open_data(word, encoding=encoding)
+        data = open_data(word, encoding=encoding) if is_set(word) else open_data(word, kind="list", encoding=encoding)
         if isinstance(data, PairsData):
-            names += [source for source, _ in data.pairs]
-            truths += [target for _, target in data.pairs]
-        elif isinstance(data, ListData):
-            names += data.items
+            pairs = data.pairs
         else:
-            raise PellucidError(
-                f"{data.name} was read as {data.kind}, and sources are wanted, one a line", fix="Give a list or pairs"
-            )
+            require_kind(data, "list")
+            assert isinstance(data, ListData)
+            pairs = [(source, target) for source, _, target in (item.partition("\t") for item in data.items)]
+        names += [source for source, _ in pairs]
+        truths += [target for _, target in pairs if target]
     if not names:
         raise PellucidError("there is no source to answer", fix="Give a FILE with one a line, or --text SOURCE")
     sources = [run.vocabulary.encode(name, "error") for name in names]

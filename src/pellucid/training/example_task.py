@@ -32,7 +32,7 @@ from pellucid.training.task import Ask, Baseline, Batches, Measured, Task
 from pellucid.training.wishes import TrainingWishes, require_network
 
 SHOWN = 5
-NEAR_THE_MEAN = 1.5  # times its loss; a judgement, and the numbers are always shown
+NEAR_NOTHING = 1.5  # times its loss; a judgement, and the numbers are always shown
 MEASURES: Mapping[str, Measure] = {
     "classification": Measure("nats an example", "accuracy", "simple models", "example"),
     "regression": Measure("squared error", "R²", "simple models", "example"),
@@ -113,13 +113,13 @@ class ExampleTask(Task):
         return self.train_part if side == "train" else getattr(self.sides, side)
 
     @property
-    def loss_of_the_mean(self) -> float:
-        """The squared error on dev of what says the mean of train, whatever it is asked."""
+    def losses_without_a_network(self) -> tuple[float, float]:
+        """The squared error on dev of saying 0, and of saying the mean of train, whatever is asked."""
         sizes, is_whole = self.sides.preparation.category_sizes, self.sides.task == "reconstruction"
         train, dev = (
             one_rows(side, sizes) if is_whole else side.targets[:, None] for side in (self.sides.train, self.sides.dev)
         )
-        return float(((dev - train.mean(0)) ** 2).mean())
+        return float((dev**2).mean()), float(((dev - train.mean(0)) ** 2).mean())
 
     def measured(self, model: ExampleModel, side: str) -> Measured:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
@@ -136,12 +136,11 @@ class ExampleTask(Task):
     def start(self, loss: float) -> InitialLoss:
         if self.sides.task == "classification":
             return initial_loss(loss, self.sides.dev.targets, len(self.sides.classes))
-        mean = self.loss_of_the_mean
-        is_well = math.isfinite(loss) and loss < NEAR_THE_MEAN * mean
-        advice = (
-            "it starts near the mean." if is_well else "it starts far from the mean. Shrink the last layer's weights."
-        )
-        return InitialLoss(loss, mean, mean, is_well, f"{loss:.4f}, and the mean of train costs {mean:.4f}: {advice}")
+        nothing, mean = self.losses_without_a_network
+        is_well = math.isfinite(loss) and loss < NEAR_NOTHING * nothing
+        advice = "it starts near 0." if is_well else "it starts far from 0. Shrink the last layer's first weights."
+        says = f"{loss:.4f}, where 0 for everything costs {nothing:.4f} and the mean of train {mean:.4f}: {advice}"
+        return InitialLoss(loss, nothing, mean, is_well, says)
 
     def texts(self, model: ExampleModel, plan: Plan) -> tuple[str, ...]:
         """A few examples of dev with their answers; the same ones each time."""

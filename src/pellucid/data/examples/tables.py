@@ -100,7 +100,7 @@ def _chosen(table: TableData, target: str, task: str, drop_missing: bool) -> Tar
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
         raise PellucidError(
             f"{table.name} is a table, and it is not said which column to predict",
-            fix=f"Add --target {names[0]}; it has {some}{more}",
+            fix=f"Add --target {names[0]}; it has {some}{more}{'; or read it as --kind pairs' * (len(names) == 2)}",
         )
     constant = [column.name for column in table.frame.get_columns() if column.drop_nulls().n_unique() < 2]
     features = tuple(name for name in table.frame.columns if name not in constant)
