@@ -123,34 +123,38 @@ cnn                    80.00 %  87.50 %    0.4800  0.4200       1,450      0.1  
 nearest centroid       70.00 %  62.50 %      none    none         192      0.0
 majority class         40.00 %  37.50 %    1.0900  1.0800           3      0.0                 −30.00 points
 
-The best network, cnn, earns 10.00 points of accuracy over simple models, of which nearest centroid is the best.""",
+The best network, cnn, earns 10.00 points of accuracy over simple models, of which nearest centroid is the best.
+""",
     "tiny-rows": """\
 model               dev R²     test  dev squared error   train  parameters  seconds  rows/s  over simple models
 mlp                 0.9880   0.7000             0.0120  0.0100          45      0.1     400             +0.0880
 linear regression   0.9000   0.6500             0.1000  0.0900           4      0.0
 mean               −0.0200  −0.0500             1.0200  1.0000           1      0.0                     −0.9200
 
-The best network, mlp, earns 0.0880 of R² over simple models, of which linear regression is the best.""",
+The best network, mlp, earns 0.0880 of R² over simple models, of which linear regression is the best.
+""",
     "tiny-pairs": """\
 model            dev exact match     test  dev nats   train  parameters  seconds  tokens/s  over simple models
 encoder-decoder          75.00 %  83.33 %    0.1400  0.1000       3,200      0.1       600       +50.00 points
 copying                  25.00 %  16.67 %      none    none           0      0.0
 
-The best network, encoder-decoder, earns 50.00 points of exact match over simple models, of which copying is the best.""",
+The best network, encoder-decoder, earns 50.00 points of exact match over simple models, of which copying is the best.
+""",
     "tiny-reconstruction": """\
 model             dev R²     test  dev squared error   train  parameters  seconds  images/s  over simple models
 autoencoder       0.6400   0.6000             0.3600  0.3000         900      0.1       700             +0.1400
 2 principal axes  0.5000   0.4800             0.5000  0.4500         192      0.0
 mean              0.0000  −0.0200             1.0000  1.0000          64      0.0                       −0.5000
 
-The best network, autoencoder, earns 0.1400 of R² over simple models, of which 2 principal axes is the best.""",
+The best network, autoencoder, earns 0.1400 of R² over simple models, of which 2 principal axes is the best.
+""",
 }
 
 
 @pytest.mark.parametrize("run", ANSWERING, ids=lambda run: run.name)
 def test_the_ladder_is_written_by_its_measure(run, capsys):
     show_ladder(run.ladder)
-    assert capsys.readouterr().out == f"{run.ladder.source}\n\n{LADDERS[run.name]}\n"
+    assert capsys.readouterr().out == f"{run.ladder.source}\n\n{LADDERS[run.name]}"
     plain = json.loads(ladder_json(run.ladder))
     assert plain["measure"] == run.ladder.measure._asdict()
     assert plain["rungs"][0]["gap"] == pytest.approx(run.ladder.rungs[0].metric - run.ladder.rungs[1].metric)

@@ -13,10 +13,14 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from pellucid.figures.card import all_figures
+from pellucid.figures.drawings.confusion import draw_confusion
+from pellucid.figures.drawings.mistakes import draw_mistakes
+from pellucid.figures.merits import metric_words
 from pellucid.figures.rendering import drawing_html, drawing_svg
 from pellucid.figures.report_page import report_html
+from pellucid.figures.tiny_answers import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_ROWS
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.records import BigramCounts, Sample, SampledAt, Smoothing, Step, TrainingReport
+from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Smoothing, Step, TrainingReport
 
 HOSTILE = "</style></script></title><img src=x onerror=alert(1)><!--\u2028@@DATA@@'\"><svg onload=alert(2)>\x1b[2J"
 # What is chosen from a few words by us, or is read digit by digit.
@@ -107,6 +111,49 @@ def test_the_same_run_gives_the_same_page():
     assert report_html(TINY_RUN) == report_html(TINY_RUN)
 
 
+FIGURES_OF_ANSWERS = {"tiny-images": 3, "tiny-rows": 1, "tiny-pairs": 0, "tiny-reconstruction": 2}
+
+
+@pytest.mark.parametrize("run", ANSWERING, ids=lambda run: run.name)
+def test_the_page_of_rows_images_and_pairs_holds_what_was_answered(run):
+    page = report_html(run)
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page.split("<body>")[1]))
+    metric = run.ladder.measure.metric
+    for said in (
+        run.sentence,
+        run.start.says,
+        "What it answers",
+        f"{metric} on dev",
+        f"over {run.ladder.measure.simple}",
+        *[metric_words(name, value) for name, value in run.answers.metrics.items()],
+        *[metric_words(metric, rung.test_metric) for rung in run.ladder.rungs],
+        *run.data.about,
+        " ".join(run.command),
+    ):
+        assert said in text, said
+    for word in ("What it makes", "counting", "bits a character", "context of 0", "nan"):
+        assert word not in text, word
+    assert page.count("<figure") == 6 + FIGURES_OF_ANSWERS[run.name]
+    assert 'href="#answers"' in page
+    assert 'id="answers"' in page
+
+
+def test_answers_in_words_are_a_table_and_images_a_picture():
+    page = report_html(TINY_PAIRS)
+    assert '<th scope="row"><code>ccab</code></th><td class="words"><code>abc</code></td>' in page
+    assert page.count(">wrong</td>") == 1
+    assert "Symbols" in page
+    page = report_html(TINY_ROWS)
+    assert "wrong</td>" not in page
+    assert "squared error" in page
+    assert "MAE on dev, in units of body_mass" in page
+    assert "<h3>Classes</h3>" not in page
+    page = report_html(TINY_IMAGES)
+    assert page.count("crispEdges") == 4
+    assert "<h3>Classes</h3>" in page
+    assert "moved at random by up to 1 pixel" in page
+
+
 def test_running_text_is_shown_as_it_is():
     sample = Sample("to be\nor not", 12.0, 10, "", "", 0, "or not")
     run = replace(
@@ -172,16 +219,20 @@ def test_it_opens_without_a_request_and_every_link_leads_somewhere(visited):
 def test_nothing_runs_over_the_side_of_a_screen(visited, width):
     page, *_ = visited
     page.set_viewport_size({"width": width, "height": 900})
-    opened(visited, report_html(poisoned(TINY_RUN)))
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for run in (TINY_RUN, *ANSWERING):
+        opened(visited, report_html(poisoned(run)))
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), run.name
 
 
 @pytest.mark.browser
-def test_no_text_of_the_data_is_taken_for_markup(visited):
-    page = opened(visited, report_html(poisoned(TINY_RUN)))
+@pytest.mark.parametrize("run", [TINY_RUN, *ANSWERING], ids=lambda run: run.name)
+def test_no_text_of_the_data_is_taken_for_markup(visited, run):
+    page = opened(visited, report_html(poisoned(run)))
     assert page.locator("img").count() == 0
     assert page.locator("script").count() == 0
-    assert page.evaluate("document.querySelectorAll('figure .scroll > svg').length") == 6
+    drawn = page.evaluate("document.querySelectorAll('figure .scroll > svg').length")
+    assert drawn == report_html(poisoned(run)).count("<figure")
+    assert drawn >= 6
     assert "<img src=x onerror=alert(1)>" in page.inner_text("h1")
     assert page.evaluate("document.querySelectorAll('section').length") == 7
 
@@ -196,23 +247,37 @@ def test_no_figure_takes_a_text_for_markup(visited, name):
         assert page.locator("img").count() == 0
 
 
+# The texts of a picture that reach over its edge.
+OUTSIDE = """() => {
+    const frame = document.documentElement.viewBox.baseVal;
+    return [...document.querySelectorAll("text")].filter(text => {
+        const box = text.getBBox();
+        const matrix = document.documentElement.getCTM().inverse().multiply(text.getCTM());
+        const corners = [[box.x, box.y], [box.x + box.width, box.y + box.height]].map(
+            ([x, y]) => new DOMPoint(x, y).matrixTransform(matrix));
+        return corners.some(p => p.x < -1 || p.y < -1 || p.x > frame.width + 1 || p.y > frame.height + 1);
+    }).map(text => text.textContent);
+}"""
+
+
 @pytest.mark.browser
-def test_words_of_a_picture_do_not_leave_it(visited):
-    for name in OF_TRAINING:
-        page = opened(visited, drawing_svg(all_figures()[name].draw(all_figures()[name].tiny)), "svg")
-        outside = page.evaluate(
-            """() => {
-                const frame = document.documentElement.viewBox.baseVal;
-                return [...document.querySelectorAll("text")].filter(text => {
-                    const box = text.getBBox();
-                    const matrix = document.documentElement.getCTM().inverse().multiply(text.getCTM());
-                    const corners = [[box.x, box.y], [box.x + box.width, box.y + box.height]].map(
-                        ([x, y]) => new DOMPoint(x, y).matrixTransform(matrix));
-                    return corners.some(p => p.x < -1 || p.y < -1 || p.x > frame.width + 1 || p.y > frame.height + 1);
-                }).map(text => text.textContent);
-            }"""
-        )
-        assert outside == [], name
+@pytest.mark.parametrize("name", OF_TRAINING)
+def test_words_of_a_picture_do_not_leave_it(visited, name):
+    page = opened(visited, drawing_svg(all_figures()[name].draw(all_figures()[name].tiny)), "svg")
+    assert page.evaluate(OUTSIDE) == []
+
+
+@pytest.mark.browser
+def test_long_names_of_classes_do_not_leave_their_picture(visited):
+    names = tuple(f"Pygoscelis antarcticus, the {i}th of its kind" for i in range(30))
+    counts = tuple(tuple(900 if i == j else i % 3 for j in range(30)) for i in range(30))
+    answers = TINY_IMAGES.answers._replace(
+        confusion=Confusion(names, counts),
+        examples=tuple(example._replace(what=names[0], truth=names[1]) for example in TINY_IMAGES.answers.examples),
+    )
+    for draw in (draw_confusion, draw_mistakes):
+        page = opened(visited, drawing_svg(draw(replace(TINY_IMAGES, answers=answers))), "svg")
+        assert page.evaluate(OUTSIDE) == []
 
 
 @pytest.mark.browser
