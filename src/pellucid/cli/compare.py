@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.networks import data_options, data_wishes, opened_early, training_wishes
+from pellucid.cli.networks import Sectioned, data_options, data_wishes, opened_early, training_wishes
 from pellucid.errors import PellucidError, quoted
 from pellucid.training.wishes import COMPARED
 
@@ -27,6 +27,7 @@ PICTURE = "accuracy-by-size.svg"
 
 @click.command(
     "compare",
+    cls=Sectioned,
     context_settings={"help_option_names": ["--help"], "max_content_width": 100},
     epilog="""
     \b

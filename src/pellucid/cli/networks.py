@@ -33,14 +33,25 @@ TRAINING = (
 
 _DATA = [
     click.option(
-        "--data", "data_option", metavar="DATA", help="Another way to name DATA; with --resume, where it is now."
+        "--data",
+        "data_option",
+        metavar="DATA",
+        help="Another way to name DATA; with --resume, where it is now.",
     ),
-    click.option("--kind", default="", help="Read DATA as list, text, pairs, table or images, whatever it looks like."),
+    click.option(
+        "--kind",
+        default="",
+        help="Read DATA as list, text, pairs, table or images, whatever it looks like.",
+    ),
     click.option("--encoding", default="utf-8", show_default=True, help="How the file is encoded."),
     click.option("--newlines", default="keep", show_default=True, help="keep them, or make them all unix."),
     click.option("--tokens", default="characters", show_default=True, help="characters, words, bytes or bpe."),
     click.option("--target", default="", help="Of a table: the column to predict."),
-    click.option("--task", default="", help="classification, regression or reconstruction; without it, by the target."),
+    click.option(
+        "--task",
+        default="",
+        help="classification, regression or reconstruction; without it, by the target.",
+    ),
     click.option("--sep", "separator", default="", help="Of a table, where it is no comma or tab."),
     click.option("--as-number", default="", help="Columns to read as numbers in spite of $, % and commas: a,b."),
     click.option("--drop-missing-target", is_flag=True, help="Leave rows out that have no target."),
@@ -61,7 +72,10 @@ _NETWORK = [
     click.option("--activation", help="tanh, relu, leaky_relu, gelu or sigmoid."),
     click.option("--norm", help="Of hidden layers: none, batch, layer, group, instance or rms."),
     click.option("--groups", type=int, help="Of group and instance norm."),
-    click.option("--positions", help="Of attention: rotary, learned, sinusoidal, alibi, relative, index or none."),
+    click.option(
+        "--positions",
+        help="Of attention: rotary, learned, sinusoidal, alibi, relative, index or none.",
+    ),
     click.option("--form", help="Of encoder and decoder: pre or post, where the norm stands."),
     click.option("--patch", type=int, help="Of the vit: pixels on a side of a patch."),
     click.option("--pool", help="Of the cnn: average or max."),
@@ -71,7 +85,13 @@ _NETWORK = [
 ]
 _TRAINING = [
     click.option("--optimizer", help="muon, adamw or sgd."),
-    click.option("--rate", "--lr", "rate", type=float, help="The highest learning rate; pellucid rate searches one."),
+    click.option(
+        "--rate",
+        "--lr",
+        "rate",
+        type=float,
+        help="The highest learning rate; pellucid rate searches one.",
+    ),
     click.option("--batch", type=int, help="Items, windows of a text, pairs, rows or images in one step."),
     click.option("--decay", help="Of the rate: linear, cosine, step or constant."),
     click.option("--warm-up", type=int, help="Steps over which the rate climbs."),
@@ -84,6 +104,29 @@ _TRAINING = [
     click.option("--shift", type=int, help="Pixels by which images are moved at random."),
     click.option("--threads", type=int, help="Part of the run: another number gives other last bits."),
 ]
+
+SECTIONS = {
+    "The data": ("data_option", *READING),
+    "The network": ("size", *NETWORK),
+    "The training": TRAINING,
+}
+
+
+class Sectioned(click.Command):
+    """A command with so many options that its help shows them under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        headings = {name: heading for heading, names in SECTIONS.items() for name in names}
+        found: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *SECTIONS)}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and record is not None:
+                found[headings.get(str(parameter.name), "Options")].append(record)
+        for heading, records in found.items():
+            if not records:
+                continue
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:

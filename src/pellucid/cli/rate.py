@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pellucid.cli.files import require_output_path, write_whole
-from pellucid.cli.networks import data_options, data_wishes, network_options, opened_early, training_wishes
+from pellucid.cli.networks import Sectioned, data_options, data_wishes, network_options, opened_early, training_wishes
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ SWEEP_STEPS = 100
 
 @click.command(
     "rate",
+    cls=Sectioned,
     context_settings={"help_option_names": ["--help"], "max_content_width": 100},
     epilog="""
     \b

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.networks import data_options, data_wishes, network_options, opened_early, training_wishes
+from pellucid.cli.networks import Sectioned, data_options, data_wishes, network_options, opened_early, training_wishes
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ MAY_CHANGE = {"resume", "data", "data_option", "allow_new_data", "fresh_optimize
 
 @click.command(
     "train",
+    cls=Sectioned,
     context_settings={"help_option_names": ["--help"], "max_content_width": 100},
     epilog="""
     \b
