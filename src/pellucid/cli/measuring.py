@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli import measuring_attention
+from pellucid.cli import measuring_attention, measuring_patches
 from pellucid.cli.measured import Asked, Measured, named_run, trained_for_it
 from pellucid.errors import PellucidError, quoted
 
@@ -132,4 +132,5 @@ MEASURES: dict[str, Callable[[Asked], Measured]] = {
     "DeadUnitStudy": _study("dead_unit_study"),
     "GainStudy": _study("gain_study"),
     **measuring_attention.MEASURES,
+    **measuring_patches.MEASURES,
 }

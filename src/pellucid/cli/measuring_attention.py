@@ -11,6 +11,7 @@ from pellucid.errors import PellucidError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pellucid.data import Vocabulary
     from pellucid.training.stored import StoredRun
     from pellucid.training.trained import Trained
 
@@ -54,7 +55,7 @@ def _of_sequences(asked: Asked, run: Path) -> Measured:
 
     stored = stored_run(run)
     text = _of_the_run(stored) if asked.read is None else asked.read
-    stored.vocabulary.encode(text)  # what it cannot read is refused before torch is loaded
+    _require_readable(stored.vocabulary, text)
 
     from pellucid.training.trained import awakened
 
@@ -67,6 +68,8 @@ def _of_pairs(asked: Asked, run: Path) -> Measured:
     answering = answering_run(run)
     data = answering.record["data"]
     source = str(data["first"][0]).split(" → ")[0] if asked.read is None else asked.read
+    assert answering.vocabulary is not None
+    _require_readable(answering.vocabulary, source)
     wanted = questions(answering, [], text=source)
 
     from pellucid.models.pairs.contract import PairModel
@@ -75,7 +78,6 @@ def _of_pairs(asked: Asked, run: Path) -> Measured:
 
     model = awakened(answering).double()
     assert isinstance(model, PairModel)
-    assert answering.vocabulary is not None
     name = answering.record["model"]
     seen = pair_maps(model, answering.vocabulary, wanted.sources[0], f"A run of {name}")
     return Measured(seen, (f"{run.name}: {name} on {data['said']}",))
@@ -89,10 +91,18 @@ def _of_a_shown_one(asked: Asked) -> Measured:
     text = READ if asked.read is None else asked.read
     names = open_data("names")
     assert isinstance(names, ListData)
-    Characters.of(names.items).encode(text)  # what it cannot read is refused before it is trained
+    _require_readable(Characters.of(names.items), text)
     with trained_for_it(SHOWN, asked.chosen_seed) as (_, run):
         said = f"no run was named: a {SHOWN['model']} of names, {SHOWN['steps']} steps, seed {asked.chosen_seed}"
         return _read(load_trained(run), text, said)
+
+
+def _require_readable(vocabulary: Vocabulary, text: str) -> None:
+    """Refuse what the network cannot read before torch is loaded, or anything trained."""
+    try:
+        vocabulary.encode(text)
+    except PellucidError as error:
+        raise PellucidError(error.what, where=error.where, fix="Give --input other words") from error
 
 
 def _of_the_run(stored: StoredRun) -> str:
