@@ -14,6 +14,7 @@ from pellucid.records import (
     Health,
     InitialLoss,
     Ladder,
+    Measure,
     NetworkFacts,
     Plan,
     SampledAt,
@@ -30,6 +31,7 @@ class Teller:
     def __init__(self, *, is_quiet: bool = False, with_samples: bool = True) -> None:
         self.is_quiet = is_quiet
         self.with_samples = with_samples
+        self.measure = Measure()
         self.plan: Plan | None = None
         self.line: ProgressLine | None = None
 
@@ -37,13 +39,14 @@ class Teller:
         self._say(*data_lines(data))
 
     def counted(self, ladder: Ladder) -> None:
+        self.measure = ladder.measure
         if not self.is_quiet:
-            show("", baseline_table(ladder.rungs))
+            show("", baseline_table(ladder.rungs, ladder.measure))
             sys.stdout.flush()
 
     def planned(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
         self.plan = plan
-        self.line = ProgressLine(plan, sys.stderr)
+        self.line = ProgressLine(plan, sys.stderr, self.measure)
         self._say("", *plan_lines(plan, network), f"written to {folder}")
 
     def started(self, start: InitialLoss) -> None:
