@@ -1,4 +1,5 @@
 """One file for each model: its configuration, the model, and its card. The first rungs count, the others learn.
+What reads rows and images is in `examples`, what reads pairs in `pairs`.
 
 Nothing is loaded until a name below is first used.
 """
@@ -10,12 +11,22 @@ if TYPE_CHECKING:
     from pellucid.models.bigram import Bigram, BigramConfig
     from pellucid.models.contract import CountModel, ModelCard
     from pellucid.models.counts import count
+    from pellucid.models.examples.contract import (
+        ExampleCard,
+        ExampleModel,
+        Inputs,
+        Reconstructor,
+        example_network_called,
+        example_networks,
+    )
     from pellucid.models.gru import GRU, GRUConfig
     from pellucid.models.lstm import LSTM, LSTMConfig
     from pellucid.models.mlp import MLP, MLPConfig
-    from pellucid.models.neural import NeuralCard, Recipe, SequenceModel, network_called, networks
+    from pellucid.models.network import Recipe
+    from pellucid.models.neural import NeuralCard, SequenceModel, network_called, networks
     from pellucid.models.neural_ngram import NeuralNGram, NeuralNGramConfig
     from pellucid.models.ngram import NGram, NGramConfig
+    from pellucid.models.pairs.contract import PairCard, PairModel, pair_network_called, pair_networks
     from pellucid.models.rnn import RNN, RNNConfig
     from pellucid.models.search import best_ngram, loss
     from pellucid.models.smoothing import AddS, KneserNey, WittenBell
@@ -29,8 +40,11 @@ _DOORS = {
     "Bigram": "bigram",
     "BigramConfig": "bigram",
     "CountModel": "contract",
+    "ExampleCard": "examples.contract",
+    "ExampleModel": "examples.contract",
     "GRU": "gru",
     "GRUConfig": "gru",
+    "Inputs": "examples.contract",
     "KneserNey": "smoothing",
     "LSTM": "lstm",
     "LSTMConfig": "lstm",
@@ -42,9 +56,12 @@ _DOORS = {
     "NeuralCard": "neural",
     "NeuralNGram": "neural_ngram",
     "NeuralNGramConfig": "neural_ngram",
+    "PairCard": "pairs.contract",
+    "PairModel": "pairs.contract",
     "RNN": "rnn",
     "RNNConfig": "rnn",
-    "Recipe": "neural",
+    "Recipe": "network",
+    "Reconstructor": "examples.contract",
     "SequenceModel": "neural",
     "Transformer": "transformer",
     "TransformerConfig": "transformer",
@@ -57,9 +74,13 @@ _DOORS = {
     "WittenBell": "smoothing",
     "best_ngram": "search",
     "count": "counts",
+    "example_network_called": "examples.contract",
+    "example_networks": "examples.contract",
     "loss": "search",
     "network_called": "neural",
     "networks": "neural",
+    "pair_network_called": "pairs.contract",
+    "pair_networks": "pairs.contract",
 }
 
 __all__ = [
@@ -71,7 +92,10 @@ __all__ = [
     "Bigram",
     "BigramConfig",
     "CountModel",
+    "ExampleCard",
+    "ExampleModel",
     "GRUConfig",
+    "Inputs",
     "KneserNey",
     "LSTMConfig",
     "MLPConfig",
@@ -81,8 +105,11 @@ __all__ = [
     "NeuralCard",
     "NeuralNGram",
     "NeuralNGramConfig",
+    "PairCard",
+    "PairModel",
     "RNNConfig",
     "Recipe",
+    "Reconstructor",
     "SequenceModel",
     "Transformer",
     "TransformerConfig",
@@ -95,9 +122,13 @@ __all__ = [
     "WittenBell",
     "best_ngram",
     "count",
+    "example_network_called",
+    "example_networks",
     "loss",
     "network_called",
     "networks",
+    "pair_network_called",
+    "pair_networks",
 ]
 
 
