@@ -86,7 +86,7 @@ def test_every_row_stands_on_one_side_and_its_place_is_known():
         assert pets == data.frame["pet"][sides.places[side]].to_list()
 
 
-def test_equal_rows_share_a_side_whatever_their_row_number():
+def test_equal_rows_share_a_side_whatever_their_row_number_and_target():
     draw = np.random.default_rng(0)
     rows = [(i, draw.integers(8), draw.integers(8), draw.integers(2)) for i in range(300)]
     data = csv("id,a,b,y", rows)
@@ -95,8 +95,18 @@ def test_equal_rows_share_a_side_whatever_their_row_number():
     seen = {}
     for side in SIDES:
         for place in sides.places[side]:
-            assert seen.setdefault(rows[place][1:], side) == side
+            assert seen.setdefault(rows[place][1:3], side) == side
     assert set(seen.values()) == set(SIDES)
+
+
+def test_cases_of_a_few_kinds_are_divided_by_their_place_and_that_is_said():
+    rows = [("rgb"[i % 3], "xy"[i % 2], int(i % 7 == 0)) for i in range(600)]
+    few, more = (table_sides(csv("colour,axis,y", rows[:n]), "y") for n in (300, 600))
+    assert "the rows have 6 different forms only, so equal ones stand on every side" in few.notes
+    for side in SIDES:
+        assert len({rows[place][:2] for place in more.places[side]}) == 6
+        assert set(few.places[side]) <= set(more.places[side])
+    assert 0.7 < len(more.train) / 600 < 0.9
 
 
 def test_no_row_moves_when_others_are_added():
@@ -375,9 +385,10 @@ def test_new_rows_need_no_target_and_may_have_anything_else():
 
 def test_new_rows_without_a_feature_are_refused_by_its_name():
     preparation = table_sides(cats_and_dogs(), "pet").preparation
-    assert "has no column 'weight'. Perhaps you meant 'Weight'" in refusal(
-        preparation.read, csv("Weight,coat", [(1, "long")] * 3)
-    )
+    line = refusal(preparation.read, csv("Weight,coat", [(1, "long")] * 3))
+    assert "lacks columns that the network reads: 'weight'. Perhaps its 'Weight' is 'weight'; rename it" in line
+    wide = table_sides(open_data("polynomial"), "y").preparation
+    assert "reads: 'x1', 'x2', 'x3' and 1 more. Add them" in refusal(wide.read, csv("other,y", [(1, 2)] * 3))
 
 
 def test_a_text_where_numbers_were_is_refused_by_its_line():

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pellucid.data.categories import Categories
 from pellucid.data.examples.standard import mean_and_deviation, standardised
 from pellucid.data.kinds import TableData
-from pellucid.data.tables import unknown_column
-from pellucid.errors import PellucidError, quoted
+from pellucid.errors import PellucidError, nearest, quoted
 
 if TYPE_CHECKING:
     import polars
@@ -80,11 +79,12 @@ class TablePreparation:
 
     def read(self, table: TableData) -> RowsRead:
         """The rows of a table with the same columns; others are left alone, and the target may be missing."""
-        for name in self.features:
-            if name not in table.frame.columns:
-                raise unknown_column(name, table.frame.columns, table.name)
         known = {*self.features, self.target}
-        others = [quoted(name, 20) for name in table.frame.columns if name not in known]
+        names = [name for name in table.frame.columns if name not in known]
+        missing = [name for name in self.features if name not in table.frame.columns]
+        if missing:
+            raise _not_there(missing, names, table.name)
+        others = [quoted(name, 20) for name in names]
         many = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
         notes = (f"not read, for the network does not know them: {', '.join(others[:3])}{many}",) if others else ()
         rows = [_numbers(table, column.name) for column in self.numeric]
@@ -131,6 +131,19 @@ def learned_columns(
         else:
             categories.append(CategoryColumn(name, Categories.of(column).values))
     return tuple(numeric), tuple(categories), notes
+
+
+def _not_there(missing: Sequence[str], others: Sequence[str], name: str) -> PellucidError:
+    some = ", ".join(quoted(one, 24) for one in missing[:3])
+    more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+    same = next((one for one in others if one.lower() == missing[0].lower()), "")
+    meant = same or nearest(missing[0], others)
+    fix = (
+        f"Perhaps its {quoted(meant, 24)} is {quoted(missing[0], 24)}; rename it"
+        if meant
+        else "Add them, empty if not known"
+    )
+    return PellucidError(f"{name} lacks columns that the network reads: {some}{more}", fix=fix)
 
 
 def _side_by_side(columns: Sequence[NDArray[Any]], n_rows: int, dtype: Any) -> NDArray[Any]:

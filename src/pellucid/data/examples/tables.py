@@ -10,25 +10,26 @@ from pellucid.data.examples.standard import mean_and_deviation, standardised
 from pellucid.data.examples.table_preparation import TablePreparation, learned_columns
 from pellucid.data.kinds import TableData
 from pellucid.data.memory import require_memory
-from pellucid.data.splits.hashing import row_hashes
+from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
 from pellucid.data.targets import Target, choose_target
 from pellucid.errors import PellucidError, quoted
 
 RECONSTRUCTION = "reconstruction"
 # Names that people give to what is to be predicted.
 USUAL_TARGETS = ("target", "label", "class", "outcome")
+REPEATED = 10  # a table whose rows occur so often each, on average, counts cases of a few kinds
 BYTES_A_CELL = 4 + 8 + 8  # float32 for the network, and float64 twice on the way
 
 
 def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: bool = False) -> ExampleSides:
-    """The rows of a table on three sides, by the hash of the row without its order columns.
+    """The rows of a table on three sides: those that are equal but for target and order columns share one.
 
     For reconstruction the target may be "": then every column is read, and nothing is predicted but the row itself.
 
     >>> from pellucid.data import open_data
     >>> sides = table_sides(open_data("penguins"), "species")
     >>> sides.task, sides.classes, len(sides.train), sides.preparation.numbers_shape, sides.preparation.category_sizes
-    ('classification', ('Adelie', 'Chinstrap', 'Gentoo'), 292, (9,), (4, 3))
+    ('classification', ('Adelie', 'Chinstrap', 'Gentoo'), 285, (9,), (4, 3))
     """
     require_memory(table.frame.width * len(table) * BYTES_A_CELL, table.name, "Keep fewer rows or columns")
     chosen = _chosen(table, target, task, drop_missing)
@@ -36,10 +37,9 @@ def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: 
     rows = replace(table, frame=chosen.frame)
     features, notes = _readable(table, chosen.features)
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
-    # A row number would make equal rows look different; one that is read, because nothing else is, has to count.
-    counting = {target, *features} | {column.name for column in table.columns if column.kind != "order"}
-    hashed = [name for name in rows.frame.columns if name in counting]
-    places = places_by_hash(row_hashes(rows.frame, hashed), labels, table.name)
+    there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
+    hashes, about_forms = _hashes(rows, set(features), target, there)
+    places = places_by_hash(hashes, labels, table.name)
     numeric, categories, about_train = learned_columns(rows, features, places["train"])
     if not numeric and not categories:
         raise PellucidError(f"every column of {table.name} is the same in all of train", fix="Give it more rows")
@@ -52,7 +52,6 @@ def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: 
         targets = standardised(values, mean, deviation)
     read = preparation.read(rows)
     whole = Examples(read.numbers, read.codes, targets)
-    there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
     return ExampleSides(
         train=whole.rows(places["train"]),
         dev=whole.rows(places["dev"]),
@@ -62,9 +61,26 @@ def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: 
         task=task,
         classes=chosen.classes,
         target=target,
-        notes=(*([chosen.said] if chosen.said else []), *chosen.notes, *notes, *about_train),
+        notes=(*([chosen.said] if chosen.said else []), *chosen.notes, *notes, *about_train, *about_forms),
         n_unknown=read.n_unknown,  # train knows all of its own
     )
+
+
+def _hashes(rows: TableData, features: set[str], target: str, places: NDArray[np.int64]) -> tuple[Words, list[str]]:
+    """What the sides of rows are told by, and a note where that is only their place in the table.
+
+    The target does not count: of equal features with two targets, one would always be held out, and train would learn
+    the other. A row number would make equal rows look different; one that is read, because nothing else is, counts.
+    """
+    is_order = {column.name for column in rows.columns if column.kind == "order"}
+    names = [name for name in rows.frame.columns if name != target and (name in features or name not in is_order)]
+    hashes = row_hashes(rows.frame, names)
+    n_forms = len(np.unique(hashes))
+    if n_forms * REPEATED > len(hashes):
+        return hashes, []
+    # A few kinds of rows, as many as there were cases of them: holding kinds out would be another task.
+    numbered = numbered_hashes(int(places[-1]) + 1, seed="")[places]
+    return numbered, [f"the rows have {n_forms:,} different forms only, so equal ones stand on every side"]
 
 
 def likely_targets(table: TableData) -> list[str]:
