@@ -27,7 +27,8 @@ def answers(model: PairModel, sources: Tensor) -> list[list[int]]:
     [[], []]
     """
     ready = model.for_inference()
-    return [answer for part in torch.split(sources, AT_ONCE) for answer in _together(ready, part)]
+    starts = range(0, len(sources), AT_ONCE)
+    return [answer for start in starts for answer in _together(ready, sources[start : start + AT_ONCE])]
 
 
 def _together(model: PairModel, sources: Tensor) -> list[list[int]]:
