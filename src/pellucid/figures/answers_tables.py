@@ -17,7 +17,7 @@ from pellucid.records import Answered, Answers, Calibration, Confusion, DataFact
 
 MOST_CLASSES = 12  # whose matrix still fits a terminal
 MOST_SHOWN = 8
-LONGEST, LONGEST_CLASS = 34, 8  # letters of a cell
+LONGEST, LONGEST_CLASS = 34, 10  # letters of a cell
 
 
 class Mistake(NamedTuple):

@@ -68,7 +68,8 @@ def wanted_words(data: DataFacts) -> str:
         return f"{predicts}, a number; always saying the mean of train comes to an R² of about 0"
     shown = [cut(name, LONGEST_CLASS) for name in data.symbols[:MOST_CLASSES]]
     more = [f"{len(data.symbols) - MOST_CLASSES:,} more"] if len(data.symbols) > MOST_CLASSES else []
-    among = f"{predicts}, one of" if data.target else "predicts one of"
+    # The classes of images often have no better name than that.
+    among = f"{predicts}, one of" if data.target not in ("", "class") else "predicts one of"
     n = max(1, data.vocab_size)
     guessing = f"guessing is right in {percent(1 / n)} and costs {guessing_costs(n)} nats"
     return f"{among} {data.vocab_size:,} classes ({', '.join([*shown, *more])}); {guessing}"

@@ -5,7 +5,7 @@ import re
 
 from pellucid.records import Ladder, Measure, Rung
 
-SHARES = ("accuracy", "exact match", "tokens right")  # of all examples; every other metric is written as it is
+SHARES = ("accuracy", "exact match", "tokens right", "letters right")  # every other metric is written as it is
 LONGEST_UNIT = 13  # letters that still fit over a column
 
 
@@ -83,6 +83,8 @@ def gap_words(ladder: Ladder, rung: Rung) -> str:
     >>> rows = Ladder("x", (majority,), measure=Measure("nats a row", "accuracy", "simple models", "row"))
     >>> gap_words(rows, majority._replace(name="mlp", metric=0.75))
     '+25.00 points'
+    >>> gap_words(rows, majority._replace(name="twin"))
+    '±0.00 points'
     """
     gap = ladder.gap(rung)
     if rung is ladder.best_count or not math.isfinite(gap):
@@ -91,7 +93,9 @@ def gap_words(ladder: Ladder, rung: Rung) -> str:
 
 
 def _signed(metric: str, gap: float) -> str:
-    return f"{100 * gap:+.2f} points" if is_share(metric) else f"{gap:+.4f}"
+    written = f"{100 * gap:+.2f} points" if is_share(metric) else f"{gap:+.4f}"
+    # Two models may well be right equally often; that is no gain.
+    return written if not metric or float(written.split()[0]) else f"±{written[1:]}"
 
 
 def gap_unit(measure: Measure) -> str:
