@@ -386,9 +386,11 @@ def test_new_rows_need_no_target_and_may_have_anything_else():
 def test_new_rows_without_a_feature_are_refused_by_its_name():
     preparation = table_sides(cats_and_dogs(), "pet").preparation
     line = refusal(preparation.read, csv("Weight,coat", [(1, "long")] * 3))
-    assert "lacks columns that the network reads: 'weight'. Perhaps its 'Weight' is 'weight'; rename it" in line
+    assert "has no column 'weight', which the network reads. Perhaps its 'Weight' is 'weight'; rename it" in line
     wide = table_sides(open_data("polynomial"), "y").preparation
-    assert "reads: 'x1', 'x2', 'x3' and 1 more. Add them" in refusal(wide.read, csv("other,y", [(1, 2)] * 3))
+    assert "has no column 'x1', 'x2', 'x3' and 1 more, which the network reads. Add them" in refusal(
+        wide.read, csv("other,y", [(1, 2)] * 3)
+    )
 
 
 def test_a_text_where_numbers_were_is_refused_by_its_line():

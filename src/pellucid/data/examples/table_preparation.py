@@ -143,7 +143,7 @@ def _not_there(missing: Sequence[str], others: Sequence[str], name: str) -> Pell
         if meant
         else "Add them, empty if not known"
     )
-    return PellucidError(f"{name} lacks columns that the network reads: {some}{more}", fix=fix)
+    return PellucidError(f"{name} has no column {some}{more}, which the network reads", fix=fix)
 
 
 def _side_by_side(columns: Sequence[NDArray[Any]], n_rows: int, dtype: Any) -> NDArray[Any]:
