@@ -54,15 +54,15 @@ def metric_lines(answers: Answers, data: DataFacts) -> list[str]:
 
 
 def metrics_words(metrics: Mapping[str, float], target: str) -> str:
-    """The metrics in a row; an error that has the unit of the target says so.
+    """The metrics in a row; after the last that has the unit of the target, it is said.
 
-    >>> metrics_words({"R²": 0.71, "MAE": 312.5}, "mass")
-    'R² 0.7100, MAE 312.5 (in units of mass)'
+    >>> metrics_words({"R²": 0.71, "MAE": 312.5, "RMSE": 400.0}, "mass")
+    'R² 0.7100, MAE 312.5, RMSE 400 (in units of mass)'
     """
-    parts = []
-    for name, value in metrics.items():
-        unit = f" (in units of {target})" if name in ("MAE", "RMSE") and target else ""
-        parts.append(f"{name} {metric_words(name, value)}{unit}")
+    parts = [f"{name} {metric_words(name, value)}" for name, value in metrics.items()]
+    with_unit = [place for place, name in enumerate(metrics) if name in ("MAE", "RMSE")]
+    if with_unit and target:
+        parts[with_unit[-1]] += f" (in units of {target})"
     return ", ".join(parts)
 
 

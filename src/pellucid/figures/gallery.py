@@ -36,7 +36,8 @@ def image_grid(examples: Sequence[Answered]) -> Drawn:
         answer = f"says {cut(example.answer, 11)}"
         marks.append(lettered(0, SIDE + 20, cut(example.truth, 16), INK, is_bold=True))
         marks.append(lettered(0, SIDE + 40, answer, colour))
-        marks.append(lettered(SIDE, SIDE + 40, chance_words(example.probability)[:4], QUIET, align="end"))
+        sure = "" if example.probability is None else f"{example.probability:.2f}"
+        marks.append(lettered(SIDE, SIDE + 40, sure, QUIET, align="end"))
         marks += [lettered(SIDE, SIDE + 20, cut(example.what, 14), QUIET, align="end", size=12), "</g>"]
     return Drawn(marks, -(-len(examples) // ACROSS) * (SIDE + 78) - 30)
 
@@ -61,8 +62,11 @@ def _frame(top: float, colour: str) -> str:
     )
 
 
-def text_rows(examples: Sequence[Answered], noun: str) -> Drawn:
-    """A row for each: what was read, the truth, and the answer with the letters that differ in orange."""
+def text_rows(examples: Sequence[Answered], noun: str, *, by_letter: bool) -> Drawn:
+    """A row for each: what was read, the truth, and the answer with an orange rule under it where it is wrong.
+
+    by_letter: the rule is under the letters that differ, as of a text; a class is wrong as a whole.
+    """
     columns = (0.0, 300.0, 590.0, WIDTH)
     marks = [
         lettered(x, 14, word, QUIET, align=align)
@@ -74,32 +78,35 @@ def text_rows(examples: Sequence[Answered], noun: str) -> Drawn:
     for i, example in enumerate(examples):
         y = 48 + 32 * i
         marks.append(f'<path d="M0 {y - 22}H{WIDTH:.0f}" stroke="{LINE}"/>')
-        for x, text, other in (
-            (columns[0], example.what, example.what),
-            (columns[1], example.truth, example.truth),
-            (columns[2], example.answer, example.truth),
-        ):
-            marks += _spelled(x, y, cut(text, LONGEST) or "(empty)", cut(other, LONGEST), is_right=example.is_right)
+        texts = [cut(text, LONGEST) or "(empty)" for text in (example.what, example.truth, example.answer)]
+        marks += [_spelled(x, y, text) for x, text in zip(columns[:3], texts, strict=True)]
+        if not example.is_right:
+            beside = texts[1] if by_letter else " " * len(texts[2])
+            marks += _differing(columns[2], y, texts[2], beside)
         marks.append(lettered(WIDTH, y, chance_words(example.probability), QUIET, align="end"))
     return Drawn(marks, 48 + 32 * len(examples) - 12)
 
 
-def _spelled(x: float, y: float, text: str, beside: str, *, is_right: bool) -> list[str]:
-    """The text letter under letter; where it differs from what stands beside it, orange on a rule."""
-    marks = [
+def _spelled(x: float, y: float, text: str) -> str:
+    """The text in letters of one width, so that what stands under them can be told."""
+    return (
         f'<text x="{x:.1f}" y="{y}" font-size="16" font-family="{safe(MONO)}" fill="{INK}" '
         f'textLength="{LETTER * len(text):.1f}" xml:space="preserve">{safe(text)}</text>'
-    ]
-    if text == beside or is_right:
-        return marks
+    )
+
+
+def _differing(x: float, y: float, text: str, beside: str) -> list[str]:
+    """A rule under each letter that differs from the one beside it, a dotted one where letters are missing."""
+    marks = []
     for i, letter in enumerate(text):
         if beside[i : i + 1] != letter:
             at = x + LETTER * i
             marks.append(f'<path d="M{at:.1f} {y + 6}h{LETTER:.1f}" stroke="{ORANGE}" stroke-width="3"/>')
-    if len(beside) > len(text):
+    n_missing = len(beside) - len(text)
+    if n_missing > 0:
         at = x + LETTER * len(text)
         marks.append(
-            f'<path d="M{at:.1f} {y + 6}h{LETTER * (len(beside) - len(text)):.1f}" stroke="{ORANGE}" '
-            f'stroke-width="3" stroke-dasharray="3 3"/>'
+            f'<path d="M{at:.1f} {y + 6}h{LETTER * n_missing:.1f}" stroke="{ORANGE}" stroke-width="3" '
+            'stroke-dasharray="3 3"/>'
         )
     return marks

@@ -26,7 +26,7 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
     for rung in seen.ladder.rungs:
         if rung.is_counted and math.isfinite(rung.dev) and losses.y.low <= rung.dev <= losses.y.high:
             losses.across(rung.dev)
-            labels.append((rung.dev, f"{rung.name} {rung.dev:.3f}", QUIET))
+            labels.append((rung.dev, f"{rung.name} {_short(rung.dev)}", QUIET))
     losses.line(steps, BLUE, width=1.0, fade=0.3)
     losses.line(block_means(steps, least=SMOOTHED)[0], BLUE, width=2.5, says="train, by batches")
     for name, field, colour in (("train", "train", BLUE), ("dev", "dev", ORANGE)):
@@ -38,7 +38,7 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
                     step, loss, colour, size=4.5, is_hollow=field == "train", says=f"step {step:,}: {name} {loss:.4f}"
                 )
         if points and math.isfinite(points[-1][1]):
-            labels.append((points[-1][1], f"{name} {points[-1][1]:.3f}", colour))
+            labels.append((points[-1][1], f"{name} {_short(points[-1][1])}", colour))
     best = [evaluation for evaluation in seen.evaluations if evaluation.step == seen.ending.best_step]
     if best and math.isfinite(best[0].dev):
         losses.upright(best[0].step, INK, "2 5")
@@ -64,6 +64,7 @@ def _loss_axis(seen: TrainingReport) -> Axis:
 
 def _key(seen: TrainingReport) -> list[str]:
     simple = seen.ladder.measure.simple if seen.ladder.measure.metric else "counting alone"
+    has_rules = any(rung.is_counted and math.isfinite(rung.dev) for rung in seen.ladder.rungs)
     parts = [
         (0.0, BLUE, "", 2.5, "train, each batch and means of batches"),
         (400.0, BLUE, "9 5", 3.5, "train, whole"),
@@ -71,7 +72,7 @@ def _key(seen: TrainingReport) -> list[str]:
         (720.0, QUIET, "7 5", 2.0, f"{simple}, on dev"),
     ]
     marks = []
-    for x, colour, dash, width, text in parts:
+    for x, colour, dash, width, text in parts if has_rules else parts[:-1]:
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
         marks.append(f'<path d="M{LEFT + x} 12h36" stroke="{colour}" stroke-width="{width}"{dashes}/>')
         marks.append(lettered(LEFT + x + 44, 17, text, QUIET))
@@ -103,6 +104,14 @@ def _captions(seen: TrainingReport) -> list[str]:
     )
     gaps = not_finite([(step.step, step.loss) for step in seen.steps], "loss")
     return [*lines, *([gaps] if gaps else [])]
+
+
+def _short(loss: float) -> str:
+    """
+    >>> _short(1.2345), _short(0.00012)
+    ('1.234', '0.00012')
+    """
+    return f"{loss:.3f}" if loss >= 0.0095 or not loss else f"{loss:.2g}"
 
 
 def _start(seen: TrainingReport) -> str:

@@ -23,7 +23,11 @@ def draw_mistakes(seen: TrainingReport) -> Picture:
         )
     with_pixels = [example for example in examples if example.pixels]
     shown = with_pixels[:MOST_IMAGES] or list(examples[:MOST_ROWS])
-    drawn = image_grid(shown) if with_pixels else text_rows(shown, read_as(seen.data.kind))
+    drawn = (
+        image_grid(shown)
+        if with_pixels
+        else text_rows(shown, read_as(seen.data.kind), by_letter=seen.data.kind == "pairs")
+    )
     wrong = sum([not example.is_right for example in shown])
     title = f"What the {seen.network.name} gets wrong" if wrong else f"What the {seen.network.name} answers"
     return picture(title, _captions(seen, len(shown), wrong), drawn.marks, WIDTH, drawn.height)
@@ -36,7 +40,8 @@ def _captions(seen: TrainingReport, n_shown: int, n_wrong: int) -> list[str]:
     said = [f"{seen.data.source}, {counted(seen.answers.n, noun)} of dev: {metrics}."]
     if seen.data.task == "regression":
         return [*said, f"{counted(n_shown, noun).capitalize()}, those farthest off first."]
-    return [*said, f"{counted(n_shown, noun)} are shown, of which {n_wrong} {'is' if n_wrong == 1 else 'are'} wrong."]
+    wrong = f"of which {n_wrong} {'is' if n_wrong == 1 else 'are'} wrong" if n_wrong else "and none is wrong"
+    return [*said, f"{counted(n_shown, noun)} are shown, {wrong}."]
 
 
 FIGURE = FigureCard(
