@@ -1,0 +1,229 @@
+"""CNN: small windows slide over the picture and look for the same thing everywhere; pooling keeps that it was there.
+
+The exam's network for house numbers, LeNet's plan (LeCun et al. 1998): convolution, pooling, ReLU, twice, and a head.
+Of a gray picture of 32 × 32:
+
+    8 filters 5 × 5     8 × 28 × 28     208 parameters
+    pooled by 4         8 ×  7 ×  7
+    16 filters 4 × 4   16 ×  6 ×  6   2,064 parameters, one place of padding
+    pooled by 2        16 ×  3 ×  3
+    head               10             1,450 parameters
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError
+from pellucid.layers.activations import gain
+from pellucid.layers.convolution import Convolution, Layer, Pair, Pooling, Stage, stages
+from pellucid.models.examples.contract import ExampleCard, ExampleModel, Inputs
+from pellucid.models.examples.images import require_image, require_size
+from pellucid.models.network import Recipe
+from pellucid.models.settings import require_dropout, require_whole
+from pellucid.models.wishes import require_one_of
+
+POOLS: Mapping[str, Callable[[int], nn.Module]] = MappingProxyType({"average": nn.AvgPool2d, "max": nn.MaxPool2d})
+
+
+@dataclass(frozen=True)
+class CNNConfig:
+    numbers: tuple[int, ...]  # channels, height, width
+    categories: tuple[int, ...]
+    outputs: int
+    filters: tuple[int, ...] = (8, 16)  # of each convolution
+    kernels: tuple[int, ...] = (5, 4)  # their sides
+    paddings: tuple[int, ...] = (0, 1)
+    pools: tuple[int, ...] = (4, 2)  # the sides of what is pooled behind each of them
+    pool: str = "average"
+    head: str = "linear"
+    dropout: float = 0.0  # of what the head reads
+
+    def __post_init__(self) -> None:
+        require_image(self.numbers, self.categories, self.outputs)
+        lists = {"filters": 1, "kernels": 1, "paddings": 0, "pools": 1}
+        for field, least in lists.items():
+            values = getattr(self, field)
+            if len(values) != len(self.filters) or not values:
+                raise PellucidError(
+                    f"{field} has {len(values)} numbers and filters has {len(self.filters)}",
+                    fix="Give each of them one number for every convolution",
+                )
+            for value in values:
+                require_whole(f"one of {field}", value, least)
+        require_dropout(self.dropout)
+        require_one_of("pool", self.pool, tuple(POOLS))
+        require_one_of("head", self.head, tuple(HEADS))
+        self.stages()  # refuses a window that does not fit into what is left of the picture
+
+    def stages(self) -> tuple[Stage, ...]:
+        """What each convolution and each pooling puts out.
+
+        >>> exam = CNNConfig(numbers=(1, 32, 32), categories=(), outputs=10)
+        >>> [stage.shape for stage in exam.stages()], exam.stages()[-1].field
+        ([(8, 28, 28), (8, 7, 7), (16, 6, 6), (16, 3, 3)], (24, 24))
+        """
+        layers: list[Layer] = []
+        for channels, kernel, padding, pool in zip(self.filters, self.kernels, self.paddings, self.pools, strict=True):
+            layers.append(Convolution(channels, (kernel, kernel), padding=(padding, padding)))
+            layers.append(Pooling((pool, pool), stride=(pool, pool)))
+        channels, height, width = self.numbers
+        return stages(channels, (height, width), layers)
+
+
+class LinearHead(nn.Module):
+    """One weight for every channel at every place, for pictures of one size: maps (batch, channels, *size).
+
+    Like all heads it answers with (batch, outputs, rows, columns) of scores, and here that is one place.
+    """
+
+    reads_larger = False
+
+    def __init__(self, channels: int, size: Pair, outputs: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(channels * size[0] * size[1], outputs)
+        _little(self.score.weight, self.score.bias)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        scores: Tensor = self.score(maps.flatten(1))
+        return scores[:, :, None, None]
+
+
+class ConvolutionHead(nn.Module):
+    """The same as a window as large as the maps: with the weights of a `LinearHead` it is the same function.
+
+    Of a larger picture the window has several places, and each has its scores.
+    """
+
+    reads_larger = True
+
+    def __init__(self, channels: int, size: Pair, outputs: int) -> None:
+        super().__init__()
+        self.score = nn.Conv2d(channels, outputs, size)
+        _little(self.score.weight, self.score.bias)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        scores: Tensor = self.score(maps)
+        return scores
+
+
+class PooledHead(nn.Module):
+    """Every place of the maps has its scores by the same weights, and a window as large as the maps averages them."""
+
+    reads_larger = True
+
+    def __init__(self, channels: int, size: Pair, outputs: int) -> None:
+        super().__init__()
+        self.score = nn.Conv2d(channels, outputs, 1)
+        self.pool = nn.AvgPool2d(size, stride=1)
+        _little(self.score.weight, self.score.bias)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        scores: Tensor = self.pool(self.score(maps))
+        return scores
+
+
+Head = LinearHead | ConvolutionHead | PooledHead
+HEADS: Mapping[str, Callable[[int, Pair, int], Head]] = MappingProxyType(
+    {"linear": LinearHead, "conv": ConvolutionHead, "pooled": PooledHead}
+)
+
+
+class CNN(ExampleModel):
+    """Convolution, pooling, ReLU for each of the filters, then a head.
+
+    >>> model = CNN(CNNConfig(numbers=(1, 32, 32), categories=(), outputs=10))
+    >>> model.n_parameters
+    3722
+    >>> model(torch.zeros(5, 1, 32, 32), torch.zeros(5, 0)).shape
+    torch.Size([5, 10])
+    """
+
+    def __init__(self, config: CNNConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.Sequential()
+        before, scale = config.numbers[0], 1.0
+        for channels, kernel, padding, pool in zip(
+            config.filters, config.kernels, config.paddings, config.pools, strict=True
+        ):
+            convolution = nn.Conv2d(before, channels, kernel, padding=padding)
+            nn.init.normal_(convolution.weight, std=scale * (before * kernel**2) ** -0.5)
+            assert convolution.bias is not None
+            nn.init.zeros_(convolution.bias)
+            self.layers.extend([convolution, POOLS[config.pool](pool), nn.ReLU()])
+            before, scale = channels, gain("relu")
+        self.dropout = nn.Dropout(config.dropout)
+        last = config.stages()[-1]
+        self.head = HEADS[config.head](last.channels, last.size, config.outputs)
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        """Of a picture larger than the network was made for, the mean of the scores at all places of the head."""
+        return self.scores_at(numbers).mean((2, 3))
+
+    def scores_at(self, numbers: Tensor) -> Tensor:
+        """numbers: (batch, channels, height, width) -> (batch, outputs, rows, columns): the scores at each place.
+
+        For the size that the network was made for there is one place. Only a fully convolutional head ("conv" or
+        "pooled") reads a larger picture. Its places are as far apart as all poolings together, and each is what the
+        network would say of the part of the picture there, but that a part has padding at its edges where the whole
+        picture goes on.
+
+        >>> model = CNN(CNNConfig(numbers=(1, 32, 32), categories=(), outputs=10, head="conv"))
+        >>> model.scores_at(torch.zeros(5, 1, 40, 64)).shape
+        torch.Size([5, 10, 2, 5])
+        """
+        require_size(numbers, self.config.numbers, or_larger=self.head.reads_larger)
+        # The same numbers with the channels of a pixel side by side: convolutions take half the time.
+        scores: Tensor = self.head(self.dropout(self.layers(numbers.to(memory_format=torch.channels_last))))
+        return scores
+
+
+def _little(weight: Tensor, bias: Tensor | None) -> None:
+    """A tenth of the deviation that keeps variances: no class is much likelier at first, and the first loss is ln n."""
+    assert bias is not None
+    nn.init.normal_(weight, std=0.1 * gain("relu") * weight[0].numel() ** -0.5)
+    nn.init.zeros_(bias)
+
+
+WIDTHS = {"tiny": 8, "small": 16, "medium": 32, "large": 64}
+SMALL = 16  # pixels: below it windows of 5 and pooling by 4 leave nothing
+
+
+def sized(size: str, inputs: Inputs) -> CNNConfig:
+    """Tiny is the exam's network; the others are wider and pool by the maximum. Small pictures have smaller windows.
+
+    >>> CNN(sized("tiny", Inputs(numbers=(1, 32, 32), categories=(), outputs=10))).n_parameters
+    3722
+    >>> digits = sized("small", Inputs(numbers=(1, 8, 8), categories=(), outputs=10))
+    >>> digits.filters, digits.kernels, digits.pools, CNN(digits).n_parameters
+    ((32, 64), (3, 3), (2, 2), 21386)
+    """
+    side, width = min(inputs.numbers[1:]), WIDTHS[size]
+    shapes = inputs.numbers, inputs.categories, inputs.outputs
+    if side >= SMALL:
+        return CNNConfig(*shapes, filters=(width, 2 * width), pool="average" if size == "tiny" else "max")
+    first, second = 2 if side >= 2 else 1, 2 if side >= 4 else 1
+    return CNNConfig(
+        *shapes, filters=(2 * width, 4 * width), kernels=(3, 3), paddings=(1, 1), pools=(first, second), pool="max"
+    )
+
+
+MODEL = ExampleCard(
+    name="cnn",
+    says="small windows slide over the image and look for the same thing everywhere",
+    config=CNNConfig,
+    build=CNN,
+    sized=sized,
+    tiny=CNNConfig(
+        numbers=(1, 8, 8), categories=(), outputs=3, filters=(4, 8), kernels=(3, 3), paddings=(1, 1), pools=(2, 2)
+    ),
+    tiny_inputs=Inputs(numbers=(1, 8, 8), categories=(), outputs=3),
+    kinds=("images",),
+    recipe=Recipe(rate=1e-2, batch=128, weight_decay=0.1, epochs=60.0, dropout=0.5),
+)
