@@ -63,8 +63,8 @@ def require_nothing_named(asked: Asked) -> None:
 
 
 @contextmanager
-def trained_for_it(wishes: Mapping[str, Any], seed: int) -> Iterator[tuple[TrainingReport, Path]]:
-    """A network that is trained on names to have something to draw: its report and its folder, which goes again."""
+def trained_for_it(wishes: Mapping[str, Any], seed: int, data: str = "names") -> Iterator[tuple[TrainingReport, Path]]:
+    """A network that is trained to have something to draw: its report and its folder, which goes again."""
     import tempfile
 
     from pellucid.training.listening import Nobody
@@ -76,7 +76,7 @@ def trained_for_it(wishes: Mapping[str, Any], seed: int) -> Iterator[tuple[Train
     asked = TrainingWishes(**wishes, seed=seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
         run = Path(folder) / "shown"
-        yield train(DataWishes(), asked, run, Nobody(), stop, _no_page), run
+        yield train(DataWishes(data), asked, run, Nobody(), stop, _no_page), run
 
 
 def _no_page(report: TrainingReport) -> str:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.measured import Asked, Measured
+from pellucid.cli.measured import Asked, Measured, named_run, trained_for_it
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
     import numpy
 
-    from pellucid.records.pictured import Colours
+    from pellucid.data.examples import ImagePreparation
+    from pellucid.models.examples.vit import ViT
+    from pellucid.training.asking import Answering
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 FITTED = 96  # pixels of the side to which a picture of any size is fitted
+# The network that is trained where no run is given: two layers of two heads, and it reads 9 digits of 10 right.
+SHOWN: dict[str, Any] = {"model": "vit", "kind": "images", "size": "tiny", "steps": 400, "training": {"threads": 1}}
 PATCHES = 4  # on a side, where nothing else is asked for
 
 
 def _patches(asked: Asked) -> Measured:
+    from pellucid.data.colours import colours_of
     from pellucid.records import PatchesShown
 
     pixels, said = _picture(asked)
@@ -62,12 +68,86 @@ def _fitted(path: Path) -> numpy.ndarray[Any, Any]:
     return decoded(content, "rgb", (FITTED, FITTED))
 
 
-def colours_of(pixels: numpy.ndarray[Any, Any]) -> Colours:
-    """(height, width) or (height, width, 3) of 0 to 255, as rows of colours."""
-    rows = pixels.tolist()
-    if pixels.ndim == 2:
-        return tuple(tuple(f"#{level:02x}{level:02x}{level:02x}" for level in row) for row in rows)
-    return tuple(tuple("#" + "".join(f"{part:02x}" for part in pixel) for pixel in row) for row in rows)
+def _patch_positions(asked: Asked) -> Measured:
+    with _vit(asked) as (run, said):
+        from pellucid.training.looking_at_patches import patch_positions
+
+        return Measured(patch_positions(_awake(run), _called(run)), (said,))
 
 
-MEASURES: dict[str, Callable[[Asked], Measured]] = {"PatchesShown": _patches}
+def _patch_attention(asked: Asked) -> Measured:
+    from pellucid.data.examples import ImagePreparation
+
+    with _vit(asked) as (run, said):
+        preparation = run.preparation
+        assert isinstance(preparation, ImagePreparation)
+        if asked.read is None:
+            pixels, where, truth = _first_of(run, preparation)
+        else:
+            pixels, where, truth = preparation.pixels_of([Path(asked.read)])[0], quoted(Path(asked.read).name), ""
+        from pellucid.training.looking_at_patches import patch_attention
+
+        seen = patch_attention(_awake(run), preparation, pixels, f"{_called(run)}, reads {where}", truth)
+        return Measured(seen, (said,))
+
+
+@contextmanager
+def _vit(asked: Asked) -> Iterator[tuple[Answering, str]]:
+    """The run that was named, or one that is trained for it, and what is said of it."""
+    from pellucid.training.asking import answering_run
+
+    if asked.source is None:
+        with trained_for_it(SHOWN, asked.chosen_seed, data="digits") as (_, folder):
+            seed = asked.chosen_seed
+            yield answering_run(folder), f"no run was named: a vit of digits, {SHOWN['steps']} steps, seed {seed}"
+        return
+    folder = named_run(asked)
+    from pellucid.runs import read_record
+
+    record = read_record(folder)
+    if record.get("model") != "vit":
+        raise PellucidError(
+            f"{folder.name} is a run of {record.get('model')}, and patches are read by vit",
+            fix="Name a run of vit, or none",
+        )
+    yield answering_run(folder), f"{folder.name}: vit on {record['data']['said']}"
+
+
+def _awake(run: Answering) -> ViT:
+    """In double precision, so that what is drawn does not depend on the number of threads."""
+    from pellucid.models.examples.vit import ViT
+    from pellucid.training.predicting import awakened
+
+    model = awakened(run).double()
+    assert isinstance(model, ViT)
+    return model
+
+
+def _called(run: Answering) -> str:
+    config, source = run.record["network"], run.record["data"]["source"]
+    return f"A vit of {config['parameters']:,} parameters, trained on {source}"
+
+
+def _first_of(run: Answering, preparation: ImagePreparation) -> tuple[numpy.ndarray[Any, Any], str, str]:
+    """The first image of the run's data as its network reads it, what it is, and its class."""
+    from pellucid.data.examples.image_preparation import converted
+    from pellucid.data.kinds import ImagesData, PixelsData
+    from pellucid.training.opening import DataWishes, read
+    from pellucid.training.sources import found_again
+
+    reading = dict(run.record["reading"])
+    reading["source"] = found_again(run.path, str(reading["source"]), str(run.record["data"]["fingerprint"]))
+    data = read(DataWishes(**reading))
+    where = f"the first image of {data.name}"
+    if isinstance(data, PixelsData):
+        pixels = converted(data.pixels[:1], preparation.size, preparation.mode)[0]
+        return pixels, where, data.classes[data.labels[0]]
+    assert isinstance(data, ImagesData)
+    return preparation.pixels_of([data.files[0].path])[0], where, data.files[0].label
+
+
+MEASURES: dict[str, Callable[[Asked], Measured]] = {
+    "PatchesShown": _patches,
+    "PatchPositions": _patch_positions,
+    "PatchAttention": _patch_attention,
+}

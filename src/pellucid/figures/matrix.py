@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pellucid.figures.frame import safe, text_width
-from pellucid.figures.house_theme import INK, LINE, PAPER, QUIET, shade
+from pellucid.figures.house_theme import INK, LINE, PAPER, shade
 from pellucid.figures.panel import SIZE, lettered
 from pellucid.figures.pixels import colours_address
 
@@ -181,14 +181,3 @@ def difference(x: float) -> str:
     ('0', '1e-16', '0.25')
     """
     return "0" if not x else f"{x:.0e}" if x < 1e-3 else f"{x:.3g}"
-
-
-def weight_key(barred: str = "") -> list[str]:
-    """What the colours of weights mean; 24 units high."""
-    marks = [lettered(0, 17, "weight: 0", QUIET)]
-    marks += [f'<rect x="{80 + 16 * i}" y="2" width="16" height="18" fill="{shade(i / 9)}"/>' for i in range(10)]
-    marks.append(lettered(80 + 160 + 8, 17, "1", QUIET))
-    if barred:
-        marks.append(f'<rect x="290" y="2" width="18" height="18" fill="{BARRED}" stroke="{LINE}"/>')
-        marks.append(lettered(316, 17, barred, QUIET))
-    return marks

@@ -5,9 +5,10 @@ from typing import NamedTuple
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.habits import breadth, habit
 from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import Rows, heat, hundredths, moved, weight_colour, weight_key
+from pellucid.figures.matrix import Rows, heat, hundredths, moved, weight_colour
 from pellucid.figures.numbers import counted
 from pellucid.figures.panel import lettered
+from pellucid.figures.scales import weight_key
 from pellucid.figures.sheet import picture
 from pellucid.figures.symbols import share
 from pellucid.figures.thinning import evenly

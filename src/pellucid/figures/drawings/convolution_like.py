@@ -2,9 +2,10 @@
 
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import Rows, heat, hundredths, moved, weight_colour, weight_key
+from pellucid.figures.matrix import Rows, heat, hundredths, moved, weight_colour
 from pellucid.figures.numbers import rough
 from pellucid.figures.panel import lettered
+from pellucid.figures.scales import weight_key
 from pellucid.figures.sheet import picture
 from pellucid.records import GivenAttention, GivenShown, GivenWeights
 

@@ -2,8 +2,9 @@
 
 from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import Heat, heat, hundredths, moved, weight_colour, weight_key
+from pellucid.figures.matrix import Heat, heat, hundredths, moved, weight_colour
 from pellucid.figures.panel import lettered
+from pellucid.figures.scales import weight_key
 from pellucid.figures.sheet import picture
 from pellucid.records import HandSetModel, HandSetShown
 

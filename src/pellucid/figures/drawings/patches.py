@@ -24,7 +24,7 @@ def draw_patches(seen: PatchesShown) -> Picture:
     marks += moved(_cut(seen, cell), 0, 34)
     shown = min(MOST_PATCHES, rows * columns)
     across = min(8 if shown <= 32 else 16, shown)
-    side = min(84.0, (SIDE - NUMBERS) / -(-shown // across) - NUMBERS - 8)
+    side = min(84.0, 900 / across - 14, (SIDE - NUMBERS) / -(-shown // across) - NUMBERS - 8)
     left = columns * cell + GAP
     marks.append(lettered(left, 18, "as they are read: one row of tokens", INK, is_bold=True, size=19))
     for i in range(shown):
@@ -48,7 +48,7 @@ def _cut(seen: PatchesShown, cell: float) -> list[str]:
         # Light letters with a dark edge: they are read on any picture.
         marks.append(
             f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:.0f}" font-weight="600" fill="#ffffff" stroke="{INK}" '
-            f'stroke-width="3" paint-order="stroke">{i + 1}</text>'
+            f'stroke-width="{size * 0.15:.1f}" paint-order="stroke">{i + 1}</text>'
         )
     return marks
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, LINE, QUIET
+from pellucid.figures.house_theme import INK, QUIET
 from pellucid.figures.matrix import Rows, balanced, heat, moved
 from pellucid.figures.panel import lettered
+from pellucid.figures.scales import balance_key
 from pellucid.figures.sheet import picture
 from pellucid.figures.symbols import listed
 from pellucid.records import PositionKinds, PositionsShown
@@ -17,7 +18,7 @@ TICKS = 4  # of so many positions one is numbered
 
 def draw_positions(seen: PositionKinds) -> Picture:
     """A column for each kind: its encodings above, and below what any two positions give."""
-    marks = _key()
+    marks = balance_key("below 0", "above 0; the deepest colour is the largest number of each map")
     left = height = 0.0
     for kind in seen.kinds:
         column, height = _column(kind)
@@ -62,17 +63,6 @@ def _number(x: float) -> str:
     ('0', '12.3', '−3')
     """
     return (f"{x:.3g}" if x else "0").replace("-", "−")
-
-
-def _key() -> list[str]:
-    colour = balanced(1.0)
-    marks = [lettered(0, 17, "below 0", QUIET)]
-    marks += [
-        f'<rect x="{70 + 16 * i}" y="2" width="16" height="18" fill="{colour((i - 5) / 5)}" stroke="{LINE}"/>'
-        for i in range(11)
-    ]
-    marks.append(lettered(70 + 16 * 11 + 8, 17, "above 0; the deepest colour is the largest number of each map", QUIET))
-    return marks
 
 
 def by_distance(products: Rows) -> float:

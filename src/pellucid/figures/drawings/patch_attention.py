@@ -1,0 +1,110 @@
+"""What the class token of a vision transformer attends to in an image: in each head, and through all layers."""
+
+from collections.abc import Callable, Sequence
+
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import INK, QUIET, shade
+from pellucid.figures.matrix import heat, moved
+from pellucid.figures.numbers import counted
+from pellucid.figures.panel import lettered
+from pellucid.figures.pixels import colours_address
+from pellucid.figures.scales import part_key
+from pellucid.figures.sheet import picture
+from pellucid.figures.symbols import share
+from pellucid.figures.thinning import evenly
+from pellucid.records import PatchAttention
+
+SIDE, GAP, LINE_GAP, HEADING = 190.0, 34.0, 30.0, 26.0
+MOST_LAYERS = MOST_HEADS = 4
+PER_LINE = 4
+
+
+def draw_patch_attention(seen: PatchAttention) -> Picture:
+    """The image and the rollout first, then a map of the patches for each head."""
+    marks = part_key("weight: 0", "the largest of each map")
+    marks += moved(_image(seen), 0, 40)
+    marks += moved(_map(seen, seen.rollout, "rollout, all layers"), SIDE + GAP, 40)
+    left = 2 * (SIDE + GAP) + GAP
+    layers = evenly([f"layer {i}" for i in range(len(seen.layers))], MOST_LAYERS)
+    heads = evenly([f"head {i}" for i in range(len(seen.layers[0]))], MOST_HEADS)
+    maps = [(layer, head) for layer in layers for head in heads]
+    length = PER_LINE // len(heads) * len(heads)
+    lines = [maps[first : first + length] for first in range(0, len(maps), length)]
+    for y, line in enumerate(lines):
+        for x, (layer, head) in enumerate(line):
+            one = _map(seen, seen.layers[layer][head], f"layer {layer + 1}, head {head + 1}")
+            marks += moved(one, left + x * (SIDE + GAP), 40 + y * (SIDE + HEADING + 32 + LINE_GAP))
+    width = left + max([len(line) for line in lines]) * (SIDE + GAP) - GAP
+    height = 40 + len(lines) * (SIDE + HEADING + 32 + LINE_GAP) - LINE_GAP
+    title = "What the class token of a vision transformer attends to"
+    return picture(title, _captions(seen, len(layers), len(heads)), marks, width, height)
+
+
+def _image(seen: PatchAttention) -> list[str]:
+    height, width = len(seen.pixels), len(seen.pixels[0])
+    scale = SIDE / max(height, width)
+    return [
+        lettered(0, 16, "the image", INK, is_bold=True),
+        f'<image y="{HEADING:.0f}" width="{width * scale:.1f}" height="{height * scale:.1f}" '
+        'preserveAspectRatio="none" image-rendering="optimizeSpeed" style="image-rendering:pixelated" '
+        f'href="{colours_address(seen.pixels)}"/>',
+    ]
+
+
+def _map(seen: PatchAttention, weights: Sequence[float], heading: str) -> list[str]:
+    """The weights of the patches in their places; that of the class token itself is told below."""
+    rows, columns = seen.grid
+    own, patches = weights[0], weights[1:]
+    most = max(patches)
+    values = [patches[first : first + columns] for first in range(0, rows * columns, columns)]
+    says = [", ".join([share(weight, 1.0) for weight in row]) for row in values]
+    drawn = heat(values, _relative(most), SIDE / max(rows, columns), (), (), says=says)
+    below = f"up to {share(most, 1.0)}; itself {share(own, 1.0)}"
+    return [
+        lettered(0, 16, heading, INK, is_bold=True),
+        *moved(drawn.marks, 0, HEADING),
+        lettered(0, HEADING + drawn.height + 20, below, QUIET),
+    ]
+
+
+def _relative(most: float) -> Callable[[float], str]:
+    return lambda weight: shade(weight / most if most else 0.0)
+
+
+def _captions(seen: PatchAttention, n_layers: int, n_heads: int) -> list[str]:
+    rows, columns = seen.grid
+    n = rows * columns
+    said = [
+        f"{seen.source}. {seen.answer}.",
+        f"{rows} × {columns} patches; even attention would give {share(1 / (n + 1), 1.0)} to each, and as much to the "
+        "class token itself. Each map is coloured by its own largest weight.",
+    ]
+    place = max(range(n), key=lambda i: seen.rollout[1 + i])
+    said.append(
+        f"Rollout, the heads' mean of every layer with what the stream keeps: {share(seen.rollout[0], 1.0)} stays in "
+        f"the class token, and most of the rest, {share(seen.rollout[1 + place], 1.0)}, comes from row "
+        f"{place // columns + 1}, column {place % columns + 1}."
+    )
+    if n_layers < len(seen.layers) or n_heads < len(seen.layers[0]):
+        said.append(
+            f"Drawn: {n_layers} of {counted(len(seen.layers), 'layer')} and {n_heads} of "
+            f"{counted(len(seen.layers[0]), 'head')}, evenly from the first to the last."
+        )
+    return said
+
+
+FIGURE = FigureCard(
+    name="patch-attention",
+    says="What the class token of a vision transformer attends to in an image (--input FILE), by head and by rollout.",
+    needs=PatchAttention,
+    draw=draw_patch_attention,
+    options=("--input", "--seed"),
+    tiny=PatchAttention(
+        source="a tiny vit reads an image",
+        answer="It says 3 with 80.0 %",
+        pixels=(("#000000", "#ffffff"), ("#ffffff", "#000000")),
+        grid=(1, 2),
+        layers=(((0.2, 0.5, 0.3), (0.1, 0.1, 0.8)),),
+        rollout=(0.575, 0.15, 0.275),
+    ),
+)

@@ -1,0 +1,71 @@
+"""How alike the positions are that a vision transformer learned: for each patch a map of all patches, in its place."""
+
+from pellucid.figures.card import FigureCard, Picture
+from pellucid.figures.house_theme import INK, QUIET
+from pellucid.figures.matrix import balanced, heat, moved
+from pellucid.figures.panel import lettered
+from pellucid.figures.scales import balance_key
+from pellucid.figures.sheet import picture
+from pellucid.records import PatchPositions
+
+SIDE, GAP = 720.0, 10.0
+MOST = 12  # rows and columns of maps that can still be told apart
+
+
+def draw_vit_positions(seen: PatchPositions) -> Picture:
+    """A grid of grids: where a map stands is the patch it belongs to, and its own square there has a frame."""
+    rows, columns = seen.grid
+    down, across = min(rows, MOST), min(columns, MOST)
+    side = min(160.0, SIDE / max(down, across) - GAP)
+    cell = side / max(rows, columns)
+    marks = balance_key("cosine: −1", "1")
+    for row in range(down):
+        for column in range(across):
+            cosines = seen.cosines[row * columns + column]
+            values = [cosines[first : first + columns] for first in range(0, rows * columns, columns)]
+            drawn = heat(values, balanced(1.0), cell, (), (), says=[f"patch {row + 1}, {column + 1}"] * rows)
+            own = (
+                f'<rect x="{column * cell:.1f}" y="{row * cell:.1f}" width="{cell:.1f}" height="{cell:.1f}" '
+                f'fill="none" stroke="{INK}" stroke-width="2"/>'
+            )
+            marks += moved([*drawn.marks, own], 30 + column * (side + GAP), 76 + row * (side + GAP))
+    for row in range(down):
+        marks.append(lettered(18, 76 + row * (side + GAP) + side / 2 + 5, str(row + 1), QUIET, align="end"))
+    for column in range(across):
+        marks.append(lettered(30 + column * (side + GAP) + side / 2, 66, str(column + 1), QUIET, align="middle"))
+    width, height = 30 + across * (side + GAP) - GAP, 76 + down * (side + GAP) - GAP
+    title = "What a vision transformer learned about where patches stand"
+    return picture(title, _captions(seen, down, across), marks, max(width, 420.0), height)
+
+
+def _captions(seen: PatchPositions, down: int, across: int) -> list[str]:
+    rows, columns = seen.grid
+    said = [
+        f"{seen.source}. {rows} × {columns} patches: each map shows how alike the position of its own patch (framed) is "
+        "to those of all patches.",
+        f"The mean cosine is {_signed(seen.neighbours)} between patches that touch and {_signed(seen.others)} between "
+        "all others. Nothing told the network which touch.",
+    ]
+    if down < rows or across < columns:
+        said.append(f"Drawn: the maps of the first {down} rows and {across} columns.")
+    return said
+
+
+def _signed(cosine: float) -> str:
+    return f"{cosine:.3f}".replace("-", "−")
+
+
+FIGURE = FigureCard(
+    name="vit-positions",
+    says="How alike the learned positions of a vision transformer's patches are: a grid of grids.",
+    needs=PatchPositions,
+    draw=draw_vit_positions,
+    options=("--seed",),
+    tiny=PatchPositions(
+        "a tiny vit",
+        (1, 3),
+        ((1.0, 0.5, -0.2), (0.5, 1.0, 0.4), (-0.2, 0.4, 1.0)),
+        neighbours=0.45,
+        others=-0.2,
+    ),
+)
