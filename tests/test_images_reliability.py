@@ -21,7 +21,7 @@ from PIL import Image
 
 from pellucid.cli import main
 from pellucid.data import open_data
-from pellucid.runs.places import checkpoint_at
+from pellucid.runs.places import checkpoint_at, checkpoint_steps
 
 QUICK = ["--model", "logistic", "--steps", "2", "--threads", "1"]
 
@@ -338,7 +338,7 @@ def test_row_63_a_run_does_not_go_on_when_an_image_is_gone(pellucid_here, traine
     shutil.copytree(trained / "runs", tmp_path / "runs")
     run = tmp_path / "runs" / "x"
     (run / "finished.json").unlink()
-    shutil.rmtree(checkpoint_at(run, 20))
+    shutil.rmtree(checkpoint_at(run, checkpoint_steps(run)[0]))  # the newest
     (tmp_path / "shapes" / "cat" / "3.png").unlink()
     refused(pellucid_here("train", "--resume", "x"), "'shapes' is not what x was trained on", "--data")
     shutil.copy(trained / "shapes" / "cat" / "3.png", tmp_path / "shapes" / "cat" / "3.png")
