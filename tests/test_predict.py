@@ -208,3 +208,17 @@ def test_a_run_that_was_tampered_with_is_refused(runs, tmp_path, capsys, digits)
         code, out, err = said(capsys, "predict", str(place), str(digits))
         assert (code, out) == (2, ""), err
         assert err.count("\n") == 1
+
+
+def test_one_new_row_and_a_folder_of_class_folders_are_enough(runs, digits, tmp_path):
+    open_data("penguins").frame.head(1).write_csv(tmp_path / "one.csv")
+    run = answering_run(runs("classes"))
+    assert len(predictions(run, questions(run, [str(tmp_path / "one.csv")])).predictions) == 1
+    for path in digits.iterdir():
+        place = tmp_path / "sorted" / path.stem[-1]
+        place.mkdir(parents=True, exist_ok=True)
+        (place / path.name).write_bytes(path.read_bytes())
+    run = answering_run(runs("images"))
+    found = predictions(run, questions(run, [str(tmp_path / "sorted")]))
+    n_right = sum(one.answer == Path(one.what).parent.name for one in found.predictions)
+    assert f"{n_right} of 12 are right" in found.notes[-1]

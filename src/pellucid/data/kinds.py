@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy
     import polars
 
+FEWEST_ROWS = 2  # of a table that is to be learned from
 KINDS = ("list", "text", "table", "pairs", "images")
 
 

@@ -10,7 +10,7 @@ from pellucid.catalogue import cards
 from pellucid.data.card import DatasetCard
 from pellucid.data.decoding import characters, refuse_wide, require_encoding, require_newlines, scan
 from pellucid.data.inference import SAMPLE, TABLE_ENDINGS, Guess, guess_kind
-from pellucid.data.kinds import KINDS, Data
+from pellucid.data.kinds import FEWEST_ROWS, KINDS, Data
 from pellucid.data.lists import read_list
 from pellucid.data.magic import HEAD, is_parquet, refuse_foreign
 from pellucid.data.pairs import read_pairs
@@ -39,6 +39,7 @@ def open_data(
     as_number: Sequence[str] = (),
     skip_bad: bool = False,
     skip_empty: bool = False,
+    fewest_rows: int = FEWEST_ROWS,
     progress: Callable[[str], None] = quiet,
 ) -> Data:
     """Open a file, a folder, standard input or an embedded set, and say in one line what it was taken for.
@@ -48,6 +49,7 @@ def open_data(
     newlines        "keep", or "unix" to make every line end LF
     missing_values  of a table: "usual" (see pellucid.data.columns.MISSING) or "empty" for empty cells alone
     as_number       names of columns to read as numbers in spite of $, % and thousands separators
+    fewest_rows     that a table must have; 2 for what is to be learned from, 1 for a single new row
     skip_bad        leave out images that cannot be read; skip_empty leaves out class folders without images
 
     >>> open_data("names").said
@@ -88,14 +90,14 @@ def open_data(
         if not kind and path.suffix.lower() in TABLE_ENDINGS:
             guess = Guess("table", f"its name ends in {path.suffix.lower()}")
     if guess.kind == "table":
-        return _table(opened, path, guess, encoding, separator, missing_values, as_number)
+        return _table(opened, path, guess, encoding, separator, missing_values, as_number, fewest_rows)
     found = scan(opened, encoding)
     refuse_wide(opened, encoding, found)
     if not guess.kind:
         sample = next(iter(characters(opened, encoding)), "")
         guess = guess_kind(sample[:SAMPLE], is_all=found.n_characters <= SAMPLE)
         if guess.kind == "table":
-            return _table(opened, path, guess, encoding, separator, missing_values, as_number)
+            return _table(opened, path, guess, encoding, separator, missing_values, as_number, fewest_rows)
     if guess.kind == "list":
         return read_list(opened, found, encoding=encoding, newlines=newlines, because=guess.because)
     if guess.kind == "pairs":
@@ -111,6 +113,7 @@ def _table(
     separator: str,
     missing_values: str,
     as_number: Sequence[str],
+    fewest_rows: int,
 ) -> Data:
     from pellucid.data.tables import read_table
 
@@ -122,6 +125,7 @@ def _table(
         separator=separator,
         missing_values=missing_values,
         as_number=tuple(as_number),
+        fewest_rows=fewest_rows,
     )
 
 

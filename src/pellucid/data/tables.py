@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pellucid.data.columns import decide, missing_note, said_of
 from pellucid.data.decoding import characters, guessed_encoding
-from pellucid.data.kinds import TableData
+from pellucid.data.kinds import FEWEST_ROWS, TableData
 from pellucid.data.magic import is_parquet
 from pellucid.data.memory import require_memory
 from pellucid.data.rows import LONGEST_ROW, Rows, check_rows, refuse_other_separator, require_separator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import polars
 
 BOM = b"\xef\xbb\xbf"
-FEWEST_ROWS = 2
 MISSING_WAYS = ("usual", "empty")
 # The bytes, their cells as texts, and the columns that are made of them.
 MEMORY_FACTOR = 5
@@ -34,22 +33,29 @@ def read_table(
     separator: str,
     missing_values: str,
     as_number: Sequence[str],
+    fewest_rows: int = FEWEST_ROWS,
 ) -> TableData:
     """The table in a file, or the line and column that keep it from being one."""
     if missing_values not in MISSING_WAYS:
         raise PellucidError(f"{quoted(missing_values)} says nothing of missing cells", fix="Write usual or empty")
     head = source.read(0, PIECE)
     if is_parquet(head) or ending in (".parquet", ".pq"):
-        return _from_parquet(source, because)
+        return _from_parquet(source, because, fewest_rows)
     require_memory(source.size * MEMORY_FACTOR, source.name, "Keep fewer rows or columns")
     if ending in (".jsonl", ".ndjson", ".json") or head.removeprefix(BOM).lstrip()[:1] == b"{":
-        return _from_json(source, because, encoding)
+        return _from_json(source, because, encoding, fewest_rows)
     separator = require_separator(separator) if separator else _likely_separator(head, ending)
-    return _from_csv(source, because, encoding, separator, missing_values, as_number)
+    return _from_csv(source, because, encoding, separator, missing_values, as_number, fewest_rows)
 
 
 def _from_csv(
-    source: Source, because: str, encoding: str, separator: str, missing_values: str, as_number: Sequence[str]
+    source: Source,
+    because: str,
+    encoding: str,
+    separator: str,
+    missing_values: str,
+    as_number: Sequence[str],
+    fewest_rows: int,
 ) -> TableData:
     name = source.name
     if source.size > LONGEST_ROW and not any(mark in source.read(0, LONGEST_ROW) for mark in (b"\n", b"\r")):
@@ -75,7 +81,7 @@ def _from_csv(
     start = content[: 1 << 17].decode("utf-8", "ignore")
     refuse_other_separator(start, separator, name)
     rows = check_rows(content, separator, name)
-    _require_rows(rows.n_rows, name)
+    _require_rows(rows.n_rows, name, fewest_rows)
     cells = _cells(content, rows, separator, name)
     unknown = [column for column in as_number if column not in rows.header]
     if unknown:
@@ -127,21 +133,21 @@ def _cells(content: bytes, rows: Rows, separator: str, name: str) -> "polars.Dat
     return frame
 
 
-def _from_json(source: Source, because: str, encoding: str) -> TableData:
+def _from_json(source: Source, because: str, encoding: str, fewest_rows: int) -> TableData:
     from pellucid.data.jsonl import read_objects
 
     content = whole(source)
     lines = "".join(characters(source, encoding)).split("\n")
     columns, numbers = read_objects(lines, source.name)
-    _require_rows(len(numbers), source.name)
+    _require_rows(len(numbers), source.name, fewest_rows)
     return from_json(columns, numbers, source.name, hashlib.sha256(content).hexdigest(), because)
 
 
-def _from_parquet(source: Source, because: str) -> TableData:
+def _from_parquet(source: Source, because: str, fewest_rows: int) -> TableData:
     from pellucid.data.parquet import check_parquet
 
     n_rows = check_parquet(source)
-    _require_rows(n_rows, source.name)
+    _require_rows(n_rows, source.name, fewest_rows)
     content = whole(source)
     return from_parquet(content, n_rows, source.name, hashlib.sha256(content).hexdigest(), because)
 
@@ -199,11 +205,13 @@ def _likely_separator(head: bytes, ending: str) -> str:
     return "\t" if b"\t" in first and b"," not in first and ending != ".csv" else ","
 
 
-def _require_rows(n_rows: int, name: str) -> None:
+def _require_rows(n_rows: int, name: str, fewest: int) -> None:
     if n_rows < 1:
-        raise PellucidError(f"{name} has a header and no rows", fix=f"Give it at least {FEWEST_ROWS} rows")
-    if n_rows < FEWEST_ROWS:
-        raise PellucidError(f"{name} has 1 row, and at least {FEWEST_ROWS} are needed", fix="Give it more rows")
+        raise PellucidError(
+            f"{name} has a header and no rows", fix=f"Give it at least {fewest} row{'s' * (fewest > 1)}"
+        )
+    if n_rows < fewest:
+        raise PellucidError(f"{name} has 1 row, and at least {fewest} are needed", fix="Give it more rows")
 
 
 def _require_utf8(content: bytes, name: str, separator: str) -> None:

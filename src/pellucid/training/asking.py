@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,26 +99,39 @@ def _images(run: Answering, files: Sequence[str]) -> Questions:
     from pellucid.data.examples import ImagePreparation
 
     assert isinstance(run.preparation, ImagePreparation)
-    paths = [path for word in files for path in _image_files(Path(word))]
-    pixels = run.preparation.pixels_of(paths)
-    codes = np.zeros((len(paths), 0), dtype=np.int64)
-    return Questions([str(path) for path in paths], run.preparation.read(pixels), codes)
+    found = [one for word in files for one in _image_files(Path(word))]
+    paths, truths = [path for path, _ in found], [truth for _, truth in found]
+    numbers = run.preparation.read(run.preparation.pixels_of(paths))
+    # A name may hold bytes that are no text; they are shown, and nothing is lost.
+    names = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in paths]
+    known = truths if all(truth in run.preparation.classes for truth in truths) else []
+    return Questions(names, numbers, np.zeros((len(paths), 0), dtype=np.int64), truths=known)
 
 
-def _image_files(path: Path) -> list[Path]:
-    """The file itself, or the images that stand directly in a folder, in the order of the bytes of their names."""
-    import os
+def _image_files(path: Path) -> list[tuple[Path, str]]:
+    """The file itself, or the images of a folder or of its class folders, in the order of the bytes of their names.
 
+    Each with its class, where it stands in a class folder; else "".
+    """
     if not os.path.lexists(path):
         raise missing(path)
     if not path.is_dir():
         if not path.is_file():
             raise PellucidError(f"{quoted(str(path))} is not a regular file", fix="Give an image, or a folder of them")
-        return [path]
-    found = sorted((one for one in path.iterdir() if one.suffix.lower() in IMAGES and one.is_file()), key=os.fsencode)
+        return [(path, "")]
+    inside = sorted(path.iterdir(), key=os.fsencode)
+    found = [(one, "") for one in inside if _is_image(one)]
+    if not found:
+        folders = [one for one in inside if one.is_dir() and not one.is_symlink()]
+        found = [(one, folder.name) for folder in folders for one in sorted(folder.iterdir(), key=os.fsencode)]
+        found = [(one, label) for one, label in found if _is_image(one)]
     if not found:
         raise PellucidError(f"{quoted(str(path))} holds no image", fix=f"It should hold {', '.join(IMAGES[:3])} files")
     return found
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGES and path.is_file()
 
 
 def _rows(run: Answering, files: Sequence[str], encoding: str, separator: str) -> Questions:
@@ -132,7 +146,7 @@ def _rows(run: Answering, files: Sequence[str], encoding: str, separator: str) -
     notes: list[str] = []
     numbers, codes = [], []
     for word in files:
-        table = open_data(word, kind="table", encoding=encoding, separator=separator)
+        table = open_data(word, kind="table", encoding=encoding, separator=separator, fewest_rows=1)
         assert isinstance(table, TableData)
         read = preparation.read(table)
         where = f"{table.name} " * (len(files) > 1)
