@@ -107,8 +107,10 @@ class MultiHeadAttention(nn.Module):
 
     def _linear(self, vectors: Tensor, first: int, last: int) -> list[Tensor]:
         """By these of the three matrices: (batch, time, width) -> for each of them (batch, heads, time, head_width)."""
-        matrix = self.project[first:last].flatten(0, 1)
-        shift = None if self.shift is None else self.shift[first * self.width : last * self.width]
+        matrix, shift = self.project.view(-1, self.width), self.shift
+        if last - first < 3:  # even a slice of everything would copy the gradient on its way back
+            rows = slice(first * self.width, last * self.width)
+            matrix, shift = matrix[rows], None if shift is None else shift[rows]
         parts = functional.linear(vectors, matrix, shift)
         # Cut before they are parted: back through this their gradients are copied once, else twice.
         return [parted(part, self.n_heads) for part in parts.chunk(last - first, dim=-1)]
