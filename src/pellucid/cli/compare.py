@@ -161,18 +161,20 @@ def _climb(
     from pellucid.figures.report_page import report_html
     from pellucid.training.signals import stop_requests
 
+    first = Teller(is_quiet=bool(ctx.params["as_json"]))
     tellers: list[Teller] = []
 
     def climbing(what: str) -> Teller:
         for before in tellers:
             before.close()
         print(f"\n{what} ({len(tellers) + 1} of {n_runs})", file=sys.stderr, flush=True)
-        tellers.append(Teller(is_quiet=True, with_samples=False))
+        # The simple models are told once, to the first; by then it knows what is counted in a second.
+        tellers.append(Teller(is_quiet=True, with_samples=False, measure=first.measure))
         return tellers[-1]
 
     with stop_requests() as stop:
         try:
-            yield folder, Teller(is_quiet=bool(ctx.params["as_json"])), climbing, stop, report_html
+            yield folder, first, climbing, stop, report_html
         finally:
             for teller in tellers:
                 teller.close()

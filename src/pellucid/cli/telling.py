@@ -23,15 +23,16 @@ from pellucid.records import (
 )
 
 EARLY = 0.05  # of the steps
+COUNTING = Measure()
 
 
 class Teller:
     """Listens to a run and tells it. Silent on stdout where that is to hold JSON alone."""
 
-    def __init__(self, *, is_quiet: bool = False, with_samples: bool = True) -> None:
+    def __init__(self, *, is_quiet: bool = False, with_samples: bool = True, measure: Measure = COUNTING) -> None:
         self.is_quiet = is_quiet
         self.with_samples = with_samples
-        self.measure = Measure()
+        self.measure = measure
         self.plan: Plan | None = None
         self.line: ProgressLine | None = None
 
