@@ -63,6 +63,7 @@ def _smoothing(asked: Asked) -> Measured:
 def _run(asked: Asked) -> Measured:
     """A run that is finished, or a small one that is trained here and forgotten."""
     if asked.source is None:
+        _require_trainable(asked)
         seed = asked.chosen_seed
         with trained_for_it(SHOWN, seed) as (report, _):
             said = f"no run was named: an {SHOWN['model']} of names, {SHOWN['steps']} steps, seed {seed}"
@@ -73,6 +74,17 @@ def _run(asked: Asked) -> Measured:
 
     report = report_of(run)
     return Measured(report, (f"{report.name}: {report.network.name} on {report.data.said}",))
+
+
+def _require_trainable(asked: Asked) -> None:
+    """Refuse to train a network of names for what it cannot show: only what a seed changes is trained for."""
+    from pellucid.figures.card import figure_called
+
+    if "--seed" not in figure_called(asked.figure).options:
+        raise PellucidError(
+            f"{asked.figure} is drawn of a run, and none was named",
+            fix=f"Train one with pellucid train digits --name first, then draw {asked.figure} first",
+        )
 
 
 def _ladder(asked: Asked) -> Measured:
@@ -119,12 +131,29 @@ def _rate_search(asked: Asked) -> Measured:
     return Measured(searched(reading, TrainingWishes(**SHOWN, seed=seed), (seed, seed + 1, seed + 2)), ())
 
 
+def _sizes(asked: Asked) -> Measured:
+    """What a comparison at several sizes of the training side wrote into its folder."""
+    if asked.source is None:
+        raise PellucidError(
+            f"{asked.figure} is drawn of a comparison, and none was named",
+            fix="Make one with pellucid compare digits --sizes 100,400, and name its folder",
+        )
+    from pathlib import Path
+
+    from pellucid.runs.places import BASE
+    from pellucid.training.comparison import size_ladder_of
+
+    by_name = BASE / asked.source
+    return Measured(size_ladder_of(by_name if by_name.is_dir() else Path(asked.source)), ())
+
+
 # Each record and its measuring.
 MEASURES: dict[str, Callable[[Asked], Measured]] = {
     "BigramCounts": _bigram_counts,
     "Smoothing": _smoothing,
     "TrainingReport": _run,
     "Ladder": _ladder,
+    "SizeLadder": _sizes,
     "RateSearch": _rate_search,
     "DecayStudy": _study("decay_study"),
     "StartStudy": _study("start_study"),

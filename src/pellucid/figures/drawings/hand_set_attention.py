@@ -13,7 +13,7 @@ CELL, GAP = 46.0, 48.0
 
 def draw_hand_set_attention(seen: HandSetShown) -> Picture:
     """A column for each variant: what each token attends to, and below it the chances of the output tokens."""
-    marks = weight_key("may not be seen")
+    marks = weight_key("no weight")
     left = bottom = 0.0
     for model in seen.variants:
         column, drawn, height = _column(model)

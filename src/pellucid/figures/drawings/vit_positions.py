@@ -41,8 +41,8 @@ def draw_vit_positions(seen: PatchPositions) -> Picture:
 def _captions(seen: PatchPositions, down: int, across: int) -> list[str]:
     rows, columns = seen.grid
     said = [
-        f"{seen.source}. {rows} × {columns} patches: each map shows how alike the position of its own patch (framed) is "
-        "to those of all patches.",
+        f"{seen.source}. {rows} × {columns} patches: each map shows how alike the position of its own patch (framed) "
+        "is to those of all patches.",
         f"The mean cosine is {_signed(seen.neighbours)} between patches that touch and {_signed(seen.others)} between "
         "all others. Nothing told the network which touch.",
     ]
