@@ -9,6 +9,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pellucid.records import Finding, Health, InitialLoss, LayerStats
 
@@ -32,7 +33,7 @@ def findings(health: Sequence[Health], start: InitialLoss) -> list[Finding]:
     found = [_of_the_start(start)]
     if health:
         last = health[-1]
-        found += [*_saturation(last), *_dead_units(last), *_gradients(last), *_updates(health)]
+        found += [*_saturation(last), *_dead_units(last), *_gradients(health), *_updates(health)]
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
@@ -89,36 +90,55 @@ def _dead_units(look: Health) -> list[Finding]:
     return [Finding(severity, worst.path, seen, means, "lower the rate or shrink the first weights", look.step)]
 
 
-def _gradients(look: Health) -> list[Finding]:
-    """How the gradient's size changes from the last layer of a kind down to the first, where there are several."""
+class _Change(NamedTuple):
+    """How the gradient's size changes between two layers of a kind at one look."""
+
+    first: LayerStats
+    last: LayerStats
+    ratio: float
+    step: int
+
+    @property
+    def size(self) -> float:
+        return abs(math.log10(max(self.ratio, 1e-30)))
+
+
+def _change(look: Health) -> _Change | None:
+    """The largest change from the last layer of a kind down to the first, where there are several."""
     kinds: dict[str, list[LayerStats]] = defaultdict(list)
     for layer in look.layers:
         kinds[layer.kind].append(layer)
-    changes = {
-        kind: (layers[0], layers[-1], layers[0].gradient_deviation / layers[-1].gradient_deviation)
-        for kind, layers in kinds.items()
+    changes = [
+        _Change(layers[0], layers[-1], layers[0].gradient_deviation / layers[-1].gradient_deviation, look.step)
+        for layers in kinds.values()
         if len(layers) > 1 and layers[-1].gradient_deviation > 0
-    }
+    ]
+    return max(changes, key=lambda change: change.size, default=None)
+
+
+def _gradients(health: Sequence[Health]) -> list[Finding]:
+    """The middle of all looks: where next to nothing is left to learn, the last gradients are mostly rounding."""
+    changes = sorted([change for look in health if (change := _change(look))], key=lambda change: change.size)
     if not changes:
         return []
-    first, last, ratio = max(changes.values(), key=lambda change: abs(math.log10(max(change[2], 1e-30))))
+    first, last, ratio, step = changes[len(changes) // 2]
     seen = (
         f"the gradient's deviation is {first.gradient_deviation:.2g} at {first.path} and "
         f"{last.gradient_deviation:.2g} at {last.path}, {ratio:.2g} times"
     )
     if ratio == 0:
         means, fix = "no gradient reaches the lower layers at all", "look for units that are flat, or a broken path"
-        return [Finding("broken", first.path, seen, means, fix, look.step)]
+        return [Finding("broken", first.path, seen, means, fix, step)]
     if ratio < 1 / FADES:
         means, fix = (
             "it vanishes on the way down",
             "draw the weights by the activation's gain, or add norms or residuals",
         )
-        return [Finding("suspicious", first.path, seen, means, fix, look.step)]
+        return [Finding("suspicious", first.path, seen, means, fix, step)]
     if ratio > FADES:
         means, fix = "it explodes on the way down", "shrink the weights by the activation's gain, or clip the gradient"
-        return [Finding("suspicious", first.path, seen, means, fix, look.step)]
-    return [Finding("sound", first.path, seen, "it neither vanishes nor explodes on the way down", "", look.step)]
+        return [Finding("suspicious", first.path, seen, means, fix, step)]
+    return [Finding("sound", first.path, seen, "it neither vanishes nor explodes on the way down", "", step)]
 
 
 def _updates(health: Sequence[Health]) -> list[Finding]:
