@@ -223,3 +223,9 @@ def test_a_rise_within_the_unrest_is_no_over_fitting():
 
 def test_a_run_of_one_evaluation_has_a_verdict():
     assert verdict([Evaluation(0, 3.3, 3.3)], BUDGET, None).name == "under-fit"
+
+
+def test_where_nothing_is_left_to_learn_it_fits():
+    curve = [Evaluation(0, 2.3, 2.3), Evaluation(50, 0.002, 0.004), Evaluation(100, 0.0001, 0.0002)]
+    assert verdict(curve, Ending("budget", 100, 100, ""), None, guessing=2.3).name == "good fit"
+    assert verdict(curve, Ending("budget", 100, 100, "")).name != "good fit"  # against nothing known it stays open

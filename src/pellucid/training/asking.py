@@ -156,7 +156,7 @@ def _rows(run: Answering, files: Sequence[str], encoding: str, separator: str) -
         notes += read.notes
         if read.n_unknown:
             notes.append(f"{read.n_unknown:,} cells hold a category that the network was not trained on")
-        has_truth = preparation.target in table.frame.columns
+        has_truth = preparation.target in table.frame.columns and not table.frame[preparation.target].null_count()
         truths += [str(value) for value in table.frame[preparation.target]] if has_truth else []
     known = truths if len(truths) == len(names) else []
     return Questions(names, np.concatenate(numbers), np.concatenate(codes), truths=known, notes=tuple(notes))

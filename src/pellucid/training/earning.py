@@ -19,7 +19,7 @@ def sentence(rung: Rung, best: Rung, measure: Measure) -> str:
     against = f"{said(rung.metric, measure)} against {name}'s {said(best.metric, measure)} on dev"
     if rung.test_metric is not None and best.test_metric is not None:
         against += f"; on test {said(rung.test_metric, measure)} against {said(best.test_metric, measure)}"
-    earned = f"{100 * abs(gap):.1f} points of {measure.metric}" if is_share(measure) else f"{abs(gap):.3f} of R²"
+    earned = f"{100 * abs(gap):.1f} points of {measure.metric}" if is_share(measure) else f"{abs(gap):.2g} of R²"
     if gap <= 0:
         behind = f"it is {earned} behind" if gap < 0 else "it is as good"
         return f"The {rung.name} earns nothing over the best simple model: {behind} ({against})."

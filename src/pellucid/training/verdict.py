@@ -15,6 +15,7 @@ from pellucid.training.stopping import UNRESTS, best, unrest
 ROSE = 0.01  # nats of dev above its best at the end
 FAR_BELOW = 0.2  # of dev: so much lower train is memory
 NEARLY_SOLVED = 0.2  # of guessing
+SOLVED = 0.01  # of guessing: less is left than is worth a word
 NO_BETTER = 0.02  # nats between train and dev within which nothing was learned by heart
 STILL_FALLING = 0.05  # nats of dev over the last tenth; the last of a decaying rate alone brings about 0.01 to 0.02
 
@@ -53,6 +54,8 @@ def verdict(
             f"{at_best}: {gap:.3f} below, so much of train is known by heart",
             "Give it more data, dropout or a smaller size",
         )
+    if kept.dev < SOLVED * guessing:
+        return Verdict("good fit", f"{at_best}: next to nothing is left to learn", "Try it on something harder")
     fell = _fell_at_the_end(evaluations)
     if fell > STILL_FALLING:
         return Verdict(
