@@ -25,6 +25,8 @@ class Filters(nn.Module):
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, scale: float = 1.0) -> None:
         super().__init__()
         assert kernel % 2 == 1, f"a window of {kernel} has no middle"
+        # Not only would such a window skip places: oneDNN writes past its memory on the way back (its issue 6035).
+        assert kernel > 1 or stride == 1, "a window of one place goes to every place"
         # Batch norm takes the mean away, and a bias with it.
         self.convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
         self.norm: BatchNorm | nn.Identity = BatchNorm(outputs)
@@ -71,7 +73,7 @@ class ResidualBlock(nn.Module):
 
 
 class ShrinkingBlock(nn.Module):
-    """The same where half of the places are left and twice the channels: what is added to comes through 1 × 1 windows.
+    """The same, with half of the places a side and twice the channels: what is added to is the mean of 2 × 2 places.
 
     (batch, channels, height, width) -> (batch, 2 · channels, ⌈height / 2⌉, ⌈width / 2⌉).
 
@@ -83,12 +85,13 @@ class ShrinkingBlock(nn.Module):
         super().__init__()
         self.first = Filters(channels, 2 * channels, kernel=3, stride=2, scale=gain("relu"))
         self.second = Filters(2 * channels, 2 * channels, kernel=3, scale=gain("relu"))
-        self.beside = Filters(channels, 2 * channels, kernel=1, stride=2, scale=gain("relu"))
+        self.pool = nn.AvgPool2d(2, ceil_mode=True)
+        self.beside = Filters(channels, 2 * channels, kernel=1, scale=gain("relu"))
         self.activation = nn.ReLU()
         _begin_at_zero(self.second)
 
     def forward(self, maps: Tensor) -> Tensor:
-        out: Tensor = self.activation(self.beside(maps) + self.second(self.activation(self.first(maps))))
+        out: Tensor = self.activation(self.beside(self.pool(maps)) + self.second(self.activation(self.first(maps))))
         return out
 
 

@@ -46,14 +46,10 @@ class CNNConfig:
 
     def __post_init__(self) -> None:
         require_image(self.numbers, self.categories, self.outputs)
-        lists = {"filters": 1, "kernels": 1, "paddings": 0, "pools": 1}
-        for field, least in lists.items():
+        for field, least in {"filters": 1, "kernels": 1, "paddings": 0, "pools": 1}.items():
             values = getattr(self, field)
-            if len(values) != len(self.filters) or not values:
-                raise PellucidError(
-                    f"{field} has {len(values)} numbers and filters has {len(self.filters)}",
-                    fix="Give each of them one number for every convolution",
-                )
+            if not isinstance(values, tuple) or not values or len(values) != len(self.filters):
+                raise PellucidError(f"{field} is {values!r}", fix="Give one number for each convolution, as (8, 16)")
             for value in values:
                 require_whole(f"one of {field}", value, least)
         require_dropout(self.dropout)
