@@ -107,7 +107,8 @@ class MultiHeadAttention(nn.Module):
 
     def _linear(self, vectors: Tensor, first: int, last: int) -> list[Tensor]:
         """By these of the three matrices: (batch, time, width) -> for each of them (batch, heads, time, head_width)."""
-        matrix, shift = self.project.view(-1, self.width), self.shift
+        matrix: Tensor = self.project.view(-1, self.width)
+        shift: Tensor | None = self.shift
         if last - first < 3:  # even a slice of everything would copy the gradient on its way back
             rows = slice(first * self.width, last * self.width)
             matrix, shift = matrix[rows], None if shift is None else shift[rows]
