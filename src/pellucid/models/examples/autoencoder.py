@@ -112,9 +112,12 @@ def row_width(numbers: tuple[int, ...], categories: tuple[int, ...]) -> int:
 
 def sized(size: str, inputs: Inputs) -> AutoencoderConfig:
     """The narrow place has at most half of what the row has. What else the data are labelled with does not matter."""
-    latent, hidden, depth = {"tiny": (2, 32, 1), "small": (8, 64, 1), "medium": (16, 256, 1), "large": (32, 256, 2)}[
-        size
-    ]
+    latent, hidden, depth = {
+        "tiny": (2, 64, 1),
+        "small": (8, 128, 1),
+        "medium": (16, 256, 1),
+        "large": (32, 256, 2),
+    }[size]
     row = row_width(inputs.numbers, inputs.categories)
     return AutoencoderConfig(inputs.numbers, inputs.categories, row, max(1, min(latent, row // 2)), hidden, depth)
 
@@ -127,5 +130,5 @@ MODEL = ExampleCard(
     sized=sized,
     tiny=AutoencoderConfig(numbers=(5,), categories=(3, 4), outputs=12, latent=4, hidden=16),
     tiny_inputs=Inputs(numbers=(5,), categories=(3, 4), outputs=12),
-    recipe=Recipe(),
+    recipe=Recipe(rate=0.01, batch=32, weight_decay=0.01, epochs=100.0),
 )

@@ -63,5 +63,5 @@ MODEL = ExampleCard(
     sized=sized,
     tiny=LogisticConfig(numbers=(6,), categories=(3, 4), outputs=3),
     tiny_inputs=Inputs(numbers=(6,), categories=(3, 4), outputs=3),
-    recipe=Recipe(),
+    recipe=Recipe(rate=0.03, batch=32, weight_decay=0.01, epochs=40.0),
 )

