@@ -110,6 +110,13 @@ SHAPES = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (3, 64, 4), "large"
 
 
 def sized(size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderConfig:
+    """About 7, 26, 152 and 797 thousand parameters.
+
+    To sort four symbols tiny is enough, ten symbols small; both were right on every pair of dev and test.
+
+    >>> Encoder(sized("tiny", vocab_size=11, longest_source=8, longest_target=8)).n_parameters
+    7099
+    """
     depth, width, n_heads = SHAPES[size]
     return EncoderConfig(vocab_size, longest_source, longest_target, width, depth, n_heads)
 
@@ -121,5 +128,6 @@ MODEL = PairCard(
     build=Encoder,
     sized=sized,
     tiny=EncoderConfig(vocab_size=7, longest_source=5, longest_target=4, width=16, depth=2, n_heads=2),
-    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1),
+    # No dropout: sorting ten symbols it was right on all of dev after 8 epochs without, and on 94 % after 16 with 0.15.
+    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=8.0),
 )

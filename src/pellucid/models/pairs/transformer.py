@@ -80,6 +80,13 @@ SHAPES = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (3, 64, 4), "large"
 
 
 def sized(size: str, vocab_size: int, longest_source: int, longest_target: int) -> PairTransformerConfig:
+    """About 6, 25, 149 and 789 thousand parameters.
+
+    To sort four symbols tiny is enough, ten symbols small; both were right on every pair of dev and test.
+
+    >>> PairTransformer(sized("tiny", vocab_size=11, longest_source=8, longest_target=8)).n_parameters
+    6496
+    """
     depth, width, n_heads = SHAPES[size]
     return PairTransformerConfig(vocab_size, longest_source, longest_target, width, depth, n_heads)
 
@@ -91,5 +98,7 @@ MODEL = PairCard(
     build=PairTransformer,
     sized=sized,
     tiny=PairTransformerConfig(vocab_size=7, longest_source=5, longest_target=4, width=16, depth=2, n_heads=2),
-    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1),
+    # On 8,000 pairs of a name's first four letters and the rest, dev after 4 and 8 epochs: 1.732 and 1.704; after 16 with
+    # dropout 1.678.
+    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=16.0, dropout=0.15),
 )
