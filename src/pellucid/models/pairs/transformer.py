@@ -98,7 +98,7 @@ MODEL = PairCard(
     build=PairTransformer,
     sized=sized,
     tiny=PairTransformerConfig(vocab_size=7, longest_source=5, longest_target=4, width=16, depth=2, n_heads=2),
-    # On 8,000 pairs of a name's first four letters and the rest, dev after 4 and 8 epochs: 1.732 and 1.704; after 16 with
-    # dropout 1.678.
+    # On 8,000 pairs of a name's first four letters and the rest, dev after 4 and 8 epochs: 1.732 and 1.704; after 16
+    # with dropout 1.678.
     recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=16.0, dropout=0.15),
 )
