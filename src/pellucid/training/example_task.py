@@ -143,8 +143,10 @@ class ExampleTask(Task):
         return InitialLoss(loss, nothing, mean, is_well, says)
 
     def texts(self, model: ExampleModel, plan: Plan) -> tuple[str, ...]:
-        """A few examples of dev with their answers; the same ones each time."""
-        return texts_of(self.sides, self.scored(model, self.sides.dev.rows(slice(0, SHOWN))), self.loss(plan))
+        """A few examples from all of dev with their answers; the same ones each time."""
+        every = max(1, len(self.sides.dev) // SHOWN)
+        some = self.sides.dev.rows(slice(0, every * SHOWN, every))
+        return texts_of(self.sides, self.scored(model, some), self.loss(plan))
 
     def answers(self, model: ExampleModel, plan: Plan) -> Answers:
         scored = {side: self.scored(model, self.examples(side)) for side in ("dev", "test")}

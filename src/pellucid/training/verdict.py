@@ -15,7 +15,7 @@ from pellucid.training.stopping import UNRESTS, best, unrest
 ROSE = 0.01  # nats of dev above its best at the end
 FAR_BELOW = 0.2  # of dev: so much lower train is memory
 NEARLY_SOLVED = 0.2  # of guessing
-SOLVED = 0.01  # of guessing: less is left than is worth a word
+SOLVED = 0.05  # of guessing: less is left than is worth a word
 NO_BETTER = 0.02  # nats between train and dev within which nothing was learned by heart
 STILL_FALLING = 0.05  # nats of dev over the last tenth; the last of a decaying rate alone brings about 0.01 to 0.02
 
