@@ -61,7 +61,8 @@ def command(
 ) -> None:
     """Draw FIGURE from DATA, or from a RUN of pellucid train.
 
-    DATA is a file (a list with one item a line, or running text) or a set that comes with pellucid; without it, names.
+    DATA is a file (a list with one item a line, running text, an image) or a set that comes with pellucid; without it,
+    names or digits.
     RUN is a folder, or a name under ./runs; without it, a small network is trained to have something to draw.
     A page holds everything it needs, opens without a network, and tells the numbers under the pointer.
     """

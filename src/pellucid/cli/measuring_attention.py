@@ -86,12 +86,13 @@ def _of_pairs(asked: Asked, run: Path) -> Measured:
 def _of_a_shown_one(asked: Asked) -> Measured:
     from pellucid.data import Characters, open_data
     from pellucid.data.kinds import ListData
-    from pellucid.training.trained import load_trained
 
     text = READ if asked.read is None else asked.read
     names = open_data("names")
     assert isinstance(names, ListData)
     _require_readable(Characters.of(names.items), text)
+    from pellucid.training.trained import load_trained
+
     with trained_for_it(SHOWN, asked.chosen_seed) as (_, run):
         said = f"no run was named: a {SHOWN['model']} of names, {SHOWN['steps']} steps, seed {asked.chosen_seed}"
         return _read(load_trained(run), text, said)

@@ -26,11 +26,11 @@ from pellucid.models.pairs.sources import right_aligned
 from pellucid.models.pairs.transformer import PairTransformer
 from pellucid.models.transformer import Transformer
 from pellucid.records import Attended, AttentionMaps
-from pellucid.records.pictured import Matrix
+from pellucid.records.attention import Matrix
 from pellucid.training.trained import Trained
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
     """What each head of each block takes of each token: for each block (batch, heads, time, time).
 

@@ -16,7 +16,7 @@ from pellucid.models.examples.vit import ViT
 from pellucid.records import PatchAttention, PatchPositions
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def patch_positions(model: ViT, says: str) -> PatchPositions:
     """How alike the learned positions of the patches are; that of the class token has no place and is left out."""
     grid = model.config.grid
@@ -37,7 +37,7 @@ def patch_positions(model: ViT, says: str) -> PatchPositions:
     )
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def patch_attention(
     model: ViT, preparation: ImagePreparation, pixels: np.ndarray[Any, Any], says: str, truth: str
 ) -> PatchAttention:
