@@ -197,6 +197,9 @@ def _next(report: TrainingReport) -> Iterator[RenderableType]:
 
 def _commands(report: TrainingReport) -> list[str]:
     if report.answers or report.ladder.measure.metric:
+        source = report.answers.examples[0].what if report.answers and report.answers.examples else ""
+        if report.data.kind == "pairs" and source.isascii() and source.isalnum():
+            return [f"pellucid predict {report.name} --text {source}"]
         return [f"pellucid predict {report.name} FILE"]
     text = report.data.first[0] if report.data.kind == "list" and report.data.first else "some text"
     # A word of the data may hold anything; one that the shell would read otherwise is not put into a command.

@@ -9,16 +9,15 @@ def sentence(rung: Rung, best: Rung, measure: Measure) -> str:
     >>> network = Rung("cnn", False, 3722, 0.1, 0.2, 0.2, float("nan"), 9.0, 1e4, metric=0.985, test_metric=0.98)
     >>> simple = Rung("majority class", True, 10, 2.3, 2.3, 2.3, float("nan"), 1.0, None, metric=0.96, test_metric=0.97)
     >>> print(sentence(network, simple, Measure(metric="accuracy")))
-    The cnn earns 2.5 points of accuracy over the best simple model (98.5 % against the majority class's 96.0 % on dev;
-    on test 98.0 % against 97.0 %).
+    The cnn earns 2.5 points of accuracy over the best simple model (98.5 % on dev, where majority class has 96.0 %; on
+    test 98.0 % and 97.0 %).
     """
     assert rung.metric is not None, "every network of this kind has a metric"
     assert best.metric is not None, "and every simple model"
     gap = rung.metric - best.metric
-    name = f"the {best.name}" if not best.name.startswith("the ") else best.name
-    against = f"{said(rung.metric, measure)} against {name}'s {said(best.metric, measure)} on dev"
+    against = f"{said(rung.metric, measure)} on dev, where {best.name} has {said(best.metric, measure)}"
     if rung.test_metric is not None and best.test_metric is not None:
-        against += f"; on test {said(rung.test_metric, measure)} against {said(best.test_metric, measure)}"
+        against += f"; on test {said(rung.test_metric, measure)} and {said(best.test_metric, measure)}"
     earned = f"{100 * abs(gap):.1f} points of {measure.metric}" if is_share(measure) else f"{abs(gap):.2g} of R²"
     if gap <= 0:
         behind = f"it is {earned} behind" if gap < 0 else "it is as good"
