@@ -134,7 +134,7 @@ def test_maps_of_pairs_belong_to_what_is_read_and_written(name):
             for head in layer:
                 assert (len(head), len(head[0])) == (len(part.askers), len(part.asked))
                 assert [sum(row) for row in head] == pytest.approx([1.0] * len(head))
-    assert seen.source.startswith("a network reads cab and writes ")
+    assert seen.source.startswith("a network reads 'cab' and writes ")
     if name == "encoder-decoder":
         encoder, decoder, cross = seen.parts
         assert encoder.askers == cross.asked == ("c", "a", "b")

@@ -25,7 +25,7 @@ SHOWN: dict[str, Any] = {
 ATTENTIVE = ("transformer", "encoder", "encoder-decoder")
 READ = "isabella"
 READ_ON_THE_ROAD = "bad dab"
-OF_TEXT = 24  # tokens of a run's text that are read where none are given
+OF_TEXT = 12  # tokens of a run's text that are read where none are given
 KINDS = ("index", "sinusoidal", "learned", "rotary", "relative", "alibi")
 LEARNED = ("learned", "relative")  # these say nothing before they are trained
 LENGTH, WIDTH = 14, 16  # positions that are shown, and how many numbers each has
@@ -110,7 +110,9 @@ def _of_the_run(stored: StoredRun) -> str:
     """The first item that the run's network learned from, or the beginning of its text."""
     if stored.is_list:
         return stored.data.first[0]
-    text = stored.vocabulary.decode(stored.vocabulary.encode(stored.seen.text[: 10 * OF_TEXT])[:OF_TEXT])
+    # Cut in the middle of a word, the end may be none that is known; it is past what is read.
+    beginning = stored.vocabulary.encode(stored.seen.text[: 40 * OF_TEXT], "skip")
+    text = stored.vocabulary.decode(beginning[:OF_TEXT])
     if not text:
         raise PellucidError("what the run was trained on is not there any more", fix="Say what to read with --input")
     return text

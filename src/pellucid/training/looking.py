@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.data import Vocabulary
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, quoted
 from pellucid.layers.attention import Attention, attention_weights
 from pellucid.layers.positions import turned
 from pellucid.models.exam import rows
@@ -83,7 +83,7 @@ def text_maps(trained: Trained, text: str) -> AttentionMaps:
     if facts.dev is not None:
         source += f" to {facts.dev.nats:.4f} nats on dev"
     return AttentionMaps(
-        f"{source}, reads {''.join(names)}", (Attended("self-attention", names, names, _layers(weights)),)
+        f"{source}, reads {_spelled(names)}", (Attended("self-attention", names, names, _layers(weights)),)
     )
 
 
@@ -112,8 +112,13 @@ def pair_maps(model: PairModel, vocabulary: Vocabulary, source: Sequence[int], s
             Attended("the decoder's self-attention", written, written, _layers(found["target"])),
             Attended("what the decoder asks the encoder", written, read, _layers(found["cross"])),
         ]
-    said = "".join(_names(vocabulary, answer)) or "nothing"
-    return AttentionMaps(f"{says} reads {''.join(read)} and writes {said}", tuple(parts))
+    said = _spelled(_names(vocabulary, answer)) if answer else "nothing"
+    return AttentionMaps(f"{says} reads {_spelled(read)} and writes {said}", tuple(parts))
+
+
+def _spelled(names: Sequence[str]) -> str:
+    """The tokens as one text that stands in a sentence, whatever is in it."""
+    return quoted("".join(names), 60)
 
 
 def _names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, ...]:
