@@ -75,7 +75,8 @@ def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
 
 def _shown(part: Attended, *, is_alone: bool) -> tuple[list[int], list[int]]:
     """Which layers and heads are drawn: fewer where each needs much room."""
-    is_short = max(len(part.askers), len(part.asked)) <= FEW_TOKENS
+    tokens = (*part.askers, *part.asked)
+    is_short = max(len(part.askers), len(part.asked)) <= FEW_TOKENS and max([len(token) for token in tokens]) <= 2
     layers = [f"layer {i}" for i in range(len(part.layers))]
     heads = [f"head {i}" for i in range(len(part.layers[0]))]
     return evenly(layers, 4 if is_alone and is_short else 2), evenly(heads, MOST_HEADS)
