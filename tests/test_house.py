@@ -28,8 +28,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"errors", "records", "catalogue"},
     "layers": {"errors"},
     "decoding": {"errors", "records"},
+    "inspection": {"errors", "records", "catalogue"},
     "models": {"errors", "records", "catalogue", "layers", "data"},
-    "training": {"__init__", "errors", "records", "catalogue", "runs", "data", "layers", "decoding", "models"},
+    "training": {
+        *("__init__", "errors", "records", "catalogue", "runs", "data", "layers", "decoding", "inspection", "models"),
+    },
     "figures": {"errors", "records", "catalogue"},
     "verbs": {
         "errors",
@@ -39,13 +42,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "autograd",
         "data",
         "decoding",
+        "inspection",
         "models",
         "training",
         "figures",
     },
     "cli": {
         *("__init__", "errors", "records", "catalogue", "runs", "autograd", "data", "decoding", "models", "training"),
-        *("figures", "verbs"),
+        *("figures", "inspection", "verbs"),
     },
 }
 

@@ -123,6 +123,8 @@ class Finding(NamedTuple):
     means: str
     try_next: str
     step: int = 0
+    rule: str = ""  # of the doctor that found it
+    again: str = ""  # how to see it again
 
 
 class InitialLoss(NamedTuple):
