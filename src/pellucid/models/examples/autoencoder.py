@@ -130,5 +130,5 @@ MODEL = ExampleCard(
     sized=sized,
     tiny=AutoencoderConfig(numbers=(5,), categories=(3, 4), outputs=12, latent=4, hidden=16),
     tiny_inputs=Inputs(numbers=(5,), categories=(3, 4), outputs=12),
-    recipe=Recipe(rate=0.01, batch=32, weight_decay=0.01, epochs=100.0),
+    recipe=Recipe(rate=5e-3, batch=32, weight_decay=0.01, epochs=100.0),
 )

@@ -66,5 +66,5 @@ MODEL = ExampleCard(
     sized=sized,
     tiny=PlainConfig(numbers=(5,), categories=(3, 4), outputs=3, width=16, depth=3, embedding=2, norm="batch"),
     tiny_inputs=Inputs(numbers=(5,), categories=(3, 4), outputs=3),
-    recipe=Recipe(rate=3e-3, batch=32, weight_decay=0.3, epochs=20.0, shift=1),
+    recipe=Recipe(rate=3e-3, batch=32, weight_decay=0.3, epochs=20.0),
 )
