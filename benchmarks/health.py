@@ -20,8 +20,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
+from pellucid.inspection.health import HealthProbe, cadence
 from pellucid.models.neural import network_called
-from pellucid.training.health import HealthProbe, cadence
 from pellucid.training.loop import steps
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.plan import choose_plan

@@ -58,9 +58,9 @@ class State:
                 with torch.no_grad():
                     tensor.copy_(before)
                 yield name
-        for path, (parameter, gradient, before) in self._gradients.items():
-            if parameter.grad is not gradient or (before is not None and not is_same(gradient, before)):
-                parameter.grad = gradient if before is None or gradient is None else gradient.copy_(before)
+        for path, (parameter, gradient, bits) in self._gradients.items():
+            if parameter.grad is not gradient or (bits is not None and not is_same(gradient, bits)):
+                parameter.grad = gradient if bits is None or gradient is None else gradient.copy_(bits)
                 yield f"the gradient of {path}"
 
     def _switches(self) -> Iterator[str]:

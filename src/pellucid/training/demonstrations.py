@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pellucid.data import open_data
 from pellucid.data.kinds import ListData
 from pellucid.data.sides import Side, Sides, divided
+from pellucid.inspection.health import HealthProbe
 from pellucid.layers.activations import gain
 from pellucid.models.mlp import MLP, MLPConfig
 from pellucid.records import (
@@ -29,7 +30,6 @@ from pellucid.records import (
     UnitMap,
 )
 from pellucid.training.batches import Batch, batches_of
-from pellucid.training.health import HealthProbe
 from pellucid.training.loop import loss_of
 from pellucid.training.randomness import drawing, generator
 from pellucid.training.task import Batches

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pellucid.errors import PellucidError
+from pellucid.inspection.health import HealthProbe, cadence
 from pellucid.models.network import Card, Recipe
 from pellucid.records import Plan
-from pellucid.training.health import HealthProbe, cadence
 from pellucid.training.loop import steps
 from pellucid.training.task import Task
 from pellucid.training.wishes import BYTES_OF_A_WEIGHT, SIZES, TrainingWishes

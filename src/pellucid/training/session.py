@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from pellucid.inspection.health import HealthProbe, is_look
 from pellucid.records import Ending, Evaluation, Health, InitialLoss, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training import checkpoints
-from pellucid.training.health import HealthProbe, is_look
 from pellucid.training.listening import Listener
 from pellucid.training.loop import steps
 from pellucid.training.reports import health_of

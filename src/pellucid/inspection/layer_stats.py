@@ -11,7 +11,6 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from pellucid.layers.feed_forward import SquaredReLU
 from pellucid.records import Histogram, LayerStats, UnitMap, WeightStats
 
 N_BINS = 60
@@ -32,10 +31,11 @@ FLAT: Mapping[type[nn.Module], Flatness] = MappingProxyType(
         nn.RNN: lambda into, out: out.abs() > SATURATED,
         nn.Sigmoid: lambda into, out: (2 * out - 1).abs() > _SIGMOID_SATURATED,
         nn.ReLU: lambda into, out: out == 0,
-        SquaredReLU: lambda into, out: out == 0,
         nn.GELU: lambda into, out: into < _GELU_TAIL,
     }
 )
+# The same for those that torch has not, by the names of their classes.
+FLAT_BY_NAME: Mapping[str, Flatness] = MappingProxyType({"SquaredReLU": lambda into, out: out == 0})
 
 
 def flatness(module: nn.Module) -> Flatness | None:
@@ -46,7 +46,7 @@ def flatness(module: nn.Module) -> Flatness | None:
     """
     if isinstance(module, nn.RNN) and module.nonlinearity != "tanh":
         return None
-    return FLAT.get(type(module))
+    return FLAT.get(type(module)) or FLAT_BY_NAME.get(type(module).__name__)
 
 
 def layer_stats(path: str, kind: str, values: Tensor, gradients: Tensor, flat: Tensor | None) -> LayerStats:

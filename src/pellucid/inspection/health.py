@@ -13,9 +13,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from pellucid.inspection.hooks import Call, Gathered, is_activation
+from pellucid.inspection.layer_stats import MAP_EXAMPLES, flatness, layer_stats, unit_map, weight_stats
 from pellucid.records import Health, LayerStats, UnitMap
-from pellucid.training.hooks import ACTIVATIONS, Call, Gathered
-from pellucid.training.layer_stats import MAP_EXAMPLES, flatness, layer_stats, unit_map, weight_stats
 
 MOST_LAYERS = 40
 MOST_LOOKS = 40
@@ -62,7 +62,7 @@ def telling_layers(model: nn.Module, most: int = MOST_LAYERS) -> tuple[dict[str,
 
 def _rank(module: nn.Module) -> int:
     """The lower, the more a look at it tells."""
-    if isinstance(module, ACTIVATIONS):
+    if is_activation(module):
         return 0
     if next(module.children(), None) is not None:
         return 1  # a block, as attention

@@ -10,18 +10,27 @@ from functools import lru_cache, partial
 import torch
 from torch import Tensor, nn
 
-from pellucid.layers.feed_forward import SquaredReLU
-
 MOST_EXAMPLES, FEWEST_EXAMPLES = 1024, 256  # of one call of one layer: the wider, the fewer
 ENOUGH_VALUES = 1 << 14  # of all its units together; copying more would cost more than the step
 MOST_CALLS = 8  # of one layer in one step, as where one norm serves twice
 _ENOUGH_SCORES = 32  # of a position, to see whether a gradient came to it
 
-ACTIVATIONS = (
-    *(nn.Tanh, nn.Sigmoid, nn.ReLU, SquaredReLU, nn.GELU, nn.LeakyReLU),
+_ACTIVATIONS = (
+    *(nn.Tanh, nn.Sigmoid, nn.ReLU, nn.GELU, nn.LeakyReLU),
     *(nn.SiLU, nn.ELU, nn.Softplus, nn.Hardtanh),
 )
+# Those that torch has not are known by their names, whoever wrote them.
+_NAMED = ("SquaredReLU",)
 _CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm)
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether a layer bends each number by itself.
+
+    >>> is_activation(nn.ReLU6()), is_activation(nn.Softmax(-1))
+    (True, False)
+    """
+    return isinstance(module, _ACTIVATIONS) or type(module).__name__ in _NAMED
 
 
 @dataclass
@@ -88,7 +97,7 @@ class Gathered:
         if out.requires_grad:
             out.register_hook(partial(call.came_back, module))  # type: ignore[no-untyped-call]
         into = args[0] if args else None
-        if isinstance(module, ACTIVATIONS) and isinstance(into, Tensor) and into.shape == out.shape:
+        if is_activation(module) and isinstance(into, Tensor) and into.shape == out.shape:
             call.inputs = _by_unit(into.detach(), module)[rows]
             if into.requires_grad:
                 into.register_hook(partial(call.went_on, module))  # type: ignore[no-untyped-call]
