@@ -1,6 +1,7 @@
 """What you can ask for from Python. Each verb calls a room and gives back a record that shows itself."""
 
 from pellucid.verbs.deriving import derive
+from pellucid.verbs.doctoring import doctor
 from pellucid.verbs.training import Run, compare, open_run, rate, train
 
-__all__ = ["Run", "compare", "derive", "open_run", "rate", "train"]
+__all__ = ["Run", "compare", "derive", "doctor", "open_run", "rate", "train"]

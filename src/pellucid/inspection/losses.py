@@ -1,0 +1,87 @@
+"""Losses that can be asked for by name, for a command line, where no function can be given.
+
+They are torch's own, as strict and as lenient as torch is: a silent broadcast stays silent, or no rule could see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.inspection.patient import Loss, tensor_of
+
+
+def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
+    """The mean of -log of the targets' probabilities; targets of -100 do not count.
+
+    outputs: (..., classes) for targets of shape (...), or as torch has it (batch, classes, ...).
+
+    >>> import torch
+    >>> cross_entropy(torch.zeros(2, 5, 3), torch.zeros(2, 5, dtype=torch.long))  # ln 3
+    tensor(1.0986)
+    """
+    scores = _tensor(outputs)
+    if not targets.is_floating_point() and scores.shape[:-1] == targets.shape:
+        return F.cross_entropy(scores.reshape(-1, scores.shape[-1]), targets.reshape(-1))
+    return F.cross_entropy(scores, targets)
+
+
+def squared_error(outputs: Any, targets: Tensor) -> Tensor:
+    """The mean of squared differences."""
+    return F.mse_loss(_tensor(outputs), targets)
+
+
+def absolute_error(outputs: Any, targets: Tensor) -> Tensor:
+    """The mean of differences without their signs."""
+    return F.l1_loss(_tensor(outputs), targets)
+
+
+def binary_cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
+    """Of scores before the sigmoid; targets are 0 to 1."""
+    return F.binary_cross_entropy_with_logits(_tensor(outputs), targets.to(_tensor(outputs).dtype))
+
+
+def log_likelihood(outputs: Any, targets: Tensor) -> Tensor:
+    """Of log-probabilities, as a log-softmax gives them."""
+    scores = _tensor(outputs)
+    if scores.shape[:-1] == targets.shape:
+        return F.nll_loss(scores.reshape(-1, scores.shape[-1]), targets.reshape(-1))
+    return F.nll_loss(scores, targets)
+
+
+LOSSES: Mapping[str, Loss] = MappingProxyType(
+    {
+        "cross-entropy": cross_entropy,
+        "mse": squared_error,
+        "l1": absolute_error,
+        "bce": binary_cross_entropy,
+        "nll": log_likelihood,
+    }
+)
+
+
+def loss_called(name: str) -> Loss:
+    """The loss of that name; an unknown one is answered with the nearest.
+
+    >>> loss_called("mse") is squared_error
+    True
+    """
+    if name not in LOSSES:
+        meant = nearest(name, LOSSES)
+        raise PellucidError(
+            f"there is no loss called {quoted(name)}",
+            fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(LOSSES)}",
+        )
+    return LOSSES[name]
+
+
+def _tensor(outputs: Any) -> Tensor:
+    found = tensor_of(outputs)
+    if found is None:
+        raise TypeError(f"the model puts out a {type(outputs).__name__}, in which no tensor was found")
+    return found
