@@ -1,4 +1,4 @@
-"""What the doctor proved, in a terminal: the gravest first, then what is sound in short lines, then what is not known."""
+"""What the doctor proved, in a terminal: the gravest first, what is sound in short lines, and what was passed over."""
 
 import json
 from collections import Counter
