@@ -101,7 +101,7 @@ class HealthProbe:
         """Around one step: forward, backward and update. If the step fails, nothing is kept of it."""
         gathered = Gathered()
         for path, parameter in self.model.named_parameters():
-            self._before[path].copy_(parameter.detach())
+            self._remember(path, parameter.detach())
         handles = [
             self.model.register_forward_hook(gathered.network_ran),
             *(
@@ -124,22 +124,31 @@ class HealthProbe:
                 handle.remove()
         self._looks.append(self._health(step, gathered, with_maps))
 
+    def _remember(self, path: str, now: Tensor) -> None:
+        """What a parameter is before the step; if its shape or place is not that of the last look, it is a new one."""
+        before = self._before.get(path)
+        if before is None or (before.shape, before.dtype, before.device) != (now.shape, now.dtype, now.device):
+            self._before[path] = now.clone()
+        else:
+            before.copy_(now)
+
     @torch.no_grad()
     def _health(self, step: int, gathered: Gathered, with_maps: bool) -> Health:
         layers: list[LayerStats] = []
         maps: list[UnitMap] = []
-        for path, calls in gathered.by_layer(iter(self.layers)).items():
+        for (path, which), calls in gathered.by_layer(self.layers).items():
             values, inputs, gradients, passed_on = _pooled(calls, gathered)
             module, kind = self.layers[path], type(self.layers[path]).__name__
             is_flat = flatness(module)
             flat = is_flat(inputs, values) if is_flat else None
-            layers.append(layer_stats(path, kind, values, gradients, flat))
+            layers.append(layer_stats(f"{path}{which}", kind, values, gradients, flat))
             if flat is not None and with_maps:
                 apart = max(1, len(flat) // MAP_EXAMPLES)  # neighbours are of one item, and alike
-                maps.append(unit_map(path, kind, flat[::apart], passed_on[::apart]))
+                maps.append(unit_map(f"{path}{which}", kind, flat[::apart], passed_on[::apart]))
         weights = tuple(
             weight_stats(path, self._before[path], parameter, gathered.norms.get(path, 0.0))
             for path, parameter in self.model.named_parameters()
+            if parameter.numel() and path in self._before and self._before[path].shape == parameter.shape
         )
         return Health(step, tuple(layers), weights, tuple(maps))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import torch
 from torch import Tensor, nn
+
+from pellucid.inspection.patient import tensor_of
 
 MOST_EXAMPLES, FEWEST_EXAMPLES = 1024, 256  # of one call of one layer: the wider, the fewer
 ENOUGH_VALUES = 1 << 14  # of all its units together; copying more would cost more than the step
@@ -63,10 +65,17 @@ class Gathered:
     shapes: list[tuple[int, ...]] = field(default_factory=list)  # of the network's positions, for each pass
     real: dict[int, Tensor] = field(default_factory=dict)  # for each pass which positions the loss asked about
     norms: dict[str, float] = field(default_factory=dict)  # of each parameter's gradient, before any clipping
+    is_deaf: bool = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy of the model, or a file of it, takes the hooks along. There they must hear and keep nothing."""
+        return Gathered, ([], [], {}, {}, True)
 
     def network_ran(self, module: nn.Module, args: tuple[object, ...], output: object) -> None:
         """A hook of the whole network. Each layer's calls before it belong to this pass."""
-        scores = _tensor_in(output)
+        if self.is_deaf:
+            return
+        scores = tensor_of(output)
         which = len(self.shapes)
         self.shapes.append(tuple(scores.shape[:-1]) if scores is not None else ())
         if scores is not None and scores.requires_grad and scores.dim() > 1:
@@ -78,8 +87,8 @@ class Gathered:
 
     def layer_ran(self, path: str, rank: int, module: nn.Module, args: tuple[object, ...], output: object) -> None:
         """A hook of one layer; rank: of two layers with the very same output the lower keeps it."""
-        out = _tensor_in(output)
-        if out is None or not torch.is_grad_enabled() or not out.is_floating_point() or out.dim() == 0:
+        out = tensor_of(output)
+        if self.is_deaf or out is None or not torch.is_grad_enabled() or not _has_numbers(out):
             return
         for call in reversed(self.calls):
             if call.output is out:
@@ -105,14 +114,22 @@ class Gathered:
     def gradient_came(self, path: str, parameter: Tensor) -> None:
         """A hook of one parameter, after its gradient is complete."""
         assert parameter.grad is not None
-        self.norms[path] = torch.linalg.vector_norm(parameter.grad).item()
+        gradient = parameter.grad.coalesce().values() if parameter.grad.is_sparse else parameter.grad
+        self.norms[path] = torch.linalg.vector_norm(gradient).item()
 
-    def by_layer(self, order: Iterator[str]) -> dict[str, list[Call]]:
-        """The calls of each layer that was called, layers in this order."""
-        found: dict[str, list[Call]] = {path: [] for path in order}
+    def by_layer(self, order: Iterable[str]) -> dict[tuple[str, str], list[Call]]:
+        """The calls of each layer that was called, layers in this order, by path and number.
+
+        Where one layer serves several widths, as an activation may, each is a layer of its own: "[0]", "[1]" and so on.
+        """
+        found: dict[str, dict[int, list[Call]]] = {path: {} for path in order}
         for call in self.calls:
-            found[call.path].append(call)
-        return {path: calls for path, calls in found.items() if calls}
+            found[call.path].setdefault(call.values.shape[1], []).append(call)
+        return {
+            (path, f"[{number}]" if len(widths) > 1 else ""): calls
+            for path, widths in found.items()
+            for number, calls in enumerate(widths.values())
+        }
 
     def asked(self, call: Call) -> Tensor | None:
         """Which of the call's sampled examples the loss asked about; None: all, or it cannot be told.
@@ -156,7 +173,9 @@ def _shape_of_examples(values: Tensor, module: nn.Module) -> tuple[int, ...]:
 
 
 def _by_unit(values: Tensor, module: nn.Module) -> Tensor:
-    """The same numbers as (examples, units)."""
+    """The same numbers as (examples, units); those of half precision in single, in which all can be reckoned."""
+    if values.dtype in (torch.float16, torch.bfloat16):
+        values = values.float()
     if values.dim() == 1:
         return values[:, None]
     return (values.movedim(1, -1) if _has_channels_first(values, module) else values).flatten(0, -2)
@@ -166,7 +185,5 @@ def _has_channels_first(values: Tensor, module: nn.Module) -> bool:
     return values.dim() == 4 or (values.dim() == 3 and isinstance(module, _CHANNELS_FIRST))
 
 
-def _tensor_in(output: object) -> Tensor | None:
-    """What a module put out, or the first part of it, as of recurrent ones."""
-    first = output[0] if isinstance(output, tuple) and output else output
-    return first if isinstance(first, Tensor) else None
+def _has_numbers(out: Tensor) -> bool:
+    return out.is_floating_point() and out.dim() > 0 and out.numel() > 0

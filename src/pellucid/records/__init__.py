@@ -60,6 +60,7 @@ from pellucid.records.inspection import (
     RuleTime,
     ShapeXray,
     Versus,
+    Watched,
 )
 from pellucid.records.pictured import (
     Attended,
@@ -192,6 +193,7 @@ __all__ = [
     "Verdict",
     "Versus",
     "Wander",
+    "Watched",
     "WeightStats",
     "as_plain",
 ]

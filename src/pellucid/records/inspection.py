@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pellucid.records.training import Finding
+from pellucid.records.training import Finding, Health, Step
 
 
 class ModuleRow(NamedTuple):
@@ -105,3 +105,13 @@ class Diagnosis(NamedTuple):
     @property
     def is_ill(self) -> bool:
         return any(finding.severity == "broken" for finding in self.findings)
+
+
+class Watched(NamedTuple):
+    """A loop of someone's own, as a watch saw it."""
+
+    name: str
+    steps: tuple[Step, ...]  # their losses are nan: only the loop knows them
+    health: tuple[Health, ...]
+    findings: tuple[Finding, ...]
+    left_out: tuple[str, ...] = ()  # layers that there was no room for

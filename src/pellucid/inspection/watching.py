@@ -1,0 +1,191 @@
+"""A watch over someone's own loop: some of its steps are looked at, and at the end it is told what was seen.
+
+The optimizer says when a step ends, so the loop itself stays as it is. A look costs about as much as one or two steps;
+with the looks rare enough, the whole loop is hardly slower. Which steps are looked at depends on their number alone:
+the same loop is seen the same way every time.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from pellucid.errors import PellucidError
+from pellucid.inspection.health import HealthProbe
+from pellucid.inspection.judgements import judged
+from pellucid.inspection.rule import SEVERITIES
+from pellucid.records import Finding, Health, Step, Watched
+
+FIRST = (1, 2, 5)  # looked at however short the loop is
+EVERY = 20  # steps from one look to the next, at first
+MOST_LOOKS = 40  # kept; with more, every second one is given up and the looks become rarer
+
+
+class Watch:
+    """What was seen of a loop, once it is left; made by `pellucid.watch`.
+
+    health: the looks, of at most `MOST_LOOKS` steps. norms: of all gradients together at every step, as the optimizer
+    got them, and rates: the first group's.
+
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> with Watch(model, optimizer) as watch:
+    ...     for _ in range(30):
+    ...         optimizer.zero_grad()
+    ...         model(torch.ones(4, 2)).square().mean().backward()
+    ...         optimizer.step()
+    >>> [look.step for look in watch.health], watch.n_steps
+    ([1, 2, 5, 20], 30)
+    """
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
+        _require_watchable(model, optimizer)
+        self.model = model
+        self.optimizer = optimizer
+        self.health: list[Health] = []
+        self.norms = array("d")
+        self.rates = array("d")
+        self._every = EVERY
+        self._probe = HealthProbe(model)
+        self._look: AbstractContextManager[None] | None = None
+        self._handles: list[RemovableHandle] = []
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps were made so far."""
+        return len(self.norms)
+
+    def __enter__(self) -> Watch:
+        if self._handles:
+            raise PellucidError("this watch is already going on", fix="Make a new one with pellucid.watch")
+        self._handles = [
+            self.optimizer.register_step_pre_hook(self._begins),
+            self.optimizer.register_step_post_hook(self._ended),
+        ]
+        self._prepare()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """However the loop ended: nothing of the watch stays on the model."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._give_up()
+
+    def findings(self) -> list[Finding]:
+        """What the looks mean, the gravest first."""
+        found = [*self._not_finite(), *judged(self._finite_looks())]
+        return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+    def report(self) -> Watched:
+        """All of it as a record, which can be drawn and stored."""
+        steps = [
+            Step(step, math.nan, 0, rate, norm)
+            for step, (rate, norm) in enumerate(zip(self.rates, self.norms, strict=True), start=1)
+        ]
+        left_out = self._probe.left_out
+        return Watched(type(self.model).__name__, tuple(steps), tuple(self.health), tuple(self.findings()), left_out)
+
+    def _begins(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        """Before an update: how large the gradients are. One pass over them, little beside the one that made them."""
+        gradients = [
+            parameter.grad
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None and not parameter.grad.is_sparse
+        ]
+        norms = torch._foreach_norm(gradients) if gradients else ()
+        self.norms.append(math.hypot(*[norm.item() for norm in norms]))
+        self.rates.append(float(optimizer.param_groups[0].get("lr", math.nan)))
+
+    def _ended(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        """After an update: a look that was open is finished, and the next is opened where it is its turn."""
+        if self._look is not None:
+            look, self._look = self._look, None
+            look.__exit__(None, None, None)
+            self._keep(*self._probe.taken())
+        self._prepare()
+
+    def _keep(self, look: Health) -> None:
+        """The maps of units stay with the first look and the last alone."""
+        self.health[1:] = [one._replace(maps=()) for one in self.health[1:]]
+        self.health.append(look)
+        if len(self.health) > MOST_LOOKS:
+            self._every *= 2
+            self.health = [one for one in self.health if one.step in FIRST or one.step % self._every == 0]
+
+    def _prepare(self) -> None:
+        step = self.n_steps + 1
+        if step in FIRST or step % self._every == 0:
+            # Which look is the last is not known before the end, so that each has maps until another comes.
+            self._look = self._probe.watch(step, with_maps=True)
+            self._look.__enter__()
+
+    def _give_up(self) -> None:
+        """An open look at a step that never ended."""
+        if self._look is not None:
+            look, self._look = self._look, None
+            unfinished = _Unfinished()
+            look.__exit__(_Unfinished, unfinished, None)
+
+    def _finite_looks(self) -> list[Health]:
+        broke = self._broke_at()
+        return [look for look in self.health if broke is None or look.step < broke]
+
+    def _broke_at(self) -> int | None:
+        """The first step whose gradients were no numbers any more."""
+        return next((step for step, norm in enumerate(self.norms, start=1) if not math.isfinite(norm)), None)
+
+    def _not_finite(self) -> list[Finding]:
+        step = self._broke_at()
+        if step is None:
+            if not self.norms:
+                return []
+            seen = f"the norm of all gradients was at most {max(self.norms):.3g} over {self.n_steps:,} steps"
+            return [Finding("sound", "gradients", seen, "every update was made of numbers", "", rule="not-finite")]
+        before = self.norms[max(0, step - 6) : step - 1]
+        came = ", ".join(f"{norm:.3g}" for norm in before)
+        seen = f"the norm of all gradients is {self.norms[step - 1]}" + (f" after {came}" if came else "")
+        return [
+            Finding(
+                "broken",
+                "gradients",
+                seen,
+                "from this update on the weights are no numbers, and nothing is learned any more",
+                "lower the rate or clip the gradients, and look for divisions, logarithms and roots near 0",
+                step,
+                rule="not-finite",
+                again=f"torch.autograd.set_detect_anomaly(True), up to step {step}",
+            )
+        ]
+
+
+class _Unfinished(Exception):
+    """Says to a look that its step did not end, so that nothing is kept of it."""
+
+
+def _require_watchable(model: nn.Module, optimizer: Optimizer) -> None:
+    if not isinstance(model, nn.Module):
+        raise PellucidError(f"the model is a {type(model).__name__}, not a module", fix="Give a torch.nn.Module")
+    if isinstance(optimizer, list | tuple | dict):
+        raise PellucidError(
+            f"{len(optimizer)} optimizers came, and a watch follows one",
+            fix="Watch each part of the model with its own optimizer",
+        )
+    if not isinstance(optimizer, Optimizer):
+        raise PellucidError(f"the optimizer is a {type(optimizer).__name__}", fix="Give a torch.optim.Optimizer")
+    moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if not any(id(parameter) in moved for parameter in model.parameters()):
+        raise PellucidError(
+            "the optimizer has none of the model's parameters", fix="Make the optimizer from model.parameters()"
+        )
