@@ -1,0 +1,175 @@
+"""What a loss is, found out by asking it: a loss comes as a function, and its name proves nothing.
+
+It is called with outputs that no module made. One that does not change when a number is added to all scores of a class
+axis takes a softmax over it; if it is ln K where all scores are equal, it is a cross-entropy.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pellucid.inspection.patient import Patient, tensor_of
+from pellucid.inspection.probes import fresh, probing
+
+Kind = Literal["cross-entropy", "log-likelihood", "probabilities", "other"]
+MOST_NUMBERS = 2_000_000  # of outputs for which the least loss is searched
+
+
+def with_tensor(outputs: Any, tensor: Tensor) -> Any:
+    """The same outputs with another main tensor; `tensor_of` gives it back.
+
+    >>> with_tensor((torch.zeros(1), "state"), torch.ones(1))
+    (tensor([1.]), 'state')
+    """
+    if isinstance(outputs, dict):
+        key = next((key for key in ("logits", "scores", "output", "last_hidden_state") if key in outputs), None)
+        key = next(iter(outputs)) if key is None else key
+        changed = copy.copy(outputs)
+        changed[key] = with_tensor(outputs[key], tensor)
+        return changed
+    if isinstance(outputs, tuple | list):
+        parts = [with_tensor(outputs[0], tensor), *outputs[1:]]
+        return type(outputs)(*parts) if hasattr(outputs, "_fields") else type(outputs)(parts)
+    return tensor
+
+
+@dataclass(frozen=True)
+class LossView:
+    """A patient's loss as a function of the main output alone."""
+
+    patient: Patient
+    outputs: Any  # as the module put them out, without their graph
+    tensor: Tensor  # the main one
+    kind: Kind = "other"
+    axis: int = -1  # of the classes, where the kind has classes
+    per: float = 1.0  # how many cross-entropies are added up, for those that do not take the mean
+
+    def at(self, tensor: Tensor) -> Tensor | None:
+        """The loss of other outputs; None where it takes none such."""
+        try:
+            loss = self.patient.loss_of(with_tensor(self.outputs, tensor))
+        except Exception:  # whatever a stranger's loss raises, it does not take these
+            return None
+        return loss if isinstance(loss, Tensor) and loss.numel() == 1 else None
+
+    def value(self, tensor: Tensor) -> float:
+        """The same as a number; nan where it takes none such."""
+        with probing(), torch.no_grad():
+            loss = self.at(tensor)
+        return math.nan if loss is None else float(loss)
+
+    @property
+    def measured(self) -> float:
+        return self.value(self.tensor)
+
+    @property
+    def n_classes(self) -> int:
+        return self.tensor.shape[self.axis]
+
+    def allowed(self, free: Tensor) -> Tensor:
+        """Outputs that this loss may be given, from any numbers."""
+        if self.kind == "log-likelihood":
+            return free.log_softmax(self.axis)
+        return free.sigmoid() if self.kind == "probabilities" else free
+
+    def wanted(self) -> Tensor | None:
+        """The class that the loss asks for at each place, -1 where it asks for none; None unless it has classes.
+
+        Read off the slope at equal scores, which is negative for it alone, so that a loss that shifts its targets or
+        leaves some of them out is understood.
+        """
+        if self.kind not in ("cross-entropy", "log-likelihood"):
+            return None
+        equal = torch.zeros_like(self.tensor, requires_grad=True)
+        with probing():
+            loss = self.at(equal if self.kind == "cross-entropy" else equal.log_softmax(self.axis))
+            if loss is None or not loss.requires_grad:
+                return None
+            (slope,) = torch.autograd.grad(loss, equal)
+        least, classes = slope.min(dim=self.axis)
+        return torch.where(least < 0, classes, -1)
+
+    def best_constant(self) -> float:
+        """The least loss of outputs that are the same for every input; for classes the entropy of the labels.
+
+        nan where it is not found.
+        """
+        shape = [1] * self.tensor.dim()
+        if self.kind in ("cross-entropy", "log-likelihood"):
+            shape[self.axis] = self.n_classes
+        else:
+            shape[1:] = self.tensor.shape[1:]
+        return self._least(torch.zeros(shape, dtype=self.tensor.dtype))
+
+    def floor(self) -> float:
+        """The least loss of any outputs at all; nan where it is not found."""
+        return self._least(torch.zeros_like(self.tensor))
+
+    def _least(self, start: Tensor, steps: int = 60) -> float:
+        if self.tensor.numel() > MOST_NUMBERS or not self.tensor.numel():
+            return math.nan
+        free = start.clone().requires_grad_()
+        search = torch.optim.LBFGS([free], max_iter=steps, line_search_fn="strong_wolfe")
+
+        def loss_of_free() -> Tensor:
+            search.zero_grad()
+            loss = self.at(self.allowed(free.expand_as(self.tensor)))
+            if loss is None or not loss.requires_grad:
+                return torch.tensor(math.nan)
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss.detach()
+
+        with probing():
+            search.step(loss_of_free)  # type: ignore[no-untyped-call]
+            found = self.value(self.allowed(free.detach().expand_as(self.tensor)))
+        # A loss without a least value, as one that is linear, runs away; so does one that was given up.
+        return found if math.isfinite(found) and float(free.detach().abs().max()) < 1e5 else math.nan
+
+
+def loss_view(patient: Patient) -> LossView | None:
+    """The loss of a patient, asked; None where there is none, or the batch does not go through it."""
+    if patient.loss is None or patient.targets is None:
+        return None
+    with probing(), torch.no_grad():
+        outputs = patient.copied().model.eval()(*fresh(patient.inputs))
+        tensor = tensor_of(outputs)
+        if tensor is None or not tensor.is_floating_point():
+            return None
+        view = LossView(patient, with_tensor(outputs, tensor.detach()), tensor.detach())
+        if view.at(view.tensor) is None:
+            return None
+        return _asked(view)
+
+
+def _asked(view: LossView) -> LossView:
+    dice = torch.Generator().manual_seed(0)
+    drawn = torch.randn(view.tensor.shape, generator=dice).to(view.tensor)
+    base, zero = view.value(drawn), view.value(torch.zeros_like(drawn))
+    if not math.isfinite(base):
+        is_for_probabilities = math.isfinite(view.value(drawn.sigmoid()))
+        return LossView(view.patient, view.outputs, view.tensor, "probabilities" if is_for_probabilities else "other")
+    for axis in sorted({1 - drawn.dim(), -1} if drawn.dim() > 1 else set(), reverse=True):
+        n_classes = drawn.shape[axis]
+        if n_classes < 2:
+            continue
+        shape = [1 if place == drawn.dim() + axis else size for place, size in enumerate(drawn.shape)]
+        added = view.value(drawn + 3 * torch.rand(shape, generator=dice).to(drawn) + 1)
+        slack = 1e-4 * (1 + abs(base))
+        per = zero / math.log(n_classes)
+        n_targets = view.tensor.numel() // n_classes
+        if abs(added - base) < slack and min(abs(per - 1), abs(per / max(n_targets, 1) - 1)) < 1e-3:
+            return LossView(view.patient, view.outputs, view.tensor, "cross-entropy", axis, per)
+        by_one = view.value(drawn + 1) - base
+        if abs(zero) < 1e-6 and abs(by_one + 1) < slack and _is_linear(view, drawn, base):
+            return LossView(view.patient, view.outputs, view.tensor, "log-likelihood", axis)
+    return view
+
+
+def _is_linear(view: LossView, drawn: Tensor, base: float) -> bool:
+    return abs(view.value(drawn * 2) - 2 * base) < 1e-4 * (1 + abs(base))

@@ -1,0 +1,160 @@
+"""What is said of one row must not depend on the others: alone, tomorrow, it would be answered otherwise.
+
+A `view` where a `transpose` was meant, a softmax over the batch or batch_first forgotten all run without complaint. One
+row is changed, and the outputs of the others must not move. In training batch norms let rows meet, and are meant to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.meetings import Meeting, first_meeting
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.probes import answer, batch_place, is_beyond_rounding, moved, size_of, with_changed
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+AGAIN = "y = model.eval()(x); x[0] = x[0].flip(0); print((model(x) - y)[1:].abs().max())"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    place = batch_place(patient)
+    if place is None or patient.inputs[place].dim() < 2 or _is_graph(patient):
+        return
+    n_rows = patient.inputs[place].shape[0]
+    changed = with_changed(patient.inputs, place, (0,)) if n_rows > 1 else None
+    if changed is None:
+        return
+    for mode in ("eval", "training"):
+        model = patient.copied().model.train(mode == "training")
+        before, after = answer(model, patient.inputs), answer(model, changed)
+        if (
+            before is None
+            or after is None
+            or not before.dim()
+            or before.shape[0] != n_rows
+            or before.shape != after.shape
+        ):
+            return
+        kept = _others(n_rows, before)
+        change = moved(kept(before), kept(after))  # type: ignore[arg-type]  # its own shape is told
+        if not is_beyond_rounding(change, before):
+            yield Finding(
+                "sound",
+                "the model",
+                f"another first row moved the other {n_rows - 1} rows' outputs by {change:.2g}, in {mode}",
+                "each row is answered by itself",
+                "",
+                rule="batch-mixing",
+            )
+            continue
+        meeting = first_meeting(patient.copied().model.train(mode == "training"), patient.inputs, changed, kept)
+        seen = (
+            f"another first row moved the other {n_rows - 1} rows' outputs by up to {change:.3g}, outputs being of "
+            f"size {size_of(before):.3g}, in {mode}" + (f"; first in {meeting.kind}" if meeting else "")
+        )
+        where = meeting.path if meeting else "the model"
+        if mode == "training":
+            yield _in_training(where, seen, meeting)
+        else:
+            yield _in_eval(patient, place, where, seen, meeting)
+            return
+
+
+def _others(n_rows: int, outputs: Tensor) -> Callable[[Tensor], Tensor | None]:
+    """Of a tensor all rows but the first; of scores between rows, as for contrast, also all columns but the first."""
+    is_between_rows = outputs.dim() == 2 and outputs.shape == (n_rows, n_rows)
+
+    def kept(tensor: Tensor) -> Tensor | None:
+        if not tensor.dim() or tensor.shape[0] != n_rows:
+            return None
+        return tensor[1:, 1:] if is_between_rows and tensor.shape == outputs.shape else tensor[1:]
+
+    return kept
+
+
+def _is_graph(patient: Patient) -> bool:
+    """Whether rows are nodes of a graph, which are meant to meet: a matrix between rows, or a list of edges."""
+    n_rows = patient.n_rows
+    given = [one for one in patient.inputs[1:] if isinstance(one, Tensor)] + list(patient.model.buffers())
+    return any(one.shape == (n_rows, n_rows) for one in given) or any(
+        one.dim() == 2 and one.shape[0] == 2 and not one.is_floating_point() and n_rows != 2 for one in given
+    )
+
+
+def _in_training(where: str, seen: str, meeting: Meeting | None) -> Finding:
+    if meeting is not None and "Norm" in meeting.kind:
+        return Finding(
+            "note",
+            where,
+            seen,
+            "in training this norm takes its statistics over the batch, so rows meet there, as is meant",
+            "shuffle what goes into a batch, so that it is a fair sample",
+            rule="batch-mixing",
+        )
+    return Finding(
+        "suspicious",
+        where,
+        seen,
+        "in training rows meet where no batch norm is, and in eval they do not: two different functions",
+        "look for what takes a mean, a maximum or a choice over the first dimension",
+        rule="batch-mixing",
+        again=AGAIN.replace("eval", "train"),
+    )
+
+
+def _in_eval(patient: Patient, place: int, where: str, seen: str, meeting: Meeting | None) -> Finding:
+    module = meeting.module if meeting is not None else patient.model
+    is_norm = "Norm" in type(module).__name__
+    is_time_first = any(getattr(one, "batch_first", True) is False for one in module.modules())
+    targets = patient.targets
+    is_one_each = targets is not None and targets.shape == patient.inputs[place].shape[:1]
+    is_doubtful = is_norm or (is_time_first and not is_one_each)
+    fix = "look there for a view or reshape where a transpose is meant, or a softmax, mean or norm over dimension 0"
+    if is_norm:
+        fix = "keep running statistics (track_running_stats=True), or use a norm over features"
+    elif is_time_first:
+        fix = "say batch_first=True, or put time first on purpose and transpose back"
+    return Finding(
+        "suspicious" if is_doubtful else "broken",
+        where,
+        seen,
+        "what is said of one row depends on which others are in its batch"
+        + (", unless the first dimension is time" if is_doubtful and not is_norm else ""),
+        fix,
+        rule="batch-mixing",
+        again=AGAIN,
+    )
+
+
+class _Glimpses(nn.Module):
+    """Scores rows by their similarity to learned ones; the softmax is over the right axis or over the batch."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+        self.similarity = nn.Linear(6, 5)
+        self.pick = nn.Softmax(dim=axis)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, rows: Tensor) -> Any:
+        return self.head(self.pick(self.similarity(rows)))
+
+
+def _patient(axis: int) -> Patient:
+    with unchanged_randomness(0):
+        return Patient(_Glimpses(axis), (torch.randn(8, 6),), torch.arange(8) % 3)
+
+
+RULE = Rule(
+    name="batch-mixing",
+    proves="the outputs of one row move when only another row of its batch changes",
+    how="changes the first row and compares the outputs of the others, in eval and in training, where batch norms may",
+    check=check,
+    sick=lambda: _patient(axis=0),
+    well=lambda: _patient(axis=1),
+)

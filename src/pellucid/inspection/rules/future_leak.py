@@ -1,0 +1,198 @@
+"""A decoder that sees ahead scores far too well in training, and has nothing to look at when it writes.
+
+Position t is changed, and outputs before t must not move. A mask can be right in one way of running and forgotten in
+another, so it is tried in all: with and without dropout, with fused and with plain attention, and with scores so large
+that a mask made of a large number is beaten by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from pellucid.inspection.meetings import first_meeting
+from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
+from pellucid.inspection.probes import fresh, is_beyond_rounding, moved, probing, size_of, with_changed
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.sequences import must_not_see_ahead, sequence_place
+from pellucid.records import Finding
+
+LARGE = 200.0  # by which weights grow for large scores: queries and keys both do, so scores grow by its square
+
+
+class Leak(NamedTuple):
+    """The largest movement that was seen before a changed position."""
+
+    position: int
+    change: float
+    size: float  # of the outputs, to compare
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    place = sequence_place(patient)
+    if place is None or not must_not_see_ahead(patient):
+        return
+    tried: list[str] = []
+    outputs = tensor_of(_run(patient.copied().model.eval(), patient.inputs, no_gradient=True))
+    length = patient.inputs[place].shape[1]
+    if outputs is None or outputs.dim() < 2 or outputs.shape[1] != length or length < 2:
+        return
+    for way, model, no_gradient, around in _ways(patient):
+        with around:
+            leak = _leak(model, patient.inputs, place, no_gradient)
+        if leak is None:
+            continue
+        if leak.change and is_beyond_rounding(leak.change, torch.tensor(leak.size)):
+            yield _finding(patient, place, model, way, leak)
+            return
+        tried.append(way)
+    if tried:
+        yield Finding(
+            "sound",
+            "the model",
+            f"inputs changed from each of {len(_positions(length))} of {length} positions on moved no output before "
+            f"them by more than rounding, {', '.join(tried)}",
+            "no output sees what comes after it",
+            "",
+            rule="future-leak",
+        )
+
+
+def _ways(patient: Patient) -> Iterator[tuple[str, nn.Module, bool, AbstractContextManager[object]]]:
+    """Each way of running: its name, a module of its own, whether gradients are off, and what is switched around it."""
+    yield "in eval, as it runs fastest", patient.copied().model.eval(), True, nullcontext()
+    yield "in eval with gradients", patient.copied().model.eval(), False, nullcontext()
+    yield "in eval with plain attention", patient.copied().model.eval(), True, _plain_attention()
+    yield "in training, with its dropout", _training(patient.copied().model), False, nullcontext()
+    yield (
+        f"with weights {LARGE:g} times as large",
+        _with_large_scores(patient.copied().model.eval()),
+        True,
+        nullcontext(),
+    )
+
+
+@contextmanager
+def _plain_attention() -> Iterator[None]:
+    was_fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was_fast)
+
+
+def _training(model: nn.Module) -> nn.Module:
+    """In training but for batch norms: their statistics are of all positions, and that is meant."""
+    model.train()
+    for module in model.modules():
+        if "BatchNorm" in type(module).__name__:
+            module.eval()
+    return model
+
+
+def _with_large_scores(model: nn.Module) -> nn.Module:
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2 and "emb" not in name and not _is_embedding(model, name):
+                parameter.mul_(LARGE)
+    return model
+
+
+def _is_embedding(model: nn.Module, name: str) -> bool:
+    return isinstance(model.get_submodule(name.rpartition(".")[0]), nn.Embedding)
+
+
+def _positions(length: int) -> list[int]:
+    return sorted({1, length // 2, length - 1})
+
+
+def _run(model: nn.Module, inputs: tuple[Any, ...], no_gradient: bool) -> Any:
+    with probing(), torch.no_grad() if no_gradient else nullcontext():
+        return model(*fresh(inputs))
+
+
+def _leak(model: nn.Module, inputs: tuple[Any, ...], place: int, no_gradient: bool) -> Leak | None:
+    """The largest movement before a changed position; None where nothing could be told."""
+    base = tensor_of(_run(model, inputs, no_gradient))
+    if base is None or not base.isfinite().all():
+        return None
+    worst = None
+    for position in _positions(inputs[place].shape[1]):
+        changed = with_changed(inputs, place, (slice(None), slice(position, None)), seed=position)
+        after = None if changed is None else tensor_of(_run(model, changed, no_gradient))
+        if after is None or not after.isfinite().all():
+            return None
+        before = base[:, :position].detach()
+        leak = Leak(position, moved(before, after[:, :position].detach()), size_of(before))
+        worst = leak if worst is None or leak.change > worst.change else worst
+    return worst
+
+
+def _finding(patient: Patient, place: int, model: nn.Module, way: str, leak: Leak) -> Finding:
+    changed = with_changed(patient.inputs, place, (slice(None), slice(leak.position, None)), seed=leak.position)
+    length = patient.inputs[place].shape[1]
+    assert changed is not None
+
+    def kept(tensor: Tensor) -> Tensor | None:
+        return tensor[:, : leak.position] if tensor.dim() >= 2 and tensor.shape[1] == length else None
+
+    meeting = first_meeting(model, patient.inputs, changed, kept)
+    is_beaten = way.startswith("with weights")
+    return Finding(
+        "suspicious" if is_beaten else "broken",
+        meeting.path if meeting else "the model",
+        f"other inputs from position {leak.position} on moved outputs before it by up to {leak.change:.3g}, "
+        f"outputs being of size {leak.size:.3g}, {way}" + (f"; first in {meeting.kind}" if meeting else ""),
+        "a large score beats the mask, so that the future is seen as soon as scores grow"
+        if is_beaten
+        else "outputs see what comes after them: what they are trained to tell, and will not have when it writes",
+        "mask with -inf instead of a large number"
+        if is_beaten
+        else f"give this part a causal mask that also holds {way}: is_causal=True, or scores.masked_fill(mask, -inf) "
+        "before the softmax",
+        rule="future-leak",
+        again=f"y = model(x); x[:, {leak.position}:] = x[:, {leak.position}:].flip(1); "
+        f"print((model(x) - y)[:, :{leak.position}].abs().max())",
+    )
+
+
+class _Reader(nn.Module):
+    """A small transformer that reads tokens, with or without its mask."""
+
+    def __init__(self, is_masked: bool) -> None:
+        super().__init__()
+        self.is_masked = is_masked
+        self.embedding = nn.Embedding(11, 16)
+        self.block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(16, 11)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        ahead = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).triu(1)
+        read = self.block(self.embedding(tokens), src_mask=ahead if self.is_masked else None)
+        scores: Tensor = self.head(read)
+        return scores
+
+
+def _patient(is_masked: bool) -> Patient:
+    with unchanged_randomness(0):
+        tokens = torch.randint(0, 11, (4, 9))
+        model = _Reader(is_masked)
+    return Patient(model, (tokens[:, :-1],), tokens[:, 1:], is_causal=True)
+
+
+RULE = Rule(
+    name="future-leak",
+    proves="outputs of a causal module move when only later inputs change",
+    how="changes inputs from position t on and compares outputs before t, in eval and training, with fused and plain "
+    "attention, and with large scores",
+    check=check,
+    sick=lambda: _patient(is_masked=False),
+    well=lambda: _patient(is_masked=True),
+)

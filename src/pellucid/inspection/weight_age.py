@@ -1,0 +1,68 @@
+"""Whether weights are as they were drawn: a first loss is judged of such, a plateau of those that were trained."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.patient import Patient
+
+_DRAWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+FEWEST_TO_TELL = 32  # of weights: with these, the largest of a layer as torch draws it is near its bound
+
+
+def steps_taken(optimizer: torch.optim.Optimizer | None) -> int:
+    """How many steps an optimizer remembers; 1 where it remembers steps but not how many, 0 where it remembers none.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> adam = torch.optim.Adam(layer.parameters())
+    >>> layer(torch.ones(1, 2)).sum().backward()
+    >>> before = steps_taken(adam)
+    >>> adam.step()
+    >>> before, steps_taken(adam)
+    (0, 1)
+    """
+    if optimizer is None:
+        return 0
+    remembered = [state for state in optimizer.state.values() if state]
+    return max((int(state["step"]) if "step" in state else 1 for state in remembered), default=0)
+
+
+def is_fresh(patient: Patient) -> bool | None:
+    """Whether nothing was learned yet; None where it cannot be told.
+
+    Norms are born with ones and zeros, and a step leaves none of them alone. Linear layers and convolutions are drawn
+    by torch within a bound that training crosses.
+
+    >>> is_fresh(Patient(nn.Linear(9, 9), ()))
+    True
+    """
+    if steps_taken(patient.optimizer):
+        return False
+    signs = [sign for module in patient.model.modules() for sign in _signs(module)]
+    if any(sign is False for sign in signs):
+        return False
+    known = sum(sign is True for sign in signs)
+    return True if known and known >= len(signs) / 2 else None
+
+
+def is_as_drawn(weight: Tensor, fan_in: int) -> bool:
+    """Whether a weight looks as torch draws it: within ±1/√fan_in, evenly up to the bound."""
+    largest = float(weight.detach().abs().max()) * math.sqrt(fan_in) if weight.numel() else 0.0
+    return weight.numel() >= FEWEST_TO_TELL and 0.8 < largest <= 1 + 1e-5
+
+
+def _signs(module: nn.Module) -> list[bool | None]:
+    """For each parameter that can tell: fresh, trained, or not known."""
+    if isinstance(module, _NORMS):
+        weight, bias = module.weight, getattr(module, "bias", None)
+        if weight is None or not weight.requires_grad:
+            return []
+        return [bool((weight == 1).all()) and (bias is None or bool((bias == 0).all()))]
+    if isinstance(module, _DRAWN) and isinstance(module.weight, Tensor) and module.weight.requires_grad:
+        is_empty = module.bias is not None and module.bias.numel() > 1 and bool((module.bias == 0).all())
+        return [True if is_empty or is_as_drawn(module.weight, module.weight[0].numel()) else None]
+    return []
