@@ -24,7 +24,7 @@ READING = (
 )
 NETWORK = (
     *("context", "width", "depth", "n_heads", "hidden", "embedding", "order", "activation", "norm", "groups"),
-    *("dropout", "positions", "form", "patch", "pool", "head", "latent"),
+    *("dropout", "positions", "form", "patch", "projection", "pool", "head", "stages", "stride", "latent"),
 )
 TRAINING = (
     *("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads"),
@@ -78,8 +78,11 @@ _NETWORK = [
     ),
     click.option("--form", help="Of encoder and decoder: pre or post, where the norm stands."),
     click.option("--patch", type=int, help="Of the vit: pixels on a side of a patch."),
+    click.option("--projection", help="Of the vit's patches: linear or conv, which is the same."),
     click.option("--pool", help="Of the cnn: average or max."),
     click.option("--head", help="Of the cnn: linear, conv or pooled."),
+    click.option("--stages", type=int, help="Of the residual cnn: each halves the image and doubles the width."),
+    click.option("--stride", type=int, help="Of the residual cnn's first filters."),
     click.option("--latent", type=int, help="Of the autoencoder: numbers in its narrow place."),
     click.option("--dropout", type=float, help="The share of values left out while training."),
 ]

@@ -55,9 +55,9 @@ SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "plain": ("width", "depth", "embedding", "activation", "norm", "groups", "dropout"),
             "residual": ("width", "depth", "embedding", "activation", "norm", "groups", "dropout"),
             "autoencoder": ("latent", "hidden", "depth", "activation"),
-            "cnn": ("pool", "head"),
-            "residual-cnn": ("width", "depth"),
-            "vit": ("patch", "width", "depth", "n_heads", "dropout"),
+            "cnn": ("pool", "head", "dropout"),
+            "residual-cnn": ("width", "stages", "depth", "stride", "dropout"),
+            "vit": ("patch", "width", "depth", "n_heads", "hidden", "dropout", "positions", "projection"),
         },
     }
 )
