@@ -1,0 +1,141 @@
+"""Names for dimensions, where they can be told: by the kind of a module, and by what a tensor was called before.
+
+A convolution knows its channels, a recurrent layer its time. A name is put on a dimension only if its size agrees: what
+a linear layer reads is called batch only where it is as long as the batch, and batch·time where both were folded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import nn
+
+from pellucid.inspection.tracing import Call, Seen, Trace
+
+Names = tuple[str, ...]  # one for each dimension; "" where it cannot be told
+_MAYBE_TIME = "time?"  # time, if it is as long as the sequences that came in: patches of an image are not
+
+_SPACE: dict[int, Names] = {1: ("time",), 2: ("height", "width"), 3: ("depth", "height", "width")}
+_CHANNELS_FIRST = {f"torch.nn.modules.{name}" for name in ("conv", "pooling", "batchnorm", "instancenorm", "padding")}
+_NUMBER_BY_NUMBER = {
+    f"torch.nn.modules.{name}" for name in ("activation", "dropout", "normalization", "batchnorm", "instancenorm")
+}
+
+
+class Sizes(NamedTuple):
+    """How long the batch and its sequences are; 0 and nothing where it cannot be told."""
+
+    batch: int
+    times: frozenset[int]
+
+
+def named_shape(shape: Sequence[int], names: Sequence[str] = ()) -> str:
+    """
+    >>> named_shape((8, 16, 3), ("batch", "time", "")), named_shape(())
+    ('(batch 8, time 16, 3)', '()')
+    """
+    names = names or [""] * len(shape)
+    return f"({', '.join(f'{name} {size}'.strip() for name, size in zip(names, shape, strict=True))})"
+
+
+class Namer:
+    """Names the shapes of a trace.
+
+    >>> import torch
+    >>> from pellucid.inspection.tracing import traced
+    >>> trace = traced(nn.Sequential(nn.Conv1d(2, 3, 3), nn.ReLU()), (torch.zeros(4, 2, 9),))
+    >>> [Namer(trace).outputs(call) for call in trace.calls][-1]
+    ('(batch 4, channels 3, time 7)',)
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._modules = trace.modules
+        self._told: dict[int, Names] = {}  # by the token of a tensor
+        for call in trace.calls:
+            self._learn(call)
+        self.sizes = self._measure(trace.calls[0]) if trace.calls else Sizes(0, frozenset())
+
+    def inputs(self, call: Call) -> tuple[str, ...]:
+        return tuple(self._named(one) for one in call.inputs)
+
+    def outputs(self, call: Call) -> tuple[str, ...]:
+        return tuple(self._named(one) for one in call.outputs)
+
+    def _learn(self, call: Call) -> None:
+        """What the kind of a module says of the tensors that it was given and made, whatever their sizes."""
+        module = self._modules[call.module]
+        if isinstance(module, nn.RNNBase):  # its states come behind what it reads and makes
+            for seen in (*call.inputs[1:], *call.outputs[1:]):
+                self._told.setdefault(seen.token, ("layers", "batch", "features") if len(seen.shape) == 3 else ())
+        for seen in call.inputs:
+            if names := _by_kind(module, len(seen.shape), is_whole=seen.is_whole):
+                self._told.setdefault(seen.token, names)
+        works_alike = type(module).__module__ in _NUMBER_BY_NUMBER
+        for seen in call.outputs:
+            if works_alike and call.inputs and call.inputs[0].shape == seen.shape:
+                names = self._told.get(call.inputs[0].token, ())
+            else:
+                names = _by_kind(module, len(seen.shape), is_whole=False)
+            if names:
+                self._told.setdefault(seen.token, names)
+
+    def _measure(self, whole: Call) -> Sizes:
+        """The batch is what all inputs share; time what follows it in tokens, or in sequences of features."""
+        batches, times = set(), set()
+        for seen in whole.inputs:
+            told = self._told.get(seen.token, ())
+            # What depends on the size of time cannot tell it.
+            names = told if told and _MAYBE_TIME not in told else _by_rank(seen)
+            for name, size in zip(names, seen.shape, strict=True):
+                if name == "batch":
+                    batches.add(size)
+                elif name == "time":
+                    times.add(size)
+        return Sizes(batches.pop() if len(batches) == 1 else 0, frozenset(times))
+
+    def _named(self, seen: Seen) -> str:
+        rank = len(seen.shape)
+        names = self._told.get(seen.token) or ("batch", _MAYBE_TIME, *("" for _ in seen.shape[2:]))[:rank]
+        return named_shape(seen.shape, [self._agreed(name, size) for name, size in zip(names, seen.shape, strict=True)])
+
+    def _agreed(self, name: str, size: int) -> str:
+        """The name, if a dimension of this size can be that."""
+        batch, times = self.sizes
+        if name == "batch" and size != batch:
+            return "batch·time" if batch and any(size == batch * time for time in times) else ""
+        if name == _MAYBE_TIME:
+            return "time" if size in times else ""
+        # Where time was shortened, by a stride or a window, it is still time to those who work along it.
+        return name
+
+
+def _by_kind(module: nn.Module, rank: int, is_whole: bool) -> Names:
+    """What a module of this kind calls the dimensions of what it reads and makes; nothing where it has no names."""
+    if isinstance(module, nn.RNNBase | nn.MultiheadAttention):
+        first: Names = ("batch", "time") if module.batch_first else ("time", "batch")
+        return (*first, "features") if rank == 3 else ()
+    if isinstance(module, nn.Embedding) and is_whole:
+        return ("batch", _MAYBE_TIME) if rank == 2 else ()
+    if isinstance(module, nn.Flatten):
+        return ("batch", "features") if rank == 2 else ()
+    if isinstance(module, nn.Linear | nn.LayerNorm | nn.RMSNorm | nn.Embedding):
+        known: dict[int, Names] = {1: ("features",), 2: ("batch", "features"), 3: ("batch", _MAYBE_TIME, "features")}
+        return known.get(rank, ("batch", *("" for _ in range(rank - 2)), "features"))
+    for kind in type(module).__mro__:
+        if kind.__module__ in _CHANNELS_FIRST and (found := re.search(r"(\d)d$", kind.__name__)):
+            space = _SPACE[int(found[1])]
+            if rank == len(space) + 2:
+                return ("batch", "channels", *space)
+            return ("batch", "features") if "Norm" in kind.__name__ and rank == 2 else ()
+    return ()
+
+
+def _by_rank(seen: Seen) -> Names:
+    """What the input of a whole model is taken for where none of its modules says more."""
+    rank = len(seen.shape)
+    if seen.is_whole:
+        return ("batch", "time")[:rank] if rank <= 2 else ("batch", *("" for _ in range(rank - 1)))
+    known: dict[int, Names] = {2: ("batch", "features"), 3: ("batch", "time", "features")}
+    return known.get(rank, ("batch", *("" for _ in range(rank - 1))))

@@ -1,0 +1,164 @@
+"""FLOPs by what was really dispatched: every operation that torch runs, counted by the shapes it was given.
+
+A multiplication with its addition is 2. Counted are products of sums: matrix products, convolutions, attention's two
+products and the gates of recurrent layers. What is done number by number (a bias, a norm, an activation, a softmax, a
+lookup, a pooling) is counted 0: it grows as the activations do, and moving them costs more than computing them. Causal
+attention is counted whole, also where a kernel passes over the half that is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from torch import Tensor
+
+Arguments = Mapping[str, Any]  # of one operation, by the names of its schema
+FlopRule = Callable[[Arguments, Any], int]  # its arguments and what it gave
+
+
+def product(left: Sequence[int], right: Sequence[int]) -> int:
+    """(..., n, m) times (..., m, p): n·p sums of m products, for each matrix of the left.
+
+    >>> product((2, 3, 4), (2, 4, 5))
+    240
+    """
+    return 2 * prod(left) * right[-1]
+
+
+def attention(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> int:
+    """(batch, heads, n, d), (batch, fewer heads, m, d) and (batch, fewer heads, m, t): scores, and what they mix.
+
+    >>> attention((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)) == 2 * 2 * 3 * 5 * 4 + 2 * 2 * 3 * 5 * 6
+    True
+    """
+    rows = prod(queries[:-1])
+    return 2 * rows * keys[-2] * queries[-1] + 2 * rows * keys[-2] * values[-1]
+
+
+def convolution(inputs: Sequence[int], weight: Sequence[int], outputs: Sequence[int], is_transposed: bool) -> int:
+    """Each number that is made, or if transposed each that is spread, costs one sum over a filter.
+
+    >>> convolution((1, 3, 8, 8), (6, 3, 5, 5), (1, 6, 4, 4), is_transposed=False) == 2 * 96 * 75
+    True
+    """
+    return 2 * prod(inputs if is_transposed else outputs) * prod(weight[1:])
+
+
+def _convolved(given: Arguments, out: Any) -> int:
+    is_transposed = bool(given.get("transposed", False))
+    return convolution(given["input"].shape, given["weight"].shape, out.shape, is_transposed)
+
+
+def _attended(given: Arguments, out: Any) -> int:
+    return attention(given["query"].shape, given["key"].shape, given["value"].shape)
+
+
+def _native_attention(given: Arguments, out: Any) -> int:
+    """The kernel of nn.MultiheadAttention: three projections, attention, one more."""
+    queries, keys = given["query"].shape, given["key"].shape
+    return _whole_attention(queries, keys, width=given["embed_dim"])
+
+
+def _encoder_layer(given: Arguments, out: Any) -> int:
+    """The kernel of nn.TransformerEncoderLayer: the same, and two layers of feed-forward."""
+    stream = given["src"].shape
+    wide = given["ffn_weight_1"].shape[0]
+    return _whole_attention(stream, stream, width=given["embed_dim"]) + 2 * product(stream, (stream[-1], wide))
+
+
+def _whole_attention(queries: Sequence[int], keys: Sequence[int], width: int) -> int:
+    n, m = prod(queries[:-1]), prod(keys[:-1])
+    return 2 * width * width * (2 * n + 2 * m) + 4 * n * keys[-2] * width
+
+
+def _onednn_recurrent(given: Arguments, out: Any) -> int:
+    """One layer and direction of an LSTM: each step multiplies what comes and what was by the weights of all gates."""
+    steps: int = prod(given["input"].shape[:-1])
+    weights: list[Tensor] = [given["weight0"], given["weight1"]]
+    return sum(2 * steps * weight.numel() for weight in weights)
+
+
+def _fused_recurrent(given: Arguments, out: Any) -> int:
+    """All layers at once; its weights are a list in which the vectors are biases."""
+    steps: int = prod(given["input"].shape[:-1])
+    weights: list[Tensor] = given["weight"]
+    return sum(2 * steps * weight.numel() for weight in weights if weight.dim() == 2)
+
+
+def _trilinear(given: Arguments, out: Any) -> int:
+    """Of nn.Bilinear: for each output a matrix between two vectors."""
+    inputs: Tensor = given["i1"]
+    weight: Tensor = given["i2"]
+    outputs, left, right = weight.shape
+    return 2 * (inputs.numel() // left) * outputs * right * (left + 1)
+
+
+_MATRICES: FlopRule = lambda given, out: product(given["self"].shape, given["mat2"].shape)  # noqa: E731
+_ADDED: FlopRule = lambda given, out: product(given["mat1"].shape, given["mat2"].shape)  # noqa: E731
+_BATCHES: FlopRule = lambda given, out: product(given["batch1"].shape, given["batch2"].shape)  # noqa: E731
+
+RULES: Mapping[str, FlopRule] = {
+    "mm": _MATRICES,
+    "bmm": _MATRICES,
+    "_int_mm": _MATRICES,
+    "_scaled_mm": _MATRICES,
+    "addmm": _ADDED,
+    "_addmm_activation": _ADDED,
+    "baddbmm": _BATCHES,
+    "addbmm": _BATCHES,
+    "mv": lambda given, out: 2 * given["self"].numel(),
+    "addmv": lambda given, out: 2 * given["mat"].numel(),
+    "dot": lambda given, out: 2 * given["self"].numel(),
+    "vdot": lambda given, out: 2 * given["self"].numel(),
+    "linear": lambda given, out: 2 * given["input"].numel() * given["weight"].shape[0],
+    "convolution": _convolved,
+    "_convolution": _convolved,
+    "convolution_overrideable": _convolved,
+    "_scaled_dot_product_flash_attention_for_cpu": _attended,
+    "_scaled_dot_product_flash_attention": _attended,
+    "_scaled_dot_product_efficient_attention": _attended,
+    "_scaled_dot_product_cudnn_attention": _attended,
+    "_scaled_dot_product_fused_attention_overrideable": _attended,
+    "_native_multi_head_attention": _native_attention,
+    "_transformer_encoder_layer_fwd": _encoder_layer,
+    "mkldnn_rnn_layer": _onednn_recurrent,
+    "_cudnn_rnn": _fused_recurrent,
+    "_trilinear": _trilinear,
+}
+
+# These cost products too, and there is no rule for them: they are named, so that nobody takes the sum for the whole.
+_WITHOUT_A_RULE = ("_fft_", "linalg_", "_linalg_", "cholesky", "_cholesky", "_cdist", "_sparse", "sparse_", "_grouped")
+
+
+def named_arguments(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What an operation was given, by the names of its schema; what was left out is left out here too."""
+    names = [argument.name for argument in operation._schema.arguments]
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def short_name(operation: Any) -> str:
+    """`aten.mm.default` is "mm"; what does not come with torch keeps its family: "quantized.linear"."""
+    name = str(operation.overloadpacket.__name__)
+    return name if operation.namespace in ("aten", "prim", "prims") else f"{operation.namespace}.{name}"
+
+
+def has_no_rule(name: str) -> bool:
+    """Whether an operation has products that nobody here can count.
+
+    >>> has_no_rule("_fft_r2c"), has_no_rule("quantized.linear"), has_no_rule("relu")
+    (True, True, False)
+    """
+    return "." in name or name.startswith(_WITHOUT_A_RULE)
+
+
+def flops_of(name: str, given: Arguments, out: Any) -> int:
+    """FLOPs of one operation by its name, its arguments and what it gave.
+
+    >>> import torch
+    >>> flops_of("mm", {"self": torch.zeros(3, 4), "mat2": torch.zeros(4, 5)}, torch.zeros(3, 5))
+    120
+    """
+    rule = RULES.get(name)
+    return 0 if rule is None else rule(given, out[0] if isinstance(out, tuple) and isinstance(out[0], Tensor) else out)

@@ -1,0 +1,233 @@
+"""One forward, seen: which modules were called in which order, on what shapes, and what each made torch compute."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError
+from pellucid.inspection.borrowing import own_inputs
+from pellucid.inspection.flow import Flow, tensors_in
+from pellucid.inspection.patient import unchanged_randomness
+
+
+class Seen(NamedTuple):
+    """A tensor that went in or out; two with one token are the same tensor."""
+
+    shape: tuple[int, ...]
+    token: int
+    n_bytes: int
+    is_whole: bool  # holds whole numbers, as tokens do
+    is_new: bool = True  # False: it lies in the memory of something that came in
+
+
+@dataclass
+class Call:
+    """One time that a module was called."""
+
+    module: int  # its number in the trace
+    inputs: tuple[Seen, ...]
+    parent: int  # the call that it was made in; -1 for the first
+    outputs: tuple[Seen, ...] = ()
+    own_flops: int = 0  # by operation, those of calls inside it left out
+    flops: int = 0
+    is_done: bool = False
+
+
+@dataclass
+class Trace:
+    """A whole forward, up to its end or to where it failed."""
+
+    paths: list[str]
+    modules: list[nn.Module]
+    calls: list[Call] = field(default_factory=list)  # in the order in which they began
+    readers: dict[str, str] = field(default_factory=dict)  # of each parameter that was read, the module that did
+    depth: int = 0
+    uncounted: dict[str, int] = field(default_factory=dict)
+    outputs: Any = None
+    failure: Exception | None = None
+    failed_in: int = -1  # the call; -1: it did not fail, or in none
+    failed_hook: str = ""  # the name of a hook of the user's that raised
+
+    @property
+    def flops(self) -> int:
+        return sum(call.own_flops for call in self.calls)
+
+    @property
+    def failed_path(self) -> str:
+        return self.paths[self.calls[self.failed_in].module] if self.failed_in >= 0 else ""
+
+
+class ForwardFailed(PellucidError):
+    """The module could not be run. `trace` has what was seen up to there, `__cause__` what was raised."""
+
+    def __init__(self, trace: Trace) -> None:
+        assert trace.failure is not None
+        kind = type(trace.modules[trace.calls[trace.failed_in].module]).__name__ if trace.calls else "the model"
+        hook = f"the hook {trace.failed_hook} of " if trace.failed_hook else ""
+        raised = str(trace.failure).strip().splitlines() or [""]
+        super().__init__(
+            f"{hook}{kind} {trace.failed_path or 'itself'} raised {type(trace.failure).__name__}: {raised[0]}",
+            fix="Take the hook off" if trace.failed_hook else "Give inputs that its forward can run on",
+        )
+        self.trace = trace
+
+
+def traced(model: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> Trace:
+    """Run one forward without gradients and tell what happened in it; an error is kept in `failure`.
+
+    The module is hooked while it runs, and afterwards is not. What its forward writes on it stays written: give a
+    borrowed one.
+
+    >>> trace = traced(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), (torch.ones(4, 2),))
+    >>> [(trace.paths[call.module], call.outputs[0].shape, call.flops) for call in trace.calls]
+    [('', (4, 3), 48), ('0', (4, 3), 48), ('1', (4, 3), 0)]
+    """
+    named = list(nn.Module.named_modules(model))
+    trace = Trace([path for path, _ in named], [module for _, module in named])
+    names: dict[int, str] = {}
+    owners: dict[int, int] = {}
+    for number, (path, module) in enumerate(named):
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                owners.setdefault(id(parameter), number)
+                names.setdefault(id(parameter), f"{path}.{name}" if path else name)
+    flow = Flow(owners)
+    ours = own_inputs(inputs)
+    with unchanged_randomness(seed), torch.no_grad(), _unfused(), _listening(trace, flow), flow:
+        try:
+            trace.outputs = model(*ours)
+        except Exception as raised:
+            _keep_failure(trace, raised)
+    trace.depth, trace.uncounted = flow.deepest, flow.uncounted
+    for number, call in enumerate(trace.calls):
+        call.own_flops = flow.in_calls.get(number, 0)
+    for call in reversed(trace.calls):  # a call comes after the one that it was made in
+        call.flops += call.own_flops
+        if call.parent >= 0:
+            trace.calls[call.parent].flops += call.flops
+    for key, number in flow.readers.items():
+        reader = trace.paths[trace.calls[number].module] if number >= 0 else ""
+        trace.readers[names[key]] = reader
+    return trace
+
+
+class _Tokens:
+    """Numbers tensors, so that one that went out of a module is known where it goes into the next."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        self._next = 0
+
+    def seen(self, value: Any, memory: frozenset[int] = frozenset()) -> tuple[Seen, ...]:
+        return tuple(self._seen(tensor, memory) for tensor in tensors_in(value))
+
+    def _seen(self, tensor: Tensor, memory: frozenset[int]) -> Seen:
+        known = self._known.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            known = self._known[id(tensor)] = (weakref.ref(tensor), self._next)
+            self._next += 1
+        n_bytes = tensor.numel() * tensor.element_size()
+        is_whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype is not torch.bool
+        return Seen(tuple(tensor.shape), known[1], n_bytes, is_whole, not memory or address(tensor) not in memory)
+
+
+def address(tensor: Tensor) -> int:
+    """Where the memory of a tensor begins, views of it included; 0 where it has none, as on the device "meta"."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # sparse and nested ones have several
+        return 0
+
+
+@contextmanager
+def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
+    """Hooks on every module: ours come first on the way in and last on the way out, around the user's."""
+    tokens = _Tokens()
+    running: list[tuple[int, frozenset[int]]] = []  # calls that are not done, and the memory they were given
+
+    def began(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = tokens.seen((args, kwargs))
+        memory = frozenset(filter(None, (address(one) for one in tensors_in((args, kwargs)))))
+        trace.calls.append(Call(number, given, flow.call))
+        flow.call = len(trace.calls) - 1
+        running.append((flow.call, memory))
+
+    def ended(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        # A call whose error was caught by the one around it began, and never ends.
+        while trace.calls[running[-1][0]].module != number:
+            running.pop()
+        which, memory = running.pop()
+        call = trace.calls[which]
+        call.outputs = tokens.seen(output, memory)
+        call.is_done = True
+        flow.call = running[-1][0] if running else -1
+        if isinstance(module, nn.RNNBase) and args:
+            flow.waited(tensors_in(args), tensors_in(output), steps=_length(module, args[0]) * module.num_layers)
+
+    handles = []
+    try:
+        for number, module in enumerate(trace.modules):
+            handles += [
+                nn.Module.register_forward_pre_hook(module, partial(began, number), prepend=True, with_kwargs=True),
+                nn.Module.register_forward_hook(module, partial(ended, number), with_kwargs=True),
+            ]
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _length(module: nn.RNNBase, sequences: Any) -> int:
+    """Steps of the longest of the sequences that a recurrent layer reads."""
+    if isinstance(sequences, nn.utils.rnn.PackedSequence):
+        return len(sequences.batch_sizes)
+    return int(sequences.shape[1] if module.batch_first and sequences.dim() == 3 else sequences.shape[0])
+
+
+@contextmanager
+def _unfused() -> Iterator[None]:
+    """torch's transformers call their parts, which they pass over where one kernel can do all of it."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _keep_failure(trace: Trace, raised: Exception) -> None:
+    """The call that was not done and began last is where it failed, and a hook of it if that is what torch called."""
+    trace.failure = raised
+    open_calls = [number for number, call in enumerate(trace.calls) if not call.is_done]
+    trace.failed_in = open_calls[-1] if open_calls else -1
+    if trace.failed_in >= 0:
+        module = trace.modules[trace.calls[trace.failed_in].module]
+        called = _called_by_torch(raised.__traceback__, module)
+        forward = getattr(type(module).forward, "__code__", None)
+        if called is not None and called.f_code is not forward:
+            trace.failed_hook = called.f_code.co_name
+
+
+def _called_by_torch(traceback: TracebackType | None, module: nn.Module) -> FrameType | None:
+    """What torch's `_call_impl` of this module called when it was raised: the module's forward, or a hook."""
+    frames = []
+    while traceback is not None:
+        frames.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    called = None
+    for frame, inner in pairwise(frames):
+        if inner.f_code.co_name == "inner" and inner.f_code.co_filename == frame.f_code.co_filename:
+            continue
+        if frame.f_code.co_name in ("_call_impl", "inner") and frame.f_locals.get("self") is module:
+            called = inner
+    return called
