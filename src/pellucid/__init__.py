@@ -25,6 +25,7 @@ _DOORS = {
     "rate": "pellucid.verbs",
     "replay": "pellucid.autograd",
     "train": "pellucid.verbs",
+    "watch": "pellucid.verbs",
 }
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "rate",
     "replay",
     "train",
+    "watch",
 ]
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -45,6 +45,20 @@ def verdict(diagnosis: Diagnosis) -> str:
     return printable(f"{diagnosis.name}: {', '.join(grave)}; {sound}, in {lasting(diagnosis.seconds)}")
 
 
+def findings_parts(findings: Sequence[Finding]) -> Iterator[RenderableType]:
+    """All findings: what is not sound in full, what is in a line each."""
+    for finding in findings:
+        if finding.severity != "sound":
+            yield Text("")
+            yield from finding_parts(finding)
+    sound = [finding for finding in findings if finding.severity == "sound"]
+    if sound:
+        yield Text("\nProven sound", "bold")
+    for finding in sound:
+        line = Text.assemble(("✓ ", "green"), printable(f"{finding.rule or finding.where}: {finding.seen}"))
+        yield Padding(line, (0, 0, 0, 2), expand=False)
+
+
 def finding_parts(finding: Finding) -> Iterator[RenderableType]:
     """One finding: where and what was seen; below it what it means, what to try and how to see it again."""
     at = f" at step {finding.step:,}" if finding.step else ""
@@ -63,16 +77,7 @@ def finding_parts(finding: Finding) -> Iterator[RenderableType]:
 
 def _parts(diagnosis: Diagnosis, is_whole: bool) -> Iterator[RenderableType]:
     yield Text(verdict(diagnosis), "bold red" if diagnosis.is_ill else "bold")
-    for finding in diagnosis.findings:
-        if finding.severity != "sound":
-            yield Text("")
-            yield from finding_parts(finding)
-    sound = [finding for finding in diagnosis.findings if finding.severity == "sound"]
-    if sound:
-        yield Text("\nProven sound", "bold")
-        for finding in sound:
-            line = Text.assemble(("✓ ", "green"), printable(f"{finding.rule}: {finding.seen}"))
-            yield Padding(line, (0, 0, 0, 2), expand=False)
+    yield from findings_parts(diagnosis.findings)
     if is_whole:
         yield from _rules(diagnosis)
     else:

@@ -33,7 +33,13 @@ def judged(health: Sequence[Health]) -> list[Finding]:
     if not health:
         return []
     last = health[-1]
-    return [*saturation(last), *dead_units(last), *gradients_over_depth(health), *updates(health)]
+    by_rule = {
+        "saturated": saturation(last),
+        "dead-units": dead_units(last),
+        "gradients-over-depth": gradients_over_depth(health),
+        "update-ratio": updates(health),
+    }
+    return [finding._replace(rule=rule) for rule, found in by_rule.items() for finding in found]
 
 
 def saturation(look: Health) -> list[Finding]:

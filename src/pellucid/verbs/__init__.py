@@ -3,5 +3,6 @@
 from pellucid.verbs.deriving import derive
 from pellucid.verbs.doctoring import doctor
 from pellucid.verbs.training import Run, compare, open_run, rate, train
+from pellucid.verbs.watching import watch
 
-__all__ = ["Run", "compare", "derive", "doctor", "open_run", "rate", "train"]
+__all__ = ["Run", "compare", "derive", "doctor", "open_run", "rate", "train", "watch"]

@@ -1,4 +1,4 @@
-"""`pellucid.doctor` and `pellucid.watch`: what can be proven of your module, at rest and while it learns."""
+"""`pellucid.doctor`: what can be proven of your module on your batch."""
 
 from __future__ import annotations
 

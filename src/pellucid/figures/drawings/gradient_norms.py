@@ -13,16 +13,17 @@ from pellucid.figures.sheet import picture
 from pellucid.figures.symbols import share
 from pellucid.figures.thinning import Point, block_means, not_finite
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.records import TrainingReport
+from pellucid.records import TrainingReport, Watched
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 820.0, 220.0, 360.0, 30.0, 290.0
 
 
-def draw_gradient_norms(seen: TrainingReport) -> Picture:
+def draw_gradient_norms(seen: TrainingReport | Watched) -> Picture:
     """Above the norm of all gradients before clipping, below that of each parameter."""
     norms: list[Point] = [(step.step, step.gradient_norm) for step in seen.steps]
     x = spanning([0, *[step for step, _ in norms]], "step", margin=0.0)
-    clip = [seen.plan.clip] if seen.plan.clip else []
+    limit = _limit(seen)
+    clip = [limit] if limit else []
     above = Panel(x, spanning([*clip, *[norm for _, norm in norms]], "all together", is_log=True), WIDTH, UPPER)
     above.line(norms, BLUE, width=1.0, fade=0.35)
     above.line(block_means(norms, least=8)[0], BLUE, width=2.8, says="all gradients together")
@@ -39,7 +40,12 @@ def draw_gradient_norms(seen: TrainingReport) -> Picture:
     return picture(title, _captions(seen, norms, len(lines), named), marks, LEFT + WIDTH + RIGHT, height)
 
 
-def _parameters(seen: TrainingReport) -> dict[str, list[Point]]:
+def _limit(seen: TrainingReport | Watched) -> float:
+    """The norm at which gradients were clipped; 0 where they were not, or where only a loop of someone's own knows."""
+    return seen.plan.clip if isinstance(seen, TrainingReport) else 0.0
+
+
+def _parameters(seen: TrainingReport | Watched) -> dict[str, list[Point]]:
     lines: dict[str, list[Point]] = {}
     for health in seen.health:
         for weight in health.weights:
@@ -48,7 +54,7 @@ def _parameters(seen: TrainingReport) -> dict[str, list[Point]]:
     return {path: points for path, points in lines.items() if any(math.isfinite(norm) for _, norm in points)}
 
 
-def _captions(seen: TrainingReport, norms: list[Point], n_lines: int, named: int) -> list[str]:
+def _captions(seen: TrainingReport | Watched, norms: list[Point], n_lines: int, named: int) -> list[str]:
     finite = [norm for _, norm in norms if math.isfinite(norm)]
     said = []
     if finite:
@@ -56,11 +62,10 @@ def _captions(seen: TrainingReport, norms: list[Point], n_lines: int, named: int
             f"Over {counted(len(norms), 'step')} the norm of all gradients has a median of {rough(median(finite))}, "
             f"between {rough(min(finite))} and {rough(max(finite))}."
         )
-    if finite and seen.plan.clip:
-        clipped = sum([norm > seen.plan.clip for norm in finite])
-        said.append(
-            f"It was above {rough(seen.plan.clip)}, and clipped, in {share(clipped, len(finite))} of the steps."
-        )
+    limit = _limit(seen)
+    if finite and limit:
+        clipped = sum([norm > limit for norm in finite])
+        said.append(f"It was above {rough(limit)}, and clipped, in {share(clipped, len(finite))} of the steps.")
     gaps = not_finite(norms, "norm")
     said += [gaps] if gaps else []
     if named < n_lines:

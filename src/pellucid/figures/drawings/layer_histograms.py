@@ -12,13 +12,13 @@ from pellucid.figures.symbols import share
 from pellucid.figures.thinning import evenly
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.unit_grid import called
-from pellucid.records import Health, LayerStats, TrainingReport
+from pellucid.records import Health, LayerStats, TrainingReport, Watched
 
 WIDTH, NOTES, LABELS, GAP, HEADING = 330.0, 110.0, 300.0, 24.0, 34.0
 MOST_LAYERS = 32
 
 
-def draw_layer_histograms(seen: TrainingReport) -> Picture:
+def draw_layer_histograms(seen: TrainingReport | Watched) -> Picture:
     """The first look on the left, the last on the right; activations above, gradients below."""
     looks = [health for health in seen.health if health.layers]
     if not looks:

@@ -19,12 +19,12 @@ from pellucid.figures.unit_grid import (
     value_colours,
     value_key,
 )
-from pellucid.records import Health, TrainingReport, UnitMap
+from pellucid.records import Health, TrainingReport, UnitMap, Watched
 
 WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4
 
 
-def draw_unit_maps(seen: TrainingReport) -> Picture:
+def draw_unit_maps(seen: TrainingReport | Watched) -> Picture:
     """The last look: a row of two maps for each layer, the units on the left and their gradients on the right."""
     look = _look(seen)
     shown = [look.maps[place] for place in evenly([units.path for units in look.maps], MOST_LAYERS)]
@@ -45,7 +45,7 @@ def draw_unit_maps(seen: TrainingReport) -> Picture:
     return picture(title, _captions(look, len(shown)), marks, 2 * WIDEST + GAP, top)
 
 
-def _look(seen: TrainingReport) -> Health:
+def _look(seen: TrainingReport | Watched) -> Health:
     looks = [health for health in seen.health if health.maps]
     if not looks:
         raise PellucidError(

@@ -11,13 +11,13 @@ from pellucid.figures.panel import BOTTOM, LEFT, Panel
 from pellucid.figures.sheet import picture
 from pellucid.figures.thinning import Point
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.records import TrainingReport
+from pellucid.records import TrainingReport, Watched
 
 WIDTH, HEIGHT, RIGHT = 820.0, 420.0, 290.0
 USUAL = 1e-3
 
 
-def draw_update_ratios(seen: TrainingReport) -> Picture:
+def draw_update_ratios(seen: TrainingReport | Watched) -> Picture:
     """A line for each matrix, on a scale of powers of ten, with the usual size as a rule across."""
     lines = ratios(seen)
     values = [value for points in lines.values() for _, value in points]
@@ -30,7 +30,7 @@ def draw_update_ratios(seen: TrainingReport) -> Picture:
     return picture(title, _captions(seen, lines, named), panel.drawn(0, 12), width, height)
 
 
-def ratios(seen: TrainingReport) -> dict[str, list[Point]]:
+def ratios(seen: TrainingReport | Watched) -> dict[str, list[Point]]:
     """The ratio of each parameter with two dimensions or more, at every look after an update.
 
     Where nothing was updated yet there is no ratio, and 0 has no place on a scale of powers: both are gaps.
@@ -44,7 +44,7 @@ def ratios(seen: TrainingReport) -> dict[str, list[Point]]:
     return {path: points for path, points in lines.items() if any(math.isfinite(ratio) for _, ratio in points)}
 
 
-def _captions(seen: TrainingReport, lines: dict[str, list[Point]], named: int) -> list[str]:
+def _captions(seen: TrainingReport | Watched, lines: dict[str, list[Point]], named: int) -> list[str]:
     last = {path: points[-1][1] for path, points in lines.items() if math.isfinite(points[-1][1])}
     said = [f"{counted(len(lines), 'matrix').replace('matrixs', 'matrices')} at {counted(len(seen.health), 'look')}."]
     if last:
