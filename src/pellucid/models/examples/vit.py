@@ -124,19 +124,23 @@ class ViT(ExampleModel):
         return torch.stack(maps)
 
 
-WIDTHS = {"tiny": (2, 16, 2), "small": (3, 32, 4), "medium": (4, 64, 4), "large": (6, 128, 4)}
-PLACES = 8  # patches along the shorter side, about: twice as many cost 4 times in each block, and 16 in its scores
+WIDTHS = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (4, 64, 4), "large": (6, 128, 4)}
+PLACES = 4  # patches along the shorter side
+SMALLEST = 4  # pixels on a side of a patch
 
 
 def sized(size: str, inputs: Inputs) -> ViTConfig:
-    """About 8 patches a side, none smaller than 2 pixels.
+    """About 4 patches a side, none smaller than 4 pixels.
+
+    Of digits of 8 × 8, and of house numbers of 32 × 32, patches half as large were told less well at 4 times the cost.
 
     >>> digits, houses = (Inputs(numbers=(1, side, side), categories=(), outputs=10) for side in (8, 32))
-    >>> sized("tiny", digits).patch, sized("tiny", houses).patch
-    (2, 4)
+    >>> sized("tiny", digits).patch, sized("tiny", houses).patch, ViT(sized("small", digits)).n_parameters
+    (4, 8, 27274)
     """
     depth, width, n_heads = WIDTHS[size]
-    patch = max(2, round(min(inputs.numbers[1:]) / PLACES))
+    side = min(inputs.numbers[1:])
+    patch = min(side, max(SMALLEST, round(side / PLACES)))
     return ViTConfig(inputs.numbers, inputs.categories, inputs.outputs, patch, width, depth, n_heads, hidden=width)
 
 
@@ -149,5 +153,7 @@ MODEL = ExampleCard(
     tiny=ViTConfig(numbers=(1, 8, 8), categories=(), outputs=3, patch=4, width=8, depth=2, n_heads=2, hidden=8),
     tiny_inputs=Inputs(numbers=(1, 8, 8), categories=(), outputs=3),
     kinds=("images",),
-    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=40.0, dropout=0.1),
+    # Of 8 × 8 digits 98.3 % are told after 80 epochs with this dropout, 98.0 % after 40 with a third of it, and 94.7 %
+    # if AdamW trains them; shifted digits are told less well.
+    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=80.0, dropout=0.3),
 )
