@@ -301,22 +301,6 @@ def is_norm(module: nn.Module) -> bool:
     return type(module).__name__.startswith(NORMS) and next(module.children(), None) is None
 
 
-def is_fresh(model: nn.Module) -> bool | None:
-    """Whether every norm still has the ones and zeros it was made with: untrained; None where no norm can tell.
-
-    >>> is_fresh(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))), is_fresh(nn.Linear(2, 2))
-    (True, None)
-    """
-    found = [module for module in model.modules() if is_norm(module) and list(module.parameters())]
-    if not found:
-        return None
-    return all(
-        bool((parameter == (0 if name.endswith("bias") else 1)).all())
-        for module in found
-        for name, parameter in module.named_parameters()
-    )
-
-
 def place(path: str) -> str:
     """How a part is called in a sentence; the whole has no path."""
     return path or "the model"
