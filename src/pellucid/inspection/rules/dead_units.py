@@ -1,0 +1,131 @@
+"""A unit that is flat on every example passes no gradient on: what lies before it learns nothing from these examples.
+
+Flat is where the slope of the activation, measured by autograd, is nearly 0. Half of a ReLU's values are by design; a
+unit is dead only where all of its own are, over all batches that are at hand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.judgements import DEAD
+from pellucid.inspection.layer_stats import NEARLY_ZERO
+from pellucid.inspection.measurements import FunctionCall, Seen, batches, by_unit, copy_of, look, place, slopes
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+ACTIVATIONS = frozenset({"relu", "relu6", "leaky_relu", "gelu", "silu", "elu", "celu", "selu", "mish", "hardswish"})
+ENOUGH = 64  # examples; of fewer, some units are flat on all by chance
+FEWEST = 16  # of fewer, nothing is proven
+HALF = 0.5
+
+
+@dataclass
+class Layer:
+    """One activation over all batches: which of its units were flat on every example so far."""
+
+    where: str
+    name: str
+    flat: Tensor  # (units,)
+    n_examples: int
+    steepest: float = 0.0
+
+    @property
+    def n_dead(self) -> int:
+        return int(self.flat.sum())
+
+    @property
+    def share(self) -> float:
+        return self.n_dead / len(self.flat)
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    if (copied := copy_of(patient)) is None:
+        return
+    layers: dict[tuple[str, str, int], Layer] = {}
+    for batch in batches(copied):
+        if (seen := look(batch, ACTIVATIONS)) is not None:
+            _add(layers, seen)
+    if not layers:
+        return
+    worst = max(layers.values(), key=lambda layer: layer.share)
+    count = f"{worst.n_dead} of {len(worst.flat)} units of {worst.name} were flat on all {worst.n_examples} examples"
+    if worst.n_dead == 0:
+        yield Finding("sound", worst.where, count, "every unit can still learn", "", rule=RULE.name, again=_AGAIN)
+        return
+    yield Finding(
+        _severity(worst),
+        worst.where,
+        count,
+        "the weights before them get no gradient from these examples"
+        if worst.steepest == 0
+        else f"its slope there is at most {worst.steepest:.2g}, so the weights before them get hardly any gradient",
+        "lower the rate, or shrink the first weights and biases before it",
+        rule=RULE.name,
+        again=_AGAIN,
+    )
+
+
+def _add(layers: dict[tuple[str, str, int], Layer], seen: Seen) -> None:
+    calls: Counter[tuple[str, str]] = Counter()
+    for call in seen.functions:
+        which = calls[call.path, call.name]
+        calls[call.path, call.name] += 1
+        if (steepness := slopes(call)) is None:
+            continue
+        units = by_unit(steepness.abs(), seen.maker_of(call.arguments[0]))
+        flat, steepest = (units < NEARLY_ZERO).all(0), units.amax(0)
+        key = call.path, call.name, which
+        before = layers.get(key)
+        if before is not None and len(before.flat) != len(flat):
+            continue
+        layer = before or Layer(_where(call, which), call.name, torch.ones_like(flat), 0)
+        layer.flat = layer.flat & flat
+        layer.n_examples += len(units)
+        layer.steepest = max([layer.steepest, *steepest[layer.flat].tolist()])
+        layers[key] = layer
+
+
+def _where(call: FunctionCall, which: int) -> str:
+    """By its number where one part calls it several times, as a forward of someone's own does."""
+    return place(call.path) if which == 0 else f"{place(call.path)}, its {call.name} no. {which + 1}"
+
+
+def _severity(layer: Layer) -> str:
+    if layer.share == 1 and layer.steepest == 0 and layer.n_examples >= FEWEST:
+        return "broken"  # proven: not one of these examples can teach anything through it
+    if layer.share >= HALF and layer.n_examples >= FEWEST:
+        return "suspicious"
+    return "suspicious" if layer.share >= DEAD and layer.n_examples >= ENOUGH else "note"
+
+
+_AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))"
+
+
+def sick() -> Patient:
+    """A bias so low that no example lifts any unit above 0."""
+    with unchanged_randomness():
+        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+        nn.init.constant_(model[0].bias, -10.0)  # type: ignore[arg-type]
+        return Patient(model, (torch.randn(64, 8),))
+
+
+def well() -> Patient:
+    with unchanged_randomness():
+        return Patient(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3)), (torch.randn(64, 8),))
+
+
+RULE = Rule(
+    name="dead-units",
+    proves="that units pass no gradient on, whichever of the given examples is read",
+    how="measures the slope of every activation at what it is given, over all batches, by autograd",
+    check=check,
+    sick=sick,
+    well=well,
+)
