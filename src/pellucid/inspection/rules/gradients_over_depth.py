@@ -1,0 +1,106 @@
+"""A gradient that shrinks or grows by a factor in every layer is lost, or bursts, before it is at the first one.
+
+Compared are the sizes of the loss's gradient by what the first and by what the last layers with weights put out. A few
+of each, and by their middle: a branch that starts at zero on purpose gets none, and its neighbours do.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+
+from pellucid.inspection.measurements import ModuleCall, copy_of, look, place
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+FADES = 1000.0  # from the last layers to the first
+FEWEST = 4  # layers with weights; in fewer there is no depth
+_AGAIN = "for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = copy_of(patient)
+    seen = None if copied is None else look(copied, with_loss=True)
+    if seen is None or seen.loss is None or not bool(seen.loss.isfinite()):
+        return  # what is not finite has a rule of its own
+    layers = _layers(seen.modules)
+    if len(layers) < FEWEST:
+        return
+    few = max(1, len(layers) // 4)
+    first, last = layers[:few], layers[-few:]
+    at_first, at_last = _middle(first), _middle(last)
+    if at_last == 0:
+        return
+    ratio = at_first / at_last
+    sizes = (
+        f"the gradient's norm is {at_first:.2g} at {place(first[0].path)} and {at_last:.2g} at {place(last[-1].path)}, "
+        f"{ratio:.2g} times, over {len(layers)} layers"
+    )
+    if 1 / FADES <= ratio <= FADES:
+        means = "it neither vanishes nor explodes on the way down"
+        yield Finding("sound", place(first[0].path), sizes, means, "", rule=RULE.name, again=_AGAIN)
+        return
+    per_layer = ratio ** (1 / max(1, len(layers) - few)) if ratio else 0.0
+    yield Finding(
+        "suspicious",
+        place(first[0].path),
+        sizes,
+        f"it {'vanishes' if ratio < 1 else 'explodes'} on the way down, by a factor of {per_layer:.2g} a layer",
+        "draw the weights by the activation's gain, or add norms or residual paths"
+        + ("" if ratio < 1 else ", or clip the gradient"),
+        rule=RULE.name,
+        again=_AGAIN,
+    )
+
+
+def _layers(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
+    """Each innermost part with a matrix of weights that gradient could come back to, at its first call."""
+    found: dict[str, ModuleCall] = {}
+    for call in calls:
+        has_matrix = any(parameter.dim() >= 2 for parameter in call.module.parameters(recurse=False))
+        if call.is_leaf and has_matrix and call.made is not None and call.made.requires_grad:
+            found.setdefault(call.path, call)
+    return list(found.values())
+
+
+def _middle(calls: Sequence[ModuleCall]) -> float:
+    """The median of the norms that are not 0; 0 where all are."""
+    norms = [torch.linalg.vector_norm(call.gradient).item() for call in calls if call.gradient is not None]
+    moving = [norm for norm in norms if norm > 0 and math.isfinite(norm)]
+    return statistics.median(moving) if moving else 0.0
+
+
+def _stack(activation: type[nn.Module], depth: int = 12, gain: float = 1.0) -> Patient:
+    with unchanged_randomness():
+        layers: list[nn.Module] = []
+        for _ in range(depth):
+            linear = nn.Linear(16, 16)
+            nn.init.normal_(linear.weight, std=gain / 4)
+            layers += [linear, activation()]
+        targets = torch.randint(3, (32,))
+        return Patient(nn.Sequential(*layers, nn.Linear(16, 3)), (torch.randn(32, 16),), targets, nn.CrossEntropyLoss())
+
+
+def sick() -> Patient:
+    """Twelve sigmoids: each multiplies the gradient by a quarter at most."""
+    return _stack(nn.Sigmoid)
+
+
+def well() -> Patient:
+    return _stack(nn.ReLU, gain=2**0.5)
+
+
+RULE = Rule(
+    name="gradients-over-depth",
+    proves="that the gradient is multiplied by a steady factor on its way from the last layers to the first",
+    how="asks the loss for its gradient by what each layer with weights puts out",
+    check=check,
+    sick=sick,
+    well=well,
+    needs=("targets", "loss"),
+)
