@@ -1,0 +1,125 @@
+"""Two linear maps with nothing between them are one linear map: the second adds weights, time, and nothing else.
+
+Proven by doing it: in a copy both are folded into one, W = W₂W₁ and b = W₂b₁ + b₂, and the whole still puts out the
+same. A narrow middle is a bottleneck, as in a linear autoencoder or an adapter, and may be meant.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+
+from pellucid.inspection.measurements import ModuleCall, attempt, copy_of, in_double, look
+from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+TRANSPARENT = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)  # give on what they read, while evaluating
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    if (copied := copy_of(patient)) is None:
+        return
+    copied.model.eval()  # a dropout between them bends nothing where the network is used
+    double = in_double(copied)
+    if (seen := look(double)) is None or (whole := tensor_of(seen.outputs)) is None:
+        return
+    n_linear = sum(type(call.module) is nn.Linear for call in seen.modules)
+    found = False
+    for first, second in _pairs(seen.modules):
+        difference = _difference_when_folded(double, first, second, whole.detach())
+        if difference is None or difference > 1e4 * torch.finfo(whole.dtype).eps:
+            continue
+        found = True
+        yield _finding(first, second, difference)
+    if n_linear > 1 and not found:
+        seen_text = f"of {n_linear} linear layers none reads just what another put out"
+        yield Finding("sound", "the model", seen_text, "each bends what it is given", "", rule=RULE.name, again=_AGAIN)
+
+
+_AGAIN = "torch.allclose(second(first(x)), x @ (second.weight @ first.weight).T + second(first.bias))"
+
+
+def _finding(first: ModuleCall, second: ModuleCall, difference: float) -> Finding:
+    assert isinstance(first.module, nn.Linear)
+    assert isinstance(second.module, nn.Linear)
+    before, middle, after = first.module.in_features, first.module.out_features, second.module.out_features
+    is_narrow = middle < min(before, after)
+    n_two = before * middle + middle * after
+    shapes = f"{before} → {middle} → {after}"
+    return Finding(
+        "note" if is_narrow else "suspicious",
+        f"{first.path} and {second.path}",
+        f"folded into one Linear({before}, {after}), the outputs differ by {difference:.1g}; they are {shapes}",
+        f"{n_two} weights do what a matrix of rank {min(before, middle, after)} does with {before * after}",
+        "leave it if the bottleneck is meant, else put an activation between them"
+        if is_narrow
+        else f"put an activation between them, or write nn.Linear({before}, {after})",
+        rule=RULE.name,
+        again=_AGAIN,
+    )
+
+
+def _pairs(calls: Sequence[ModuleCall]) -> Iterator[tuple[ModuleCall, ModuleCall]]:
+    """Linear layers of which the second reads what the first made; each called once, for others cannot be folded."""
+    counted = Counter(call.path for call in calls)
+    leaves = [call for call in calls if call.is_leaf and not isinstance(call.module, TRANSPARENT)]
+    linear = [call for call in leaves if type(call.module) is nn.Linear and counted[call.path] == 1]
+    for first in linear:
+        for second in linear:
+            if first is not second and first.feeds(second):
+                yield first, second
+
+
+def _difference_when_folded(
+    double: Patient, first: ModuleCall, second: ModuleCall, whole: torch.Tensor
+) -> float | None:
+    """The largest difference of outputs, relative to their size, when one layer stands for both."""
+
+    def measured() -> float:
+        model = copy.deepcopy(double.model)
+        one, two = model.get_submodule(first.path), model.get_submodule(second.path)
+        assert isinstance(one, nn.Linear)
+        assert isinstance(two, nn.Linear)
+        with torch.no_grad(), unchanged_randomness():
+            both = nn.Linear(one.in_features, two.out_features, dtype=one.weight.dtype)
+            both.weight.copy_(two.weight @ one.weight)
+            both.bias.copy_(two(one.bias if one.bias is not None else one.weight.new_zeros(one.out_features)))
+        model.set_submodule(first.path, nn.Identity())
+        model.set_submodule(second.path, both)
+        with unchanged_randomness(), torch.no_grad():
+            outputs = tensor_of(model(*double.inputs))
+        assert outputs is not None
+        return ((outputs - whole).abs().max() / whole.abs().max().clamp(min=1e-30)).item()
+
+    return attempt(measured)
+
+
+def _network(*layers: nn.Module) -> Patient:
+    with unchanged_randomness():
+        for layer in layers:
+            layer.apply(lambda part: part.reset_parameters() if isinstance(part, nn.Linear) else None)
+        return Patient(nn.Sequential(*layers), (torch.randn(16, 8),))
+
+
+def sick() -> Patient:
+    """The activation was forgotten."""
+    return _network(nn.Linear(8, 32), nn.Linear(32, 3))
+
+
+def well() -> Patient:
+    return _network(nn.Linear(8, 32), nn.ReLU(inplace=True), nn.Linear(32, 3))
+
+
+RULE = Rule(
+    name="linear-in-a-row",
+    proves="that two linear layers do what one would do",
+    how="folds both into one in a float64 copy and compares what the whole puts out",
+    check=check,
+    sick=sick,
+    well=well,
+)
