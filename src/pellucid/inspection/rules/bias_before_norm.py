@@ -1,0 +1,122 @@
+"""A batch or instance norm takes the mean away, and with it whatever a bias before it added: that bias never learns.
+
+Shown twice in float64: its gradient is 0 up to rounding, and shifting it moves no output while training.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from pellucid.inspection.measurements import ModuleCall, attempt, copy_of, in_double, look
+from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+_AGAIN = "layer.bias.grad.norm() / layer.weight.grad.norm()  # after loss.backward()"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    if (copied := copy_of(patient)) is None:
+        return
+    if not copied.model.training:
+        copied.model.train()  # a norm that is frozen on purpose, in a module that trains, stays so
+    double = in_double(copied)
+    has_loss = patient.loss is not None and patient.targets is not None
+    if (seen := look(double, with_loss=has_loss)) is None or (outputs := tensor_of(seen.outputs)) is None:
+        return
+    n_norms = sum(_takes_the_mean(call.module) for call in seen.modules)
+    useless = [
+        (call, shift)
+        for call in _biased(seen.modules)
+        if (shift := _moved(double, call.path, outputs.detach())) is not None
+        and shift < 1e5 * torch.finfo(outputs.dtype).eps
+    ]
+    if useless:
+        first, shift = useless[0]
+        n = sum(_bias(call.module).numel() for call, _ in useless)
+        yield Finding(
+            "note",
+            ", ".join(call.path for call, _ in useless),
+            f"shifting the bias of {first.path} by 1 moves the outputs by {shift:.1g}"
+            + _gradient(first.path, seen.gradients),
+            f"the norm behind takes the mean away again: {n} numbers that cannot learn",
+            "write bias=False there; the norm has a bias of its own",
+            rule=RULE.name,
+            again=_AGAIN,
+        )
+    elif n_norms:
+        seen_text = f"of {n_norms} norms over the batch or the picture none undoes a bias before it"
+        yield Finding("sound", "the model", seen_text, "every bias can learn", "", rule=RULE.name, again=_AGAIN)
+
+
+def _takes_the_mean(module: nn.Module) -> bool:
+    """Of each channel by itself; a layer norm takes the mean over all, and leaves the differences of biases."""
+    if isinstance(module, nn.GroupNorm):
+        return module.num_groups == module.num_channels
+    return isinstance(module, _BatchNorm | _InstanceNorm) and module.training
+
+
+def _bias(module: nn.Module) -> Tensor:
+    assert isinstance(module.bias, Tensor)
+    return module.bias
+
+
+def _biased(calls: Sequence[ModuleCall]) -> Iterator[ModuleCall]:
+    norms = [call for call in calls if _takes_the_mean(call.module)]
+    for call in calls:
+        has_bias = call.is_leaf and isinstance(getattr(call.module, "bias", None), nn.Parameter)
+        if has_bias and not _takes_the_mean(call.module) and any(call.feeds(norm) for norm in norms):
+            yield call
+
+
+def _moved(double: Patient, path: str, outputs: Tensor) -> float | None:
+    """How far the outputs move, by their size, when the bias does."""
+
+    def measured() -> float:
+        model = copy.deepcopy(double.model)
+        with torch.no_grad(), unchanged_randomness():
+            _bias(model.get_submodule(path)).add_(1)
+            shifted = tensor_of(model(*double.inputs))
+        assert shifted is not None
+        return ((shifted - outputs).abs().max() / outputs.abs().max().clamp(min=1e-30)).item()
+
+    return attempt(measured)
+
+
+def _gradient(path: str, gradients: dict[str, Tensor]) -> str:
+    of_bias, of_weight = gradients.get(f"{path}.bias"), gradients.get(f"{path}.weight")
+    if of_bias is None or of_weight is None or not of_weight.any():
+        return ""
+    return f", and its gradient is {(of_bias.norm() / of_weight.norm()).item():.1g} of its weight's"
+
+
+def _network(has_bias: bool) -> Patient:
+    with unchanged_randomness():
+        model = nn.Sequential(
+            nn.Conv2d(1, 4, 3, bias=has_bias), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)
+        )
+        return Patient(model, (torch.randn(8, 1, 8, 8),), torch.randint(3, (8,)), nn.CrossEntropyLoss())
+
+
+def sick() -> Patient:
+    return _network(has_bias=True)
+
+
+def well() -> Patient:
+    return _network(has_bias=False)
+
+
+RULE = Rule(
+    name="bias-before-norm",
+    proves="that a bias can never learn, because the norm behind it takes its effect away",
+    how="shifts the bias in a float64 copy that trains, and compares what the whole puts out",
+    check=check,
+    sick=sick,
+    well=well,
+)
