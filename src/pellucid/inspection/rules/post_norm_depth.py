@@ -1,0 +1,117 @@
+"""A transformer whose norms stand on the residual path has no clear way down for the gradient, and wants a warm-up.
+
+Found in the graph, not by names: x = norm(x + f(x)) adds what an earlier norm put out. With the norm inside the branch,
+x + f(norm(x)), the sum goes on untouched. (Xiong and others 2020: with the first kind, Adam without warm-up often fails
+from about six blocks on; how the gradient changes over depth is measured and shown.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.measurements import ModuleCall, copy_of, is_norm, look
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.weight_age import is_fresh
+from pellucid.records import Finding
+
+FEWEST = 4  # blocks: below, it trains without
+DEEP = 8
+_AGAIN = "for layer in model.layers: print(layer.linear2.weight.grad.norm())  # after loss.backward()"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = copy_of(patient)
+    if copied is None or (seen := look(copied, with_loss=True)) is None:
+        return
+    norms = _on_the_path(seen.modules)
+    n_blocks = (len(norms) + 1) // 2  # attention and feed-forward; before the first norm of all there is none
+    if n_blocks < 2 or is_fresh(patient) is False:
+        return  # what has learned already is past the danger
+    first, last = _size(norms[0].gradient), _size(norms[-1].gradient)
+    ratio = f", {last / first:.2g} times" if first else ""
+    sizes = (
+        f"{len(norms)} norms on the residual path, about {n_blocks} blocks; the gradient's norm is {first:.2g} at "
+        f"{norms[0].path} and {last:.2g} at {norms[-1].path}{ratio}"
+    )
+    where = f"{norms[0].path} to {norms[-1].path}"
+    warmth = _warmth(patient)
+    if n_blocks < FEWEST or warmth:
+        means = warmth or "so few blocks train without a warm-up"
+        yield Finding("sound", where, sizes, means, "", rule=RULE.name, again=_AGAIN)
+        return
+    yield Finding(
+        "suspicious" if n_blocks >= DEEP and patient.optimizer is not None else "note",
+        where,
+        f"{sizes}; no warm-up is known of",
+        "every norm on the path rescales the gradient, and the first steps at full rate often throw it off",
+        "warm the rate up over the first few hundred steps, or put the norms into the branches (norm_first=True)",
+        rule=RULE.name,
+        again=_AGAIN,
+    )
+
+
+def _on_the_path(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
+    """Norms that read a sum of which one part is what an earlier norm put out."""
+    found, earlier = [], set()
+    for call in calls:
+        if not is_norm(call.module) or call.given is None or call.made is None:
+            continue
+        added = call.given.grad_fn
+        parts = added.next_functions if added is not None and added.name().startswith("AddBackward") else ()
+        if any(part in earlier for part, _ in parts):
+            found.append(call)
+        if call.made.grad_fn is not None:
+            earlier.add(call.made.grad_fn)
+    return found
+
+
+def _size(gradient: Tensor | None) -> float:
+    return 0.0 if gradient is None else torch.linalg.vector_norm(gradient).item()
+
+
+def _warmth(patient: Patient) -> str:
+    """What a schedule left on the optimizer: it keeps the rate it aims at, or began with, beside the one of now."""
+    groups = [] if patient.optimizer is None else patient.optimizer.param_groups
+    rising = [(group["lr"], group["initial_lr"]) for group in groups if group["lr"] < group.get("initial_lr", 0.0)]
+    return f"the rate is warmed up: {rising[0][0]:.2g} now, {rising[0][1]:.2g} later" if rising else ""
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, is_first: bool) -> None:
+        super().__init__()
+        self.norm, self.branch, self.is_first = nn.LayerNorm(width), nn.Linear(width, width), is_first
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.is_first:
+            return x + self.branch(self.norm(x)).relu()  # type: ignore[no-any-return]
+        return self.norm(x + self.branch(x).relu())  # type: ignore[no-any-return]
+
+
+def _stack(is_first: bool) -> Patient:
+    with unchanged_randomness():
+        model = nn.Sequential(*(_Block(16, is_first) for _ in range(2 * DEEP + 2)), nn.Linear(16, 3))
+        inputs, targets = torch.randn(8, 16), torch.randint(3, (8,))
+        return Patient(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters()))
+
+
+def sick() -> Patient:
+    return _stack(is_first=False)
+
+
+def well() -> Patient:
+    return _stack(is_first=True)
+
+
+RULE = Rule(
+    name="post-norm-depth",
+    proves="that the norms of a deep residual network stand on the path itself, and that no warm-up is set",
+    how="follows the graph from each norm to the sum it reads, and measures the gradient at the first and the last",
+    check=check,
+    sick=sick,
+    well=well,
+    needs=("targets", "loss"),
+)
