@@ -1,0 +1,203 @@
+"""Attention alone sees a bag of tokens: without positions, tokens in another order give the same outputs in that order.
+
+A mask that hides what comes later also tells the order, a little, from the second layer on. So it is lifted in the
+copy, and what then goes by the order alone are positions, whatever they are made of. A module that reads each position
+by itself has nothing to put in order, and is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from pellucid.inspection.measurements import attempt, copy_of, in_double
+from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+BARRED = -1e4
+FEWEST = 3  # tokens of a row
+_AGAIN = "(model(tokens[:, order]) - model(tokens)[:, order]).abs().max()"
+
+
+class Unmasked(TorchFunctionMode):
+    """Inside, nothing is barred from attention: scores are not filled with -inf, and no such mask is added to them.
+
+    >>> with Unmasked():
+    ...     torch.zeros(2).masked_fill(torch.tensor([True, False]), float("-inf"))
+    tensor([0., 0.])
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named, name = dict(kwargs or {}), getattr(func, "__name__", "").strip("_")
+        if name == "masked_fill" and _bars(named.get("value", args[-1])):
+            return args[0]
+        if name == "where" and len(args) == 3 and (_bars(args[1]) or _bars(args[2])):
+            return args[2] if _bars(args[1]) else args[1]
+        if name in ("add", "radd", "iadd") and len(args) == 2 and any(isinstance(each, Tensor) for each in args):
+            args = tuple(_lifted(each) for each in args)
+        if name == "scaled_dot_product_attention":
+            args = (*args[:3], *(() if len(args) < 4 else (_lifted(args[3]), *args[4:5])))
+            named |= {"is_causal": False} | ({"attn_mask": _lifted(named["attn_mask"])} if "attn_mask" in named else {})
+        if name == "multi_head_attention_forward":
+            named |= {"is_causal": False, "attn_mask": _lifted(named.get("attn_mask")), "key_padding_mask": None}
+        return func(*args, **named)
+
+
+def _bars(value: Any) -> bool:
+    """Whether a value, or a tensor all over, bars what it is written on."""
+    if isinstance(value, Tensor):
+        return value.is_floating_point() and value.numel() > 0 and bool((value <= BARRED).all())
+    return isinstance(value, float | int) and value <= BARRED
+
+
+def _lifted(mask: Any) -> Any:
+    """A mask that bars nothing: one of yes and no goes, in one of numbers those that bar become 0."""
+    if not isinstance(mask, Tensor):
+        return mask
+    if mask.dtype is torch.bool:
+        return None
+    return mask.masked_fill(mask <= BARRED, 0.0) if mask.is_floating_point() else mask
+
+
+class _Order(NamedTuple):
+    """How far outputs are from those that know no order, by their own size."""
+
+    moved_along: float  # from the outputs in the new order
+    stayed: float  # from the outputs as they were
+    has_mixed: bool  # whether one token changes what is put out for others, or there are no others
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = copy_of(patient)
+    if copied is None or (place := _sequence(copied)) is None:
+        return
+    copied.model.eval()
+    double = in_double(copied)
+    found = [order for is_lifted in (False, True) if (order := attempt(partial(_order, double, place, is_lifted)))]
+    if not found or not any(order.has_mixed for order in found):
+        return
+    rounding = 1e5 * torch.finfo(_dtype(double)).eps
+    blind = next((which for which, order in enumerate(found) if min(order[:2]) < rounding and order.has_mixed), None)
+    if blind is None:
+        moved = min(found[-1][:2])
+        seen = f"with the tokens in another order the outputs differ by {moved:.2g} of their size, beyond that order"
+        yield Finding("sound", "the model", seen, "it sees the order", "", rule=RULE.name, again=_AGAIN)
+        return
+    order = found[blind]
+    kept = "keeps" if order.stayed <= order.moved_along else "permutes"
+    targets = patient.targets
+    is_sequence = targets is not None and targets.dim() >= 2 and targets.shape[1] >= FEWEST
+    yield Finding(
+        "suspicious" if is_sequence else "note",
+        "the model",
+        f"another order of the tokens {kept} the outputs, up to {min(order[:2]):.1g} of their size"
+        + (" once the mask is lifted" if blind else ""),
+        "it cannot tell one order from another" + (" but by its mask" if blind else ""),
+        "add positions to the embeddings (learned, sinusoidal) or rotate queries and keys, if the order matters",
+        rule=RULE.name,
+        again=_AGAIN,
+    )
+
+
+def _sequence(patient: Patient) -> int | None:
+    """Which input is one: tokens (batch, time) or numbers (batch, time, width), not all alike."""
+    for place, one in enumerate(patient.inputs):
+        if not isinstance(one, Tensor) or one.dtype is torch.bool or one.dim() < 2 or one.shape[1] < FEWEST:
+            continue
+        if one.dim() == (3 if one.is_floating_point() else 2) and bool((one[:, :1] != one).any()):
+            return place
+    return None
+
+
+def _dtype(patient: Patient) -> torch.dtype:
+    return next((one.dtype for one in patient.model.parameters() if one.is_floating_point()), torch.float32)
+
+
+def _order(double: Patient, place: int, is_lifted: bool) -> _Order:
+    tokens = double.inputs[place]
+    order = torch.randperm(tokens.shape[1], generator=torch.Generator().manual_seed(0))
+    if bool((order == torch.arange(len(order))).all()):
+        order = order.flip(0)
+    changed = tokens.clone()
+    row, other = _two_unlike(tokens)
+    changed[row, 0], changed[row, other] = tokens[row, other], tokens[row, other]
+    plain = _run(double, place, tokens, is_lifted)
+    permuted = _run(double, place, tokens[:, order], is_lifted)
+    touched = _run(double, place, changed, is_lifted)
+    size = plain.abs().max().clamp(min=1e-30)
+    has_time = plain.dim() >= 2 and plain.shape[1] == tokens.shape[1]
+    far = torch.tensor(float("inf"))
+    along = (permuted - plain[:, order]).abs().max() / size if has_time else far
+    has_mixed = not has_time or bool((touched[row, 1:] - plain[row, 1:]).abs().max() > 1e-6 * size)
+    return _Order(along.item(), ((permuted - plain).abs().max() / size).item(), has_mixed)
+
+
+def _two_unlike(tokens: Tensor) -> tuple[int, int]:
+    """A row, and a place in it whose token is not the first one's."""
+    unlike = (tokens != tokens[:, :1]).flatten(2).any(-1) if tokens.dim() > 2 else tokens != tokens[:, :1]
+    row, other = unlike.nonzero()[0].tolist()
+    return row, other
+
+
+@torch.no_grad()
+def _run(double: Patient, place: int, tokens: Tensor, is_lifted: bool) -> Tensor:
+    inputs = (*double.inputs[:place], tokens.clone(), *double.inputs[place + 1 :])
+    with unchanged_randomness():
+        if is_lifted:
+            with Unmasked():
+                outputs = tensor_of(replace(double, inputs=inputs).outputs())
+        else:
+            outputs = tensor_of(replace(double, inputs=inputs).outputs())
+    assert outputs is not None
+    assert outputs.shape[:1] == tokens.shape[:1], "what is put out has no rows"
+    return outputs
+
+
+class _Reader(nn.Module):
+    """One layer of attention over embedded tokens, with positions or without."""
+
+    def __init__(self, has_positions: bool) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(11, 16), nn.Embedding(12, 16) if has_positions else None
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.head = nn.Linear(16, 11)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens)
+        if self.places is not None:
+            x = x + self.places(torch.arange(tokens.shape[1]))
+        return self.head(x + self.attention(x, x, x, need_weights=False)[0])  # type: ignore[no-any-return]
+
+
+def _reader(has_positions: bool) -> Patient:
+    with unchanged_randomness():
+        tokens = torch.randint(11, (4, 12))
+        return Patient(_Reader(has_positions), (tokens,), tokens.flip(1))
+
+
+def sick() -> Patient:
+    """It is asked for the tokens backwards, and cannot know which was last."""
+    return _reader(has_positions=False)
+
+
+def well() -> Patient:
+    return _reader(has_positions=True)
+
+
+RULE = Rule(
+    name="no-positions",
+    proves="that outputs go along with any order of the tokens, so that the order cannot matter",
+    how="puts the tokens of a float64 copy in another order, with its masks and with them lifted",
+    check=check,
+    sick=sick,
+    well=well,
+)
