@@ -1,0 +1,108 @@
+"""Cross-entropy takes the softmax itself. Given probabilities, it takes a second one, and can no longer be satisfied.
+
+Scores between 0 and 1 are at most 1 apart: even a perfect answer costs ln(1 + (K - 1)/e), 1.46 nats for ten classes,
+and gradients are small everywhere. Training runs, learns slowly and stops early.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.probes import last_part, under_other_weights
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+SLACK = 1e-3  # by which sums of probabilities may differ from 1, in any precision
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view = loss_view(patient)
+    if view is None or view.kind != "cross-entropy" or not view.tensor.isfinite().all():
+        return
+    axes = [axis for axis in range(-view.tensor.dim(), 0) if _is_probability(view.tensor, axis)]
+    others = under_other_weights(patient) if axes else []
+    axes = [axis for axis in axes if others and all(_is_probability(one, axis) for one in others)]
+    if axes:
+        yield _finding(patient, view, axes)
+        return
+    sums = view.tensor.sum(view.axis)
+    yield Finding(
+        "sound",
+        "loss",
+        f"outputs of {view.n_classes} classes reach from {view.tensor.min():.3g} to {view.tensor.max():.3g}, and their "
+        f"sums from {sums.min():.3g} to {sums.max():.3g}",
+        "the softmax is taken once, by the loss"
+        if (view.tensor.logsumexp(view.axis).abs() > SLACK).any()
+        else "they are log-probabilities, which a second softmax leaves as they are",
+        "",
+        rule="double-softmax",
+    )
+
+
+def _is_probability(tensor: Tensor, axis: int) -> bool:
+    """Whether numbers are at least 0 and add up to 1 along an axis; a single one that is 1 says nothing."""
+    if tensor.shape[axis] < 2 or bool((tensor < -SLACK).any()):
+        return False
+    return bool(((tensor.sum(axis) - 1).abs() < SLACK).all())
+
+
+def _finding(patient: Patient, view: LossView, axes: list[int]) -> Finding:
+    where = last_part(patient)
+    if view.axis not in axes:
+        axis = view.tensor.dim() + axes[0]
+        return Finding(
+            "broken",
+            where,
+            f"outputs of shape {tuple(view.tensor.shape)} add up to 1 along dimension {axis}, with these weights and "
+            f"others; the loss takes its softmax along dimension {view.tensor.dim() + view.axis}",
+            "probabilities are shared out between what does not compete, and the loss takes another softmax of them",
+            "take the softmax out, and give the loss the scores before it",
+            rule="double-softmax",
+            again=f"print(model(x).sum({axis}))",
+        )
+    floor = math.log(1 + (view.n_classes - 1) / math.e)
+    perfect = view.value(_perfect(view)) / view.per
+    return Finding(
+        "broken",
+        where,
+        f"outputs add up to 1, with these weights and others, and the loss takes a softmax of them: "
+        f"{perfect:.4f} for perfect answers, {floor:.4f} = ln(1 + {view.n_classes - 1}/e) by formula, and "
+        f"{view.measured / view.per:.4f} now",
+        f"the loss cannot fall below {perfect:.4f}, and its gradient is small wherever the model is sure",
+        "take the softmax out of the model, and use it only where probabilities are read",
+        rule="double-softmax",
+        again="print(model(x).sum(-1), loss(model(x).log(), y), loss(model(x), y))",
+    )
+
+
+def _perfect(view: LossView) -> Tensor:
+    """All probability on the classes that are wanted."""
+    wanted = view.wanted()
+    assert wanted is not None, "a cross-entropy has classes that it wants"
+    classes = functional.one_hot(wanted.clamp(min=0), view.n_classes).to(view.tensor)
+    return classes.movedim(-1, view.axis)
+
+
+def _patient(last: nn.Module) -> Patient:
+    with unchanged_randomness(0):
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 10), last)
+        return Patient(model, (torch.randn(20, 8),), torch.arange(20) % 10, nn.CrossEntropyLoss())
+
+
+RULE = Rule(
+    name="double-softmax",
+    proves="the loss takes a softmax of outputs that are probabilities already",
+    how="adds a number to all scores, which only a loss with a softmax ignores, sums the outputs under these weights "
+    "and others, and measures the loss of perfect ones",
+    check=check,
+    sick=lambda: _patient(nn.Softmax(dim=-1)),
+    well=lambda: _patient(nn.Identity()),
+    needs=("targets", "loss"),
+)

@@ -1,0 +1,73 @@
+"""A negative log-likelihood believes what it is given: scores that are no log-probabilities can be raised without end.
+
+`nll_loss` only picks numbers out. Given raw scores it falls below 0 and goes on falling; given probabilities it is
+satisfied at -1 and its gradient never says "wrong" louder than "nearly right".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.probes import last_part
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+SLACK = 1e-2  # nats by which log-probabilities may be off
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view = loss_view(patient)
+    if view is None or view.kind != "log-likelihood" or not _asks_for_targets(patient, view):
+        return
+    sums = view.tensor.exp().sum(view.axis)
+    if not sums.isfinite().all():
+        return
+    seen = f"probabilities of {view.n_classes} classes, as exp(outputs), add up to {sums.min():.4g} to {sums.max():.4g}"
+    if bool(((sums - 1).abs() < SLACK).all()):
+        means = "the likelihood is of log-probabilities, as it should be"
+        yield Finding("sound", "loss", seen, means, "", rule="missing-log-softmax")
+        return
+    right = view.value(view.tensor.log_softmax(view.axis))
+    yield Finding(
+        "broken",
+        last_part(patient),
+        f"{seen}; the loss is {view.measured:.4f}, and {right:.4f} with a log-softmax between",
+        "the loss is no likelihood and has no least value: it rewards raising all scores",
+        "end the model with log_softmax(-1), or give its scores to cross_entropy",
+        rule="missing-log-softmax",
+        again="print(model(x).exp().sum(-1))",
+    )
+
+
+def _asks_for_targets(patient: Patient, view: LossView) -> bool:
+    """Whether it is the likelihood of the targets, and not just any loss that is linear in the outputs."""
+    wanted, targets = view.wanted(), patient.targets
+    if wanted is None or targets is None or wanted.shape != targets.shape:
+        return False
+    asked = wanted >= 0
+    return (
+        bool(asked.any()) and bool((wanted == targets)[asked].all()) and bool((targets != targets.reshape(-1)[0]).any())
+    )
+
+
+def _patient(last: nn.Module) -> Patient:
+    with unchanged_randomness(0):
+        model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4), last)
+        return Patient(model, (torch.randn(12, 6),), torch.arange(12) % 4, functional.nll_loss)
+
+
+RULE = Rule(
+    name="missing-log-softmax",
+    proves="a likelihood is taken of outputs that are no log-probabilities",
+    how="asks whether the loss is linear in the outputs and wants the targets, and adds up exp(outputs)",
+    check=check,
+    sick=lambda: _patient(nn.Identity()),
+    well=lambda: _patient(nn.LogSoftmax(dim=-1)),
+    needs=("targets", "loss"),
+)

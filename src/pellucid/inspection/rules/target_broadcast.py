@@ -1,0 +1,102 @@
+"""(N, 1) minus (N) is (N, N): every output is compared with every target, and the best answer is their mean.
+
+Nothing fails, and the loss falls, down to the variance of the targets. It does not change when the targets are
+shuffled, which no loss that compares each with its own can say of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view, targets = loss_view(patient), patient.targets
+    if view is None or targets is None or view.kind in ("cross-entropy", "log-likelihood"):
+        return
+    made, given = tuple(view.tensor.shape), tuple(targets.shape)
+    if targets.numel() != view.tensor.numel():
+        yield from _one_for_many(view, targets)
+        return
+    # Spread over unlike numbers, so that no shuffle leaves the right loss as it is.
+    drawn = torch.randn(made, generator=torch.Generator().manual_seed(0)).to(view.tensor).sigmoid()
+    apart = view.value(drawn)
+    paired = _with_targets(view, targets.reshape(made)).value(drawn)
+    shuffled = _with_targets(view, _shuffled(targets)).value(drawn)
+    paired_shuffled = _with_targets(view, _shuffled(targets).reshape(made)).value(drawn)
+    slack = 1e-4 * (1 + abs(apart))
+    if abs(apart - paired) <= slack:
+        seen = f"outputs {made} and targets {given}: the loss is {view.measured:.4g}, as row by row"
+        means = "each output is compared with its own target"
+        yield Finding("sound", "loss", seen, means, "", rule="target-broadcast")
+    elif abs(apart - shuffled) <= slack < abs(paired - paired_shuffled):
+        own = _with_targets(view, targets.reshape(made)).measured
+        yield Finding(
+            "broken",
+            "loss",
+            f"outputs {made} against targets {given}: the loss is {view.measured:.4g}, row by row it is {own:.4g}; "
+            f"shuffled targets change it by {abs(apart - shuffled):.1g} instead of {abs(paired - paired_shuffled):.3g}",
+            f"every output is compared with all {targets.numel()} targets, so the best it can learn is their mean",
+            f"give both one shape: {'outputs.squeeze(-1)' if len(made) > len(given) else 'targets.squeeze(-1)'}",
+            rule="target-broadcast",
+            again="print(model(x).shape, y.shape, loss(model(x), y), loss(model(x), y.view_as(model(x))))",
+        )
+
+
+def _one_for_many(view: LossView, targets: Tensor) -> Iterator[Finding]:
+    """One target for several outputs, each of which then learns the same."""
+    made, given = tuple(view.tensor.shape), tuple(targets.shape)
+    if len(made) != len(given) or any(few not in (1, many) for few, many in zip(given, made, strict=True)):
+        return
+    best = view.value(targets.to(view.tensor).expand(made))
+    if abs(best) > 1e-6 or not view.measured > best:
+        return
+    yield Finding(
+        "suspicious",
+        "loss",
+        f"outputs {made} against targets {given}: the loss is {best:.3g} when all outputs of a row are the same number",
+        f"one target is compared with {view.tensor.numel() // targets.numel()} outputs, and all of them learn the same",
+        "let the last layer put out as many numbers as there are targets",
+        rule="target-broadcast",
+        again="print(model(x).shape, y.shape, loss(y.expand_as(model(x)), y))",
+    )
+
+
+def _with_targets(view: LossView, targets: Tensor) -> LossView:
+    return replace(view, patient=replace(view.patient, targets=targets))
+
+
+def _shuffled(targets: Tensor) -> Tensor:
+    flat = targets.reshape(-1)
+    return flat[torch.randperm(len(flat), generator=torch.Generator().manual_seed(1))].reshape(targets.shape)
+
+
+def _patient(shape: tuple[int, ...]) -> Patient:
+    with unchanged_randomness(0):
+        rows = torch.randn(16, 4)
+        model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+        targets = rows.sum(1).reshape(shape)
+
+    def squared_error(outputs: Tensor, wanted: Tensor) -> Tensor:
+        return (outputs - wanted).square().mean()
+
+    return Patient(model, (rows,), targets, squared_error)
+
+
+RULE = Rule(
+    name="target-broadcast",
+    proves="the loss compares every output with every target instead of its own",
+    how="compares the loss with that of targets in the outputs' shape, and shuffles the targets",
+    check=check,
+    sick=lambda: _patient((16,)),
+    well=lambda: _patient((16, 1)),
+    needs=("targets", "loss"),
+)
