@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check format bench trust clean
+.PHONY: demo test check format bench doctor-score trust clean
 
 demo: $(VENV)/installed
 	$(BIN)/pellucid train
@@ -32,6 +32,10 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/attention.py
+
+# Every bug of tests/broken/museum, and every healthy model there: what the doctor finds, and what it costs.
+doctor-score: $(VENV)/installed-bench
+	$(BIN)/python benchmarks/doctor_score.py --write docs/doctor-score.md
 
 # The slow proofs: a million fuzzed expressions, ulp tables, depth, kills, faults. About an hour on two cores.
 trust: $(VENV)/installed-dev
