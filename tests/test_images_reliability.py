@@ -378,7 +378,7 @@ def test_colour_and_size_may_be_asked_for(pellucid_here, shapes):
     ("words", "said"),
     [
         (["gone.png"], ["there is no file"]),
-        (["shapes"], ["holds no image"]),
+        (["."], ["holds no image"]),
         ([], ["FILE is missing"]),
         (["pipe.png"], ["not a regular file"]),
         (["table.csv"], ["cannot be read"]),

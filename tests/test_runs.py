@@ -159,7 +159,7 @@ def test_logs_are_appended_and_read_back(run):
     run.append("evaluations", Evaluation(0, 3.25, float("inf")))
     run.append("metrics", {"step": 1, "loss": float("nan"), "text": "é\ud800\n"})
     run.flush()
-    assert read_log(run.path, "evaluations") == [{"step": 0, "train": 3.25, "dev": "inf"}]
+    assert read_log(run.path, "evaluations") == [{"step": 0, "train": 3.25, "dev": "inf", "metric": None}]
     assert read_log(run.path, "metrics") == [{"step": 1, "loss": "nan", "text": "é\ud800\n"}]
     with pytest.raises(ValueError, match="needs a step"):
         run.append("metrics", {"loss": 1.0})

@@ -37,7 +37,7 @@ def from_plain(kind: type[Record], plain: object) -> Record:
 
     >>> from pellucid.records.training import Evaluation
     >>> from_plain(Evaluation, {"step": 3, "train": 2.0, "dev": "inf"})
-    Evaluation(step=3, train=2.0, dev=inf)
+    Evaluation(step=3, train=2.0, dev=inf, metric=None)
     """
     made: Record = _made(kind, plain, kind.__name__)
     return made

@@ -13,18 +13,19 @@ from pellucid.records import PositionKinds, PositionsShown
 
 SIDE, LABELS, GAP = 196.0, 26.0, 30.0
 SAME = 1e-5  # of the largest number: what single precision makes of equal ones
+NARROWEST = 640.0  # so that the key and the captions have room beside a single kind
 TICKS = 4  # of so many positions one is numbered
 
 
 def draw_positions(seen: PositionKinds) -> Picture:
     """A column for each kind: its encodings above, and below what any two positions give."""
-    marks = balance_key("below 0", "above 0; the deepest colour is the largest number of each map")
+    marks = balance_key("below 0", "above 0; deepest at each map's largest")
     left = height = 0.0
     for kind in seen.kinds:
         column, height = _column(kind)
         marks += moved(column, left, 44)
         left += LABELS + SIDE + GAP
-    return picture("Where a token stands: kinds of positions", _captions(seen), marks, left - GAP, 44 + height)
+    return picture("Where a token stands: kinds of positions", _captions(seen), marks, max(left - GAP, NARROWEST), 44 + height)
 
 
 def _column(kind: PositionsShown) -> tuple[list[str], float]:
