@@ -25,7 +25,9 @@ def draw_positions(seen: PositionKinds) -> Picture:
         column, height = _column(kind)
         marks += moved(column, left, 44)
         left += LABELS + SIDE + GAP
-    return picture("Where a token stands: kinds of positions", _captions(seen), marks, max(left - GAP, NARROWEST), 44 + height)
+    return picture(
+        "Where a token stands: kinds of positions", _captions(seen), marks, max(left - GAP, NARROWEST), 44 + height
+    )
 
 
 def _column(kind: PositionsShown) -> tuple[list[str], float]:
