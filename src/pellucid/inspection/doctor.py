@@ -19,7 +19,7 @@ from torch import Tensor
 from pellucid.errors import PellucidError, nearest, one_line, quoted
 from pellucid.inspection.patient import Patient
 from pellucid.inspection.rule import SEVERITIES, Rule, is_ready, rules
-from pellucid.inspection.state import State, chance, set_chance
+from pellucid.inspection.state import State, chance, require_shapes, set_chance
 from pellucid.records import Diagnosis, Finding, RuleTime
 
 LONGEST_REASON = 160
@@ -35,6 +35,7 @@ def diagnose(patient: Patient, names: Sequence[str] = (), seed: int = 0) -> Diag
     False
     """
     chosen = _chosen(names)
+    require_shapes(patient.model)
     began = time.perf_counter()
     findings: list[Finding] = []
     times: list[RuleTime] = []

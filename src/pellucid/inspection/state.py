@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.patient import Patient
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -90,6 +92,16 @@ class State:
         if not _alike(chance(), self._chance):
             set_chance(self._chance)
             yield "random numbers"
+
+
+def require_shapes(model: nn.Module) -> None:
+    """Refuse a module whose parameters wait for their first input; until then there is nothing to look at."""
+    waiting = [path for path, parameter in model.named_parameters() if is_lazy(parameter)]
+    if waiting:
+        raise PellucidError(
+            f"{len(waiting)} parameters have no shape yet, the first of them {quoted(waiting[0])}",
+            fix="Call the model once on a batch, then look again",
+        )
 
 
 def chance() -> tuple[Any, ...]:

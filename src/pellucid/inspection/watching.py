@@ -22,6 +22,7 @@ from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
 from pellucid.inspection.judgements import judged
 from pellucid.inspection.rule import SEVERITIES
+from pellucid.inspection.state import require_shapes
 from pellucid.records import Finding, Health, Step, Watched
 
 FIRST = (1, 2, 5)  # looked at however short the loop is
@@ -194,3 +195,4 @@ def _require_watchable(model: nn.Module, optimizer: Optimizer) -> None:
         raise PellucidError(
             "the optimizer has none of the model's parameters", fix="Make the optimizer from model.parameters()"
         )
+    require_shapes(model)

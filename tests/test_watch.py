@@ -1,0 +1,329 @@
+"""A watch over a loop that someone wrote: what it sees, and that the loop is the same with it as without."""
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import pellucid
+from pellucid.errors import PellucidError
+from pellucid.inspection.health import HealthProbe
+from pellucid.inspection.judgements import judged
+from pellucid.inspection.watching import EVERY, FIRST, MOST_LOOKS, Watch
+from pellucid.models.transformer import MODEL as TRANSFORMER
+from pellucid.records import Watched, as_plain
+from pellucid.records.plain import from_plain
+
+
+class Nested(nn.Module):
+    """Blocks inside blocks, one activation for several widths, dropout and running averages."""
+
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU()
+        self.below = nn.ModuleDict({"a": nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16))})
+        self.middle = nn.Linear(16, 8)
+        self.dropout = nn.Dropout(0.3)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        seen = self.act(self.below["a"](x))
+        return {"logits": self.head(self.dropout(self.act(self.middle(seen)))), "hidden": seen}
+
+
+def plain_network():
+    return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+
+
+def loop(model, optimizer, n_steps, seed=0):
+    """What anyone would write; the losses of its steps."""
+    draw = torch.Generator().manual_seed(seed)
+    losses = []
+    for _ in range(n_steps):
+        x = torch.randn(32, 6, generator=draw)
+        optimizer.zero_grad()
+        out = model(x)
+        loss = functional.cross_entropy(out["logits"] if isinstance(out, dict) else out, x[:, :3].argmax(1))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def made(build, optimizer=torch.optim.Adam, rate=1e-2):
+    torch.manual_seed(0)
+    model = build()
+    return model, optimizer(model.parameters(), lr=rate)
+
+
+def hooks_of(model, optimizer):
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    found = [hook for module in model.modules() for kind in kinds for hook in getattr(module, kind).values()]
+    found += [hook for p in model.parameters() for hook in (getattr(p, "_post_accumulate_grad_hooks", None) or {})]
+    found += [*optimizer._optimizer_step_pre_hooks.values(), *optimizer._optimizer_step_post_hooks.values()]
+    return found
+
+
+@pytest.mark.parametrize("build", [plain_network, Nested])
+@pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.SGD, torch.optim.Adagrad])
+def test_the_loop_is_the_same_with_a_watch_as_without(build, optimizer):
+    model, stepper = made(build, optimizer)
+    without = loop(model, stepper, 2 * EVERY + 3)
+    watched, stepper = made(build, optimizer)
+    with pellucid.watch(watched, stepper):
+        assert loop(watched, stepper, 2 * EVERY + 3) == without
+    after = watched.state_dict()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in model.state_dict().items())
+    assert hooks_of(watched, stepper) == []
+
+
+def test_looks_come_by_the_number_of_the_step_and_become_rarer():
+    model, optimizer = made(lambda: nn.Sequential(nn.Linear(1, 1), nn.Tanh()), torch.optim.SGD)
+    n_steps = EVERY * (MOST_LOOKS + 5)
+    with Watch(model, optimizer) as watch:
+        for _ in range(n_steps):
+            optimizer.zero_grad()
+            model(torch.ones(2, 1)).sum().backward()
+            optimizer.step()
+    assert watch.n_steps == n_steps == len(watch.norms)
+    steps = [look.step for look in watch.health]
+    assert len(steps) <= MOST_LOOKS
+    assert steps == [*FIRST, *range(2 * EVERY, n_steps + 1, 2 * EVERY)]
+    assert [bool(look.maps) for look in watch.health] == [True] + [False] * (len(steps) - 2) + [True]
+
+
+def test_what_a_watch_sees_is_what_a_probe_around_the_step_sees():
+    model, optimizer = made(plain_network)
+    with Watch(model, optimizer) as watch:
+        loop(model, optimizer, 2)
+    model, optimizer = made(plain_network)
+    probe = HealthProbe(model)
+    with probe.watch(1, with_maps=True):
+        loop(model, optimizer, 1)
+    assert watch.health[0]._replace(maps=()) == probe.taken()[0]._replace(maps=())
+
+
+def test_the_norm_of_all_gradients_is_told_for_every_step_as_the_optimizer_gets_it():
+    model, optimizer = made(plain_network)
+    norms = []
+    with Watch(model, optimizer) as watch:
+        for _ in range(3):
+            loop_once = functional.cross_entropy(model(torch.randn(8, 6)), torch.arange(8) % 3)
+            optimizer.zero_grad()
+            loop_once.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+            norms.append(math.sqrt(sum(p.grad.double().square().sum().item() for p in model.parameters())))
+            optimizer.step()
+    assert list(watch.norms) == pytest.approx(norms, rel=1e-5)
+    # The looks have each parameter's before it was clipped.
+    assert math.hypot(*[weight.gradient_norm for weight in watch.health[0].weights]) > 0.02
+    assert list(watch.rates) == [1e-2] * 3
+
+
+def test_one_activation_for_several_widths_is_a_layer_for_each():
+    model, optimizer = made(Nested)
+    with Watch(model, optimizer) as watch:
+        loop(model, optimizer, 1)
+    assert {(layer.path, layer.width) for layer in watch.health[0].layers if layer.kind == "ReLU"} == {
+        ("act[0]", 16),
+        ("act[1]", 8),
+    }
+
+
+def test_a_loop_that_raises_keeps_what_was_seen_and_leaves_no_hook():
+    model, optimizer = made(plain_network)
+    watch = pellucid.watch(model, optimizer)
+
+    def failing():
+        with watch:
+            loop(model, optimizer, 4)
+            model(torch.randn(4, 6)).sum().backward()  # the step of the third look, which never ends
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert [look.step for look in watch.health] == [1, 2]
+    assert hooks_of(model, optimizer) == []
+    loop(model, optimizer, 3)
+    assert len(watch.health) == 2
+
+
+def test_copies_of_a_watched_model_hear_nothing():
+    model, optimizer = made(plain_network)
+    with Watch(model, optimizer) as watch:  # a look is open before the first step
+        copied = copy.deepcopy(model)
+        stored = io.BytesIO()
+        torch.save(model, stored)
+        stored.seek(0)
+        loaded = torch.load(stored, weights_only=False)
+        for one in (copied, loaded):
+            for _ in range(3):
+                one(torch.randn(8, 6)).sum().backward()
+        loop(model, optimizer, 1)
+    assert [layer.examples for layer in watch.health[0].layers] == [32] * 3
+
+
+def test_half_precision_sparse_gradients_and_empty_outputs_do_not_stop_a_loop():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(11, 8, sparse=True)
+            self.nothing = nn.Identity()
+            self.none = nn.Linear(8, 2)
+            self.head = nn.Linear(8, 11, dtype=torch.bfloat16)
+            self.act = nn.Tanh()
+
+        def forward(self, tokens):
+            seen = self.table(tokens)
+            self.none(seen[:0])
+            return self.act(self.head(seen.bfloat16()))
+
+    torch.manual_seed(0)
+    model = Odd()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Watch(model, optimizer) as watch:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.arange(11)).float().square().mean().backward()
+            optimizer.step()
+    assert {layer.path for layer in watch.health[0].layers} == {"table", "head", "act"}
+    assert next(w.gradient_norm for w in watch.health[0].weights if w.path == "table.weight") > 0
+
+
+def test_what_is_saturated_is_found_and_what_is_well_is_not():
+    def found(scale):
+        model, optimizer = made(plain_network)
+        with torch.no_grad():
+            model[0].weight.mul_(scale)
+        with pellucid.watch(model, optimizer) as watch:
+            loop(model, optimizer, 5)
+        return {(finding.severity, finding.rule) for finding in watch.findings()}
+
+    assert ("suspicious", "saturated") in found(100.0)
+    assert {severity for severity, _ in found(1.0)} == {"sound"}
+
+
+def test_a_loop_whose_numbers_are_lost_is_broken_at_that_step():
+    model, optimizer = made(plain_network, torch.optim.SGD, rate=0.1)
+    with pellucid.watch(model, optimizer) as watch:
+        loop(model, optimizer, 6)
+        with torch.no_grad():
+            model[2].weight[0, 0] = math.inf
+        loop(model, optimizer, 2)
+    first = watch.findings()[0]
+    assert (first.severity, first.rule, first.step) == ("broken", "not-finite", 7)
+    assert "nan" in first.seen
+    assert all(finding.step < 7 for finding in watch.findings()[1:])
+
+
+def test_a_watch_says_broken_of_nothing_it_did_not_prove():
+    """A branch that starts at zero gets no gradient below it: on purpose, as in many residual networks."""
+
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.below = nn.Linear(6, 6)
+            self.gate = nn.Parameter(torch.zeros(()))
+            self.head = nn.Linear(6, 3)
+
+        def forward(self, x):
+            return self.head(x + self.gate * self.below(x))
+
+    model, optimizer = made(Gated)
+    with Watch(model, optimizer) as watch:
+        loop(model, optimizer, 1)
+    assert "broken" in {finding.severity for finding in judged(watch.health)}
+    assert "broken" not in {finding.severity for finding in watch.findings()}
+
+
+def test_evaluations_and_accumulation_are_no_steps_of_their_own():
+    model, optimizer = made(plain_network)
+    with Watch(model, optimizer) as watch:
+        for _ in range(2):
+            for _ in range(3):
+                model(torch.randn(8, 6)).square().mean().backward()
+            with torch.no_grad():
+                model(torch.randn(500, 6))
+            optimizer.step()
+            optimizer.zero_grad()
+    assert watch.n_steps == 2
+    assert {layer.examples for layer in watch.health[0].layers} == {24}
+
+
+def test_part_of_a_model_and_two_watches_at_once():
+    torch.manual_seed(0)
+    model = nn.Sequential(plain_network(), nn.Tanh(), nn.Linear(3, 3))
+    optimizer = torch.optim.Adam(model.parameters())
+    with Watch(model[0], optimizer) as part, Watch(model, optimizer) as whole:
+        loop(model, optimizer, 2)
+    assert [layer.path for layer in part.health[0].layers] == ["0", "1", "2"]
+    # The last of the part puts out the very tensor of the part.
+    assert [layer.path for layer in whole.health[0].layers] == ["0", "0.0", "0.1", "1", "2"]
+    assert hooks_of(model, optimizer) == []
+
+
+def test_a_transformer_is_watched():
+    torch.manual_seed(0)
+    model = TRANSFORMER.build(TRANSFORMER.tiny)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    tokens = torch.randint(11, (8, 17))
+    with pellucid.watch(model, optimizer) as watch:
+        for _ in range(2):
+            optimizer.zero_grad()
+            functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).backward()
+            optimizer.step()
+    assert {"broken"} & {finding.severity for finding in watch.findings()} == set()
+    assert len(watch.health[0].weights) == len(list(model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer", "says"),
+    [
+        (nn.Linear(2, 2), lambda m: [torch.optim.SGD(m.parameters()), torch.optim.SGD(m.parameters())], "2 optimizers"),
+        (nn.Linear(2, 2), lambda m: torch.optim.SGD(nn.Linear(2, 2).parameters()), "none of the model's parameters"),
+        (nn.Linear(2, 2), lambda m: "adam", "the optimizer is a str"),
+        ("model", lambda m: None, "the model is a str"),
+        (nn.LazyLinear(2), lambda m: torch.optim.SGD(m.parameters()), "have no shape yet"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused(model, optimizer, says):
+    with pytest.raises(PellucidError, match=says):
+        pellucid.watch(model, optimizer(model))
+
+
+def test_a_watch_is_entered_once():
+    model, optimizer = made(plain_network)
+    with Watch(model, optimizer) as watch, pytest.raises(PellucidError, match="already"):
+        watch.__enter__()
+    assert hooks_of(model, optimizer) == []
+
+
+def test_the_report_prints_itself_is_stored_and_is_drawn(tmp_path):
+    model, optimizer = made(plain_network)
+    with pellucid.watch(model, optimizer) as watch:
+        loop(model, optimizer, 6)
+    words = repr(watch)
+    assert words.startswith("Sequential: 6 steps, 3 looks")
+    assert "✓ update-ratio: updates were" in words
+    assert "Layers at step 5" in words
+    report = watch.report().record
+    again = from_plain(Watched, as_plain(report))
+    assert repr(again) == repr(report)  # not by ==: losses are nan
+    for figure in ("layer-histograms", "update-ratios", "gradient-norms", "unit-maps"):
+        assert watch.draw(figure, tmp_path / f"{figure}.svg").read_text().startswith("<svg")
+    with pytest.raises(PellucidError, match="Perhaps you meant update-ratios"):
+        watch.draw("update-ratio", tmp_path / "a.svg")
+    with pytest.raises(PellucidError, match="is no picture"):
+        watch.draw("update-ratios", tmp_path / "a.txt")
+
+
+def test_a_watch_that_saw_nothing_says_so():
+    model, optimizer = made(plain_network)
+    with pellucid.watch(model, optimizer) as watch:
+        pass
+    assert watch.findings() == []
+    assert repr(watch) == "Sequential: 0 steps, 0 looks"
