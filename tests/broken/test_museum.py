@@ -1,14 +1,14 @@
-"""The museum's programs run as their authors ran them, and the doctor finds a sample of them; all: make doctor-score."""
+"""The programs of the museum run as their authors ran them, and the doctor finds one of every kind of bug."""
 
 import math
 import warnings
 
 import pytest
 import torch
+from tests.broken.museum import BROKEN, HEALTHY, ROOMS
 
 from pellucid.inspection.doctor import diagnose
 from pellucid.inspection.rule import rules
-from tests.broken.museum import BROKEN, HEALTHY, ROOMS
 
 DO_NOT_RUN = {"longer_than_the_table"}  # their bug is that they stop
 SAMPLE = [exhibits[0] for exhibits in ROOMS.values()]

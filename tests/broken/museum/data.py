@@ -214,6 +214,10 @@ EXHIBITS = [
     Exhibit(target_among_the_features, LEAK, "twice the target is a column of the inputs"),
     Exhibit(missing_values_in_the_inputs, ("nan-origin",), "one value of the inputs is not a number"),
     Exhibit(all_tokens_unknown, CONSTANT, "every token is the unknown one"),
-    Exhibit(padded_on_the_wrong_side, ("padding", "gradients-over-depth"), "the state is read after 150 paddings"),
+    Exhibit(
+        padded_on_the_wrong_side,
+        ("padding", "gradients-over-depth", "detached-path"),
+        "the state is read after 150 paddings",
+    ),
     Exhibit(rows_of_the_test_side, ("data-leak", "duplicates", "constant-inputs"), "batches share most of their rows"),
 ]

@@ -158,8 +158,8 @@ DEPTH = ("gradients-over-depth",)
 EXHIBITS = [
     Exhibit(dead_by_their_biases, ("dead-units",), "biases of −10: no unit of the layer ever speaks"),
     Exhibit(dead_after_one_giant_step, ("dead-units",), "large inputs times negative weights: all units are 0"),
-    Exhibit(tanh_saturated, ("saturation",), "weights of deviation 1 with 128 inputs: tanh is ±1"),
-    Exhibit(sigmoid_saturated, ("saturation",), "weights of deviation 20: the sigmoid is 0 or 1"),
+    Exhibit(tanh_saturated, ("saturated",), "weights of deviation 1 with 128 inputs: tanh is ±1"),
+    Exhibit(sigmoid_saturated, ("saturated",), "weights of deviation 20: the sigmoid is 0 or 1"),
     Exhibit(sigmoids_in_depth, DEPTH, "twelve sigmoids: the gradient is divided by 4 at each"),
     Exhibit(tanh_fading_in_depth, DEPTH, "thirty tanh layers with torch's default weights"),
     Exhibit(growing_in_depth, (*DEPTH, "initial-loss"), "weights too large by a factor: values grow at each layer"),
@@ -170,7 +170,7 @@ EXHIBITS = [
     Exhibit(all_weights_the_same, ("tied-weights", "symmetry", "cannot-overfit"), "all units of a layer are one unit"),
     Exhibit(linear_after_linear, ("linear-in-a-row",), "three linear layers without anything between", is_slight=True),
     Exhibit(bias_before_batch_norm, ("bias-before-norm",), "a bias that batch norm takes away", is_slight=True),
-    Exhibit(post_norm_in_depth_without_warm_up, ("post-norm", "learning-rate"), "12 post-norm layers at 1e-2 at once"),
+    Exhibit(post_norm_in_depth_without_warm_up, ("post-norm-depth", "learning-rate"), "12 post-norm layers at 0.01"),
     Exhibit(
         tied_head_without_scale, ("initial-loss",), "the head is an embedding of deviation 1: the first loss is huge"
     ),
