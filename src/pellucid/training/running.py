@@ -108,7 +108,7 @@ def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequest
         return report_of(run)
     with RunWriter.resume(run) as writer:
         record = writer.record
-        task, notes = _data_again(run, record, changes)
+        task, notes = data_again(run, record, changes)
         listener.opened(task.facts)
         asked = TrainingWishes(**record["asked"])
         simple = tried_on(task, asked, listener)
@@ -182,7 +182,7 @@ def _restored(writer: RunWriter, shop: Workshop, is_optimizer_fresh: bool) -> tu
     return found.step, (found.note,) if found.note else ()
 
 
-def _data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tuple[Task, tuple[str, ...]]:
+def data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tuple[Task, tuple[str, ...]]:
     """The data of a run, found again and still the same, or the ones that are to take their place."""
     reading = dict(record["reading"])
     was = str(record["data"]["fingerprint"])
