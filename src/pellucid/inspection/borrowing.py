@@ -7,6 +7,8 @@ modules cannot be copied, and very many or very large ones should not be.
 from __future__ import annotations
 
 import copy
+import random
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -36,13 +38,21 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
     """
     require_shapes(model)
     ours = _copied(model)
-    if ours is not None:
-        yield ours
-        return
+    with _unchanged_dice():
+        if ours is not None:
+            yield ours
+        else:
+            with _put_back(model):
+                yield model
+
+
+@contextmanager
+def _put_back(model: nn.Module) -> Iterator[None]:
+    """Afterwards the module itself is as it was: what a forward writes on, and its modes."""
     kept = [(one, one._version, one.detach().clone()) for one in _written_by_forward(model)]
     modes = [(module, module.training) for module in nn.Module.modules(model)]
     try:
-        yield model
+        yield
     finally:
         for module, mode in modes:
             module.training = mode
@@ -50,6 +60,19 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
             for one, version, before in kept:
                 if one._version != version:
                     one.copy_(before)
+
+
+@contextmanager
+def _unchanged_dice() -> Iterator[None]:
+    """A forward may also draw from Python's dice or numpy's; torch's are the business of those who run it."""
+    numpy = sys.modules.get("numpy")
+    python_dice, numpy_dice = random.getstate(), numpy.random.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        random.setstate(python_dice)
+        if numpy is not None:
+            numpy.random.set_state(numpy_dice)
 
 
 def require_shapes(model: nn.Module) -> None:

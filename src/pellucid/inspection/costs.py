@@ -63,7 +63,8 @@ def _attention(module: nn.MultiheadAttention, ins: Shapes, outs: Shapes) -> int:
     queries, keys = ins[0], ins[min(1, len(ins) - 1)]
     n, m = prod(queries[:-1]), prod(keys[:-1])  # of all examples
     width: int = module.embed_dim
-    projections = 2 * n * width * 2 * width + 2 * m * width * (module.kdim + module.vdim)
+    read: int = module.kdim + module.vdim
+    projections = 2 * n * width * 2 * width + 2 * m * width * read
     length = keys[1] if module.batch_first and len(keys) == 3 else keys[0]
     seen = length + int(module.bias_k is not None) + int(module.add_zero_attn)
     return projections + 2 * 2 * n * seen * width

@@ -6,14 +6,16 @@ From it come FLOPs by operation, which parameters were read by whom, and how man
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.inspection.operations import RULES, flops_of, has_no_rule, named_arguments, short_name
+
+Fact = TypeVar("Fact")
 
 
 class Origin(NamedTuple):
@@ -27,29 +29,45 @@ class Origin(NamedTuple):
 UNKNOWN = Origin()
 
 
-@dataclass
-class Operation:
-    """One operation as it was dispatched, for those who look at more than its FLOPs."""
-
-    name: str
-    given: Mapping[str, Any]
-    out: Any
-    call: int  # the call of a module that it ran in
-
-
-class Origins:
-    """What is known of each living tensor; a tensor that is freed is forgotten."""
+class Remembered(Generic[Fact]):
+    """Something known of each living tensor; a tensor that is freed is forgotten."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
+        self._known: dict[int, tuple[weakref.ref[Tensor], Fact]] = {}
 
-    def of(self, tensor: Tensor) -> Origin:
+    def get(self, tensor: Tensor) -> Fact | None:
         known = self._known.get(id(tensor))
         # An address is used again after its tensor was freed, so the address alone proves nothing.
-        return known[1] if known is not None and known[0]() is tensor else UNKNOWN
+        return known[1] if known is not None and known[0]() is tensor else None
 
-    def put(self, tensor: Tensor, origin: Origin) -> None:
-        self._known[id(tensor)] = (weakref.ref(tensor), origin)
+    def put(self, tensor: Tensor, fact: Fact) -> None:
+        self._known[id(tensor)] = (weakref.ref(tensor), fact)
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+
+class Operation:
+    """One operation as it was dispatched."""
+
+    __slots__ = ("_args", "_func", "_kwargs", "name", "out", "tensors")
+
+    def __init__(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        self.name = name
+        self.out = out
+        self.tensors = tensors_in((args, kwargs)) if kwargs else tensors_in(args)
+        self._func, self._args, self._kwargs = func, args, kwargs
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Its arguments by their names; made only for those who ask, since few do."""
+        return named_arguments(self._func, self._args, self._kwargs)
+
+
+class Observer(Protocol):
+    """Who looks at operations as they come."""
+
+    def saw(self, operation: Operation) -> None: ...
 
 
 @dataclass
@@ -66,17 +84,18 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     owners: Mapping[int, int]
+    observers: Sequence[Observer] = ()
     call: int = -1  # the call that runs now; set by whoever hooks the modules
     flops: int = 0
     in_calls: dict[int, int] = field(default_factory=dict)  # FLOPs of each call, those of calls inside it left out
     readers: dict[int, int] = field(default_factory=dict)  # by the id of a parameter the first call that read it
     deepest: int = 0
-    uncounted: dict[str, int] = field(default_factory=dict)  # operations with products that no rule counts
-    origins: Origins = field(default_factory=Origins)
+    uncounted: set[str] = field(default_factory=set)  # operations with products that no rule counts
 
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._names: dict[Any, str] = {}
+        self._origins: Remembered[Origin] = Remembered()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -84,28 +103,28 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = self._names.get(func)
         if name is None:
             name = self._names[func] = short_name(func)
+        operation = Operation(name, func, args, kwargs, out)
         if name in RULES:
-            self._count(name, named_arguments(func, args, kwargs), out)
+            flops = flops_of(name, operation.given, out)
+            self.flops += flops
+            self.in_calls[self.call] = self.in_calls.get(self.call, 0) + flops
         elif has_no_rule(name):
-            self.uncounted[name] = self.uncounted.get(name, 0) + 1
-        self._follow(args, kwargs, out)
+            self.uncounted.add(name)
+        self._follow(operation)
+        for observer in self.observers:
+            observer.saw(operation)
         return out
 
-    def _count(self, name: str, given: Mapping[str, Any], out: Any) -> None:
-        flops = flops_of(name, given, out)
-        self.flops += flops
-        self.in_calls[self.call] = self.in_calls.get(self.call, 0) + flops
-
-    def _follow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
+    def _follow(self, operation: Operation) -> None:
         owner: int | None = None
         latest: Origin | None = None
-        for tensor in (*tensors_in(args), *tensors_in(kwargs.values())):
+        for tensor in operation.tensors:
             key = id(tensor)
             if key in self.owners:
                 self.readers.setdefault(key, self.call)
                 owner = self.owners[key]
                 continue
-            origin = self.origins.of(tensor)
+            origin = self._origins.get(tensor) or UNKNOWN
             if origin.owner is not None:
                 owner = origin.owner
             elif latest is None or origin.depth > latest.depth:
@@ -119,32 +138,40 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             made = Origin(latest.depth + 1, (owner, self.call))
         self.deepest = max(self.deepest, made.depth)
-        for tensor in tensors_in(out):
-            self.origins.put(tensor, made)
+        for tensor in tensors_in(operation.out):
+            self._origins.put(tensor, made)
 
-    def waited(self, inputs: Iterator[Tensor], outputs: Iterator[Tensor], steps: int) -> None:
+    def waited(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor], steps: int) -> None:
         """The outputs of this call waited for so many steps after the inputs, as those of a recurrent layer."""
-        before = max((self.origins.of(one).depth for one in inputs), default=0)
+        before = max(((self._origins.get(one) or UNKNOWN).depth for one in inputs), default=0)
         self.deepest = max(self.deepest, before + steps)
         for tensor in outputs:
-            self.origins.put(tensor, Origin(before + steps))
+            self._origins.put(tensor, Origin(before + steps))
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: Any) -> list[Tensor]:
     """Every tensor of a value, in order: of tuples, lists, dictionaries and records, also inside one another.
 
     >>> import torch
     >>> [tuple(one.shape) for one in tensors_in({"a": torch.zeros(2), "b": (None, [torch.zeros(3)])})]
     [(2,), (3,)]
     """
+    found: list[Tensor] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[Tensor]) -> None:
     if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from tensors_in(one)
+        found.append(value)
+    elif value is None or isinstance(value, int | float | str):
+        return  # most of what operations are given; asked first, since this runs for each of them
     elif isinstance(value, tuple | list):
         for one in value:
-            yield from tensors_in(one)
+            _gather(one, found)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            _gather(one, found)
     elif is_dataclass(value) and not isinstance(value, type):
         for part in fields(value):
-            yield from tensors_in(getattr(value, part.name, None))
+            _gather(getattr(value, part.name, None), found)

@@ -7,7 +7,7 @@ a linear layer reads is called batch only where it is as long as the batch, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from torch import nn
@@ -55,13 +55,20 @@ class Namer:
         self._told: dict[int, Names] = {}  # by the token of a tensor
         for call in trace.calls:
             self._learn(call)
-        self.sizes = self._measure(trace.calls[0]) if trace.calls else Sizes(0, frozenset())
+        self._given = list(self._named_inputs(trace.calls[0])) if trace.calls else []
+        self.sizes = self._measure()
 
     def inputs(self, call: Call) -> tuple[str, ...]:
         return tuple(self._named(one) for one in call.inputs)
 
     def outputs(self, call: Call) -> tuple[str, ...]:
         return tuple(self._named(one) for one in call.outputs)
+
+    def time_axis(self, shape: Sequence[int]) -> int | None:
+        """Which dimension of an input of the whole is time; None where none is, or no input has this shape."""
+        return next(
+            (names.index("time") for seen, names in self._given if seen.shape == shape and "time" in names), None
+        )
 
     def _learn(self, call: Call) -> None:
         """What the kind of a module says of the tensors that it was given and made, whatever their sizes."""
@@ -81,19 +88,25 @@ class Namer:
             if names:
                 self._told.setdefault(seen.token, names)
 
-    def _measure(self, whole: Call) -> Sizes:
-        """The batch is what all inputs share; time what follows it in tokens, or in sequences of features."""
-        batches, times = set(), set()
+    def _named_inputs(self, whole: Call) -> Iterator[tuple[Seen, Names]]:
+        """What comes into the whole: as its modules call it, and where none says more by its rank."""
+        are_whole = all(seen.is_whole for seen in whole.inputs)
         for seen in whole.inputs:
+            if seen.token != whole.inputs[0].token and len(seen.shape) == 2 and seen.shape[0] == seen.shape[1]:
+                yield seen, ("", "")  # beside another input a square is a mask, which no batch has
+                continue
             told = self._told.get(seen.token, ())
-            # What depends on the size of time cannot tell it.
-            names = told if told and _MAYBE_TIME not in told else _by_rank(seen)
-            for name, size in zip(names, seen.shape, strict=True):
-                if name == "batch":
-                    batches.add(size)
-                elif name == "time":
-                    times.add(size)
-        return Sizes(batches.pop() if len(batches) == 1 else 0, frozenset(times))
+            if _MAYBE_TIME in told:  # what depends on the length of time cannot tell it
+                yield seen, tuple("time" if name == _MAYBE_TIME else name for name in told)
+            else:
+                yield seen, told or _by_rank(seen, are_tokens=are_whole)
+
+    def _measure(self) -> Sizes:
+        """The batch is what all inputs share; time what follows it in tokens, or in sequences of features."""
+        named = [pair for seen, names in self._given for pair in zip(names, seen.shape, strict=True)]
+        batches = {size for name, size in named if name == "batch"}
+        times = frozenset(size for name, size in named if name == "time")
+        return Sizes(batches.pop() if len(batches) == 1 else 0, times)
 
     def _named(self, seen: Seen) -> str:
         rank = len(seen.shape)
@@ -132,10 +145,13 @@ def _by_kind(module: nn.Module, rank: int, is_whole: bool) -> Names:
     return ()
 
 
-def _by_rank(seen: Seen) -> Names:
-    """What the input of a whole model is taken for where none of its modules says more."""
+def _by_rank(seen: Seen, are_tokens: bool) -> Names:
+    """What the input of a whole model is taken for where none of its modules says more.
+
+    Whole numbers are tokens where nothing else comes; beside other numbers they may be categories.
+    """
     rank = len(seen.shape)
-    if seen.is_whole:
-        return ("batch", "time")[:rank] if rank <= 2 else ("batch", *("" for _ in range(rank - 1)))
-    known: dict[int, Names] = {2: ("batch", "features"), 3: ("batch", "time", "features")}
-    return known.get(rank, ("batch", *("" for _ in range(rank - 1))))
+    if rank == 3 and not seen.is_whole:
+        return ("batch", "time", "features")
+    second = "" if not seen.is_whole else "time" if are_tokens else ""
+    return ("batch", second, *("" for _ in range(rank - 2)))[:rank]

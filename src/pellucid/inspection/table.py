@@ -8,8 +8,12 @@ from torch import Tensor, nn
 
 from pellucid.inspection.borrowing import borrowed
 from pellucid.inspection.costs import formula_of
+from pellucid.inspection.flow import tensors_in
+from pellucid.inspection.key_cache import KeyCache
 from pellucid.inspection.naming import Namer
 from pellucid.inspection.parameters import own_parameters, parameter_totals
+from pellucid.inspection.receptive_field import Fields, measured_field, receptive_field
+from pellucid.inspection.scaling import cost_scaling
 from pellucid.inspection.timing import Timing, timed
 from pellucid.inspection.tracing import Call, ForwardFailed, Trace, traced
 from pellucid.records.inspection import Inspection, ModuleRow
@@ -31,12 +35,20 @@ def inspect_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: str
     (58, 288, 288, 2)
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    fields, cache = Fields(), KeyCache()
     with borrowed(model) as ours:
-        trace = traced(ours, given)
+        trace = traced(ours, given, observers=(fields, cache))
         if trace.failure is not None:
             raise ForwardFailed(trace) from trace.failure
-        timing = timed(ours, given, trace.modules)
-    return inspection_of(model, trace, timing, name)
+        has_numbers = not any(one.is_meta for one in tensors_in(given))
+        seen = inspection_of(model, trace, timed(ours, given, trace.modules) if has_numbers else None, name)
+        namer = Namer(trace)
+        axes = [namer.time_axis(one.shape) if isinstance(one, Tensor) else None for one in given]
+        scaling = cost_scaling(ours, given, axes, namer.sizes.batch)
+        field = receptive_field(fields, measured_field(ours, given)) if fields.n_windows and has_numbers else ""
+    return seen._replace(
+        cache_bytes_per_token=cache.bytes_per_token(namer.sizes.batch), scaling=scaling, receptive_field=field
+    )
 
 
 def inspection_of(model: nn.Module, trace: Trace, timing: Timing | None, name: str = "") -> Inspection:
@@ -132,7 +144,7 @@ def _notes(trace: Trace, number: int, made: list[Call], formula: int | None, own
     if not made:
         path = trace.paths[number]
         own = [f"{path}.{name}" if path else name for name in trace.modules[number]._parameters]
-        readers = {trace.readers[name] for name in own if name in trace.readers}
+        readers = {trace.readers[name] or "the whole" for name in own if name in trace.readers}
         notes.append(f"never called, read by {', '.join(sorted(readers))}" if readers else "never called")
     if formula is None:
         notes.append(f"no formula: {own_flops:,} FLOPs of its own by operation")

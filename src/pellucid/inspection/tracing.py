@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.flow import Flow, tensors_in
+from pellucid.inspection.flow import Flow, Observer, tensors_in
 from pellucid.inspection.patient import unchanged_randomness
 
 
@@ -52,7 +52,7 @@ class Trace:
     calls: list[Call] = field(default_factory=list)  # in the order in which they began
     readers: dict[str, str] = field(default_factory=dict)  # of each parameter that was read, the module that did
     depth: int = 0
-    uncounted: dict[str, int] = field(default_factory=dict)
+    uncounted: set[str] = field(default_factory=set)
     outputs: Any = None
     failure: Exception | None = None
     failed_in: int = -1  # the call; -1: it did not fail, or in none
@@ -82,7 +82,7 @@ class ForwardFailed(PellucidError):
         self.trace = trace
 
 
-def traced(model: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> Trace:
+def traced(model: nn.Module, inputs: tuple[Any, ...], observers: Sequence[Observer] = (), seed: int = 0) -> Trace:
     """Run one forward without gradients and tell what happened in it; an error is kept in `failure`.
 
     The module is hooked while it runs, and afterwards is not. What its forward writes on it stays written: give a
@@ -101,7 +101,7 @@ def traced(model: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> Trace:
             if parameter is not None:
                 owners.setdefault(id(parameter), number)
                 names.setdefault(id(parameter), f"{path}.{name}" if path else name)
-    flow = Flow(owners)
+    flow = Flow(owners, observers)
     ours = own_inputs(inputs)
     with unchanged_randomness(seed), torch.no_grad(), _unfused(), _listening(trace, flow), flow:
         try:
@@ -128,10 +128,7 @@ class _Tokens:
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._next = 0
 
-    def seen(self, value: Any, memory: frozenset[int] = frozenset()) -> tuple[Seen, ...]:
-        return tuple(self._seen(tensor, memory) for tensor in tensors_in(value))
-
-    def _seen(self, tensor: Tensor, memory: frozenset[int]) -> Seen:
+    def seen(self, tensor: Tensor, memory: frozenset[int] = frozenset()) -> Seen:
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:
             known = self._known[id(tensor)] = (weakref.ref(tensor), self._next)
@@ -156,9 +153,9 @@ def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
     running: list[tuple[int, frozenset[int]]] = []  # calls that are not done, and the memory they were given
 
     def began(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = tokens.seen((args, kwargs))
-        memory = frozenset(filter(None, (address(one) for one in tensors_in((args, kwargs)))))
-        trace.calls.append(Call(number, given, flow.call))
+        given = tensors_in((args, kwargs))
+        memory = frozenset([address(one) for one in given]) - {0}
+        trace.calls.append(Call(number, tuple([tokens.seen(one) for one in given]), flow.call))
         flow.call = len(trace.calls) - 1
         running.append((flow.call, memory))
 
@@ -168,7 +165,7 @@ def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
             running.pop()
         which, memory = running.pop()
         call = trace.calls[which]
-        call.outputs = tokens.seen(output, memory)
+        call.outputs = tuple([tokens.seen(one, memory) for one in tensors_in(output)])
         call.is_done = True
         flow.call = running[-1][0] if running else -1
         if isinstance(module, nn.RNNBase) and args:

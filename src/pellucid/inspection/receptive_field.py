@@ -1,0 +1,184 @@
+"""How much of its input one place of a convolution's output can see, by formula and by gradients.
+
+By formula, through every convolution, pooling and padding that was dispatched, whoever called it:
+
+    reach' = reach + (kernel - 1) · dilation · step      step' = step · stride      left' = left - padding · step
+
+By gradients: the places of the input that move the middle of the last output, on inputs drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from pellucid.inspection.borrowing import own_inputs
+from pellucid.inspection.flow import Operation, Remembered, tensors_in
+from pellucid.inspection.patient import unchanged_randomness
+
+_POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "max_pool2d")
+_WINDOWS = tuple(f"{kind}{n}d" for kind in ("conv", "max_pool", "avg_pool") for n in (1, 2, 3))
+_DRAWS = 4  # of inputs: a unit that is cut to zero on one is not on all
+
+
+class Axis(NamedTuple):
+    """What a row of places sees along one dimension of the input."""
+
+    reach: int = 1  # of one place
+    step: int = 1  # from one place to the next
+    left: int = 0  # where the first begins; below 0 in the padding
+
+    def seen(self, place: int, size: int) -> int:
+        """How much of an input so long one place sees; padding is not the input."""
+        begin = self.left + place * self.step
+        return max(0, min(size, begin + self.reach) - max(0, begin))
+
+
+def through(axis: Axis, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> Axis:
+    """What is seen through one more window.
+
+    >>> through(through(Axis(), kernel=5), kernel=2, stride=2)
+    Axis(reach=6, step=2, left=0)
+    """
+    return Axis(axis.reach + (kernel - 1) * dilation * axis.step, axis.step * stride, axis.left - padding * axis.step)
+
+
+class Fields:
+    """Follows what every place sees, through a forward."""
+
+    def __init__(self) -> None:
+        self._axes: Remembered[tuple[Axis, ...]] = Remembered()
+        self._last: tuple[Axis, ...] = ()
+        self._rank = 0  # of the first window: torch pools a line as a plane of one row
+        self.n_windows = 0
+        self.is_known = True  # False where something was enlarged: that is no window over the input
+
+    @property
+    def last(self) -> tuple[Axis, ...]:
+        """What a place of the last window's output sees."""
+        return self._last[-self._rank :]
+
+    def saw(self, operation: Operation) -> None:
+        if operation.name == "convolution":
+            given = operation.given
+            self.is_known &= not given["transposed"]
+            kernel = given["weight"].shape[2:]
+            self._window(operation, given["input"], kernel, given["stride"], given["padding"], given["dilation"])
+        elif operation.name in _POOLS:
+            given = operation.given
+            kernel = given["kernel_size"]
+            stride, padding = given.get("stride") or kernel, given.get("padding", 0)
+            self._window(operation, given["self"], kernel, stride, padding, given.get("dilation", 1))
+        elif self._axes:
+            self._passed_on(operation)
+
+    def _window(
+        self, operation: Operation, tensor: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any
+    ) -> None:
+        rank = tensor.dim() - 2
+        if rank < 1:
+            return
+        before = (*(Axis() for _ in range(rank)), *(self._axes.get(tensor) or ()))[-rank:]
+        sizes = zip(before, *(_each(one, rank) for one in (kernel, stride, padding, dilation)), strict=True)
+        self._last = tuple(through(*one) for one in sizes)
+        self._rank = self._rank or (1 if rank == 2 and tensor.shape[2] == _each(kernel, rank)[0] == 1 else rank)
+        self.n_windows += 1
+        for out in tensors_in(operation.out):
+            self._axes.put(out, self._last)
+
+    def _passed_on(self, operation: Operation) -> None:
+        known = [axes for tensor in operation.tensors if (axes := self._axes.get(tensor))]
+        if not known:
+            return
+        widest = max(known, key=lambda axes: [axis.reach for axis in axes])
+        if operation.name == "constant_pad_nd":
+            pads = operation.given["pad"]  # of the last dimension first, each before and behind
+            shifts = [*pads[::2], *(0 for _ in widest)][: len(widest)][::-1]
+            widest = tuple(
+                axis._replace(left=axis.left - shift * axis.step) for axis, shift in zip(widest, shifts, strict=True)
+            )
+        for out in tensors_in(operation.out):
+            self._axes.put(out, widest)
+
+
+def _each(value: Any, rank: int) -> tuple[int, ...]:
+    """One number for each dimension, also where one stands for all."""
+    numbers = (value,) if isinstance(value, int) else tuple(value)
+    return numbers * rank if len(numbers) == 1 else numbers
+
+
+class _Middle(TorchFunctionMode):
+    """Gives the first window an input of its own, and keeps what the last one made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: Tensor | None = None
+        self.last: Tensor | None = None
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_window = getattr(func, "__name__", "") in _WINDOWS
+        if is_window and args and self.first is None:
+            self.first = torch.randn_like(args[0]).requires_grad_()
+            args = (self.first, *args[1:])
+        out = func(*args, **(kwargs or {}))
+        if is_window and isinstance(out, Tensor):
+            self.last = out
+        return out
+
+
+def measured_field(
+    model: nn.Module, inputs: tuple[Any, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """How far apart the places are that move the middle of the last window's output, and the two sizes.
+
+    Nothing where there is no window. The module is run as it is when it is used, not as when it is trained: batch norm
+    would mix the examples.
+
+    >>> measured_field(nn.Sequential(nn.Conv1d(1, 2, 3), nn.Conv1d(2, 1, 3)), (torch.zeros(1, 1, 9),))
+    ((5,), (9,), (5,))
+    """
+    touched: Tensor | None = None
+    sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    model.eval()
+    with unchanged_randomness(), torch.enable_grad():
+        for _ in range(_DRAWS):
+            with _Middle() as middle:
+                model(*own_inputs(inputs))
+            if middle.first is None or middle.last is None or not middle.last.requires_grad:
+                return (), (), ()
+            sizes = tuple(middle.first.shape[2:]), tuple(middle.last.shape[2:])
+            place = (slice(None), slice(None), *(size // 2 for size in sizes[1]))
+            (slopes,) = torch.autograd.grad(middle.last[place].sum(), middle.first)
+            moved = (slopes != 0).flatten(0, 1).any(0)
+            touched = moved if touched is None else touched | moved
+    assert touched is not None
+    return _extents(touched), *sizes
+
+
+def _extents(touched: Tensor) -> tuple[int, ...]:
+    """From the first to the last touched place, along each dimension."""
+    places = touched.nonzero()
+    return tuple((places.amax(0) - places.amin(0) + 1).tolist()) if len(places) else (0,) * touched.dim()
+
+
+def receptive_field(fields: Fields, measured: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> str:
+    """The field in words: by formula, and beside it by gradients where these do not agree."""
+    if not fields.n_windows:
+        return ""
+    by_gradients, size, places = measured
+    seen = "×".join(str(axis.reach) for axis in fields.last)
+    step = "×".join(str(axis.step) for axis in fields.last)
+    windows = "one convolution or pooling" if fields.n_windows == 1 else f"{fields.n_windows} convolutions and poolings"
+    if not fields.is_known:
+        return f"not known by formula, since something is enlarged; by gradients {'×'.join(map(str, by_gradients))}"
+    says = f"{seen} places of the input, {step} from one to the next, after {windows}"
+    if by_gradients and len(by_gradients) == len(fields.last):
+        expected = tuple(axis.seen(place // 2, n) for axis, place, n in zip(fields.last, places, size, strict=True))
+        if expected != tuple(by_gradients):
+            wide = "×".join(map(str, expected))
+            return f"{says}; by gradients the middle sees {'×'.join(map(str, by_gradients))}, by formula {wide}"
+    return says
