@@ -1,0 +1,161 @@
+"""Where autograd says 0 and a nudge says otherwise, the path backward is cut: `detach`, `argmax`, `.data`, `no_grad`.
+
+Such weights matter and are never corrected: attention that takes the argmax of its scores trains neither W_Q nor W_K.
+All weights with a gradient of exactly 0 are nudged, and the loss must not move.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.nudges import KICK, Part, Parts, jumps, precise, slope_felt, slope_said
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.slopes import in_training, learning, slopes_of, some_of
+from pellucid.records import Finding
+
+MOST = 60  # parameters that are nudged one by one
+# Networks that are meant to be followed and not trained are usually called so.
+_FOLLOWED = re.compile(r"(^|[._])(target|teacher|ema|momentum|slow|frozen)", re.IGNORECASE)
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = precise(in_training(patient))
+    parameters = learning(copied.model)
+    slopes = slopes_of(copied, list(parameters.values()))
+    if slopes is None or not parameters:
+        return
+    told = {path: slope for path, slope in zip(parameters, slopes, strict=True) if slope is not None}
+    silent: Parts = {}
+    for path, one in parameters.items():
+        mask = (told[path] == 0).to(one) if path in told else torch.ones_like(one)
+        owner = copied.model.get_submodule(path.rpartition(".")[0])
+        if isinstance(owner, nn.Embedding) and owner.padding_idx is not None and path in told:
+            mask[owner.padding_idx] = 0  # kept from learning by torch, and on purpose
+        if bool(mask.any()):
+            silent[path] = Part(one, mask, path not in told)
+    cut = list(_cut(copied, silent))
+    meant = {path for path, _ in cut if _is_meant(patient, path)}
+    for is_meant in (False, True):
+        chosen = [(path, slope) for path, slope in cut if (path in meant) == is_meant]
+        if chosen:
+            yield _broken(chosen, silent, is_meant)
+    others = [] if cut else list(_untrue(copied, parameters, told))
+    if others:
+        yield _suspicious(others)
+    if not cut and not others:
+        n_zero = sum(int(part.mask.sum()) for part in silent.values())
+        n_all = sum(one.numel() for one in parameters.values())
+        seen = (
+            f"{n_zero} of {n_all} weights have a gradient of exactly 0, and nudging them all leaves the loss as it is"
+        )
+        means = "what matters gets a gradient: no path is cut"
+        yield Finding("sound", "the model", seen, means, "", rule="detached-path")
+
+
+def _cut(patient: Patient, silent: Parts) -> Iterator[tuple[str, float]]:
+    """Parameters that matter and are told nothing, with how steep the loss is along them; 0 where it only jumps."""
+    if not silent or not (slope_felt(patient, silent) or jumps(patient, silent)):
+        return
+    for path, part in list(silent.items())[:MOST]:
+        slope = slope_felt(patient, {path: part})
+        if slope or jumps(patient, {path: part}):
+            yield path, abs(slope)
+
+
+def _untrue(
+    patient: Patient, parameters: Mapping[str, Tensor], told: Mapping[str, Tensor]
+) -> Iterator[tuple[str, str]]:
+    """Parameters along which autograd says one slope and a nudge another, with both."""
+    parts = {path: Part(parameters[path], torch.ones_like(parameters[path]), False) for path in told}
+    if any(part.parameter.dtype is not torch.float64 for part in parts.values()) or _is_true(patient, parts, told):
+        return
+    for path in list(parts)[:MOST]:
+        if not _is_true(patient, {path: parts[path]}, told):
+            slope, said = slope_felt(patient, {path: parts[path]}), slope_said({path: parts[path]}, told)
+            yield path, f"{said:.3g} where a nudge shows {slope:.3g}"
+
+
+def _is_true(patient: Patient, parts: Parts, told: Mapping[str, Tensor]) -> bool:
+    slope, said = slope_felt(patient, parts), slope_said(parts, told)
+    return not slope or abs(slope - said) <= 0.05 * max(abs(slope), abs(said))
+
+
+def _broken(cut: list[tuple[str, float]], silent: Parts, is_meant: bool) -> Finding:
+    paths = [path for path, _ in cut]
+    n_weights = sum(int(silent[path].mask.sum()) for path in paths)
+    slope = max(slope for _, slope in cut)
+    felt = f"its slope along them is {slope:.3g}" if slope else f"it jumps when they change by {KICK:g} of their size"
+    return Finding(
+        "note" if is_meant else "broken",
+        paths[0].rpartition(".")[0] or paths[0],
+        f"{n_weights} weights of {some_of(paths)} get a gradient of exactly 0 from the loss, but {felt}",
+        "the loss depends on them, and no gradient reaches them: they are never trained",
+        "look between them and the loss for detach(), argmax, round, .data or no_grad(); a softmax has a gradient",
+        rule="detached-path",
+        again=f"loss(model(x), y).backward(); print(dict(model.named_parameters())[{paths[0]!r}].grad)",
+    )
+
+
+def _suspicious(others: list[tuple[str, str]]) -> Finding:
+    paths = [path for path, _ in others]
+    return Finding(
+        "suspicious",
+        paths[0].rpartition(".")[0] or paths[0],
+        f"autograd's slope along {paths[0]} is {others[0][1]}; the same of {len(paths)} parameters: {some_of(paths)}",
+        "what is followed is not the slope of the loss: part of a path is cut, or a backward is wrong",
+        "look after them for detach() or a custom backward; straight-through and reversed gradients are so on purpose",
+        rule="detached-path",
+        again="torch.autograd.gradcheck(lambda x: model.double()(x), x.double().requires_grad_())",
+    )
+
+
+def _is_meant(patient: Patient, path: str) -> bool:
+    """Whether it is likely kept from learning on purpose: by its name, or because the optimizer was not given it."""
+    if _FOLLOWED.search(path):
+        return True
+    if patient.optimizer is None:
+        return False
+    held = {id(one) for group in patient.optimizer.param_groups for one in group["params"]}
+    return id(dict(patient.model.named_parameters())[path]) not in held
+
+
+class _Attention(nn.Module):
+    """One head that mixes values by the softmax of its scores, or takes the one with the highest."""
+
+    def __init__(self, is_hard: bool) -> None:
+        super().__init__()
+        self.is_hard = is_hard
+        self.queries, self.keys, self.values = (nn.Linear(6, 6, bias=False) for _ in range(3))
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        scores = self.queries(rows) @ self.keys(rows).transpose(1, 2)
+        values = self.values(rows)
+        if self.is_hard:
+            best = scores.argmax(-1, keepdim=True).expand(-1, -1, values.shape[-1])
+            mixed = values.gather(1, best)
+        else:
+            mixed = scores.softmax(-1) @ values
+        answer: Tensor = self.head(mixed.mean(1))
+        return answer
+
+
+def _patient(is_hard: bool) -> Patient:
+    with unchanged_randomness(0):
+        return Patient(_Attention(is_hard), (torch.randn(9, 5, 6),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+
+
+RULE = Rule(
+    name="detached-path",
+    proves="the loss depends on weights that get no gradient from it",
+    how="nudges all weights whose gradient is exactly 0, and those that the graph does not lead to by much more, and "
+    "looks whether the loss moves",
+    check=check,
+    sick=lambda: _patient(is_hard=True),
+    well=lambda: _patient(is_hard=False),
+)
