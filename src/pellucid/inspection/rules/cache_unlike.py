@@ -1,0 +1,151 @@
+"""A cache saves work and must change nothing: read token by token, the scores are those of the whole sequence.
+
+The usual mistakes are a position that starts again at 0, a mask that is too short, and keys that were turned twice.
+They show only when it writes. Known ways to keep a cache are tried: `begin` and `advance`, or an argument of forward
+that takes what came out before, as `past_key_values`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
+from pellucid.inspection.probes import answer, is_beyond_rounding, moved, probing, size_of
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+NAMES = ("past_key_values", "past_key_value", "past", "cache", "kv_cache", "caches", "state", "hidden", "hx")
+MOST_TOKENS = 12
+MOST_ROWS = 4
+
+Read = Callable[[Tensor], Tensor | None]  # tokens (batch, time) -> scores, read one by one
+
+
+class Stepwise(NamedTuple):
+    """A way in which a module reads token by token."""
+
+    called: str
+    read: Read
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    tokens = patient.tokens
+    if tokens is None or patient.is_causal is False or patient.inputs[0] is not tokens or tokens.shape[1] < 3:
+        return
+    tokens = tokens[:MOST_ROWS, :MOST_TOKENS]
+    model = patient.copied().model.eval()
+    way = _way(model)
+    if way is None:
+        return
+    whole, part = answer(model, (tokens,)), answer(model, (tokens[:, :-1],))
+    if whole is None or part is None or whole.dim() != 3 or whole.shape[:2] != tokens.shape:
+        return
+    if is_beyond_rounding(moved(whole[:, :-1], part), whole):
+        return  # what comes later changes what came before, so there is nothing that could be kept
+    with probing(), torch.no_grad():
+        stepped = way.read(tokens)
+    if stepped is None or stepped.shape != whole.shape:
+        return
+    changes = [moved(whole[:, t], stepped[:, t]) for t in range(tokens.shape[1])]
+    worst = max(changes)
+    size = size_of(whole)
+    if not is_beyond_rounding(worst / 10, whole):  # sums are made in another order, and add up over layers
+        seen = f"{tokens.shape[1]} tokens read one by one with {way.called} give the same scores within {worst:.2g}"
+        means = "the cache changes nothing"
+        yield Finding("sound", way.called, seen, means, "", rule="cache-unlike")
+        return
+    first = next(t for t, change in enumerate(changes) if is_beyond_rounding(change / 10, whole))
+    yield Finding(
+        "broken",
+        way.called,
+        f"read one by one with {way.called}, scores differ by up to {worst:.3g} from those of the whole sequence, "
+        f"from token {first} on, scores being of size {size:.3g}",
+        "what it writes with its cache is not what it learned to say",
+        "look at positions, mask and order of the keys where past and new tokens are put together"
+        if first
+        else "look at what is kept before anything was read",
+        rule="cache-unlike",
+        again="whole = model(x); first = model(x[:, :-1], use_cache=True); print(whole[:, -1], "
+        "model(x[:, -1:], past_key_values=first.past_key_values))",
+    )
+
+
+def _way(model: nn.Module) -> Stepwise | None:
+    begin, advance = getattr(model, "begin", None), getattr(model, "advance", None)
+    if callable(begin) and callable(advance):
+        return Stepwise("advance", _by_advancing(begin, advance))
+    asked = inspect.signature(model.forward).parameters
+    for name in NAMES:
+        if name in asked and asked[name].default is None:
+            flags = {flag: True for flag in ("use_cache", "return_cache") if flag in asked}
+            return Stepwise(name, _by_passing_on(model, name, flags))
+    return None
+
+
+def _by_advancing(begin: Callable[[int], Any], advance: Callable[[Tensor, Any], Any]) -> Read:
+    def read(tokens: Tensor) -> Tensor | None:
+        state, scores = begin(len(tokens)), []
+        for t in range(tokens.shape[1]):
+            made, state = advance(tokens[:, t], state)
+            scores.append(made)
+        return torch.stack(scores, dim=1)
+
+    return read
+
+
+def _by_passing_on(model: nn.Module, name: str, flags: dict[str, bool]) -> Read:
+    def read(tokens: Tensor) -> Tensor | None:
+        kept, scores = None, []
+        for t in range(tokens.shape[1]):
+            outputs = model(tokens[:, t : t + 1], **{name: kept}, **flags)
+            made, kept = tensor_of(outputs), _kept(outputs, name)
+            if made is None or kept is None:
+                return None
+            scores.append(made)
+        return torch.cat(scores, dim=1)
+
+    return read
+
+
+def _kept(outputs: Any, name: str) -> Any:
+    """What is to be given back: under the argument's name, or what stands second in a pair."""
+    if isinstance(outputs, dict):
+        return outputs.get(name)
+    if isinstance(outputs, tuple) and len(outputs) == 2:
+        return outputs[1]
+    return None
+
+
+class _Recurrent(nn.Module):
+    """Reads tokens with a GRU whose state can be given back, and which heeds it or not."""
+
+    def __init__(self, is_heeded: bool) -> None:
+        super().__init__()
+        self.is_heeded = is_heeded
+        self.embedding = nn.Embedding(9, 8)
+        self.cell = nn.GRU(8, 8, batch_first=True)
+        self.head = nn.Linear(8, 9)
+
+    def forward(self, tokens: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        read, state = self.cell(self.embedding(tokens), state if self.is_heeded else None)
+        return self.head(read), state
+
+
+def _patient(is_heeded: bool) -> Patient:
+    with unchanged_randomness(0):
+        return Patient(_Recurrent(is_heeded), (torch.randint(0, 9, (3, 8)),))
+
+
+RULE = Rule(
+    name="cache-unlike",
+    proves="reading token by token with the cache gives other scores than reading the whole",
+    how="reads the batch's tokens one by one with the module's own cache and compares with one pass over all of them",
+    check=check,
+    sick=lambda: _patient(is_heeded=False),
+    well=lambda: _patient(is_heeded=True),
+)

@@ -1,0 +1,105 @@
+"""With one seed, one module and one batch, the answer must be the same, or nothing can be found out twice.
+
+Two copies are run from one seed of torch, numpy and Python. A difference is a source that no seed reaches, as the
+clock or a generator of its own. A module that answers otherwise when it is asked again keeps something between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.probes import answer, is_beyond_rounding, moved
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.slopes import runs_in_training
+from pellucid.records import Finding
+
+RUNS = 3
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    modes = ["eval", *(["training"] if runs_in_training(patient) else [])]
+    for mode in modes:
+        runs = [answer(patient.copied().model.train(mode == "training"), patient.inputs) for _ in range(RUNS)]
+        answers = [run for run in runs if run is not None]
+        if len(answers) < RUNS or not answers[0].numel():
+            return
+        different = sum(_is_different(answers[0], other) for other in answers[1:])
+        if different:
+            yield Finding(
+                "broken",
+                "the model",
+                f"{different} of {RUNS - 1} runs from the same seed differ from the first, in {mode}",
+                "it draws from a source that the seeds of torch, numpy and Python do not reach",
+                "draw with torch's functions, or give the module a generator that is seeded",
+                rule="non-determinism",
+                again="for _ in range(2): torch.manual_seed(0); print(copy.deepcopy(model)(x).sum().item())",
+            )
+            return
+        if mode == "eval":
+            model = patient.copied().model.eval()
+            asked = [answer(model, patient.inputs) for _ in range(RUNS)]
+            changed = sum(one is not None and _is_different(answers[0], one) for one in asked)
+            if changed:
+                yield _remembers(changed)
+                return
+    yield Finding(
+        "sound",
+        "the model",
+        f"{RUNS} runs from one seed agree, in {' and in '.join(modes)}, on all {answers[0].numel()} outputs",
+        "what is seen once can be seen again",
+        "",
+        rule="non-determinism",
+    )
+
+
+def _remembers(changed: int) -> Finding:
+    return Finding(
+        "suspicious",
+        "the model",
+        f"asked {RUNS} times for the same batch with the same seed, a copy in eval gives another answer {changed} "
+        "times",
+        "it keeps something from one call to the next, so an answer depends on what was asked before",
+        "begin each call from the same state, and pass what is to be remembered in and out",
+        rule="non-determinism",
+        again="model.eval(); print((model(x) - model(x)).abs().max())",
+    )
+
+
+def _is_different(one: Tensor, other: Tensor) -> bool:
+    # Sums over several threads may be added up in another order.
+    return one.shape != other.shape or is_beyond_rounding(moved(one, other), one)
+
+
+class _Noisy(nn.Module):
+    """Adds noise to its answer from a generator that nobody seeds, or from torch's."""
+
+    def __init__(self, is_seeded: bool) -> None:
+        super().__init__()
+        self.is_seeded = is_seeded
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        scores: Tensor = self.linear(rows)
+        if self.is_seeded:
+            return scores + 0.1 * torch.randn_like(scores)
+        return scores + 0.1 * torch.from_numpy(np.random.default_rng().standard_normal(scores.shape)).to(scores)
+
+
+def _patient(is_seeded: bool) -> Patient:
+    with unchanged_randomness(0):
+        return Patient(_Noisy(is_seeded), (torch.randn(6, 4),))
+
+
+RULE = Rule(
+    name="non-determinism",
+    proves="the same module gives another answer for the same batch and the same seed",
+    how="runs copies of it from one seed of torch, numpy and Python, and one of them several times",
+    check=check,
+    sick=lambda: _patient(is_seeded=False),
+    well=lambda: _patient(is_seeded=True),
+)
