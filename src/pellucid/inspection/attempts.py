@@ -1,0 +1,159 @@
+"""One forward that may fail: how far it came, in which module it stopped, and what that module and torch were given."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from pellucid.inspection.borrowing import own_inputs
+from pellucid.inspection.flow import tensors_in
+from pellucid.inspection.patient import unchanged_randomness
+
+Shape = tuple[int, ...]
+
+
+class Step(NamedTuple):
+    """A module without parts that was called and came back."""
+
+    path: str
+    kind: str
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called by people: its path, with its kind where that is only a number."""
+        last = self.path.rpartition(".")[2]
+        return self.kind if not self.path else f"{self.kind} {self.path}" if last.isdigit() else self.path
+
+
+@dataclass
+class Attempt:
+    """What happened in one forward."""
+
+    steps: list[Step] = field(default_factory=list)
+    error: Exception | None = None
+    path: str = ""  # of the module in which it failed
+    module: nn.Module | None = None
+    args: tuple[Any, ...] = ()  # what that module was given
+    operation: str = ""  # of torch that raised, as "torch.Tensor.view"; "" where none did
+    operands: tuple[Any, ...] = ()  # what it was given
+    n_calls: int = 0  # of operations that came back
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Grows the farther a forward came."""
+        return len(self.steps), self.n_calls
+
+    @property
+    def said(self) -> str:
+        """The first line of the error."""
+        return next(iter(str(self.error).strip().splitlines()), type(self.error).__name__)
+
+    def input_shapes(self) -> tuple[Shape, ...]:
+        return tuple(tuple(one.shape) for one in tensors_in(self.args))
+
+
+def attempted(model: nn.Module, inputs: tuple[Any, ...], around: TorchFunctionMode | None = None) -> Attempt:
+    """Run one forward of a module that may be written on. around: a mode that changes what torch is asked.
+
+    >>> attempt = attempted(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5)), (torch.ones(1, 2),))
+    >>> attempt.path, attempt.steps[0].outputs, attempt.operation
+    ('1', ((1, 3),), 'torch.nn.functional.linear')
+    """
+    attempt = Attempt()
+    with _listening(model, attempt), unchanged_randomness(), warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            with _Operations(attempt):
+                if around is None:
+                    model(*own_inputs(inputs))
+                else:
+                    with around:
+                        model(*own_inputs(inputs))
+        except Exception as error:
+            attempt.error = error
+    return attempt
+
+
+class _Operations(TorchFunctionMode):
+    """Keeps the first operation that raised since the last one that came back."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__()
+        self.attempt = attempt
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        try:
+            made = func(*args, **(kwargs or {}))
+        except Exception:
+            self.attempt.operation = resolve_name(func) or getattr(func, "__name__", "")
+            self.attempt.operands = args
+            raise
+        self.attempt.operation, self.attempt.operands = "", ()
+        self.attempt.n_calls += 1
+        return made
+
+
+@contextmanager
+def _listening(model: nn.Module, attempt: Attempt) -> Iterator[None]:
+    running: list[tuple[str, nn.Module, tuple[Any, ...]]] = []
+
+    def began(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        running.append((path, module, (*args, *kwargs.values())))
+        attempt.path, attempt.module, attempt.args = running[-1]
+
+    def ended(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        # A call whose error was caught by the one around it began, and never ends.
+        while running and running.pop()[1] is not module:
+            pass
+        attempt.path, attempt.module, attempt.args = running[-1] if running else ("", None, ())
+        if not any(module.children()):
+            given = tuple(tuple(one.shape) for one in tensors_in((args, kwargs)))
+            made = tuple(tuple(one.shape) for one in tensors_in(output))
+            attempt.steps.append(Step(path, type(module).__name__, given, made))
+
+    handles = []
+    try:
+        for path, module in nn.Module.named_modules(model):
+            handles += [
+                # Behind hooks that change what comes in: what forward is really given is what counts.
+                nn.Module.register_forward_pre_hook(module, partial(began, path), with_kwargs=True),
+                nn.Module.register_forward_hook(module, partial(ended, path), with_kwargs=True),
+            ]
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def users_line(error: BaseException | None) -> str:
+    """The last line of a traceback that is the user's own, as "model.py:12"; "" where none is."""
+    if error is None:
+        return ""
+    ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+    passed = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in passed if not frame.filename.startswith(("<", *ours))]
+    # A line of an installed package is told only where there is no other.
+    frames = [frame for frame in frames if "site-packages" not in frame.filename] or frames
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+
+
+def shape_words(shape: Shape) -> str:
+    """
+    >>> shape_words((2, 16, 3, 3)), shape_words((5,))
+    ('(2, 16, 3, 3)', '(5)')
+    """
+    return f"({', '.join(map(str, shape))})"

@@ -1,0 +1,162 @@
+"""Broadcasts that nobody meant: rows against rows, as (batch, 1) minus (batch), which is (batch, batch) without a word.
+
+A bias, a mask or a scale is stretched to the shape of the other, and that is what broadcasting is for. Here both are
+stretched, one of them because it has a dimension less. Whether the two equal sizes are the batch, and not by chance as
+long as it, is told by running the module with three rows and with five: only what follows both times is named.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from pellucid.inspection.attempts import Shape, shape_words
+from pellucid.inspection.patient import unchanged_randomness
+
+FEW, MORE = 3, 5  # rows
+OPERATIONS = {
+    **dict.fromkeys(("add", "__add__", "__radd__", "__iadd__", "add_"), "+"),
+    **dict.fromkeys(("sub", "subtract", "rsub", "__sub__", "__rsub__", "__isub__", "sub_"), "-"),
+    **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__", "__imul__", "mul_"), "*"),
+    **dict.fromkeys(("div", "true_divide", "divide", "__div__", "__truediv__", "__rtruediv__", "div_"), "/"),
+    **{name: name for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "pow", "maximum", "minimum")},
+}
+
+
+class Stretched(NamedTuple):
+    """An operation of which both sides were stretched."""
+
+    path: str  # of the module in whose forward it was
+    line: str  # of a file, as "model.py:12"
+    sign: str
+    left: Shape
+    right: Shape
+
+    def is_of_rows(self, n: int) -> bool:
+        """(n, 1) against (n), with whatever further dimensions, where n is the batch."""
+        longer, shorter = sorted((self.left, self.right), key=len, reverse=True)
+        return len(longer) > len(shorter) and longer[-1:] == (1,) and longer[0] == n and shorter[-1:] == (n,)
+
+
+def silent_broadcasts(model: nn.Module, inputs: tuple[Any, ...]) -> list[str]:
+    """One sentence for each place where rows meet all other rows; none where the module does not run so.
+
+    >>> class Loss(nn.Module):
+    ...     def forward(self, scores, targets):
+    ...         return (scores - targets).square().mean()
+    >>> silent_broadcasts(Loss(), (torch.ones(4, 1, requires_grad=True), torch.ones(4)))[0][:48]
+    '(4, 1) - (4) is (4, 4) in Loss: each of the 4 ro'
+    """
+    tensors = [one for one in inputs if isinstance(one, Tensor)]
+    n_rows = {len(one) for one in tensors if one.dim()}
+    if len(n_rows) != 1 or not all(one.dim() for one in tensors) or 0 in n_rows:
+        return []
+    (n,) = n_rows
+    found = []
+    few, more = (_stretched(model, _rows(inputs, count)) for count in (FEW, MORE))
+    for one, other in zip(few, more, strict=False):
+        is_same_place = one[:3] == other[:3]
+        if is_same_place and one.is_of_rows(FEW) and other.is_of_rows(MORE):
+            found.append(_sentence(one, n, type(model).__name__))
+    return list(dict.fromkeys(found))
+
+
+def _rows(inputs: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """The inputs with so many rows, taken in turn from those that are there."""
+    return tuple(
+        one[torch.arange(count) % len(one)].detach().clone() if isinstance(one, Tensor) else copy.deepcopy(one)
+        for one in inputs
+    )
+
+
+def _stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
+    try:
+        ours = copy.deepcopy(model)
+    except Exception:
+        return []
+    for one in inputs:
+        if isinstance(one, Tensor) and one.is_floating_point():
+            one.requires_grad_()  # what is computed from the inputs is known by its gradient
+    found = _Pairs(ours)
+    with unchanged_randomness(), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of some of these itself
+        try:
+            with found:
+                ours(*inputs)
+        except Exception:
+            return []
+    return found.stretched
+
+
+class _Pairs(TorchFunctionMode):
+    """Sees every operation on two tensors of numbers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.stretched: list[Stretched] = []
+        self.paths = {id(module): path for path, module in nn.Module.named_modules(model)}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "") or (resolve_name(func) or "").rsplit(".", 1)[-1]
+        pair = [one for one in (*args, *(kwargs or {}).values()) if isinstance(one, Tensor)]
+        # The shapes as they were: an operation in place would show its result.
+        shapes = [tuple(one.shape) for one in pair]
+        made = func(*args, **(kwargs or {}))
+        if name in OPERATIONS and len(pair) == 2 and _both_stretched(*shapes) and _is_of_numbers(*pair):
+            path, line = self._place()
+            self.stretched.append(Stretched(path, line, OPERATIONS[name], *shapes))
+        return made
+
+    def _place(self) -> tuple[str, str]:
+        """The module whose forward asked, and the line of it."""
+        frame = sys._getframe(2)
+        line = ""
+        ours = (str(Path(torch.__file__).parent), __file__)
+        while frame is not None:
+            is_users = not frame.f_code.co_filename.startswith(ours)
+            if is_users and not line:
+                name = Path(frame.f_code.co_filename).name
+                line = f"{name}:{frame.f_lineno}" if not name.startswith("<") else ""
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, nn.Module) and id(owner) in self.paths:
+                return self.paths[id(owner)], line if is_users else ""
+            frame = frame.f_back  # type: ignore[assignment]  # None at the outermost, which ends the loop
+        return "", ""
+
+
+def _both_stretched(left: Shape, right: Shape) -> bool:
+    try:
+        result = tuple(torch.broadcast_shapes(left, right))
+    except RuntimeError:
+        return False
+    return result not in (left, right)
+
+
+def _is_of_numbers(left: Tensor, right: Tensor) -> bool:
+    """Whether what is computed depends on the inputs or the weights; distances between positions do not."""
+    both = left.is_floating_point() and right.is_floating_point()
+    return both and (left.requires_grad or right.requires_grad)
+
+
+def _sentence(seen: Stretched, n: int, whole: str) -> str:
+    left, right = (tuple(n if size == FEW else size for size in shape) for shape in (seen.left, seen.right))
+    made = tuple(torch.broadcast_shapes(left, right))
+    is_sign = len(seen.sign) == 1
+    pair = f"{shape_words(left)} {seen.sign if is_sign else 'and'} {shape_words(right)}"
+    said = pair if is_sign else f"{seen.sign} of {pair}"
+    place = f"{seen.path or whole}" + f" ({seen.line})" * bool(seen.line)
+    longer = left if len(left) > len(right) else right
+    return (
+        f"{said} is {shape_words(made)} in {place}: each of the {n} rows meets all {n}. If that is not meant, take the "
+        f"last dimension of {shape_words(longer)} away with .squeeze(-1)"
+    )

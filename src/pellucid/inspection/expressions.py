@@ -1,0 +1,227 @@
+"""A module from an expression such as nn.Sequential(nn.Linear(4, 8), nn.ReLU()), made by torch.nn's own constructors.
+
+The tree of `grammar` holds names and plain values. A name must be a class of torch.nn that is a module; nothing else
+can be called, so that reading an expression can run no code but those constructors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from pellucid.errors import ExpressionError, PellucidError, TooLarge, nearest, one_line, quoted
+from pellucid.inspection.grammar import Call, Constant, Node, Series, Written, read
+from pellucid.inspection.tokens import mistake
+
+MOST_LAYERS = 1_000  # that one argument may ask for, as num_layers
+LARGEST_HELD = 4 << 30  # bytes of weights; a larger module is looked at without its numbers
+DIVIDING = ("num_heads", "nhead", "groups", "num_groups")  # what must divide another number
+PREFIXES = ("torch.nn.", "nn.", "")
+
+
+class Built(NamedTuple):
+    """A module, and for each of its paths the place of the text that made it."""
+
+    module: nn.Module
+    written: Written
+    places: Mapping[str, tuple[int, int]]
+    is_held: bool  # False: its weights are too large, and only their shapes are known
+
+
+def constructors() -> dict[str, type[nn.Module]]:
+    """Every module of torch.nn by its name.
+
+    >>> constructors()["Linear"] is nn.Linear
+    True
+    """
+    known = {name: getattr(nn, name) for name in dir(nn) if name not in ("Module", "Container", "DataParallel")}
+    return {name: one for name, one in known.items() if isinstance(one, type) and issubclass(one, nn.Module)}
+
+
+def built(text: str) -> Built:
+    """The module that an expression describes.
+
+    >>> built("nn.Sequential(nn.Linear(4, 8), nn.ReLU())").module[0].out_features
+    8
+    """
+    written = read(text)
+    # First without any memory: what cannot be made, or is too large to be, is known before it is.
+    sized = _made(written, "meta")
+    n_bytes = sum(one.numel() * one.element_size() for one in [*sized.parameters(), *sized.buffers()])
+    is_held = n_bytes <= LARGEST_HELD
+    module = _made(written, "cpu") if is_held else sized
+    places = {path: place for path, one in module.named_modules() if (place := _place_of(one))}
+    for one in module.modules():
+        one.__dict__.pop(_PLACE, None)
+    return Built(module, written, places, is_held)
+
+
+def signature_of(kind: type[nn.Module]) -> inspect.Signature:
+    """What a constructor takes, also where torch itself only says *args.
+
+    >>> list(signature_of(nn.LSTM).parameters)[:3]
+    ['input_size', 'hidden_size', 'num_layers']
+    """
+    if not issubclass(kind, nn.RNNBase) or kind is nn.RNNBase:
+        return inspect.signature(kind)
+    taken = [one for name, one in inspect.signature(nn.RNNBase).parameters.items() if name != "mode"]
+    if kind is not nn.LSTM:
+        taken = [one for one in taken if one.name != "proj_size"]
+    if kind is nn.RNN:
+        usual = inspect.Parameter("nonlinearity", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="tanh")
+        taken.insert(3, usual)
+    return inspect.Signature(taken)
+
+
+_PLACE = "_pellucid_place"
+
+
+def _place_of(module: nn.Module) -> tuple[int, int] | None:
+    return module.__dict__.get(_PLACE)
+
+
+def _made(written: Written, device: str) -> nn.Module:
+    with torch.random.fork_rng(devices=[]), torch.device(device), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # advice on speed
+        torch.manual_seed(0)
+        module = _Maker(written.text).value(written.root)
+    if not isinstance(module, nn.Module):
+        raise mistake("this is no module", written.text, written.root.start, "Write one, as nn.Linear(4, 2)")
+    return module
+
+
+class _Maker:
+    """Values from nodes, the innermost first."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.known = constructors()
+
+    def value(self, node: Node) -> Any:
+        if isinstance(node, Constant):
+            return node.value
+        if isinstance(node, Series):
+            items = [self.value(item) for item in node.items]
+            return tuple(items) if node.is_tuple else items
+        return self.module(node)
+
+    def module(self, call: Call) -> nn.Module:
+        kind = self.kind_of(call)
+        signature = signature_of(kind)
+        by_place = [self.value(node) for keyword, node in call.arguments if not keyword]
+        by_name = self.named(call, kind, signature)
+        try:
+            given = signature.bind(*by_place, **by_name)
+        except TypeError as error:
+            wanted = ", ".join(_wanted(signature))
+            raise mistake(
+                f"nn.{kind.__name__} does not take these arguments: {error}",
+                self.text,
+                call.start,
+                f"It takes {kind.__name__}({wanted})",
+            ) from error
+        self.require_few_layers(call, given.arguments)
+        try:
+            made = kind(*given.args, **given.kwargs)
+        except Exception as error:
+            raise self.refused(call, kind, given, error) from error
+        made.__dict__[_PLACE] = (call.start, call.end)
+        return made
+
+    def kind_of(self, call: Call) -> type[nn.Module]:
+        prefix = next(one for one in PREFIXES if call.name.startswith(one))
+        name = call.name.removeprefix(prefix)
+        if name not in self.known:
+            meant = nearest(name, self.known) or _nearest_letters(name, self.known)
+            raise self.error(
+                f"torch.nn has no module called {quoted(name)}",
+                call,
+                f"Perhaps you meant nn.{meant}" if meant else "Modules of your own go into a file: give file.py:name",
+            )
+        if not call.is_called:
+            raise self.error(f"nn.{name} is a class, and no layer yet", call, f"Write nn.{name}(...) with its brackets")
+        return self.known[name]
+
+    def named(self, call: Call, kind: type[nn.Module], signature: inspect.Signature) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for keyword, node in call.arguments:
+            if not keyword:
+                if found:
+                    raise mistake(
+                        "an argument without a name stands behind one with a name",
+                        self.text,
+                        node.start,
+                        "Put it first, or name it",
+                    )
+                continue
+            takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+            if keyword not in signature.parameters and not takes_any:
+                meant = nearest(keyword, signature.parameters)
+                raise mistake(
+                    f"nn.{kind.__name__} has no argument called {quoted(keyword)}",
+                    self.text,
+                    node.start,
+                    f"Perhaps you meant {meant}" if meant else f"It takes {', '.join(_wanted(signature))}",
+                )
+            if keyword in found:
+                raise mistake(f"{keyword} is given twice", self.text, node.start, "Keep one of them")
+            found[keyword] = self.value(node)
+        return found
+
+    def require_few_layers(self, call: Call, given: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            if "layers" in name and isinstance(value, int) and value > MOST_LAYERS:
+                raise TooLarge(
+                    f"{name} is {value:,}, and at most {MOST_LAYERS:,} are made",
+                    where=f"at column {call.start + 1}",
+                    fix="Ask for fewer",
+                )
+
+    def refused(
+        self, call: Call, kind: type[nn.Module], given: inspect.BoundArguments, error: Exception
+    ) -> PellucidError:
+        """What the constructor said, with the nearest number that it takes where one must divide another."""
+        said = _reason(error)
+        for name in DIVIDING:
+            wrong = given.arguments.get(name)
+            if not isinstance(wrong, int):
+                continue
+            for near in sorted(range(1, 2 * abs(wrong) + 2), key=lambda one: (abs(one - wrong), one)):
+                if _can_be(kind, given, name, near):
+                    return self.error(f"{said}, and {name} is {wrong}", call, f"{name}={near} works")
+        return self.error(said, call, f"nn.{kind.__name__} takes {', '.join(_wanted(signature_of(kind))) or 'modules'}")
+
+    def error(self, what: str, call: Call, fix: str) -> ExpressionError:
+        return mistake(what, self.text, call.start, fix)
+
+
+def _can_be(kind: type[nn.Module], given: inspect.BoundArguments, name: str, value: int) -> bool:
+    """Whether the constructor takes another number there."""
+    arguments = {**given.arguments, name: value}
+    other = inspect.BoundArguments(given.signature, arguments)
+    try:
+        kind(*other.args, **other.kwargs)
+    except Exception:
+        return False
+    return True
+
+
+def _wanted(signature: inspect.Signature) -> list[str]:
+    """The arguments that a person gives: neither the device nor the type of numbers."""
+    names = [name for name in signature.parameters if name not in ("device", "dtype", "args", "kwargs", "_weight")]
+    return names[:8]
+
+
+def _reason(error: Exception) -> str:
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return one_line(said).rstrip(".")
+
+
+def _nearest_letters(name: str, known: Mapping[str, object]) -> str:
+    """The known name with the same letters, as Relu for ReLU."""
+    return next((one for one in known if one.lower() == name.lower()), "")

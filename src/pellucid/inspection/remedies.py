@@ -1,0 +1,260 @@
+"""For every cause the changes that usually mend it, the likeliest first. Whether one does is found by trying it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import isqrt, prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.attempts import Attempt, shape_words
+from pellucid.inspection.causes import Cause
+from pellucid.inspection.changes import Change, Trial, before, exchanged, flattened, of_inputs, of_operation, replaced
+from pellucid.inspection.spelling import is_of_torch, spelled
+
+Changes = Iterator[Change]
+
+
+def remedies(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
+    """What could mend a cause. model: the whole, to find the layer that made the number."""
+    module = attempt.module
+    if module is None:
+        return
+    if cause.kind in _REMEDIES and (cause.kind in ("operation", "tuple", "type") or is_of_torch(module)):
+        yield from _REMEDIES[cause.kind](cause, attempt, module)
+    if cause.came and cause.asked:
+        yield from _before_block(cause, attempt, model)
+        yield from _of_producer(cause, attempt, model)
+    if not attempt.steps:
+        yield of_inputs("x.unsqueeze(0)", lambda x: x.unsqueeze(0), reason="a batch of one")
+
+
+def _features(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    x = attempt.args[0]
+    row = prod(x.shape[1:])
+    if x.dim() > 2 and row == module.in_features:
+        yield flattened(attempt.path, module)
+    elif x.dim() > 3:
+        yield flattened(attempt.path, module, in_features=row)
+    yield from _transposed(attempt, module, module.in_features)
+    if x.dim() < 4:
+        yield replaced(attempt.path, module, in_features=cause.came)
+    if x.dim() == 3 and row != module.in_features:
+        yield flattened(attempt.path, module, in_features=row)
+
+
+def _transposed(attempt: Attempt, module: nn.Module, wanted: int) -> Changes:
+    """The wanted size is there, but in another dimension."""
+    x = attempt.args[0]
+    if x.dim() >= 2 and x.shape[-2] == wanted:
+        said = "x.T" if x.dim() == 2 else "x.transpose(-1, -2)"
+        yield before(attempt.path, f"{said} before {spelled(module)}", lambda x: x.transpose(-1, -2))
+
+
+def _channels(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    x, wanted, path = attempt.args[0], module.in_channels, attempt.path
+    n_space = len(module.kernel_size)
+    if wanted == 1 and x.dim() == n_space + 1:
+        yield before(path, f"x.unsqueeze(1) before {spelled(module)}", lambda x: x.unsqueeze(1), reason="a channel")
+    if x.shape[-1] == wanted and x.dim() == n_space + 2:
+        order = (0, x.dim() - 1, *range(1, x.dim() - 1))
+        says = f"x.permute{order} before {spelled(module)}"
+        yield before(path, says, lambda x: x.permute(order), reason="the channels stood last")
+    if cause.came % module.groups == 0:
+        yield replaced(path, module, in_channels=cause.came)
+    elif cause.came == module.out_channels:
+        yield replaced(path, module, in_channels=cause.came, groups=1)
+
+
+def _rank(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    x, path = attempt.args[0], attempt.path
+    name = type(module).__name__
+    if name.startswith("BatchNorm"):
+        meant = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}.get(x.dim())
+        if meant is not None:
+            yield exchanged(path, module, meant(x.shape[1]))
+        return
+    if isinstance(module, nn.RNNBase):
+        return
+    n_space, channels = len(module.kernel_size), module.in_channels
+    if x.dim() == n_space and channels == 1:
+        says = f"x[None, None] before {spelled(module)}"
+        yield before(path, says, lambda x: x[None, None], reason="a batch and a channel")
+    side = isqrt(x.shape[-1] // channels)
+    if x.dim() == 2 and n_space == 2 and channels * side * side == x.shape[-1]:
+        sizes = (channels, side, side)
+        writes = f"nn.Unflatten(1, {sizes}), {spelled(module)}"
+        says = f"nn.Unflatten(1, {sizes}) before {spelled(module)}"
+        yield before(path, says, lambda x: x.unflatten(1, sizes), writes=writes)
+
+
+def _norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    if isinstance(module, nn.GroupNorm):
+        groups = next(one for one in range(module.num_groups, 0, -1) if cause.came % one == 0)
+        yield replaced(attempt.path, module, num_channels=cause.came, num_groups=groups)
+    else:
+        yield replaced(attempt.path, module, num_features=cause.came)
+
+
+def _last_norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    x, asked = attempt.args[0], tuple(module.normalized_shape)
+    came = tuple(x.shape[-len(asked) :])
+    if len(asked) == 1:
+        yield from _transposed(attempt, module, asked[0])
+    yield replaced(attempt.path, module, normalized_shape=came[0] if len(came) == 1 else came)
+
+
+def _index(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    indices: Tensor = attempt.args[0]
+    if cause.came < 0:
+        return
+    n = module.num_embeddings
+    if torch.equal(indices.reshape(-1)[: indices.shape[-1]], torch.arange(indices.shape[-1])):
+        # 0, 1, 2, ...: these are positions, so that the sequence may be what is too long.
+        yield of_inputs(f"inputs of at most {n} positions", lambda x: x[:, :n] if x.dim() > 1 else x[:n])
+    yield replaced(attempt.path, module, num_embeddings=cause.came + 1)
+
+
+def _recurrent(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    yield from _transposed(attempt, module, module.input_size)
+    yield replaced(attempt.path, module, input_size=cause.came)
+
+
+def _attention(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    came = cause.came
+    heads = next(one for one in range(module.num_heads, 0, -1) if came % one == 0)
+    yield replaced(attempt.path, module, embed_dim=came, kdim=came, vdim=came, num_heads=heads)
+
+
+def _before_block(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
+    """Where a part of one of torch's own blocks fails, the whole block wants another width."""
+    parts = attempt.path.split(".")
+    for length in range(len(parts)):
+        path = ".".join(parts[:length])
+        block = model.get_submodule(path)
+        if is_of_torch(block) and not isinstance(block, nn.Sequential | nn.ModuleList | nn.ModuleDict):
+            bridge = nn.Linear(cause.came, cause.asked)
+            name = type(block).__name__
+            yield before(path, f"nn.Linear({cause.came}, {cause.asked}) before {name}", bridge)
+            return
+
+
+def _tuple(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    made_by = attempt.steps[-1] if attempt.steps else None
+    whose = made_by.name if made_by else "what comes before"
+    says = f"x[0] before {spelled(module)}"
+    yield before(attempt.path, says, lambda x: x[0], reason=f"{whose} puts out several, as outputs, state")
+    last = f"outputs[:, -1] before {spelled(module)}"
+    yield before(attempt.path, last, lambda x: x[0][:, -1], reason=f"the last step of {whose}")
+
+
+def _type(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        if bool((attempt.args[0] == attempt.args[0].round()).all()):
+            yield before(attempt.path, f"x.long() before {spelled(module)}", lambda x: x.long())
+        yield of_inputs("inputs of whole numbers", lambda x: x.long() * 0, reason="--input SHAPE:int")
+        return
+    weight = next(module.parameters(recurse=False))
+    name = {"float32": "float", "float64": "double", "int64": "long", "float16": "half"}
+    kind = str(weight.dtype).removeprefix("torch.")
+    call = f"{name[kind]}()" if kind in name else f"to(torch.{kind})"
+    yield before(attempt.path, f"x.{call} before {spelled(module)}", lambda x: x.to(weight.dtype))
+
+
+def _size(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    first = attempt.steps[0].inputs[0] if attempt.steps and attempt.steps[0].inputs else tuple(attempt.args[0].shape)
+    for times in (1.25, 1.5, 2.0, 3.0, 4.0):
+        sizes = [int(size * times) for size in first[2:]]
+
+        def larger(x: Tensor, sizes: list[int] = sizes) -> Tensor:
+            return nn.functional.interpolate(x, sizes) if x.dim() == len(sizes) + 2 and x.is_floating_point() else x
+
+        yield of_inputs(f"an input of {shape_words((*first[:2], *sizes))}", larger, group="larger")
+    space = attempt.args[0].shape[2:]
+    if space and min(space) >= 1:
+        yield replaced(attempt.path, module, kernel_size=min(space))
+
+
+def _one_row(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    yield of_inputs("a batch of at least two rows", lambda x: x.repeat(2, *[1] * (x.dim() - 1)))
+
+    def evaluate(trial: Trial) -> None:
+        trial.model.eval()
+
+    yield Change("model.eval()", "", "", evaluate, reason="it uses the statistics of training")
+
+
+def _operation(cause: Cause, attempt: Attempt, module: Any) -> Changes:
+    name = attempt.operation.rsplit(".", 1)[-1]
+    tensors = [one for one in attempt.operands if isinstance(one, Tensor)]
+    if name in ("view", "reshape") and tensors[0].dim() > 2:
+        asked = cause.fed.rpartition(" as ")[2]
+        says = f"x.flatten(1) in place of x.{name}{asked}"
+        if asked.count(",") == 1:
+            yield of_operation(says, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
+    if name in ("matmul", "mm", "bmm", "__matmul__") and len(tensors) == 2 and tensors[1].dim() > 1:
+        one, other = tensors
+        if one.shape[-1] == other.shape[-1]:
+            yield of_operation("x @ y.mT", attempt.path, attempt.operation, lambda x, y: x @ y.mT)
+    yield from _heads(attempt, module)
+
+
+def _heads(attempt: Attempt, module: nn.Module) -> Changes:
+    """A number of heads that divides the width, where the module's own does not."""
+    numbers = {name: one for name, one in vars(module).items() if isinstance(one, int) and not isinstance(one, bool)}
+    widths = {x.shape[-1] for x in attempt.operands if isinstance(x, Tensor) and x.dim()} | set(numbers.values())
+    for name, heads in numbers.items():
+        if "head" not in name or heads < 1 or "dim" in name or "size" in name:
+            continue
+        for width in sorted(width for width in widths if width > heads and width % heads):
+            better = min((one for one in range(1, width + 1) if width % one == 0), key=lambda one: abs(one - heads))
+
+            def make(
+                trial: Trial, name: str = name, heads: int = heads, better: int = better, width: int = width
+            ) -> None:
+                held = trial.model.get_submodule(attempt.path)
+                for other, number in numbers.items():
+                    if number == width // heads and other != name:
+                        setattr(held, other, width // better)
+                setattr(held, name, better)
+
+            yield Change(f"{name} = {better}, which divides {width}, in place of {heads}", attempt.path, "", make)
+
+
+def _of_producer(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
+    """The layer before made the number that came: it could make the one that is wanted."""
+    for step in reversed(attempt.steps[-4:]):
+        producer = model.get_submodule(step.path)
+        if not is_of_torch(producer):
+            continue
+        if isinstance(producer, nn.Linear) and producer.out_features == cause.came:
+            yield replaced(step.path, producer, out_features=cause.asked)
+        elif isinstance(producer, nn.Conv1d | nn.Conv2d | nn.Conv3d) and producer.out_channels == cause.came:
+            if cause.asked % producer.groups == 0:
+                yield replaced(step.path, producer, out_channels=cause.asked)
+        elif isinstance(producer, nn.Embedding) and producer.embedding_dim == cause.came:
+            yield replaced(step.path, producer, embedding_dim=cause.asked)
+        elif isinstance(producer, nn.RNNBase) and producer.hidden_size == cause.came:
+            yield replaced(step.path, producer, hidden_size=cause.asked)
+        else:
+            continue
+        return
+
+
+_REMEDIES: Mapping[str, Callable[[Cause, Attempt, Any], Changes]] = {
+    "features": _features,
+    "channels": _channels,
+    "rank": _rank,
+    "norm": _norm,
+    "last-norm": _last_norm,
+    "index": _index,
+    "recurrent": _recurrent,
+    "attention": _attention,
+    "tuple": _tuple,
+    "type": _type,
+    "size": _size,
+    "one-row": _one_row,
+    "operation": _operation,
+}

@@ -1,0 +1,105 @@
+"""Why a forward failed: the layer, the line, the shapes up to it, the two numbers, and repairs that were tried."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from pellucid.errors import one_line, printable
+from pellucid.inspection.attempts import Attempt, Shape, Step, attempted, shape_words, users_line
+from pellucid.inspection.borrowing import borrowed
+from pellucid.inspection.causes import Cause, cause_of
+from pellucid.inspection.flow import tensors_in
+from pellucid.inspection.origins import origin_of
+from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.repairs import Mended, repairs
+from pellucid.inspection.spelling import spelled
+from pellucid.records.inspection import ShapeXray
+
+LONGEST_CHAIN = 12
+
+
+class Xray(NamedTuple):
+    """What is shown, and the repairs with what they would write."""
+
+    seen: ShapeXray
+    mended: list[Mended]
+
+
+def xray(model: nn.Module, inputs: tuple[Any, ...]) -> Xray | None:
+    """Run the module once, and where that fails tell why; None where it runs.
+
+    >>> import torch
+    >>> seen = xray(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)).seen
+    >>> seen.says
+    'Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works'
+    """
+    with borrowed(model) as ours:
+        attempt = attempted(ours, inputs)
+    if attempt.error is None:
+        return None
+    given = tuple(tuple(one.shape) for one in tensors_in(inputs))
+    cause = cause_of(attempt, given)
+    with unchanged_randomness():  # layers that are made to be tried draw their weights
+        mended = repairs(model, inputs, attempt)
+    seen = ShapeXray(
+        path=attempt.path,
+        kind=type(attempt.module).__name__ if attempt.module is not None else type(model).__name__,
+        where=users_line(attempt.error),
+        error=one_line(f"{type(attempt.error).__name__}: {attempt.said}"),
+        fed=_with_place(cause, attempt, given),
+        wanted=cause.wanted,
+        chain=tuple(_chain(attempt, given, cause)),
+        repairs=tuple(one.repair for one in mended),
+        says=_sentence(cause, attempt, mended, model),
+    )
+    return Xray(seen, mended)
+
+
+def _with_place(cause: Cause, attempt: Attempt, given: tuple[Shape, ...]) -> str:
+    """What came, with where it was made."""
+    origin = origin_of(cause.came, attempt.steps, given) if cause.came > 0 and cause.kind != "index" else ""
+    place = origin[origin.index("of ") :] if "of " in origin else ""
+    return f"{cause.fed}, {place}" if place and cause.kind != "operation" else cause.fed
+
+
+def _sentence(cause: Cause, attempt: Attempt, mended: list[Mended], model: nn.Module) -> str:
+    module = attempt.module if attempt.module is not None else model
+    name = spelled(module).removeprefix("nn.")
+    if attempt.path and not name.endswith(")"):
+        name = f"{name} {printable(attempt.path)}"
+    if cause.kind == "operation":
+        what = f"{name} computes {cause.fed}, which torch refuses"
+    elif cause.fed:
+        what = f"{name} is fed {cause.fed}"
+    else:
+        what = f"{name} raised {type(attempt.error).__name__}: {printable(attempt.said)}"
+    if not mended:
+        return f"{what}; wanted: {cause.wanted}" if cause.wanted else what
+    return f"{what}: {mended[0].says} works"
+
+
+def _chain(attempt: Attempt, given: tuple[Shape, ...], cause: Cause) -> list[str]:
+    """Every shape from the input to where it failed; what a forward did between two layers has a line of its own."""
+    lines = [f"input: {', '.join(map(shape_words, given)) or 'no tensor'}"]
+    last = given[0] if given else ()
+    for step in attempt.steps:
+        if step.inputs and step.inputs[0] != last:
+            lines.append(f"in forward: {shape_words(last)} -> {shape_words(step.inputs[0])}")
+        made = ", ".join(map(shape_words, step.outputs)) or "no tensor"
+        came = ", ".join(map(shape_words, step.inputs))
+        lines.append(f"{printable(step.name)}: {came} -> {made}")
+        last = step.outputs[0] if step.outputs else ()
+    fed = attempt.input_shapes()
+    if cause.kind == "operation":
+        lines.append(f"in forward: {cause.fed} -> fails")
+    elif fed and attempt.module is not None:
+        if attempt.steps and fed[0] != last and not any(attempt.module.children()):
+            lines.append(f"in forward: {shape_words(last)} -> {shape_words(fed[0])}")
+        failed = Step(attempt.path, type(attempt.module).__name__, fed, ())
+        lines.append(f"{printable(failed.name)}: {', '.join(map(shape_words, fed))} -> fails")
+    if len(lines) > LONGEST_CHAIN:
+        left_out = len(lines) - LONGEST_CHAIN
+        lines = [lines[0], f"… {left_out} more", *lines[-(LONGEST_CHAIN - 1) :]]
+    return lines
