@@ -114,3 +114,12 @@ def test_rows_4_to_6_what_cannot_be_learned_from_is_refused(tmp_path, content, k
     (tmp_path / "data.txt").write_text(content)
     with pytest.raises(PellucidError, match=words):
         opened(DataWishes(str(tmp_path / "data.txt"), kind=kind))
+
+
+def test_what_the_start_took_is_taken_off_the_budget(task):
+    wishes = TrainingWishes(model="neural-ngram", minutes=0.5, size="tiny")
+    card = network_called("neural-ngram")
+    _, early = choose_plan(card, task, wishes)
+    _, late = choose_plan(card, task, wishes, spent=1000.0)  # more than there is: no more than the fewest are left
+    assert late.steps <= early.steps
+    assert late.seconds < 15

@@ -82,6 +82,9 @@ def command(
 
 
 def _trained(ctx: click.Context, name: str) -> TrainingReport:
+    import time
+
+    began = time.monotonic()
     training_wishes(ctx, kind="")
     reading = data_wishes(ctx)
     data = opened_early(ctx, reading)
@@ -100,7 +103,7 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
     teller = Teller(is_quiet=bool(ctx.params["as_json"]))
     with steady_output(), stop_requests() as stop:
         try:
-            return train(reading, wishes, place, teller, stop, report_html, read=data)
+            return train(reading, wishes, place, teller, stop, report_html, read=data, began=began)
         finally:
             teller.close()
 

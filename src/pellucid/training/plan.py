@@ -30,7 +30,7 @@ FEWEST_STEPS = 20
 AS_ASKED = ("weight_decay", "clip", "momentum", "decay", "threads", "loss", "penalty", "strength", "shift")
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
-KEPT_BACK_SECONDS = 6.0  # for the start: torch, data, counting
+KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
 
 
 class Pace(NamedTuple):
@@ -44,8 +44,8 @@ class Pace(NamedTuple):
         return n_steps * self.step + n_evaluations * self.evaluation + n_looks * self.look
 
 
-def choose_plan(card: Card, task: Task, wishes: TrainingWishes) -> tuple[Any, Plan]:
-    """The configuration and the plan for a network on a task."""
+def choose_plan(card: Card, task: Task, wishes: TrainingWishes, spent: float = 0.0) -> tuple[Any, Plan]:
+    """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone already."""
     n_train = task.n_train
     size = wishes.size or task.size()
     config = config_for(card, task, size, wishes.network)
@@ -57,7 +57,7 @@ def choose_plan(card: Card, task: Task, wishes: TrainingWishes) -> tuple[Any, Pl
         epochs = wishes.steps / workshop(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, wishes)
         return config, plan._replace(because=(*because, *why), size=size)
-    seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - KEPT_BACK_SECONDS)
+    seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent))
     while True:
         # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
         config, _ = with_dropout(card, config, card.recipe.epochs, wishes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,11 +58,15 @@ def train(
     page: Page,
     *,
     read: Data | None = None,
+    began: float = 0.0,
 ) -> TrainingReport:
-    """A new run in a new folder. read: the data, where they are open already."""
+    """A new run in a new folder. read: the data, where they are open already; began: when, by the monotonic clock."""
+    began = began or time.monotonic()
     task = task_of(read, data) if read is not None else opened(data)
     listener.opened(task.facts)
-    return train_on(task, tried_on(task, wishes, listener), data, wishes, place, listener, stop, page)
+    simple = tried_on(task, wishes, listener)
+    spent = time.monotonic() - began
+    return train_on(task, simple, data, wishes, place, listener, stop, page, spent=spent)
 
 
 def train_on(
@@ -73,10 +78,12 @@ def train_on(
     listener: Listener,
     stop: StopRequests,
     page: Page,
+    *,
+    spent: float = 0.0,
 ) -> TrainingReport:
-    """A new run on a task whose simple models are known already."""
+    """A new run on a task whose simple models are known already. spent: seconds of its budget that took."""
     card = task.card(wishes.model)
-    config, plan = choose_plan(card, task, wishes)
+    config, plan = choose_plan(card, task, wishes, spent)
     shop = workshop(card, config, plan, task)
     network = network_facts(card, config, shop.model)
     stop.raise_if_asked(place.name)
