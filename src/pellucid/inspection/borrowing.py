@@ -36,7 +36,7 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
     >>> model.num_batches_tracked
     tensor(0)
     """
-    require_shapes(model)
+    require_seeable(model)
     ours = _copied(model)
     with _unchanged_dice():
         if ours is not None:
@@ -75,13 +75,25 @@ def _unchanged_dice() -> Iterator[None]:
             numpy.random.set_state(numpy_dice)
 
 
-def require_shapes(model: nn.Module) -> None:
-    """Refuse a module that does not know its own shapes yet."""
+def uncompiled(model: nn.Module) -> nn.Module:
+    """The module that `torch.compile` was given, where one was; its parts are the same, and can be seen."""
+    if type(model).__name__ != "OptimizedModule":
+        return model
+    return model._modules["_orig_mod"] or model
+
+
+def require_seeable(model: nn.Module) -> None:
+    """Refuse a module whose parts cannot be seen, or that does not know its own shapes yet."""
     for path, module in nn.Module.named_modules(model):
+        where = f"{type(module).__name__} {path or 'itself'}"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise PellucidError(
+                f"{where} is TorchScript, which hides its parts", fix="Give the module it was made from"
+            )
         tensors = {**module._parameters, **module._buffers}
         if any(is_lazy(one) for one in tensors.values() if one is not None):
             raise PellucidError(
-                f"{type(module).__name__} {path or 'itself'} is lazy and needs an input shape",
+                f"{where} is lazy and needs an input shape",
                 fix="Call the model once with a batch, so that its parameters get their shapes",
             )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pellucid.inspection.borrowing import borrowed
+from pellucid.inspection.borrowing import borrowed, uncompiled
 from pellucid.inspection.costs import formula_of
 from pellucid.inspection.flow import tensors_in
 from pellucid.inspection.key_cache import KeyCache
@@ -35,6 +35,7 @@ def inspect_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: str
     (58, 288, 288, 2)
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    model = uncompiled(model)
     fields, cache = Fields(), KeyCache()
     with borrowed(model) as ours:
         trace = traced(ours, given, observers=(fields, cache))

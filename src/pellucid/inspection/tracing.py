@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class Call:
     own_flops: int = 0  # by operation, those of calls inside it left out
     flops: int = 0
     is_done: bool = False
+    raised: BaseException | None = None
 
 
 @dataclass
@@ -150,24 +152,26 @@ def address(tensor: Tensor) -> int:
 def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
     """Hooks on every module: ours come first on the way in and last on the way out, around the user's."""
     tokens = _Tokens()
-    running: list[tuple[int, frozenset[int]]] = []  # calls that are not done, and the memory they were given
+    # Calls that are not done, the memory they were given, and the error that was being handled when they began.
+    running: list[tuple[int, frozenset[int], BaseException | None]] = []
 
     def began(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = tensors_in((args, kwargs))
         memory = frozenset([address(one) for one in given]) - {0}
         trace.calls.append(Call(number, tuple([tokens.seen(one) for one in given]), flow.call))
         flow.call = len(trace.calls) - 1
-        running.append((flow.call, memory))
+        running.append((flow.call, memory, sys.exception()))
 
     def ended(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        # A call whose error was caught by the one around it began, and never ends.
-        while trace.calls[running[-1][0]].module != number:
-            running.pop()
-        which, memory = running.pop()
+        which, memory, handled = running.pop()
         call = trace.calls[which]
+        flow.call = running[-1][0] if running else -1
+        raised = sys.exception()
+        if raised is not None and raised is not handled:
+            call.raised = raised
+            return
         call.outputs = tuple([tokens.seen(one, memory) for one in tensors_in(output)])
         call.is_done = True
-        flow.call = running[-1][0] if running else -1
         if isinstance(module, nn.RNNBase) and args:
             flow.waited(tensors_in(args), tensors_in(output), steps=_length(module, args[0]) * module.num_layers)
 
@@ -176,7 +180,8 @@ def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
         for number, module in enumerate(trace.modules):
             handles += [
                 nn.Module.register_forward_pre_hook(module, partial(began, number), prepend=True, with_kwargs=True),
-                nn.Module.register_forward_hook(module, partial(ended, number), with_kwargs=True),
+                # Also where it raised, since the one around it may catch that, and go on.
+                nn.Module.register_forward_hook(module, partial(ended, number), with_kwargs=True, always_call=True),
             ]
         yield
     finally:
@@ -203,10 +208,9 @@ def _unfused() -> Iterator[None]:
 
 
 def _keep_failure(trace: Trace, raised: Exception) -> None:
-    """The call that was not done and began last is where it failed, and a hook of it if that is what torch called."""
+    """It failed in the innermost call that this was raised in, and in a hook of it if that is what torch called."""
     trace.failure = raised
-    open_calls = [number for number, call in enumerate(trace.calls) if not call.is_done]
-    trace.failed_in = open_calls[-1] if open_calls else -1
+    trace.failed_in = max((number for number, call in enumerate(trace.calls) if call.raised is raised), default=-1)
     if trace.failed_in >= 0:
         module = trace.modules[trace.calls[trace.failed_in].module]
         called = _called_by_torch(raised.__traceback__, module)
