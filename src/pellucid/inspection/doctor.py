@@ -34,7 +34,11 @@ def diagnose(patient: Patient, names: Sequence[str] = (), seed: int = 0) -> Diag
     >>> diagnose(Patient(model, (batch,), torch.arange(8) % 3, nn.CrossEntropyLoss())).is_ill
     False
     """
-    chosen = _chosen(names)
+    return examined(patient, _chosen(names), seed)
+
+
+def examined(patient: Patient, chosen: Sequence[Rule], seed: int = 0) -> Diagnosis:
+    """What these rules prove of a patient."""
     require_shapes(patient.model)
     began = time.perf_counter()
     findings: list[Finding] = []
@@ -45,7 +49,7 @@ def diagnose(patient: Patient, names: Sequence[str] = (), seed: int = 0) -> Diag
     # The model itself was copied, so that this can only be the batch, as by an activation in place.
     notes += [f"one pass through the model changed {what}; it was put back" for what in state.restored()]
     for rule in chosen:
-        found, seconds, passed_over = _examined(rule, patient, seed)
+        found, seconds, passed_over = _asked(rule, patient, seed)
         findings += found
         times.append(RuleTime(rule.name, seconds, passed_over))
         # A rule that changes something is a mistake of ours, and still nobody's weights may suffer for it.
@@ -66,7 +70,7 @@ def _chosen(names: Sequence[str]) -> list[Rule]:
     return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
 
 
-def _examined(rule: Rule, patient: Patient, seed: int) -> tuple[list[Finding], float, str]:
+def _asked(rule: Rule, patient: Patient, seed: int) -> tuple[list[Finding], float, str]:
     """What one rule finds, how long it took, and why it found nothing, if it did not."""
     if not is_ready(rule, patient):
         missing = [need for need in rule.needs if getattr(patient, need) is None]

@@ -1,0 +1,126 @@
+"""What someone's file gives the doctor: a module, a class, a patient, or a function that makes one of them.
+
+The simplest is a function that returns (model, inputs, targets, loss) and, if there is one, the optimizer. What it does
+not give can come from a file of tensors and the name of a loss.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError, quoted
+from pellucid.inspection.losses import loss_called
+from pellucid.inspection.patient import Patient
+
+SUFFIXES = (".pt", ".npz", ".npy")
+INPUTS, TARGETS = ("inputs", "x", "input", "tokens"), ("targets", "y", "target", "labels")
+CONTRACT = "Return (model, inputs, targets, loss) from a function without arguments"
+
+
+def patient_from(given: object, name: str, batch: str = "", loss: str = "") -> Patient:
+    """The patient that is given. batch: a file of tensors and loss: the name of a loss, in place of its own.
+
+    >>> def patient():
+    ...     return nn.Linear(2, 3), torch.ones(4, 2), torch.zeros(4, dtype=torch.long)
+    >>> found = patient_from(patient, "patient", loss="cross-entropy")
+    >>> found.n_rows, round(found.loss_of(torch.zeros(4, 3)).item(), 4)
+    (4, 1.0986)
+    """
+    if not isinstance(given, nn.Module | Patient) and callable(given):
+        given = _called(given, name)
+    patient = _patient(given, name)
+    if batch:
+        inputs, targets = batch_in(Path(batch))
+        patient = replace(patient, inputs=inputs, targets=targets)
+    if not patient.inputs:
+        raise PellucidError(f"there is no batch for {quoted(name)}", fix="Give one with --batch FILE, or return it")
+    if loss:
+        patient = replace(patient, loss=loss_called(loss))
+    return patient
+
+
+def _called(make: Any, name: str) -> object:
+    try:
+        return make()
+    except TypeError as error:
+        if "argument" in str(error):
+            raise PellucidError(f"{quoted(name)} wants arguments", fix=CONTRACT) from error
+        raise
+
+
+def _patient(given: object, name: str) -> Patient:
+    if isinstance(given, Patient):
+        return given
+    if isinstance(given, nn.Module):
+        return Patient(given, (), name=name)
+    if not isinstance(given, tuple) or not given or len(given) > 5 or not isinstance(given[0], nn.Module):
+        raise PellucidError(f"{quoted(name)} gives a {type(given).__name__}, which is no patient", fix=CONTRACT)
+    parts: list[Any] = [*given, *[None] * (5 - len(given))]
+    model, inputs, targets, loss, optimizer = parts
+    if targets is not None and not isinstance(targets, Tensor):
+        raise PellucidError(f"the targets of {quoted(name)} are a {type(targets).__name__}", fix="Make them a tensor")
+    if isinstance(inputs, dict):
+        raise PellucidError(
+            f"the inputs of {quoted(name)} are a dictionary", fix="Make them a tuple, as forward has it"
+        )
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise PellucidError(
+            f"the optimizer of {quoted(name)} is a {type(optimizer).__name__}", fix="Make it a torch.optim.Optimizer"
+        )
+    if isinstance(loss, str):
+        loss = loss_called(loss)
+    as_tuple = () if inputs is None else tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    return Patient(model, as_tuple, targets, loss, optimizer, name=name)
+
+
+def batch_in(path: Path) -> tuple[tuple[Any, ...], Tensor | None]:
+    """Inputs and targets from a file: .npz with inputs and targets (or x and y), .npy with inputs, .pt with either.
+
+    Nothing of it is run: pickled objects are refused, as they could do anything.
+    """
+    if path.suffix not in SUFFIXES:
+        raise PellucidError(f"{quoted(path.name)} is no file of tensors", fix=f"Give one of {', '.join(SUFFIXES)}")
+    try:
+        content = _stored(path)
+    except FileNotFoundError:
+        raise PellucidError(f"there is no file called {quoted(str(path))}", fix="Give a file of tensors") from None
+    except (OSError, ValueError, TypeError, EOFError, RuntimeError, BadZipFile, pickle.UnpicklingError) as error:
+        raise PellucidError(
+            f"{quoted(path.name)} cannot be read as plain tensors", fix="Save them with numpy.savez or torch.save"
+        ) from error
+    if isinstance(content, Tensor):
+        return (content,), None
+    if isinstance(content, dict):
+        return _by_name(content, path)
+    if isinstance(content, tuple | list) and len(content) == 2:
+        inputs, targets = content
+        if targets is None or isinstance(targets, Tensor):
+            return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets
+    raise PellucidError(f"{quoted(path.name)} holds no batch", fix="Save a tuple (inputs, targets), or name them so")
+
+
+def _stored(path: Path) -> object:
+    if path.suffix == ".pt":
+        return torch.load(path, weights_only=True)
+    with path.open("rb") as file:
+        read = np.load(file, allow_pickle=False)
+        if isinstance(read, np.ndarray):
+            return torch.from_numpy(read)
+        return {name: torch.from_numpy(read[name]) for name in read.files}
+
+
+def _by_name(content: dict[str, Any], path: Path) -> tuple[tuple[Any, ...], Tensor | None]:
+    inputs = next((content[name] for name in INPUTS if name in content), None)
+    targets = next((content[name] for name in TARGETS if name in content), None)
+    if inputs is None:
+        held = ", ".join(list(content)[:5])
+        raise PellucidError(f"{quoted(path.name)} has no inputs, only {held}", fix="Call them inputs and targets")
+    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets
