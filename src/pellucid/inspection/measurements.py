@@ -192,9 +192,13 @@ class Watch(TorchFunctionMode):
         first = next((each for each in (*args, *named.values()) if isinstance(each, Tensor)), None)
         given = None if first is None else first.detach().clone()
         made = func(*args, **named)
-        path = self._inside[-1] if self._inside else ""
-        self.functions.append(FunctionCall(path, name, func, args, named, given, made))
+        self.functions.append(FunctionCall(self.here, name, func, args, named, given, made))
         return made
+
+    @property
+    def here(self) -> str:
+        """The path of the part that runs now."""
+        return self._inside[-1] if self._inside else ""
 
     def _begins(self, path: str) -> Callable[..., None]:
         def begins(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
