@@ -1,0 +1,219 @@
+"""A table of positions has an end: what lies beyond it fails loudly, or is silently given a number that is taken.
+
+Seen are the very numbers that tables are asked for. Then the copy reads longer rows, up to the first that it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.measurements import Seen, attempt, copy_of, look, place
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+LONGEST = 1024  # tokens that are tried
+_CONTEXT = (
+    *("context", "context_length", "context_size", "block_size", "max_len", "max_length", "max_seq_len", "seq_len"),
+    *("n_positions", "n_ctx", "max_position_embeddings", "max_sequence_length"),
+)
+_AGAIN = "model(tokens.repeat(1, 2))"
+
+
+class Table(NamedTuple):
+    """A look-up of positions."""
+
+    path: str
+    size: int
+    asked: tuple[int, ...]  # for each place of a row
+
+    @property
+    def repeats_at(self) -> int | None:
+        """The first place that gets another number than the one after the last."""
+        return next((at for at in range(1, len(self.asked)) if self.asked[at] != self.asked[at - 1] + 1), None)
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = copy_of(patient)
+    if copied is None or patient.tokens is None or patient.tokens.shape[1] < 2:
+        return
+    copied.model.eval()
+    time = patient.tokens.shape[1]
+    as_it_is = _read(copied, time)
+    if as_it_is is None:
+        yield from _too_long_already(copied, time)
+        return
+    if _read(copied, time - 1) is None:
+        return  # it reads rows of one length only
+    longest, reads = _longest(copied, time)
+    for seen in (as_it_is, reads):
+        if (repeated := next((table for table in _tables(seen) if table.repeats_at is not None), None)) is not None:
+            yield _silent(repeated, time)
+            return
+    tables = _tables(reads)
+    named = f" (the table of {place(tables[0].path)} has {tables[0].size})" if tables else ""
+    told = _told_context(patient.model)
+    if longest >= _most(time):
+        seen_text = f"rows of {longest} tokens are read, {longest / time:.3g} times as long as these"
+        means = "no position runs out there"
+        yield Finding("sound", "the model", seen_text, means, "", rule=RULE.name, again=_AGAIN)
+    elif told is not None and told[1] > longest:
+        seen_text = (
+            f"{told[0]} is {told[1]}, and rows of more than {longest} tokens fail{named}: {_why(copied, longest + 1)}"
+        )
+        means = "it cannot read what it says it can"
+        fix = f"make the table as long as {told[0]}"
+        yield Finding("suspicious", "the model", seen_text, means, fix, rule=RULE.name, again=_AGAIN)
+    else:
+        seen_text = f"rows of up to {longest} tokens are read{named}, these have {time}"
+        means = f"beyond that it fails, and says so: {_why(copied, longest + 1)}"
+        yield Finding("sound", "the model", seen_text, means, "", rule=RULE.name, again=_AGAIN)
+
+
+def _silent(table: Table, time: int) -> Finding:
+    at = table.repeats_at
+    assert at is not None
+    is_now = at < time
+    number = table.asked[at]
+    how = "stays" if number == table.asked[at - 1] else "begins again"
+    return Finding(
+        "suspicious",
+        place(table.path),
+        f"position {at} gets number {number}, which is taken: from there on it {how}; the table has {table.size}",
+        "those places cannot be told apart"
+        + ("" if is_now else f", which begins beyond the {time} tokens of this batch"),
+        f"make the table {max(len(table.asked), time)} long, or refuse longer rows",
+        rule=RULE.name,
+        again=_AGAIN,
+    )
+
+
+def _too_long_already(copied: Patient, time: int) -> Iterator[Finding]:
+    shorter = next((length for length in range(time - 1, 0, -1) if _read(copied, length) is not None), None)
+    if shorter is None or shorter < 2:
+        return
+    seen = f"rows have {time} tokens, and the longest that is read has {shorter}: {_why(copied, time)}"
+    means = "positions end before these rows do"
+    fix = f"make the table {time} long, or cut the rows to {shorter}"
+    yield Finding("broken", "the model", seen, means, fix, rule=RULE.name, again="model(*inputs)")
+
+
+def _most(time: int) -> int:
+    return max(time + 1, min(8 * time, LONGEST))
+
+
+def _longest(copied: Patient, time: int) -> tuple[int, Seen]:
+    """The longest row that is read, between what came and the most that is tried, and how it was read."""
+    low, high = time, _most(time) + 1
+    best = _read(copied, time)
+    assert best is not None
+    middle = high - 1  # the longest first: mostly it is read
+    while low + 1 < high:
+        seen = _read(copied, middle)
+        if seen is None:
+            high = middle
+        else:
+            low, best = middle, seen
+        middle = (low + high) // 2
+    return low, best
+
+
+def _read(copied: Patient, length: int) -> Seen | None:
+    """A look at rows of this length; one row, for attention to long ones is costly."""
+    return look(replace(copied, inputs=_of_length(copied, length)), frozenset({"embedding"}))
+
+
+def _of_length(copied: Patient, length: int) -> tuple[Any, ...]:
+    tokens = copied.tokens
+    assert tokens is not None
+    time, rows = tokens.shape[1], len(tokens)
+
+    def fitted(one: Any) -> Any:
+        if not isinstance(one, Tensor) or not one.dim() or len(one) != rows:
+            return one
+        if one.dim() == 2 and one.shape[1] == time:
+            one = one.repeat(1, -(-length // time))[:, :length]
+        return one[:1]
+
+    return tuple(fitted(one) for one in copied.inputs)
+
+
+def _why(copied: Patient, length: int) -> str:
+    """What torch says of rows of this length."""
+    with unchanged_randomness(), torch.no_grad():
+        try:
+            copied.model(*_of_length(copied, length))
+        except Exception as error:
+            return f"{type(error).__name__}, {str(error).splitlines()[0][:80] if str(error) else 'without a word'}"
+    return "it is read now"
+
+
+def _tables(seen: Seen) -> list[Table]:
+    """Look-ups of numbers that count up from place to place, the same for every row."""
+    found = []
+    for call in seen.functions:
+        numbers, table = call.given, call.value_of("weight", 1, None)
+        if numbers is None or not isinstance(table, Tensor) or numbers.is_floating_point():
+            continue
+        rows = numbers.reshape(-1, numbers.shape[-1]) if numbers.dim() else numbers.reshape(1, 1)
+        asked = tuple(rows[0].tolist())
+        counts_up = len(asked) >= 2 and asked[:2] == (asked[0], asked[0] + 1) and asked[0] in (0, 1, 2)
+        if counts_up and bool((rows == rows[0]).all()) and not _is_token(numbers, seen):
+            found.append(Table(call.path, table.shape[0], asked))
+    return found
+
+
+def _is_token(numbers: Tensor, seen: Seen) -> bool:
+    """Whether these are the tokens themselves, which may count up by chance."""
+    whole = seen.modules[-1].given
+    return whole is not None and whole.shape == numbers.shape and bool((whole == numbers).all())
+
+
+def _told_context(model: nn.Module) -> tuple[str, int] | None:
+    """What the module says of the longest row it reads, in an attribute or its configuration."""
+    for holder in (model, getattr(model, "config", None)):
+        for name in _CONTEXT:
+            value = attempt(lambda holder=holder, name=name: getattr(holder, name))  # type: ignore[misc]
+            if isinstance(value, int) and not isinstance(value, bool):
+                return name, value
+    return None
+
+
+class _Reader(nn.Module):
+    """Tokens and positions; the positions are kept inside a table that is too short for them."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.tokens, self.places, self.head = nn.Embedding(11, 16), nn.Embedding(size, 16), nn.Linear(16, 11)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        places = torch.arange(tokens.shape[1]).clamp(max=self.places.num_embeddings - 1)
+        return self.head((self.tokens(tokens) + self.places(places)).cumsum(1))  # type: ignore[no-any-return]
+
+
+def _patient(size: int) -> Patient:
+    with unchanged_randomness():
+        return Patient(_Reader(size), (torch.randint(11, (4, 12)),))
+
+
+def sick() -> Patient:
+    return _patient(size=8)
+
+
+def well() -> Patient:
+    return _patient(size=128)
+
+
+RULE = Rule(
+    name="positions-overflow",
+    proves="that positions run out: silently, loudly within these rows, or below the length that is promised",
+    how="watches what tables of positions are asked for, and lets a copy read longer rows",
+    check=check,
+    sick=sick,
+    well=well,
+)
