@@ -16,13 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.measurements import attempt, copy_of, in_double
+from pellucid.inspection.measurements import attempt, copy_of, in_double, look
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
 
 BARRED = -1e4
 FEWEST = 3  # tokens of a row
+_ATTENTION = frozenset({"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
 _AGAIN = "(model(tokens[:, order]) - model(tokens)[:, order]).abs().max()"
 
 
@@ -94,10 +95,8 @@ def check(patient: Patient) -> Iterator[Finding]:
         return
     order = found[blind]
     kept = "keeps" if order.stayed <= order.moved_along else "permutes"
-    targets = patient.targets
-    is_sequence = targets is not None and targets.dim() >= 2 and targets.shape[1] >= FEWEST
     yield Finding(
-        "suspicious" if is_sequence else "note",
+        "suspicious" if _asks_for_order(patient, double) else "note",
         "the model",
         f"another order of the tokens {kept} the outputs, up to {min(order[:2]):.1g} of their size"
         + (" once the mask is lifted" if blind else ""),
@@ -116,6 +115,14 @@ def _sequence(patient: Patient) -> int | None:
         if one.dim() == (3 if one.is_floating_point() else 2) and bool((one[:, :1] != one).any()):
             return place
     return None
+
+
+def _asks_for_order(patient: Patient, double: Patient) -> bool:
+    """Whether a sequence is to be told, or attention reads tokens: a bag of words is read without."""
+    if patient.targets is not None and patient.targets.dim() >= 2 and patient.targets.shape[1] >= FEWEST:
+        return True
+    seen = None if patient.tokens is None else look(double, _ATTENTION)
+    return seen is not None and bool(seen.functions)
 
 
 def _dtype(patient: Patient) -> torch.dtype:
