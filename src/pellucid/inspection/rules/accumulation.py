@@ -1,0 +1,154 @@
+"""Gradients add up until they are cleared, and a loss that is a sum grows with the batch: both change a step's size.
+
+Seen are gradients that lie on the model now, beside those of this batch; and what the loss makes of the same rows
+twice, and of their halves. A mean gives the same for both, a sum twice as much, a mean over what is no padding neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.measurements import attempt, copy_of, look
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+SEVERAL = 1.5  # times the gradient of this batch
+ALIKE = 0.9  # the cosine of both
+SLACK = 1e-3
+_ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "Lion", "Rprop")
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = copy_of(patient)
+    if copied is None or (seen := look(copied, with_loss=True)) is None:
+        return
+    yield from _of_gradients(patient, seen.gradients)
+    with torch.no_grad():
+        measured = attempt(lambda: _reductions(patient, _detached(seen.outputs)))
+    if measured is not None:
+        yield from _of_reduction(patient, *measured)
+
+
+def _of_gradients(patient: Patient, of_batch: dict[str, Tensor]) -> Iterator[Finding]:
+    present = {path: one.grad for path, one in patient.model.named_parameters() if one.grad is not None}
+    shared = [path for path in of_batch if path in present and present[path].any()]
+    if not shared:
+        return
+    now = torch.cat([of_batch[path].flatten().double() for path in shared])
+    there = torch.cat([present[path].to_dense().flatten().double() for path in shared])
+    times = (there.norm() / now.norm().clamp(min=1e-30)).item()
+    cosine = (there @ now / (there.norm() * now.norm()).clamp(min=1e-30)).item()
+    seen = f"gradients lie on the model: {times:.3g} times those of this batch, with a cosine of {cosine:.3f}"
+    again = "[p.grad.norm() for p in model.parameters() if p.grad is not None]"
+    if cosine > ALIKE and times > SEVERAL:
+        yield Finding(
+            "suspicious",
+            "the gradients",
+            seen,
+            f"about {times:.0f} batches were added up and not divided: a step goes that many times too far",
+            "call optimizer.zero_grad() before every backward, or divide the loss by the number of batches",
+            rule=RULE.name,
+            again=again,
+        )
+    elif cosine > ALIKE:
+        yield Finding("sound", "the gradients", seen, "they are of one batch", "", rule=RULE.name, again=again)
+    else:
+        means = "they are of other batches, and the next backward adds to them"
+        fix = "call optimizer.zero_grad() before the next backward"
+        yield Finding("note", "the gradients", seen, means, fix, rule=RULE.name, again=again)
+
+
+def _reductions(patient: Patient, outputs: Any) -> tuple[float, float, float]:
+    """The loss of the batch, of the batch twice over, and the mean of that of its halves."""
+    assert patient.loss is not None
+    targets = patient.targets
+    assert targets is not None
+    n_rows = len(targets)
+    assert n_rows >= 2
+    half = n_rows // 2
+    rows = torch.arange(n_rows)
+    losses = [
+        patient.loss(_rows(outputs, which, n_rows), targets[which]).item()
+        for which in (rows, torch.cat([rows, rows]), rows[:half], rows[half : 2 * half])
+    ]
+    return losses[0], losses[1], (losses[2] + losses[3]) / 2 if n_rows % 2 == 0 else losses[0]
+
+
+def _rows(outputs: Any, which: Tensor, n_rows: int) -> Any:
+    """These rows of whatever a module put out."""
+    if isinstance(outputs, Tensor):
+        return outputs[which] if outputs.dim() and len(outputs) == n_rows else outputs
+    if isinstance(outputs, dict):
+        return type(outputs)((key, _rows(each, which, n_rows)) for key, each in outputs.items())
+    return type(outputs)(_rows(each, which, n_rows) for each in outputs)
+
+
+def _detached(outputs: Any) -> Any:
+    if isinstance(outputs, Tensor):
+        return outputs.detach()
+    if isinstance(outputs, dict):
+        return {key: _detached(each) for key, each in outputs.items()}
+    return type(outputs)(_detached(each) for each in outputs) if type(outputs) in (tuple, list) else outputs
+
+
+def _of_reduction(patient: Patient, whole: float, twice: float, halves: float) -> Iterator[Finding]:
+    if not abs(whole) > 1e-12:
+        return
+    seen = f"the loss is {whole:.4g}, of the same rows twice {twice:.4g}, and {halves:.4g} in the mean of its halves"
+    again = "loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])) / loss(outputs, targets)"
+    if abs(twice / whole - 2) < SLACK:
+        is_adaptive = type(patient.optimizer).__name__.startswith(_ADAPTIVE)
+        yield Finding(
+            "note" if is_adaptive or patient.optimizer is None else "suspicious",
+            "loss",
+            seen,
+            "it is a sum over the rows: twice the batch is twice the gradient"
+            + (", of which this optimizer takes out the size" if is_adaptive else ", and twice the step"),
+            "take the mean (reduction='mean'), or know that the rate belongs to this batch size",
+            rule=RULE.name,
+            again=again,
+        )
+    elif abs(twice / whole - 1) > SLACK:
+        means = "it is neither a mean nor a sum over rows, so small batches do not add up to a large one"
+        yield Finding("note", "loss", seen, means, "do not accumulate over batches", rule=RULE.name, again=again)
+    elif abs(halves / whole - 1) > SLACK:
+        means = "the mean over small batches is not that over the large one: each has another number of things to count"
+        fix = "where batches are accumulated, sum the losses and divide by all that was counted"
+        yield Finding("note", "loss", seen, means, fix, rule=RULE.name, again=again)
+    else:
+        means = "it is a mean over rows, and small batches add up to a large one"
+        yield Finding("sound", "loss", seen, means, "", rule=RULE.name, again=again)
+
+
+def _network(n_backward: int) -> Patient:
+    with unchanged_randomness():
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+        patient = Patient(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
+    for _ in range(n_backward):
+        patient.loss_of(patient.outputs()).backward()  # type: ignore[no-untyped-call]
+    return patient
+
+
+def sick() -> Patient:
+    """As it stands in a loop that never clears its gradients."""
+    return _network(n_backward=4)
+
+
+def well() -> Patient:
+    return _network(n_backward=1)
+
+
+RULE = Rule(
+    name="accumulation",
+    proves="that gradients of several batches were added up, or that the loss is no mean over rows",
+    how="compares gradients that are there with those of this batch, and the loss of rows with that of them twice",
+    check=check,
+    sick=sick,
+    well=well,
+    needs=("targets", "loss"),
+)
