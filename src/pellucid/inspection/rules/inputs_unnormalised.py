@@ -1,0 +1,95 @@
+"""Weights are drawn for inputs of mean 0 and deviation 1; far from it, the first steps go into finding the scale.
+
+Judged is what the first layer with weights reads, not what was handed in: a module may normalise by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.measurements import ModuleCall, copy_of, is_norm, look, place
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+FAR = 10.0  # of the mean from 0, and of the deviation from 1
+TINY = 0.01  # deviation
+UNLIKE = 1000.0  # times, between columns
+FEWEST = 16
+_AGAIN = "x = inputs[0]; print(x.mean(), x.std(), x.std(0))"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    if not any(_is_float(one) for one in patient.inputs) or (copied := copy_of(patient)) is None:
+        return
+    if (seen := look(copied)) is None or (reader := _first(seen.modules)) is None:
+        return
+    assert reader.given is not None
+    x = reader.given.detach().double()
+    if not bool(x.isfinite().all()) or x.numel() < FEWEST or not x.std():
+        return  # what is not finite, or constant, has rules of its own
+    mean, deviation = x.mean().item(), x.std(correction=0).item()
+    where = f"what {place(reader.path)} reads"
+    numbers = f"its mean is {mean:.3g} and its deviation {deviation:.3g}"
+    scales = _scales(x)
+    if abs(mean) > FAR or deviation > FAR or deviation < TINY:
+        means = "what the first layer puts out is as far off, and its rate fits no other layer"
+        yield _finding(where, f"{numbers}, where 0 and 1 are usual", means)
+    elif len(scales) > 1 and scales.max() > UNLIKE * scales.median():
+        worst = int(scales.argmax())
+        numbers = f"column {worst} is of size {scales[worst]:.3g}, the middle of all {scales.median():.3g}"
+        yield _finding(where, numbers, "next to it all other columns are noise to the first layer")
+    else:
+        means = "the first weights are drawn for such inputs"
+        yield Finding("sound", where, numbers, means, "", rule=RULE.name, again=_AGAIN)
+
+
+def _finding(where: str, seen: str, means: str) -> Finding:
+    fix = "take the mean off and divide by the deviation, both of the training side, or put a norm first"
+    return Finding("suspicious", where, seen, means, fix, rule=RULE.name, again=_AGAIN)
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and value.dim() >= 2
+
+
+def _first(calls: Sequence[ModuleCall]) -> ModuleCall | None:
+    """The first part that has weights and reads numbers; a norm in front of all others needs no scale."""
+    for call in calls:
+        has_weights = call.is_leaf and any(True for _ in call.module.parameters(recurse=False))
+        if has_weights and call.given is not None and _is_float(call.given):
+            return None if is_norm(call.module) else call
+    return None
+
+
+def _scales(x: Tensor) -> Tensor:
+    """The size of each column of a table, mean and deviation together; of other shapes none are told apart."""
+    return x.square().mean(0).sqrt() if x.dim() == 2 else x.new_zeros(0)
+
+
+def _network(scale: float, shift: float) -> Patient:
+    with unchanged_randomness():
+        model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
+        return Patient(model, (torch.rand(32, 1, 8, 8) * scale + shift,))
+
+
+def sick() -> Patient:
+    """Pixels from 0 to 255."""
+    return _network(scale=255.0, shift=0.0)
+
+
+def well() -> Patient:
+    return _network(scale=3.4, shift=-1.7)
+
+
+RULE = Rule(
+    name="inputs-unnormalised",
+    proves="that the first layer reads numbers far from mean 0 and deviation 1, or columns of unlike scales",
+    how="measures mean, deviation and columns of what the first layer with weights reads",
+    check=check,
+    sick=sick,
+    well=well,
+)
