@@ -1,0 +1,175 @@
+"""What is not in the state_dict is lost with the program: two fresh modules that load the same file must do the same.
+
+They are built anew where that takes no argument, or only the module's own config, with other dice each, so whatever was
+drawn and not saved shows. In any case a copy whose numbers were all changed must get them back from its own file, and
+its ties with them. Frozen weights may be left out on purpose, as those under an adapter.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.measurements import attempt, copy_of, own
+from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+MOST = 5_000_000  # parameters of what is built twice
+_AGAIN = "fresh = type(model)(); fresh.load_state_dict(model.state_dict()); fresh.eval()(*inputs)[0]"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = copy_of(patient)
+    if copied is None or (before := attempt(lambda: _answer(copied.model, copied))) is None:
+        return
+    if (
+        not before.numel()
+        or not bool(before.isfinite().all())
+        or not torch.equal(before, _answer(copied.model, copied))
+    ):
+        return  # what differs from itself has a rule of its own
+    lost = attempt(lambda: _ties(copied.model) - _ties(_round_trip(copied.model)))
+    if lost:
+        first, second = sorted(next(iter(lost)))[:2]
+        seen = f"{first} and {second} are one parameter, and after loading its own state_dict they are two"
+        means = "whoever trains on from a file trains another model"
+        fix = "tie again after loading, and load without assign=True"
+        yield Finding("broken", f"{first} and {second}", seen, means, fix, rule=RULE.name, again=_AGAIN)
+        return
+    fresh = [attempt(lambda seed=seed: _answer(_fresh(copied.model, seed), copied)) for seed in (1, 2)]  # type: ignore[misc]
+    if fresh[0] is not None and fresh[1] is not None:
+        yield _judged(fresh[0], fresh[1], "two that were built anew and loaded its state_dict", copied.model)
+        return
+    after = attempt(lambda: _answer(_round_trip(copied.model), copied))
+    if after is not None:
+        yield _judged(before, after, "a copy with other weights that loaded its state_dict, and itself,", copied.model)
+
+
+def _judged(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
+    apart = (one - other).abs().max().item() if one.shape == other.shape else float("inf")
+    size = one.abs().max().item()
+    seen = f"{who} differ by {apart:.2g} in outputs of size {size:.2g}"
+    if apart <= 1e-5 * max(size, 1e-30):
+        means = "all that it has learned is in the file"
+        return Finding("sound", "the model", seen, means, "", rule=RULE.name, again=_AGAIN)
+    outside = _outside(model)
+    is_frozen = bool(outside) and all(_is_frozen(model, path) for path in outside)
+    named = f"; {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} in no file" if outside else ""
+    return Finding(
+        "note" if is_frozen else "broken",
+        outside[0] if outside else "the model",
+        seen + named,
+        "something that the outputs need is not saved, and is another after loading",
+        "make it a parameter or a persistent buffer (register_buffer), and leave nothing out of state_dict",
+        rule=RULE.name,
+        again=_AGAIN,
+    )
+
+
+def _answer(model: nn.Module, patient: Patient) -> Tensor:
+    with unchanged_randomness(), torch.no_grad():
+        found = tensor_of(model.eval()(*own(patient.inputs)))
+    assert found is not None
+    return found
+
+
+def _fresh(model: nn.Module, seed: int) -> nn.Module:
+    """Another module of this class, drawn from this seed, with the model's file loaded."""
+    assert sum(parameter.numel() for parameter in model.parameters()) <= MOST
+    needed = [
+        one.name
+        for one in inspect.signature(type(model)).parameters.values()
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    assert needed in ([], ["config"]), "it cannot be built without knowing its arguments"
+    with unchanged_randomness(seed):
+        built = type(model)() if not needed else type(model)(copy.deepcopy(model.config))
+        built.load_state_dict(copy.deepcopy(model.state_dict()))
+    return built
+
+
+def _round_trip(model: nn.Module) -> nn.Module:
+    """A copy whose numbers were changed and then loaded from the model's own file."""
+    changed = copy.deepcopy(model)
+    with torch.no_grad():
+        for one in (*changed.parameters(), *changed.buffers()):
+            if one.is_floating_point():
+                one.add_(1.0)
+        persistent = set(model.state_dict(keep_vars=True))
+        # What is not meant to be saved was made when the module was, and a copy has it as it is.
+        for (path, mine), (_, its) in zip(changed.named_buffers(), model.named_buffers(), strict=True):
+            if path not in persistent:
+                mine.copy_(its)
+    changed.load_state_dict(copy.deepcopy(model.state_dict()))
+    return changed
+
+
+def _ties(model: nn.Module) -> set[frozenset[str]]:
+    """Names that share a parameter."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for path, parameter in model.named_parameters(remove_duplicate=False):
+        names[id(parameter)].add(path)
+    return {frozenset(found) for found in names.values() if len(found) > 1}
+
+
+def _outside(model: nn.Module) -> list[str]:
+    """Tensors of the module that its file does not have."""
+    saved = set(model.state_dict())
+    found = [path for path, _ in (*model.named_parameters(), *model.named_buffers()) if path not in saved]
+    for path, module in model.named_modules():
+        found += [f"{path}.{name}".lstrip(".") for name, one in vars(module).items() if isinstance(one, Tensor)]
+    return found[:4]
+
+
+def _is_frozen(model: nn.Module, path: str) -> bool:
+    parameter = dict(model.named_parameters()).get(path)
+    return parameter is not None and not parameter.requires_grad
+
+
+class _Scaled(nn.Module):
+    """A linear layer on inputs times a scale that was drawn once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.scale = nn.Linear(8, 3), 0.5 + torch.rand(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x * self.scale)  # type: ignore[no-any-return]
+
+
+class _ScaledAndSaved(nn.Module):
+    """The same with the scale in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(8, 3)
+        self.register_buffer("scale", 0.5 + torch.rand(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x * self.get_buffer("scale"))  # type: ignore[no-any-return]
+
+
+def sick() -> Patient:
+    with unchanged_randomness():
+        return Patient(_Scaled(), (torch.randn(4, 8),))
+
+
+def well() -> Patient:
+    with unchanged_randomness():
+        return Patient(_ScaledAndSaved(), (torch.randn(4, 8),))
+
+
+RULE = Rule(
+    name="save-load",
+    proves="that a file of the weights does not give the same module back, or loses a tie",
+    how="builds it anew twice where it can, else changes a copy, loads the state_dict and compares outputs and ties",
+    check=check,
+    sick=sick,
+    well=well,
+)
