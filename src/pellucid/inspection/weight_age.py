@@ -11,11 +11,12 @@ from pellucid.inspection.patient import Patient
 
 _DRAWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+FEWEST_STEPS = 10  # before which nobody could know anything
 FEWEST_TO_TELL = 32  # of weights: with these, the largest of a layer as torch draws it is near its bound
 
 
 def steps_taken(optimizer: torch.optim.Optimizer | None) -> int:
-    """How many steps an optimizer remembers; 1 where it remembers steps but not how many, 0 where it remembers none.
+    """How many steps an optimizer remembers; 0 where it remembers none, or does not count, as SGD.
 
     >>> layer = nn.Linear(2, 1)
     >>> adam = torch.optim.Adam(layer.parameters())
@@ -25,10 +26,8 @@ def steps_taken(optimizer: torch.optim.Optimizer | None) -> int:
     >>> before, steps_taken(adam)
     (0, 1)
     """
-    if optimizer is None:
-        return 0
-    remembered = [state for state in optimizer.state.values() if state]
-    return max((int(state["step"]) if "step" in state else 1 for state in remembered), default=0)
+    states = optimizer.state.values() if optimizer is not None else ()
+    return max((int(state["step"]) for state in states if "step" in state), default=0)
 
 
 def is_fresh(patient: Patient) -> bool | None:
@@ -40,9 +39,23 @@ def is_fresh(patient: Patient) -> bool | None:
     >>> is_fresh(Patient(nn.Linear(9, 9), ()))
     True
     """
-    if steps_taken(patient.optimizer):
+    if patient.optimizer is not None and any(patient.optimizer.state.values()):
         return False
-    signs = [sign for module in patient.model.modules() for sign in _signs(module)]
+    return _looks_fresh(patient.model)
+
+
+def was_trained(patient: Patient) -> bool:
+    """Whether it was trained for long enough to know something, as far as can be told."""
+    steps = steps_taken(patient.optimizer)
+    if steps:
+        return steps >= FEWEST_STEPS
+    has_memory = patient.optimizer is not None and any(patient.optimizer.state.values())
+    looks_fresh = _looks_fresh(patient.model)
+    return looks_fresh is False or (has_memory and looks_fresh is None)
+
+
+def _looks_fresh(model: nn.Module) -> bool | None:
+    signs = [sign for module in model.modules() for sign in _signs(module)]
     if any(sign is False for sign in signs):
         return False
     known = sum(sign is True for sign in signs)
@@ -61,7 +74,9 @@ def _signs(module: nn.Module) -> list[bool | None]:
         weight, bias = module.weight, getattr(module, "bias", None)
         if weight is None or not weight.requires_grad:
             return []
-        return [bool((weight == 1).all()) and (bias is None or bool((bias == 0).all()))]
+        # The last norm of a residual branch is often begun with zeros.
+        is_born_so = bool((weight == 1).all()) or bool((weight == 0).all())
+        return [is_born_so and (bias is None or bool((bias == 0).all()))]
     if isinstance(module, _DRAWN) and isinstance(module.weight, Tensor) and module.weight.requires_grad:
         is_empty = module.bias is not None and module.bias.numel() > 1 and bool((module.bias == 0).all())
         return [True if is_empty or is_as_drawn(module.weight, module.weight[0].numel()) else None]

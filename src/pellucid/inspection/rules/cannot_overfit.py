@@ -1,0 +1,115 @@
+"""What cannot learn one batch by heart cannot learn: the oldest test there is, and the one that needs no suspicion.
+
+A copy is trained on the batch for a moment, at several rates. It must close most of the gap between the best answer
+that ignores its input and the least loss there is. A model with fewer weights than there are answers need not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.rules.chance_plateau import trained_reader
+from pellucid.inspection.rules.duplicated_inputs import several_answers
+from pellucid.inspection.short_training import RATES, Trial, small_enough, trial
+from pellucid.inspection.slopes import learning
+from pellucid.records import Finding
+
+ENOUGH = 0.8  # of the gap
+TOO_LITTLE = 0.3
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    parameters = learning(patient.model)
+    if not parameters or not patient.n_rows:
+        return
+    patient, steps = small_enough(patient)
+    view = loss_view(patient) if steps else None
+    if view is None:
+        return
+    conflicts = several_answers(patient)
+    if conflicts:
+        yield Finding(
+            "note",
+            "inputs",
+            f"{conflicts} inputs of {patient.n_rows} rows have more than one target",
+            "this batch cannot be learned by heart by anyone, so it is not tried",
+            "look whether rows that differ only in what was left out are meant to be answered alike",
+            rule="cannot-overfit",
+        )
+        return
+    floor, constant = _bounds(view)
+    if not constant - floor > 1e-3 * max(abs(constant), 1e-3):
+        return  # all answers are the same
+    best: Trial | None = None
+    for rate in RATES:
+        tried = trial(patient, rate, steps, enough=constant - ENOUGH * (constant - floor))
+        if tried is not None and (best is None or tried.least < best.least):
+            best = tried
+        if best is not None and _closed(best, floor, constant) >= ENOUGH:
+            break
+    if best is not None:
+        n_weights = sum(one.numel() for one in parameters.values())
+        yield from _judged(patient, view, best, floor, constant, n_weights)
+
+
+def _bounds(view: LossView) -> tuple[float, float]:
+    """The least loss there is, and that of the best constant; where they are not found, 0 and the loss as it is."""
+    floor, constant = view.floor(), view.best_constant()
+    return (0.0 if math.isnan(floor) else floor), (view.measured if math.isnan(constant) else constant)
+
+
+def _closed(best: Trial, floor: float, constant: float) -> float:
+    return (constant - best.least) / (constant - floor)
+
+
+def _judged(
+    patient: Patient, view: LossView, best: Trial, floor: float, constant: float, n_weights: int
+) -> Iterator[Finding]:
+    closed = _closed(best, floor, constant)
+    seen = (
+        f"on {patient.n_rows} rows the loss went from {best.first:.4f} to {best.least:.4f} in {best.steps} steps of "
+        f"Adam at {best.rate:g}, the best of {len(RATES)} rates; ignoring the input gives {constant:.4f}, and the "
+        f"least is {floor:.4f}"
+    )
+    if closed >= ENOUGH:
+        seen = (
+            f"on {patient.n_rows} rows the loss fell from {best.first:.4f} below {best.least:.4f} in {best.steps} "
+            f"steps of Adam at {best.rate:g}; ignoring the input gives {constant:.4f}"
+        )
+        means = "it can learn this batch by heart: gradients reach what they must"
+        yield Finding("sound", "the model", seen, means, "", rule="cannot-overfit")
+        return
+    n_answers = view.tensor.numel() // (view.n_classes if view.kind in ("cross-entropy", "log-likelihood") else 1)
+    is_small = n_weights < n_answers
+    yield Finding(
+        "suspicious" if closed < TOO_LITTLE and not is_small else "note",
+        "the model",
+        seen,
+        f"its {n_weights} weights need not be enough for {n_answers} answers"
+        if is_small
+        else "it hardly learns even one batch by heart"
+        if closed < TOO_LITTLE
+        else "it learns this batch slowly",
+        "give it less data or more width, and look again"
+        if is_small
+        else "follow one row through the model: does the input arrive, does the gradient, does the loss compare the "
+        "right pair",
+        rule="cannot-overfit",
+        again="opt = torch.optim.Adam(model.parameters(), 1e-2); "
+        "[(opt.zero_grad(), loss(model(x), y).backward(), opt.step()) for _ in range(150)]; print(loss(model(x), y))",
+    )
+
+
+RULE = Rule(
+    name="cannot-overfit",
+    proves="a copy of it does not learn this one batch by heart at any of several rates",
+    how="trains a copy on the batch for up to 150 steps of Adam at three rates, without dropout",
+    check=check,
+    sick=lambda: trained_reader(is_whole=True, steps=1),
+    well=lambda: trained_reader(is_whole=False, steps=1),
+    needs=("targets", "loss"),
+)

@@ -1,0 +1,91 @@
+"""A trained network that is no better than the best constant has learned how often each label occurs, and nothing else.
+
+The loss falls for a while and lies flat at the entropy of the labels; for numbers, at their variance. Inputs that do
+not arrive, dead units or a rate that is far off all end there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.loss_views import loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.weight_age import steps_taken, was_trained
+from pellucid.records import Finding
+
+EARNED = 0.02  # of the best constant's loss; less than this is nothing
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view = loss_view(patient) if was_trained(patient) else None
+    if view is None:
+        return
+    measured, constant = view.measured, view.best_constant()
+    if not math.isfinite(measured) or not constant > 1e-6:
+        return
+    spread = float(view.tensor.std(dim=0).mean()) if len(view.tensor) > 1 else math.nan
+    steps = steps_taken(patient.optimizer)
+    counted = f"after {steps} steps" if steps else "after training"
+    seen = f"{counted} the loss is {measured:.4f}, and {constant:.4f} for the best answer that ignores its input"
+    if measured < (1 - EARNED) * constant:
+        means = "it has learned something from its inputs"
+        yield Finding("sound", "loss", seen, means, "", rule="chance-plateau")
+        return
+    is_constant = spread < 1e-3
+    yield Finding(
+        "suspicious",
+        "loss",
+        f"{seen}; outputs differ by {spread:.2g} from row to row",
+        "every input gets the same answer: what was learned is how often each label occurs"
+        if is_constant
+        else "its answers differ from row to row, and earn nothing on this batch",
+        "look whether the inputs arrive: dead units, a constant layer, a path that is cut"
+        if is_constant
+        else "try a rate ten times smaller, and look whether inputs and labels still belong together",
+        rule="chance-plateau",
+        again="print(loss(model.eval()(x), y), y.unique(return_counts=True))",
+    )
+
+
+class _Reader(nn.Module):
+    """Divides its inputs by 256, as numbers or as whole numbers, of which nothing is left."""
+
+    def __init__(self, is_whole: bool) -> None:
+        super().__init__()
+        self.is_whole = is_whole
+        self.layers = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        rows = (pixels // 256).float() if self.is_whole else pixels.float() / 256
+        scores: Tensor = self.layers(rows)
+        return scores
+
+
+def trained_reader(is_whole: bool, steps: int = 60) -> Patient:
+    """A patient that was trained for a while on pixels whose brightest corner is the label."""
+    with unchanged_randomness(0), torch.enable_grad():
+        pixels = torch.randint(0, 256, (48, 4))
+        labels = pixels[:, :3].argmax(1)
+        model, loss = _Reader(is_whole), nn.CrossEntropyLoss()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss(model(pixels), labels).backward()
+            optimizer.step()
+        return Patient(model, (pixels,), labels, loss, optimizer)
+
+
+RULE = Rule(
+    name="chance-plateau",
+    proves="trained weights earn nothing over the best answer that ignores its input",
+    how="compares the loss with the least that constant outputs can have, for weights that were trained",
+    check=check,
+    sick=lambda: trained_reader(is_whole=True),
+    well=lambda: trained_reader(is_whole=False),
+    needs=("targets", "loss"),
+)

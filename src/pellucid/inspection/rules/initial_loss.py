@@ -1,0 +1,124 @@
+"""A network that has learned nothing should be equally unsure of everything: its first loss is ln K.
+
+One that starts far above it is sure and wrong, and spends its first steps on shrinking scores instead of learning. One
+that starts below the entropy of the labels knows more than how often each occurs: it sees what it should predict. The
+layer to blame is found by trial: each that is larger than usual is brought to the usual size, and the loss measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.probes import last_part, size_of
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.weight_age import is_fresh
+from pellucid.records import Finding
+
+LARGE = 1.5  # times 1/√fan-in; torch draws 0.58 of it, Kaiming 1.41
+MOST = 40  # layers that are tried
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view = loss_view(patient)
+    if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not is_fresh(patient):
+        return
+    measured, uniform, entropy = view.measured / view.per, math.log(view.n_classes), view.best_constant() / view.per
+    if not math.isfinite(measured) or not math.isfinite(entropy):
+        return
+    # The last layer as torch draws it, behind a norm, costs a sixth of a nat: its scores differ by 0.58.
+    slack = max(0.3, 0.15 * uniform)
+    # A small batch may be guessed by chance: its mean is off by about the spread of a row's loss over the root of rows.
+    luck = 4 * float(view.tensor.std(view.axis).mean()) / math.sqrt(max(view.tensor.numel() / view.n_classes, 1))
+    seen = f"{measured:.4f} nats, where ln {view.n_classes} = {uniform:.4f} and the labels' entropy is {entropy:.4f}"
+    if measured > uniform + slack:
+        yield _too_high(patient, view, seen)
+    elif measured < entropy - slack - luck:
+        yield Finding(
+            "suspicious",
+            "loss",
+            seen,
+            "weights that have learned nothing know more than how often each label occurs: the inputs hold the answer",
+            "look for the target among the inputs, or for a path around the network",
+            rule="initial-loss",
+            again="print(loss(model.eval()(x), y), y.unique(return_counts=True))",
+        )
+    else:
+        means = "it starts without opinions"
+        yield Finding("sound", "loss", seen, means, "", rule="initial-loss")
+
+
+def _too_high(patient: Patient, view: LossView, seen: str) -> Finding:
+    before = view.measured / view.per
+    tried = list(_tried(patient, before))
+    path, after, factor = min(tried, key=lambda one: one[1], default=("", math.inf, 1.0))
+    if path and before - after > 0.5 * (before - math.log(view.n_classes)):
+        return Finding(
+            "suspicious",
+            path,
+            f"{seen}; with {path} made {factor:.3g} times smaller it is {after:.4f}",
+            "it starts sure and wrong, because this layer's first weights are too large",
+            f"draw the weights of {path} with a spread of 1/√fan-in, or 0.02 as GPT does",
+            rule="initial-loss",
+            again="print(loss(model.eval()(x), y))",
+        )
+    largest = max(
+        (size_of(one) for one in patient.inputs if isinstance(one, Tensor) and one.is_floating_point()), default=0
+    )
+    is_input = largest > 3
+    return Finding(
+        "suspicious",
+        "inputs" if is_input else last_part(patient),
+        f"{seen}; scores are of size {size_of(view.tensor):.3g}"
+        + (f", inputs of size {largest:.3g}" if is_input else ""),
+        "it starts sure and wrong" + (", because the inputs are large" if is_input else ""),
+        "bring inputs to mean 0 and spread 1" if is_input else "shrink the last layer's first weights",
+        rule="initial-loss",
+        again="print(loss(model.eval()(x), y))",
+    )
+
+
+def _tried(patient: Patient, before: float) -> Iterator[tuple[str, float, float]]:
+    """Each layer that is larger than usual: its path, the loss with it made as large as usual, and by how much."""
+    large: list[tuple[str, float]] = []
+    for path, module in patient.model.named_modules():
+        weight = getattr(module, "weight", None)
+        if not isinstance(weight, Tensor) or weight.dim() < 2 or not weight.is_floating_point():
+            continue
+        # Of an embedding one row is taken at a time; it is used as scores where the last layer is tied to it.
+        size = size_of(weight) * math.sqrt(weight[0].numel())
+        if size > LARGE:
+            large.append((path, size))
+    for path, size in sorted(large, key=lambda one: -one[1])[:MOST]:
+        copied = patient.copied()
+        with torch.no_grad():
+            copied.model.get_submodule(path).weight.div_(size)  # type: ignore[operator]
+        view = loss_view(replace(copied, optimizer=None))
+        if view is not None and math.isfinite(view.measured):
+            yield path, view.measured / view.per, size
+
+
+def _patient(spread: float) -> Patient:
+    with unchanged_randomness(0):
+        head = nn.Linear(32, 10)
+        nn.init.normal_(head.weight, std=spread)
+        nn.init.zeros_(head.bias)
+        model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.LayerNorm(32), head)
+        return Patient(model, (torch.randn(40, 12),), torch.arange(40) % 10, nn.CrossEntropyLoss())
+
+
+RULE = Rule(
+    name="initial-loss",
+    proves="untrained weights start sure and wrong, or know more than the labels' frequencies tell",
+    how="compares the loss of weights as they were drawn with ln K and the labels' entropy, and shrinks large layers",
+    check=check,
+    sick=lambda: _patient(spread=1.0),
+    well=lambda: _patient(spread=0.02),
+    needs=("targets", "loss"),
+)

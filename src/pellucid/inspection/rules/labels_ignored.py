@@ -1,0 +1,109 @@
+"""Labels that do not belong to their inputs can be learned by nobody: shuffle them, and the loss is as it was.
+
+Two files sorted differently, a loader that shuffles one of two lists, classes numbered in another order. A trained
+model is asked for the loss of its labels, of shuffled ones, of the neighbours', and of labels under other names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.rules.chance_plateau import trained_reader
+from pellucid.inspection.weight_age import was_trained
+from pellucid.records import Finding
+
+SHUFFLES = 20
+FEWEST_ROWS = 8
+FAR = 3.0  # spreads of shuffled losses by which the right one must be better
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view, targets = loss_view(patient), patient.targets
+    if view is None or targets is None or not targets.dim() or len(targets) < FEWEST_ROWS or not was_trained(patient):
+        return
+    if len(view.tensor) != len(targets) or not math.isfinite(view.measured):
+        return
+    dice = torch.Generator().manual_seed(0)
+    shuffled = torch.tensor(
+        [_with(view, targets[torch.randperm(len(targets), generator=dice)]).measured for _ in range(SHUFFLES)]
+    )
+    middle, spread = float(shuffled.mean()), float(shuffled.std())
+    if spread < 1e-6 * max(abs(middle), 1.0):
+        return  # every row gets the same answer, which is another illness
+    seen = f"the loss is {view.measured:.4f}, and {middle:.4f} ± {spread:.4f} over {SHUFFLES} shuffles of the labels"
+    better = _mended(view, targets, middle)
+    if better is not None:
+        how, loss = better
+        yield Finding(
+            "suspicious",
+            "targets",
+            f"{seen}; {how} it is {loss:.4f}",
+            "the model knows these labels under another order",
+            "use the order of classes and rows that the model was trained with",
+            rule="labels-ignored",
+            again="print(loss(model(x), y), loss(model(x), y.roll(1)), loss(model(x), y[torch.randperm(len(y))]))",
+        )
+    elif middle - view.measured > FAR * spread:
+        means = "the labels belong to their inputs, as far as the model knows them"
+        yield Finding("sound", "targets", seen, means, "", rule="labels-ignored")
+    else:
+        yield Finding(
+            "suspicious",
+            "targets",
+            seen,
+            "the model's answers fit these labels no better than any others: it learned nothing, or they were mixed up",
+            "look at a few inputs with their labels, just as they enter the loss",
+            rule="labels-ignored",
+            again="print(loss(model(x), y), loss(model(x), y[torch.randperm(len(y))]))",
+        )
+
+
+def _with(view: LossView, targets: Tensor) -> LossView:
+    return replace(view, patient=replace(view.patient, targets=targets))
+
+
+def _mended(view: LossView, targets: Tensor, middle: float) -> tuple[str, float] | None:
+    """An order of the labels that fits far better than theirs and than chance, and its loss; None without one."""
+    tried = [(f"with the labels moved by {by} row", _with(view, targets.roll(by, 0)).measured) for by in (1, -1)]
+    if (
+        view.kind == "cross-entropy"
+        and view.tensor.dim() == 2
+        and targets.dim() == 1
+        and not targets.is_floating_point()
+    ):
+        said = view.tensor.argmax(-1)
+        counts = (
+            functional.one_hot(targets, view.n_classes).T.float() @ functional.one_hot(said, view.n_classes).float()
+        )
+        names = counts.argmax(1)  # what the model says most often for each label
+        if len(set(names[targets].tolist())) > 1:
+            tried.append(("with the classes renamed as the model has them", _with(view, names[targets]).measured))
+    how, loss = min(tried, key=lambda one: one[1])
+    return (how, loss) if loss < 0.5 * min(view.measured, middle) else None
+
+
+def _patient(is_shuffled: bool) -> Patient:
+    patient = trained_reader(is_whole=False)
+    assert patient.targets is not None, "it was trained on them"
+    order = torch.randperm(len(patient.targets), generator=torch.Generator().manual_seed(3))
+    return replace(patient, targets=patient.targets[order]) if is_shuffled else patient
+
+
+RULE = Rule(
+    name="labels-ignored",
+    proves="a trained model's answers fit the labels no better than shuffled ones, or fit them in another order",
+    how="compares the loss with those of shuffled, moved and renamed labels",
+    check=check,
+    sick=lambda: _patient(is_shuffled=True),
+    well=lambda: _patient(is_shuffled=False),
+    needs=("targets", "loss"),
+)

@@ -1,0 +1,80 @@
+"""A language model learns to say the next token. Shifted by none, it learns to copy; by two, to leave one out.
+
+What the loss asks for at each position is read off its slope, so that it does not matter whether the targets are
+shifted before the loss, inside it, or in both places, which is the usual mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pellucid.inspection.loss_views import loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+MEANINGS = {
+    0: "the answer is the token that it is reading: it learns to copy, and its loss says nothing",
+    -1: "it is asked for the token before, which it has already read",
+    2: "it is asked for the token after the next: the targets are shifted twice",
+}
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    tokens, view = patient.tokens, loss_view(patient)
+    wanted = view.wanted() if view is not None and tokens is not None else None
+    if tokens is None or wanted is None or wanted.shape != tokens.shape or tokens.shape[1] < 4:
+        return
+    agreeing = {by: _agreement(tokens, wanted, by) for by in (1, 0, -1, 2)}
+    best = max(agreeing, key=lambda by: agreeing[by])
+    if agreeing[best] < 0.99 or sum(share > 0.5 for share in agreeing.values()) > 1:
+        return  # another task, or tokens that repeat so much that it cannot be told
+    seen = f"at {agreeing[best]:.0%} of positions the loss asks for the token {best:+d} from there"
+    if best == 1:
+        means = "it is asked for the next token"
+        yield Finding("sound", "targets", seen, means, "", rule="shifted-targets")
+    elif patient.is_causal or best == 2 or (best == -1 and patient.is_causal is not False):
+        yield Finding(
+            "broken" if patient.is_causal else "suspicious",
+            "targets",
+            seen,
+            MEANINGS[best],
+            "shift once: scores[:, :-1] against tokens[:, 1:], either before the loss or in it",
+            rule="shifted-targets",
+            again="print(x[0], y[0])",
+        )
+
+
+def _agreement(tokens: Tensor, wanted: Tensor, by: int) -> float:
+    """The share of positions at which the token so many places further on is asked for, of those that are asked."""
+    length = tokens.shape[1]
+    start, end = max(0, -by), min(length, length - by)
+    asked, there = wanted[:, start:end], tokens[:, start + by : end + by]
+    counted = asked >= 0
+    return float((asked == there)[counted].float().mean()) if bool(counted.any()) else 0.0
+
+
+def _patient(by: int) -> Patient:
+    with unchanged_randomness(0):
+        tokens = torch.randint(0, 13, (4, 12))
+        model = nn.Sequential(nn.Embedding(13, 8), nn.Linear(8, 13))
+
+    def loss(scores: Tensor, targets: Tensor) -> Tensor:
+        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+    return Patient(model, (tokens[:, :8],), tokens[:, by : 8 + by], loss, is_causal=True)
+
+
+RULE = Rule(
+    name="shifted-targets",
+    proves="a causal model is asked for another token than the next",
+    how="reads off the loss's slope which token it asks for at each position, and compares with the tokens around it",
+    check=check,
+    sick=lambda: _patient(by=0),
+    well=lambda: _patient(by=1),
+    needs=("targets", "loss"),
+)
