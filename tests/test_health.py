@@ -384,6 +384,11 @@ def look(*layers, ratio=1e-3, step=100):
         ([look(layer("low", gradient=1.0), layer("top"))], "suspicious", "low", "1e+03 times"),
         ([look(layer("low", gradient=0.0), layer("top"))], "broken", "low", "0 times"),
         ([look(layer("low", gradient=2e-4), layer("top"))], "sound", "low", "0.2 times"),
+        # A branch that starts at zero gets nothing at the first look alone.
+        (
+            [look(layer("low", gradient=0.0), layer("top"), step=1), look(layer("low", gradient=3e-4), layer("top"))],
+            *("sound", "low", "0.3 times"),
+        ),
         ([look(layer(), ratio=r) for r in (0.9, 0.2, 0.3)], "suspicious", "w", "above 3.0e-01 of its own size"),
         ([look(layer(), ratio=r) for r in (1e-5, 2e-5, 1e-3)], "suspicious", "w", "above 2.0e-05"),
         ([look(layer(), ratio=r) for r in (1e-3, 2e-3, 1e-6)], "sound", "all matrices", "1.0e-03 (w)"),

@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "The whole ladder, from guessing to transformers, on one split and one budget.",
     "rate": "The learning rate for a network on your data, and how sure that answer is.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
+    "doctor": "What is wrong with a model, and what is right, proven on a batch.",
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",
 }
@@ -74,9 +75,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _invoke(words: list[str]) -> None:
     # Not by click's own `main`, which ends a closed pipe in its own way.
-    try:
-        with pellucid.make_context("pellucid", words) as context:
-            pellucid.invoke(context)
-    except click.exceptions.Exit:
-        # --help and --version have said what they had to say.
-        return
+    with pellucid.make_context("pellucid", words) as context:
+        pellucid.invoke(context)

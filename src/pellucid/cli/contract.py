@@ -37,8 +37,13 @@ def answer(action: Callable[[], object], words: Sequence[str]) -> int:
         # A terminal that cannot show × gets a ? in its place, not a crash.
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    code = 0
     try:
-        action()
+        try:
+            action()
+        except click.exceptions.Exit as ended:
+            # --help and --version have said what they had to say, or a command has found something wrong.
+            code = ended.exit_code
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -49,7 +54,7 @@ def answer(action: Callable[[], object], words: Sequence[str]) -> int:
         stopped = PellucidError("stopped by Ctrl-C", fix="Run the same command to start again")
         stopped.exit_code = EXIT_INTERRUPTED
         return _report(stopped, error, as_json="--json" in words)
-    return 0
+    return code
 
 
 def usage_error(what: str, fix: str) -> PellucidError:

@@ -55,16 +55,16 @@ def findings_parts(findings: Sequence[Finding]) -> Iterator[RenderableType]:
     if sound:
         yield Text("\nProven sound", "bold")
     for finding in sound:
-        line = Text.assemble(("✓ ", "green"), printable(f"{finding.rule or finding.where}: {finding.seen}"))
+        says = f"{finding.rule or finding.where}{_at(finding)}: {finding.seen}"
+        line = Text.assemble(("✓ ", "green"), printable(says))
         yield Padding(line, (0, 0, 0, 2), expand=False)
 
 
 def finding_parts(finding: Finding) -> Iterator[RenderableType]:
     """One finding: where and what was seen; below it what it means, what to try and how to see it again."""
-    at = f" at step {finding.step:,}" if finding.step else ""
     head = Text.assemble(
         (finding.severity, STYLES.get(finding.severity, "")),
-        printable(f"  {finding.where}{at}: {ended(finding.seen)}"),
+        printable(f"  {finding.where}{_at(finding)}: {ended(finding.seen)}"),
         (printable(f"  [{finding.rule}]") if finding.rule else "", "dim"),
     )
     yield head
@@ -73,6 +73,10 @@ def finding_parts(finding: Finding) -> Iterator[RenderableType]:
         if says:
             words = says if name == "again" else ended(says)
             yield Padding(Text.assemble((f"{label:<6}", "dim"), printable(words)), (0, 0, 0, 2), expand=False)
+
+
+def _at(finding: Finding) -> str:
+    return f" at step {finding.step:,}" if finding.step else ""
 
 
 def _parts(diagnosis: Diagnosis, is_whole: bool) -> Iterator[RenderableType]:

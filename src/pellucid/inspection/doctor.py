@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -56,6 +56,17 @@ def examined(patient: Patient, chosen: Sequence[Rule], seed: int = 0) -> Diagnos
         notes += [f"the rule {rule.name} changed {what}; it was put back" for what in state.restored()]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return Diagnosis(patient.name, tuple(findings), tuple(times), time.perf_counter() - began, tuple(notes))
+
+
+def with_findings(diagnosis: Diagnosis, more: Iterable[Finding]) -> Diagnosis:
+    """The diagnosis with what is known from elsewhere, as from looks while it was trained.
+
+    >>> found = Finding("note", "here", "1 of 2", "it is so", "")
+    >>> with_findings(Diagnosis("net", (), (), 0.0), [found]).findings == (found,)
+    True
+    """
+    together = sorted([*diagnosis.findings, *more], key=lambda finding: SEVERITIES.index(finding.severity))
+    return diagnosis._replace(findings=tuple(together))
 
 
 def _chosen(names: Sequence[str]) -> list[Rule]:

@@ -106,6 +106,8 @@ def _change(look: Health) -> _Change | None:
 def gradients_over_depth(health: Sequence[Health]) -> list[Finding]:
     """The middle of all looks: where next to nothing is left to learn, the last gradients are mostly rounding."""
     changes = sorted([change for look in health if (change := _change(look))], key=lambda change: change.size)
+    # A branch that starts at zero gets nothing at the first look, on purpose. Broken is what never gets anything.
+    changes = [change for change in changes if change.ratio > 0] or changes
     if not changes:
         return []
     first, last, ratio, step = changes[len(changes) // 2]
