@@ -180,10 +180,13 @@ def test_the_readmes_tree_is_true():
 
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "system", "popen"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "yaml", "tarfile", "subprocess", "socket", "urllib", "http"}
+# Someone's own code is run in a child, and only from here.
+MAY_START_PROCESSES = "pellucid.inspection.loading"
 
 
 @pytest.mark.parametrize("module", modules())
 def test_nothing_runs_code_from_data_or_opens_a_connection(module):
+    forbidden = FORBIDDEN_MODULES - ({"subprocess"} if module == MAY_START_PROCESSES else set())
     for node in ast.walk(ast.parse(modules()[module].read_text())):
         if isinstance(node, ast.Call):
             function = node.func
@@ -193,9 +196,9 @@ def test_nothing_runs_code_from_data_or_opens_a_connection(module):
             is_eval_mode = isinstance(function, ast.Attribute) and name == "eval" and not node.args
             assert is_re_compile or is_eval_mode or name not in FORBIDDEN_CALLS, f"{module}:{node.lineno} calls {name}"
         elif isinstance(node, ast.Import):
-            assert not {alias.name.split(".")[0] for alias in node.names} & FORBIDDEN_MODULES
+            assert not {alias.name.split(".")[0] for alias in node.names} & forbidden
         elif isinstance(node, ast.ImportFrom):
-            assert (node.module or "").split(".")[0] not in FORBIDDEN_MODULES
+            assert (node.module or "").split(".")[0] not in forbidden
 
 
 def test_no_machine_is_named():

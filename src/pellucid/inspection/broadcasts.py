@@ -65,7 +65,7 @@ def silent_broadcasts(model: nn.Module, inputs: tuple[Any, ...]) -> list[str]:
     for one, other in zip(few, more, strict=False):
         is_same_place = one[:3] == other[:3]
         if is_same_place and one.is_of_rows(FEW) and other.is_of_rows(MORE):
-            found.append(_sentence(one, n, type(model).__name__))
+            found.append(_sentence(one, n if n > 1 else FEW, type(model).__name__))
     return list(dict.fromkeys(found))
 
 
@@ -127,19 +127,24 @@ class _Pairs(TorchFunctionMode):
             if is_users and not line:
                 name = Path(frame.f_code.co_filename).name
                 line = f"{name}:{frame.f_lineno}" if not name.startswith("<") else ""
-            owner = frame.f_locals.get("self")
+            code = frame.f_code
+            owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
             if isinstance(owner, nn.Module) and id(owner) in self.paths:
-                return self.paths[id(owner)], line if is_users else ""
+                return self.paths[id(owner)], line
             frame = frame.f_back  # type: ignore[assignment]  # None at the outermost, which ends the loop
         return "", ""
 
 
 def _both_stretched(left: Shape, right: Shape) -> bool:
-    try:
-        result = tuple(torch.broadcast_shapes(left, right))
-    except RuntimeError:
-        return False
+    result = _broadcast(left, right)
     return result not in (left, right)
+
+
+def _broadcast(left: Shape, right: Shape) -> Shape:
+    """The shape of what torch made of two shapes that go together."""
+    n = max(len(left), len(right))
+    padded = [(1,) * (n - len(shape)) + shape for shape in (left, right)]
+    return tuple(max(one, other) if min(one, other) else 0 for one, other in zip(*padded, strict=True))
 
 
 def _is_of_numbers(left: Tensor, right: Tensor) -> bool:
@@ -150,7 +155,7 @@ def _is_of_numbers(left: Tensor, right: Tensor) -> bool:
 
 def _sentence(seen: Stretched, n: int, whole: str) -> str:
     left, right = (tuple(n if size == FEW else size for size in shape) for shape in (seen.left, seen.right))
-    made = tuple(torch.broadcast_shapes(left, right))
+    made = _broadcast(left, right)
     is_sign = len(seen.sign) == 1
     pair = f"{shape_words(left)} {seen.sign if is_sign else 'and'} {shape_words(right)}"
     said = pair if is_sign else f"{seen.sign} of {pair}"

@@ -44,6 +44,14 @@ class ShapeXray(NamedTuple):
     says: str  # the whole in one sentence
 
 
+class Mistake(NamedTuple):
+    """A mistake in what was written, that was named and read over."""
+
+    says: str
+    excerpt: str  # the line, and a caret under the place
+    fix: str
+
+
 class CostScaling(NamedTuple):
     """How the cost of one forward grows with the length of the input."""
 
@@ -74,6 +82,12 @@ class Inspection(NamedTuple):
     cache_bytes_per_token: int | None = None
     scaling: CostScaling | None = None
     notes: tuple[str, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()  # in the expression or the file, as missing commas
+    mended: str = ""  # the whole expression as it works, where it did not
+
+    @property
+    def has_found_something_wrong(self) -> bool:
+        return self.failure is not None or bool(self.mistakes)
 
 
 class Versus(NamedTuple):

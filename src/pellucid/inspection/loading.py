@@ -1,0 +1,161 @@
+"""Runs what looks at someone's code in a process of its own, and brings back plain records; no torch here.
+
+Their code may loop for ever, exit, fork, print without end or ask for all memory. It is killed with all that it
+started at the time limit or when it prints too much, its memory is bounded, it reads nothing from the keyboard, and this
+process never imports it. It is no prison: it may do to files and networks what its owner may.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pellucid.errors import ExpressionError, PellucidError, quoted
+
+MOST_PRINTED = 32 << 20  # bytes of what their code prints
+MOST_ANSWERED = 256 << 20
+HEADER = 20  # digits of the length that an answer begins with
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    plain: Any
+    n_printed: int  # bytes that their code printed
+
+
+def answered(entry: str, job: Mapping[str, Any], *, seconds: float, folder: Path, whose: str) -> Answer:
+    """What a function of ours says of a job, run in a child. entry: "pellucid.room.file:function", of the job alone.
+
+    folder: where the child works. whose: what the user called their code, for messages. An error of the user's that the
+    function raises is raised here too.
+    """
+    read_end, write_end = os.pipe()
+    child = subprocess.Popen(
+        # -P: a torch.py or random.py in the folder is not imported in place of the real one.
+        [sys.executable, "-P", "-m", "pellucid.inspection.child", entry, str(write_end)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(write_end,),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": _absolute(os.environ.get("PYTHONPATH", ""))},
+        start_new_session=True,
+    )
+    os.close(write_end)
+    try:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        _hand_over(child.stdin, json.dumps(dict(job)))
+        answer, printed, n_printed = _listened(child, read_end, child.stdout.fileno(), seconds, whose)
+    finally:
+        _end(child)
+        os.close(read_end)
+        if child.stdout is not None:
+            child.stdout.close()
+    if answer is None:
+        raise _silent(child.returncode, printed, whose)
+    return Answer(_understood(answer), n_printed)
+
+
+def _hand_over(pipe: Any, text: str) -> None:
+    try:
+        with pipe:
+            pipe.write(text.encode())
+    except BrokenPipeError:
+        return  # it has ended already; why is told below
+
+
+def _listened(
+    child: subprocess.Popen[bytes], answers: int, prints: int, seconds: float, whose: str
+) -> tuple[bytes | None, bytes, int]:
+    """The answer, or None where the child ended without one; the end of what was printed, and how much it was."""
+    deadline = time.monotonic() + seconds
+    answer, printed, n_printed = b"", b"", 0
+    with selectors.DefaultSelector() as selector:
+        for end in (answers, prints):
+            os.set_blocking(end, False)
+            selector.register(end, selectors.EVENT_READ)
+        while True:
+            has_ended = _has_ended(child)
+            for key, _ in selector.select(0 if has_ended else 0.05):
+                read = os.read(key.fd, 1 << 16)
+                if not read:
+                    selector.unregister(key.fd)
+                elif key.fd == answers:
+                    answer += read
+                else:
+                    n_printed += len(read)
+                    printed = (printed + read)[-4096:]
+            # By its length, not by its end: what was forked holds the pipe open.
+            if len(answer) >= HEADER and len(answer) >= HEADER + int(answer[:HEADER]):
+                return answer[HEADER:], printed, n_printed
+            if n_printed > MOST_PRINTED or len(answer) > MOST_ANSWERED:
+                raise PellucidError(
+                    f"{quoted(whose)} printed more than {MOST_PRINTED >> 20} MB", fix="Take the prints out of its loops"
+                )
+            if time.monotonic() > deadline:
+                raise PellucidError(
+                    f"{quoted(whose)} had not come to its end after {seconds:g} s",
+                    fix="Look for an endless loop, or give it more with --timeout",
+                )
+            if has_ended:
+                return None, printed, n_printed
+
+
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
+    """Whether it has, without burying it: its number must stay its own until its children are gone too."""
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Kill it with everything that it started, and bury it."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        child.kill()
+    child.wait()
+
+
+def _silent(code: int, printed: bytes, whose: str) -> PellucidError:
+    last = printed.decode("utf-8", "replace").strip().splitlines()[-1:]
+    said = f" after printing {quoted(last[0], 60)}" if last else ""
+    if code >= 0:
+        return PellucidError(
+            f"{quoted(whose)} ended its process with exit code {code}{said}",
+            fix='Put what exits behind if __name__ == "__main__"',
+        )
+    name = signal.Signals(-code).name if -code in {one.value for one in signal.Signals} else f"signal {-code}"
+    return PellucidError(
+        f"{quoted(whose)} was ended by {name}{said}", fix="Run it on its own with python, to see where that happens"
+    )
+
+
+def _understood(answer: bytes) -> Any:
+    """What the child says, or the error that it met."""
+    said = json.loads(answer)
+    if "answer" in said:
+        return said["answer"]
+    if "bug" in said:
+        raise RuntimeError(f"in the child:\n{said['bug']}")
+    error = said["error"]
+    if error["text"] is None:
+        met = PellucidError(error["what"], where=error["where"], fix=error["fix"])
+    else:
+        met = ExpressionError(error["what"], text=error["text"], column=error["column"], fix=error["fix"])
+        met.where = error["where"]
+    met.exit_code = error["exit_code"]
+    raise met
+
+
+def _absolute(paths: str) -> str:
+    """A path that was relative to this process's folder would lead elsewhere from the child's."""
+    return os.pathsep.join(str(Path(path).resolve()) for path in paths.split(os.pathsep) if path)

@@ -1,0 +1,208 @@
+"""A module out of someone's file, imported as if it were run where it lies; only for the child of `loading`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from pellucid.errors import ExpressionError, PellucidError, nearest, one_line, quoted
+from pellucid.inspection.child import memory_bound
+from pellucid.inspection.commas import readable
+
+UNIQUE = "_looked_at_by_pellucid"  # begins the name of their module, which so is nobody else's
+LARGEST_FILE = 16 << 20
+
+
+class Found(NamedTuple):
+    """What a file has under a name."""
+
+    value: Any
+    mistakes: tuple[ExpressionError, ...]  # in the file, which were mended to read on
+
+
+class Given(NamedTuple):
+    """A module, and the inputs where they came with it."""
+
+    model: nn.Module
+    inputs: tuple[Any, ...]
+
+
+def found_in(path: Path, name: str) -> Found:
+    """What the file has under that name, after it was run."""
+    source = readable(_text_of(path), path.name)
+    module = _run(path, source.text)
+    value: Any = module
+    for part in name.split("."):
+        with in_their_words(path):
+            if not hasattr(value, part):
+                raise _no_such(module, path, name)
+            value = getattr(value, part)
+    return Found(value, source.mistakes)
+
+
+def module_from(value: Any, name: str, path: Path) -> Given:
+    """The module that a value is, or makes: an instance, a class, or a function without arguments."""
+    made = value
+    if not isinstance(made, nn.Module) and callable(made):
+        _require_no_arguments(made, name)
+        with in_their_words(path):
+            made = made()
+    inputs: tuple[Any, ...] = ()
+    if isinstance(made, tuple) and made and isinstance(made[0], nn.Module):
+        # (model, inputs, ...), as the doctor takes it
+        second = made[1] if len(made) > 1 else ()
+        inputs = tuple(second) if isinstance(second, tuple | list) else (second,)
+        made = made[0]
+    if not isinstance(made, nn.Module):
+        how = "is" if made is value else "gives"
+        raise PellucidError(
+            f"{quoted(name)} of {quoted(path.name)} {how} a {type(made).__name__}, and no nn.Module",
+            fix="Name a module, a class of them, or a function that makes one",
+        )
+    return Given(made, inputs)
+
+
+def _require_no_arguments(make: Callable[..., Any], name: str) -> None:
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return
+    usual = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in usual]
+    if needed:
+        raise PellucidError(
+            f"{quoted(name)} needs {', '.join(needed[:6])}",
+            fix=f"Add a function without arguments, as def model(): return {name}(...), and name that",
+        )
+
+
+def _no_such(module: ModuleType, path: Path, name: str) -> PellucidError:
+    here = [one for one, value in vars(module).items() if not one.startswith("_") and _could_be(value, module)]
+    meant = nearest(name, here)
+    fix = f"Perhaps you meant {meant}" if meant else (f"It has {', '.join(here[:8])}" if here else "It has none")
+    return PellucidError(f"{quoted(path.name)} has nothing called {quoted(name)}", fix=fix)
+
+
+def _could_be(value: Any, module: ModuleType) -> bool:
+    """Whether it is a module, or a class or function that was made in this file."""
+    return isinstance(value, nn.Module) or (callable(value) and getattr(value, "__module__", "") == module.__name__)
+
+
+def _text_of(path: Path) -> str:
+    raw = path.read_bytes()
+    if len(raw) > LARGEST_FILE:
+        raise PellucidError(
+            f"{quoted(path.name)} has {len(raw) >> 20} MB, which is no program", fix="Name another file"
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PellucidError(
+            f"{quoted(path.name)} is not UTF-8 text at byte {error.start}", fix="Save it as UTF-8"
+        ) from error
+
+
+def _run(path: Path, text: str) -> ModuleType:
+    """The file, imported: in its package where it lies in one, so that its relative imports work."""
+    root, package = path.parent, ""
+    while (root / "__init__.py").is_file() and root.parent != root:
+        package = f"{root.name}.{package}" if package else root.name
+        root = root.parent
+    stem = "".join(one if one.isidentifier() or one.isdigit() else "_" for one in path.stem)
+    name = f"{package}.{path.stem}" if package else f"{UNIQUE}_{stem}"
+    sys.meta_path.insert(0, _TheirFolder(str(root)))
+    spec = spec_from_loader(name, _Mended(name, str(path), text))
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    with in_their_words(path):
+        assert spec.loader is not None
+        spec.loader.exec_module(module)
+    return module
+
+
+class _TheirFolder(MetaPathFinder):
+    """Files beside theirs can be imported; none of them in place of Python's own, or of what is loaded already."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if path is not None or name in sys.stdlib_module_names:
+            return None
+        return PathFinder.find_spec(name, [self.folder])
+
+
+class _Mended(SourceFileLoader):
+    """A file whose text is not quite what is on the disk."""
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        super().__init__(name, path)
+        self.text = text
+
+    def get_code(self, fullname: str) -> CodeType:
+        code = self.source_to_code(self.text.encode(), self.path)
+        assert isinstance(code, CodeType)
+        return code
+
+
+@contextmanager
+def in_their_words(path: Path) -> Iterator[None]:
+    """Whatever their code raises inside becomes one line with their file and line."""
+    try:
+        yield
+    except PellucidError:
+        raise
+    except SystemExit as error:
+        raise PellucidError(
+            f"{quoted(path.name)} leaves with sys.exit({error.code!r})",
+            where=f"in {line_of(error, path)}",
+            fix='Put it behind if __name__ == "__main__"',
+        ) from error
+    except SyntaxError as error:
+        name = Path(error.filename or path).name
+        said = ExpressionError(
+            f"Python cannot read this: {error.msg}",
+            text=(error.text or "").rstrip("\n"),
+            column=max(1, error.offset or 1),
+            fix="Mend the line, and run it again",
+        )
+        said.where = f"in {name}:{error.lineno}"
+        raise said from error
+    except BaseException as error:
+        raise PellucidError(_what(error, path), where=f"in {line_of(error, path)}", fix=_fix(error)) from error
+
+
+def line_of(error: BaseException, path: Path) -> str:
+    """The last line of theirs on the way to an error: in their file or beside it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [one for one in frames if Path(one.filename).parent == path.parent or one.filename == str(path)]
+    if not theirs:
+        return path.name
+    return f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}"
+
+
+def _what(error: BaseException, path: Path) -> str:
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return f"{quoted(path.name)} asks for more memory than the {memory_bound() >> 30} GB that it may have"
+    said = next(iter(str(error).strip().splitlines()), "")
+    return one_line(f"{quoted(path.name)} raised {type(error).__name__}" + f": {said}" * bool(said))
+
+
+def _fix(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"Install {error.name}, or put it beside the file"
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "Make it smaller"
+    return "Mend it there; python alone shows the whole way to it"
