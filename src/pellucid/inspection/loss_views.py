@@ -128,8 +128,10 @@ class LossView:
         with probing():
             search.step(loss_of_free)  # type: ignore[no-untyped-call]
             found = self.value(self.allowed(free.detach().expand_as(self.tensor)))
-        # A loss without a least value, as one that is linear, runs away; so does one that was given up.
-        return found if math.isfinite(found) and float(free.detach().abs().max()) < 1e5 else math.nan
+        # A loss without a least value, as one that is linear, runs away from all that is asked for.
+        asked = self.patient.targets
+        far = 1e5 * (1 + (float(asked.abs().max()) if asked is not None and asked.is_floating_point() else 0))
+        return found if math.isfinite(found) and float(free.detach().abs().max()) < far else math.nan
 
 
 def loss_view(patient: Patient) -> LossView | None:

@@ -80,18 +80,21 @@ def _changed_by(patient: Patient, parts: Parts, share: float) -> float:
 def slope_felt(patient: Patient, parts: Parts) -> float:
     """How steeply the goal changes along the weights; 0 where it does not.
 
-    A slope is one: half the nudge, half the change, and so for a far larger one. A kink or a jump near by is none, nor
-    is rounding, as in a module that computes in float32 whatever it is given.
+    A slope is one: half the nudge, half the change, there as back, and so for a far larger one. A kink or a jump is
+    none, nor is rounding, as in a module that computes in float32 whatever it is given.
     """
     is_precise = next(iter(parts.values())).parameter.dtype is torch.float64
     nudge = NUDGE if is_precise else 100 * NUDGE
-    noise = (1e-11 if is_precise else 1e-5) * max(abs(goal(patient)), 1e-3)
+    here = goal(patient)
+    noise = (1e-11 if is_precise else 1e-5) * max(abs(here), 1e-3)
     slopes: list[float] = []
     for share in (0.25, 0.5, 1, 50):
-        change = _changed_by(patient, parts, nudge * share) - _changed_by(patient, parts, -nudge * share)
-        slopes.append(change / (2 * nudge * share))
-        if not abs(change) > noise or abs(slopes[-1] / slopes[0] - 1) > 0.1:
+        there, back = (_changed_by(patient, parts, sign * nudge * share) for sign in (1, -1))
+        slopes.append((there - back) / (2 * nudge * share))
+        if not abs(there - back) > noise or abs(slopes[-1] / slopes[0] - 1) > 0.1:
             return 0.0
+        if abs(there + back - 2 * here) > 0.1 * abs(there - back):
+            return 0.0  # a kink, at which there is no one slope
     return slopes[2]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,9 @@ from torch import Tensor, nn
 
 from pellucid.inspection.patient import Patient
 from pellucid.inspection.probes import fresh, probing, size_of
+
+# Networks that are meant to follow another, and not to be trained, are usually called so.
+_FOLLOWING = re.compile(r"(^|[._])(target|teacher|ema|momentum|slow|frozen)", re.IGNORECASE)
 
 
 def runs_in_training(patient: Patient) -> bool:
@@ -75,6 +79,16 @@ def slopes_of(patient: Patient, parameters: Sequence[Tensor]) -> list[Tensor | N
 def learning(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that ask for a gradient."""
     return {path: one for path, one in model.named_parameters() if one.requires_grad and one.numel()}
+
+
+def is_left_alone(patient: Patient, path: str) -> bool:
+    """Whether a parameter is likely kept from learning on purpose: by its name, or since the optimizer has it not."""
+    if _FOLLOWING.search(path):
+        return True
+    if patient.optimizer is None:
+        return False
+    held = {id(one) for group in patient.optimizer.param_groups for one in group["params"]}
+    return id(dict(patient.model.named_parameters())[path]) not in held
 
 
 def jittered(model: nn.Module, seed: int) -> nn.Module:

@@ -6,7 +6,6 @@ All weights with a gradient of exactly 0 are nudged, and the loss must not move.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import torch
@@ -15,12 +14,10 @@ from torch import Tensor, nn
 from pellucid.inspection.nudges import KICK, Part, Parts, jumps, precise, slope_felt, slope_said
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
-from pellucid.inspection.slopes import in_training, learning, slopes_of, some_of
+from pellucid.inspection.slopes import in_training, is_left_alone, learning, slopes_of, some_of
 from pellucid.records import Finding
 
 MOST = 60  # parameters that are nudged one by one
-# Networks that are meant to be followed and not trained are usually called so.
-_FOLLOWED = re.compile(r"(^|[._])(target|teacher|ema|momentum|slow|frozen)", re.IGNORECASE)
 
 
 def check(patient: Patient) -> Iterator[Finding]:
@@ -39,7 +36,7 @@ def check(patient: Patient) -> Iterator[Finding]:
         if bool(mask.any()):
             silent[path] = Part(one, mask, path not in told)
     cut = list(_cut(copied, silent))
-    meant = {path for path, _ in cut if _is_meant(patient, path)}
+    meant = {path for path, _ in cut if is_left_alone(patient, path)}
     for is_meant in (False, True):
         chosen = [(path, slope) for path, slope in cut if (path in meant) == is_meant]
         if chosen:
@@ -108,20 +105,11 @@ def _suspicious(others: list[tuple[str, str]]) -> Finding:
         paths[0].rpartition(".")[0] or paths[0],
         f"autograd's slope along {paths[0]} is {others[0][1]}; the same of {len(paths)} parameters: {some_of(paths)}",
         "what is followed is not the slope of the loss: part of a path is cut, or a backward is wrong",
-        "look after them for detach() or a custom backward; straight-through and reversed gradients are so on purpose",
+        "look after them for detach() or a custom backward; stopped, straight-through and reversed gradients are so "
+        "on purpose",
         rule="detached-path",
         again="torch.autograd.gradcheck(lambda x: model.double()(x), x.double().requires_grad_())",
     )
-
-
-def _is_meant(patient: Patient, path: str) -> bool:
-    """Whether it is likely kept from learning on purpose: by its name, or because the optimizer was not given it."""
-    if _FOLLOWED.search(path):
-        return True
-    if patient.optimizer is None:
-        return False
-    held = {id(one) for group in patient.optimizer.param_groups for one in group["params"]}
-    return id(dict(patient.model.named_parameters())[path]) not in held
 
 
 class _Attention(nn.Module):

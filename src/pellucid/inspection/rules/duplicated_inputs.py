@@ -41,7 +41,12 @@ def _rows(inputs: tuple[Any, ...]) -> list[bytes]:
     tensors = [one for one in tensors if len(one) == len(tensors[0])]
     if not tensors:
         return []
-    return [b"".join(one[row].contiguous().numpy().tobytes() for one in tensors) for row in range(len(tensors[0]))]
+    return [b"".join(_bits(one[row]) for one in tensors) for row in range(len(tensors[0]))]
+
+
+def _bits(tensor: Tensor) -> bytes:
+    # By way of bytes, since numpy does not know all of torch's types.
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _equal(patient: Patient, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
@@ -82,8 +87,8 @@ def several_answers(patient: Patient) -> int:
     if targets is None or not targets.dim() or len(targets) != len(rows):
         return 0
     answers: dict[bytes, set[bytes]] = {}
-    for row, target in zip(rows, targets.detach(), strict=True):
-        answers.setdefault(row, set()).add(target.contiguous().numpy().tobytes())
+    for row, target in zip(rows, targets, strict=True):
+        answers.setdefault(row, set()).add(_bits(target))
     return sum(len(several) > 1 for several in answers.values())
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
-from pellucid.inspection.slopes import in_training, jittered, learning, slopes_of, some_of
+from pellucid.inspection.slopes import in_training, is_left_alone, jittered, learning, slopes_of, some_of
 from pellucid.inspection.weight_age import is_as_drawn
 from pellucid.records import Finding
 
@@ -60,18 +60,20 @@ def check(patient: Patient) -> Iterator[Finding]:
             rule="no-gradient",
         )
         return
-    paths = [path for path in parameters if path in silent]
-    n_weights = sum(parameters[path].numel() for path in paths)
-    yield Finding(
-        "suspicious",
-        paths[0].rpartition(".")[0] or paths[0],
-        f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient under 3 sets of weights: "
-        f"{some_of(paths)}",
-        "the loss of this batch does not depend on them, so they stay as they were drawn",
-        "use them in forward, or take them out; if they are for other batches, this is meant",
-        rule="no-gradient",
-        again=AGAIN,
-    )
+    for is_meant in (False, True):
+        paths = [path for path in parameters if path in silent and is_left_alone(patient, path) == is_meant]
+        if paths:
+            n_weights = sum(parameters[path].numel() for path in paths)
+            yield Finding(
+                "note" if is_meant else "suspicious",
+                paths[0].rpartition(".")[0] or paths[0],
+                f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient under 3 sets of "
+                f"weights: {some_of(paths)}",
+                "nothing of the loss of this batch reaches them, so they stay as they were drawn",
+                "use them in forward, or take them out; if they are for other batches, this is meant",
+                rule="no-gradient",
+                again=AGAIN,
+            )
 
 
 def _frozen(model: nn.Module) -> Iterator[Finding]:
