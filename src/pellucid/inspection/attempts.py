@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.borrowing import own_inputs
 from pellucid.inspection.flow import tensors_in
@@ -46,7 +46,7 @@ class Attempt:
     path: str = ""  # of the module in which it failed
     module: nn.Module | None = None
     args: tuple[Any, ...] = ()  # what that module was given
-    operation: str = ""  # of torch that raised, as "torch.Tensor.view"; "" where none did
+    operation: str = ""  # of torch that raised, as "view"; "" where none did
     operands: tuple[Any, ...] = ()  # what it was given
     n_calls: int = 0  # of operations that came back
 
@@ -69,7 +69,7 @@ def attempted(model: nn.Module, inputs: tuple[Any, ...], around: TorchFunctionMo
 
     >>> attempt = attempted(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5)), (torch.ones(1, 2),))
     >>> attempt.path, attempt.steps[0].outputs, attempt.operation
-    ('1', ((1, 3),), 'torch.nn.functional.linear')
+    ('1', ((1, 3),), 'linear')
     """
     attempt = Attempt()
     with _listening(model, attempt), unchanged_randomness(), warnings.catch_warnings(), torch.no_grad():
@@ -99,7 +99,7 @@ class _Operations(TorchFunctionMode):
         try:
             made = func(*args, **(kwargs or {}))
         except Exception:
-            self.attempt.operation = resolve_name(func) or getattr(func, "__name__", "")
+            self.attempt.operation = getattr(func, "__name__", "")
             self.attempt.operands = args
             raise
         self.attempt.operation, self.attempt.operands = "", ()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.attempts import Shape, shape_words
 from pellucid.inspection.patient import unchanged_randomness
@@ -107,7 +107,7 @@ class _Pairs(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        name = getattr(func, "__name__", "") or (resolve_name(func) or "").rsplit(".", 1)[-1]
+        name = getattr(func, "__name__", "")
         pair = [one for one in (*args, *(kwargs or {}).values()) if isinstance(one, Tensor)]
         # The shapes as they were: an operation in place would show its result.
         shapes = [tuple(one.shape) for one in pair]

@@ -205,7 +205,7 @@ def _type(module: nn.Module, x: Tensor, attempt: Attempt) -> Cause | None:
 def _of_operation(attempt: Attempt) -> Cause:
     """What the operation of torch was given, where no layer can be asked."""
     shapes = [shape_words(tuple(one.shape)) for one in tensors_in(attempt.operands)]
-    name = attempt.operation.rsplit(".", 1)[-1].strip("_")
+    name = attempt.operation.strip("_")
     if not shapes:
         return Cause("other", "", "")
     numbers = re.findall(r"\d+", attempt.said)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.spelling import rebuilt, spelled
 
@@ -101,7 +101,7 @@ class Replacing(TorchFunctionMode):
         try:
             return func(*args, **(kwargs or {}))
         except Exception:
-            instead = self.replacing.get(resolve_name(func) or "")
+            instead = self.replacing.get(getattr(func, "__name__", ""))
             if instead is None:
                 raise
             return instead(*args, **(kwargs or {}))

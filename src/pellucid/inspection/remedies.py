@@ -187,7 +187,7 @@ def _one_row(cause: Cause, attempt: Attempt, module: Any) -> Changes:
 
 
 def _operation(cause: Cause, attempt: Attempt, module: Any) -> Changes:
-    name = attempt.operation.rsplit(".", 1)[-1]
+    name = attempt.operation
     tensors = [one for one in attempt.operands if isinstance(one, Tensor)]
     if name in ("view", "reshape") and tensors[0].dim() > 2:
         asked = cause.fed.rpartition(" as ")[2]

@@ -1,0 +1,173 @@
+"""Inputs for a module: made up in a shape, read from a file, or guessed from its first layers."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError, quoted
+from pellucid.inspection.attempts import Attempt, attempted
+from pellucid.inspection.borrowing import borrowed
+from pellucid.inspection.shapes import InputShape
+
+ROWS, TIME = 2, 16
+SIZES = (32, 28, 64, 224, 96, 128, 48, 16, 8)  # of images, the usual ones first
+LARGEST_SIDE = 300
+MOST_SECONDS = 2.0  # of trying sizes
+LARGEST_FILE = 4 << 30
+SUFFIXES = (".npy", ".safetensors")
+
+
+class Guess(NamedTuple):
+    """Inputs that a module seems to want, and why; none where it cannot be told."""
+
+    shapes: tuple[InputShape, ...]
+    says: str
+
+
+def made_up(shapes: Sequence[InputShape], model: nn.Module) -> tuple[Tensor, ...]:
+    """Numbers in these shapes, the same every time; tokens are such as the module knows.
+
+    >>> made_up([InputShape((2, 3), "int")], nn.Embedding(5, 4))[0].max() < 5
+    tensor(True)
+    """
+    draw = torch.Generator().manual_seed(0)
+    known = [one.num_embeddings for one in nn.Module.modules(model) if isinstance(one, nn.Embedding | nn.EmbeddingBag)]
+    below = max(1, known[0]) if known else 2
+    device = "meta" if any(one.is_meta for one in nn.Module.parameters(model)) else "cpu"
+    return tuple(_drawn(shape, below, draw).to(device) for shape in shapes)
+
+
+def _drawn(shape: InputShape, below: int, draw: torch.Generator) -> Tensor:
+    if shape.kind == "int":
+        return torch.randint(0, below, shape.sizes, generator=draw)
+    if shape.kind == "bool":
+        return torch.randint(0, 2, shape.sizes, generator=draw).bool()
+    numbers = torch.randn(shape.sizes, generator=draw)
+    return numbers.double() if shape.kind == "double" else numbers
+
+
+def stored_batch(path: Path) -> tuple[Tensor, ...]:
+    """The tensors of a file, in the order of their names. Files that could hold code are not read."""
+    if path.suffix not in SUFFIXES:
+        raise PellucidError(f"{quoted(path.name)} is no batch", fix=f"Give one of {', '.join(SUFFIXES)}")
+    if path.stat().st_size > LARGEST_FILE:
+        raise PellucidError(f"{quoted(path.name)} is larger than {LARGEST_FILE >> 30} GB", fix="Give a few rows of it")
+    try:
+        if path.suffix == ".npy":
+            return (torch.from_numpy(np.load(path, allow_pickle=False)),)
+        stored = load_file(path)
+    except (OSError, ValueError, TypeError, EOFError, safetensors.SafetensorError) as error:
+        raise PellucidError(
+            f"{quoted(path.name)} cannot be read as plain numbers", fix="Save it with numpy.save or safetensors"
+        ) from error
+    if not stored:
+        raise PellucidError(f"{quoted(path.name)} holds no tensor", fix="Save one in it")
+    usual: list[str] = [name for name in ("inputs", "input", "x") if name in stored]
+    names = usual or sorted(stored)
+    return tuple(stored[name] for name in names)
+
+
+def guessed(model: nn.Module) -> Guess:
+    """The inputs that a module seems to want, from its kind and its first layers, and those of them that run.
+
+    >>> guessed(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 26 * 26, 10))).shapes
+    (InputShape(sizes=(2, 3, 28, 28), kind='float'),)
+    """
+    first: tuple[InputShape, ...] = ()
+    n_wanted = _n_wanted(model)
+    deadline = time.monotonic() + MOST_SECONDS
+    for shapes in _candidates(model):
+        if len(shapes) < n_wanted:
+            continue
+        if first and time.monotonic() > deadline:
+            break
+        first = first or shapes
+        if _runs(model, shapes):
+            return Guess(shapes, f"no input was given: {_words(shapes)} was guessed")
+    if not first:
+        return Guess((), "no input was given and none can be guessed: give --input SHAPE")
+    return Guess(first, f"no input was given: {_words(first)} was guessed, and no other size that was tried fits")
+
+
+def _words(shapes: Sequence[InputShape]) -> str:
+    return " ".join(f"--input {shape}" for shape in shapes)
+
+
+def _n_wanted(model: nn.Module) -> int:
+    """How many inputs forward cannot do without."""
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return max(1, sum(one.default is one.empty and one.kind in by_place for one in parameters))
+
+
+def _candidates(model: nn.Module) -> Iterator[tuple[InputShape, ...]]:
+    """Inputs for the first layers that say what they read, the first of them first."""
+    said: set[tuple[InputShape, ...]] = set()
+    looked_at = 0
+    for module in nn.Module.modules(model):
+        for shapes in _wanted_by(module):
+            if shapes not in said:
+                said.add(shapes)
+                yield shapes
+                looked_at += 1
+        if looked_at > LARGEST_SIDE + 3 * len(SIZES):
+            return
+
+
+def _wanted_by(module: nn.Module) -> Iterator[tuple[InputShape, ...]]:
+    def numbers(*sizes: int) -> InputShape:
+        return InputShape(sizes, "float")
+
+    if isinstance(module, nn.Transformer):
+        width = module.d_model
+        order = (ROWS, TIME, width) if module.batch_first else (TIME, ROWS, width)
+        yield numbers(*order), numbers(*order)
+    elif isinstance(module, nn.MultiheadAttention):
+        order = (ROWS, TIME, module.embed_dim) if module.batch_first else (TIME, ROWS, module.embed_dim)
+        yield numbers(*order), numbers(*order), numbers(*order)
+        yield (numbers(*order),)
+    elif isinstance(module, nn.Embedding):
+        yield (InputShape((ROWS, TIME), "int"),)
+        yield (InputShape((ROWS, max(1, min(TIME, module.num_embeddings) // 2)), "int"),)
+    elif isinstance(module, nn.RNNBase):
+        yield (numbers(*((ROWS, TIME) if module.batch_first else (TIME, ROWS)), module.input_size),)
+    elif isinstance(module, nn.Bilinear):
+        yield numbers(ROWS, module.in1_features), numbers(ROWS, module.in2_features)
+    elif isinstance(module, nn.Linear):
+        yield (numbers(ROWS, module.in_features),)
+        yield (numbers(ROWS, TIME, module.in_features),)
+    elif isinstance(module, nn.LayerNorm):
+        yield (numbers(ROWS, TIME, *module.normalized_shape),)
+    elif isinstance(module, nn.BatchNorm1d):
+        yield (numbers(ROWS, module.num_features),)
+    elif isinstance(module, nn.BatchNorm2d):
+        yield (numbers(ROWS, module.num_features, SIZES[0], SIZES[0]),)
+    elif isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.ConvTranspose1d | nn.ConvTranspose2d):
+        n_space = len(module.kernel_size)
+        # A linear layer behind it may want one size alone, so that all are tried.
+        sides = [*SIZES, *range(1, LARGEST_SIDE + 1)] if n_space < 3 else [16, 32, 8]
+        for side in dict.fromkeys(sides):
+            yield (numbers(ROWS, module.in_channels, *[side] * n_space),)
+
+
+def _runs(model: nn.Module, shapes: Sequence[InputShape]) -> bool:
+    inputs = made_up(shapes, model)
+    return _outcome(model, inputs).error is None
+
+
+def _outcome(model: nn.Module, inputs: tuple[Any, ...]) -> Attempt:
+    with borrowed(model) as ours:
+        return attempted(ours, inputs)

@@ -1,0 +1,114 @@
+"""A whole look at a module: its table, and where its forward fails the reason, or what it does without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from pellucid.errors import ExpressionError, PellucidError, one_line
+from pellucid.inspection.attempts import users_line
+from pellucid.inspection.broadcasts import silent_broadcasts
+from pellucid.inspection.expressions import Built
+from pellucid.inspection.inputs import guessed, made_up
+from pellucid.inspection.repairs import Mended
+from pellucid.inspection.table import inspect_module, inspection_of
+from pellucid.inspection.tracing import ForwardFailed, Trace
+from pellucid.inspection.xray import Xray, xray
+from pellucid.records.inspection import Inspection, Mistake, ShapeXray
+
+
+def looked_at(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "") -> Inspection:
+    """The table of a module on these inputs; without any, on inputs that its first layers seem to want.
+
+    >>> looked_at(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure.says
+    'Linear(9, 2) is fed 8 features: nn.Linear(8, 2) works'
+    """
+    return _looked_at(model, inputs, name)[0]
+
+
+def of_expression(built: Built, inputs: tuple[Any, ...], name: str = "") -> Inspection:
+    """The table of a module that was written as an expression, with what is to be mended in it."""
+    seen, found = _looked_at(built.module, inputs, name)
+    text = _mended(built, found.mended[0] if found and found.mended else None)
+    if not built.is_held:
+        seen = seen._replace(notes=(*seen.notes, "its weights are larger than is held here: only shapes were followed"))
+    return seen._replace(
+        mistakes=tuple(map(as_mistake, built.written.mistakes)), mended=text if text != built.written.text else ""
+    )
+
+
+def as_mistake(error: ExpressionError) -> Mistake:
+    return Mistake(f"{error.what} {error.where}", error.excerpt(), error.fix)
+
+
+def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Inspection, Xray | None]:
+    notes: tuple[str, ...] = ()
+    if not inputs and _is_lazy(model):
+        raise PellucidError(
+            f"{type(model).__name__} has lazy parameters and needs an input shape", fix="Give one, as --input 2,16"
+        )
+    if not inputs:
+        guess = guessed(model)
+        notes = (guess.says,)
+        inputs = made_up(guess.shapes, model)
+    if inputs and _is_lazy(model):
+        model(*inputs)  # which gives its parameters their shapes
+        notes = ("its lazy parameters got their shapes from these inputs",)
+    if not inputs:
+        return _parameters_only(model, name, notes), None
+    try:
+        seen = inspect_module(model, inputs, name)
+    except ForwardFailed as error:
+        found = xray(model, inputs)
+        failure = found.seen if found else _unexplained(error)
+        seen = inspection_of(model, error.trace, None, name)._replace(failure=failure)
+        return seen._replace(notes=(*notes, *seen.notes)), found
+    broadcasts = tuple(silent_broadcasts(model, inputs))
+    return seen._replace(broadcasts=broadcasts, notes=(*notes, *seen.notes)), None
+
+
+def _parameters_only(model: nn.Module, name: str, notes: Iterable[str]) -> Inspection:
+    """The table without shapes, for nothing was run."""
+    named = list(nn.Module.named_modules(model))
+    seen = inspection_of(model, Trace([path for path, _ in named], [module for _, module in named]), None, name)
+    rows = tuple(row._replace(note="") for row in seen.rows)
+    return seen._replace(rows=rows, notes=tuple(notes))
+
+
+def _is_lazy(model: nn.Module) -> bool:
+    return any(is_lazy(one) for one in nn.Module.parameters(model))
+
+
+def _unexplained(error: ForwardFailed) -> ShapeXray:
+    """What is known of a failure that does not happen again when it is looked at."""
+    trace = error.trace
+    raised = f"{type(trace.failure).__name__}: {trace.failure}"
+    kind = type(trace.modules[trace.calls[trace.failed_in].module]).__name__ if trace.calls else ""
+    return ShapeXray(
+        path=trace.failed_path,
+        kind=kind,
+        where=users_line(trace.failure),
+        error=one_line(raised),
+        fed="",
+        wanted="",
+        chain=(),
+        repairs=(),
+        says=error.what,
+    )
+
+
+def _mended(built: Built, mended: Mended | None) -> str:
+    """The expression with its commas, and with the repair where that can be written into it."""
+    changes = mended.changes if mended else ()
+    if not all(change.writes and change.path in built.places for change in changes):
+        return built.written.mended
+    edits = [(*built.places[change.path], change.writes) for change in changes]
+    # A layer that is written anew takes with it what was missing inside it.
+    commas = [one for one in built.written.commas if not any(start < one < end for start, end, _ in edits)]
+    text = built.written.text
+    for start, end, writes in sorted([*edits, *((one, one, ",") for one in commas)], reverse=True):
+        text = text[:start] + writes + text[end:]
+    return text
