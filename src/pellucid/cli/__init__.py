@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "The whole ladder, from guessing to transformers, on one split and one budget.",
     "rate": "The learning rate for a network on your data, and how sure that answer is.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
+    "inspect": "Every shape, parameter and FLOP of any model, and what is wrong when shapes disagree.",
     "doctor": "What is wrong with a model, and what is right, proven on a batch.",
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",

@@ -1,0 +1,113 @@
+"""What the child of `pellucid inspect` does: makes the modules, looks at them, and gives back plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError
+from pellucid.inspection.attempts import attempted
+from pellucid.inspection.borrowing import borrowed
+from pellucid.inspection.expressions import built
+from pellucid.inspection.inputs import made_up, stored_batch
+from pellucid.inspection.looking import as_mistake, looked_at, of_expression
+from pellucid.inspection.shapes import InputShape, read_shape
+from pellucid.inspection.their_code import found_in, module_from
+from pellucid.records import Inspection, as_plain
+from pellucid.records.inspection import Mistake
+
+USUAL_LENGTH = 16
+ROWS = 2
+
+
+def seen(job: Mapping[str, Any]) -> object:
+    """The inspection of each model of a job, as plain values.
+
+    job: models, each with a kind (expression, file or run) and what belongs to it; shapes of inputs; batch, a file.
+    """
+    found: list[Inspection] = []
+    first: tuple[Tensor, ...] = ()
+    for wanted in job["models"]:
+        inspection, inputs = _looked_at(wanted, job, first)
+        first = first or inputs
+        found.append(inspection)
+    return as_plain(found)
+
+
+def _looked_at(
+    wanted: Mapping[str, Any], job: Mapping[str, Any], first: tuple[Tensor, ...]
+) -> tuple[Inspection, tuple[Tensor, ...]]:
+    """One model on the inputs that are given, on its own, or on those of the model that it stands beside."""
+    name = str(wanted["name"])
+    if wanted["kind"] == "expression":
+        made = built(str(wanted["text"]))
+        inputs = _given(job, made.module) or _fitting(first, made.module)
+        return of_expression(made, inputs, name), inputs
+    mistakes: tuple[Mistake, ...] = ()
+    own: tuple[Any, ...]
+    if wanted["kind"] == "file":
+        path = Path(wanted["file"])
+        found = found_in(path, str(wanted["of"]))
+        model, own = module_from(found.value, str(wanted["of"]), path)
+        mistakes = tuple(map(as_mistake, found.mistakes))
+    else:
+        model, own = network_of(Path(wanted["run"]))
+    inputs = _given(job, model) or own or _fitting(first, model)
+    return looked_at(model, inputs, name)._replace(mistakes=mistakes), inputs
+
+
+def _given(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:
+    if job["batch"]:
+        return stored_batch(Path(job["batch"]))
+    return made_up([read_shape(word) for word in job["inputs"]], model)
+
+
+def _fitting(inputs: tuple[Tensor, ...], model: nn.Module) -> tuple[Tensor, ...]:
+    """The same inputs, where the other model runs on them too: only so are costs comparable."""
+    if not inputs:
+        return ()
+    try:
+        with borrowed(model) as ours:
+            return inputs if attempted(ours, inputs).error is None else ()
+    except PellucidError:
+        return ()
+
+
+def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The network of a run with its best weights, and inputs as it reads them; its data need not be there."""
+    from pellucid.models.examples.contract import example_network_called
+    from pellucid.models.network import config_of
+    from pellucid.models.neural import SequenceModel, network_called
+    from pellucid.models.pairs.contract import PairModel, pair_network_called
+    from pellucid.runs import read_record
+    from pellucid.training.best_weights import load_best
+    from pellucid.training.stored import kind_of
+    from pellucid.training.tensors import require_fits
+
+    record = read_record(run)
+    kind, name = kind_of(record), str(record["model"])
+    called: Any = {"table": example_network_called, "images": example_network_called, "pairs": pair_network_called}
+    card = called.get(kind, network_called)(name)
+    config = config_of(card, record["config"])
+    model = card.build(config)
+    tensors, _ = load_best(run)
+    require_fits(model, tensors)
+    model.load_state_dict(tensors)
+    if isinstance(model, SequenceModel):
+        length = min(USUAL_LENGTH, model.longest)
+        shapes = [(InputShape((ROWS, length), "int"), model.vocab_size)]
+    elif isinstance(model, PairModel):
+        shapes = [
+            (InputShape((ROWS, model.longest_source), "int"), model.vocab_size),
+            (InputShape((ROWS, model.longest_target + 1), "int"), model.vocab_size),
+        ]
+    else:
+        shapes = [
+            (InputShape((ROWS, *config.numbers), "float"), 1),
+            (InputShape((ROWS, len(config.categories)), "int"), min(config.categories, default=1)),
+        ]
+    inputs = tuple(made_up([shape], nn.Embedding(below, 1))[0] for shape, below in shapes)
+    return model.eval(), inputs

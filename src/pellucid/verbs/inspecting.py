@@ -1,0 +1,39 @@
+"""`pellucid.inspect`: every part of your module, with its shapes and costs, and why its shapes disagree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import PellucidError
+from pellucid.verbs.shown import Shown
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pellucid.records import Inspection
+
+
+def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Inspection]:
+    """Everything that one forward of a module shows. The module is left as it was.
+
+    model: a module, or an expression such as "nn.Linear(4, 2)". example: what forward is called with; without it,
+    inputs are guessed from the first layers.
+
+    >>> seen = inspect("nn.Sequential(nn.Flatten(), nn.Linear(784, 10))")
+    >>> seen.parameters, seen.rows[-1].outputs
+    (7850, ('(batch 2, features 10)',))
+    """
+    from torch import nn
+
+    from pellucid.figures.inspection_tables import show_inspection
+    from pellucid.inspection.looking import looked_at, of_expression
+
+    if isinstance(model, str):
+        from pellucid.inspection.expressions import built
+
+        return Shown(of_expression(built(model), example, name or " ".join(model.split())), show_inspection)
+    if not isinstance(model, nn.Module):
+        raise PellucidError(
+            f"a {type(model).__name__} is no nn.Module", fix="Give a module, or an expression such as nn.Linear(4, 2)"
+        )
+    return Shown(looked_at(model, example, name), show_inspection)
