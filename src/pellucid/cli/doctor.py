@@ -31,6 +31,7 @@ LONGEST = 120.0  # seconds that code of someone's own may take
 @click.argument("model", metavar="MODEL")
 @click.option("--batch", default="", metavar="FILE", help="Inputs and targets, in .npz, .npy or .pt.")
 @click.option("--loss", default="", metavar="NAME", help="cross-entropy, mse, l1, bce or nll.")
+@click.option("--data", default="", metavar="FILE", help="Of a run: its data, where they have moved.")
 @click.option("--rule", "rules", multiple=True, metavar="NAME", help="Only this rule; may be given several times.")
 @click.option("--seed", type=int, default=0, show_default=True, help="What the probes draw from.")
 @click.option(
@@ -44,6 +45,7 @@ def command(
     model: str,
     batch: str,
     loss: str,
+    data: str,
     rules: tuple[str, ...],
     seed: int,
     seconds: float,
@@ -65,7 +67,9 @@ def command(
                 raise PellucidError(
                     f"{name} changes nothing for the run {quoted(model)}", fix="Leave it out: a run has its own"
                 )
-        diagnosis = _of_a_run(model, rules, seed)
+        diagnosis = _of_a_run(model, data, rules, seed)
+    elif data:
+        raise PellucidError("--data is for a run, and this is a file", fix="Give the batch with --batch FILE")
     else:
         diagnosis = _of_a_file(model, batch, loss, rules, seed, seconds)
 
@@ -110,7 +114,7 @@ def _of_a_file(word: str, batch: str, loss: str, rules: tuple[str, ...], seed: i
     return from_plain(Diagnosis, answered(entry, job, seconds=seconds, folder=path.parent, whose=word).plain)
 
 
-def _of_a_run(word: str, rules: tuple[str, ...], seed: int) -> Diagnosis:
+def _of_a_run(word: str, data: str, rules: tuple[str, ...], seed: int) -> Diagnosis:
     """The best network of a run, and what the looks at it while it was trained mean."""
     from pellucid.runs import find_run
 
@@ -122,4 +126,4 @@ def _of_a_run(word: str, rules: tuple[str, ...], seed: int) -> Diagnosis:
     from pellucid.training.reports import health_of
 
     seen = [finding for finding in judged(health_of(run)) if not rules or finding.rule in rules]
-    return with_findings(diagnose(patient_of(run), rules, seed), seen)
+    return with_findings(diagnose(patient_of(run, data), rules, seed), seen)

@@ -31,10 +31,10 @@ N_BATCHES = 3
 Given = tuple[tuple[Any, ...], Tensor | None]  # inputs and targets
 
 
-def patient_of(run: Path) -> Patient:
-    """The network of a run with its best weights, in the mode it learns in. Its data must still be there."""
+def patient_of(run: Path, data: str = "") -> Patient:
+    """The network of a run with its best weights, in the mode it learns in. data: where its data are, if they moved."""
     record = runs.read_record(run)
-    task, _ = data_again(run, record, Resumption())
+    task, _ = data_again(run, record, Resumption(data=data))
     card = task.card(str(record["model"]))
     plan = from_plain(Plan, record["plan"])
     model = card.build(config_of(card, record["config"]))
