@@ -15,7 +15,7 @@ from pellucid.inspection.expressions import built
 from pellucid.inspection.inputs import made_up, stored_batch
 from pellucid.inspection.looking import as_mistake, looked_at, of_expression
 from pellucid.inspection.shapes import InputShape, read_shape
-from pellucid.inspection.their_code import found_in, module_from
+from pellucid.inspection.their_code import found_in, in_their_words, module_from
 from pellucid.records import Inspection, as_plain
 from pellucid.records.inspection import Mistake
 
@@ -56,7 +56,11 @@ def _looked_at(
     else:
         model, own = network_of(Path(wanted["run"]))
     inputs = _given(job, model) or own or _fitting(first, model)
-    return looked_at(model, inputs, name)._replace(mistakes=mistakes), inputs
+    try:
+        return looked_at(model, inputs, name)._replace(mistakes=mistakes), inputs
+    except (SystemExit, MemoryError):  # what a forward of theirs can raise past every other handler
+        with in_their_words(Path(wanted.get("file", ""))):
+            raise
 
 
 def _given(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:

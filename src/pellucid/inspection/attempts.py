@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.borrowing import own_inputs
+from pellucid.inspection.borrowing import MOST_COPIED_BYTES, MOST_COPIED_MODULES, own_inputs
 from pellucid.inspection.flow import tensors_in
 from pellucid.inspection.patient import unchanged_randomness
 
@@ -137,6 +137,12 @@ def _listening(model: nn.Module, attempt: Attempt) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def is_small(model: nn.Module) -> bool:
+    """Whether copies of it cost little."""
+    n_bytes = sum(one.numel() * one.element_size() for one in nn.Module.parameters(model) if not one.is_meta)
+    return n_bytes <= MOST_COPIED_BYTES and sum(1 for _ in nn.Module.modules(model)) <= MOST_COPIED_MODULES
 
 
 def users_line(error: BaseException | None) -> str:

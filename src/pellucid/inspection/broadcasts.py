@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.attempts import Shape, shape_words
+from pellucid.inspection.attempts import Shape, is_small, shape_words
 from pellucid.inspection.patient import unchanged_randomness
 
 FEW, MORE = 3, 5  # rows
@@ -57,7 +57,7 @@ def silent_broadcasts(model: nn.Module, inputs: tuple[Any, ...]) -> list[str]:
     """
     tensors = [one for one in inputs if isinstance(one, Tensor)]
     n_rows = {len(one) for one in tensors if one.dim()}
-    if len(n_rows) != 1 or not all(one.dim() for one in tensors) or 0 in n_rows:
+    if len(n_rows) != 1 or not all(one.dim() for one in tensors) or 0 in n_rows or not is_small(model):
         return []
     (n,) = n_rows
     found = []
@@ -86,10 +86,12 @@ def _stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
         if isinstance(one, Tensor) and one.is_floating_point():
             one.requires_grad_()  # what is computed from the inputs is known by its gradient
     found = _Pairs(ours)
+    # Nothing will be run backward, so that nothing need be kept for it.
+    forgetting = torch.autograd.graph.saved_tensors_hooks(lambda saved: None, lambda kept: kept)
     with unchanged_randomness(), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of some of these itself
         try:
-            with found:
+            with forgetting, found:
                 ours(*inputs)
         except Exception:
             return []

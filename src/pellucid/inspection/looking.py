@@ -19,6 +19,8 @@ from pellucid.inspection.tracing import ForwardFailed, Trace
 from pellucid.inspection.xray import Xray, xray
 from pellucid.records.inspection import Inspection, Mistake, ShapeXray
 
+LONGEST_SECONDS = 3.0  # of a forward that is run twice more
+
 
 def looked_at(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "") -> Inspection:
     """The table of a module on these inputs; without any, on inputs that its first layers seem to want.
@@ -66,8 +68,11 @@ def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[In
         failure = found.seen if found else _unexplained(error)
         seen = inspection_of(model, error.trace, None, name)._replace(failure=failure)
         return seen._replace(notes=(*notes, *seen.notes)), found
-    broadcasts = tuple(silent_broadcasts(model, inputs))
-    return seen._replace(broadcasts=broadcasts, notes=(*notes, *seen.notes)), None
+    if seen.seconds > LONGEST_SECONDS:
+        notes = (*notes, f"silent broadcasts were not looked for, as a forward takes {seen.seconds:.1f} s")
+    else:
+        seen = seen._replace(broadcasts=tuple(silent_broadcasts(model, inputs)))
+    return seen._replace(notes=(*notes, *seen.notes)), None
 
 
 def _parameters_only(model: nn.Module, name: str, notes: Iterable[str]) -> Inspection:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from pellucid.inspection.attempts import Attempt, Shape, attempted
+from pellucid.inspection.attempts import Attempt, Shape, attempted, is_small
 from pellucid.inspection.causes import cause_of
 from pellucid.inspection.changes import Change, Replacing, Trial
 from pellucid.inspection.flow import tensors_in
@@ -23,7 +23,6 @@ MOST_SHOWN = 3
 MOST_MISTAKES = 6  # one behind the other
 MOST_TRIED = 60
 MOST_SECONDS = 8.0
-LARGEST_COPIED = 1 << 30  # bytes of weights
 
 
 class Mended(NamedTuple):
@@ -53,7 +52,7 @@ def repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> list[
     given = tuple(tuple(one.shape) for one in tensors_in(inputs))
     deadline, n_tried = time.monotonic() + MOST_SECONDS, 0
     front: list[tuple[tuple[Change, ...], Attempt, nn.Module]] = [((), failed, model)]
-    if sum(one.numel() * one.element_size() for one in model.parameters()) > LARGEST_COPIED:
+    if not is_small(model):
         return []
     for _ in range(MOST_MISTAKES):
         found: list[Mended] = []

@@ -65,9 +65,9 @@ def module_from(value: Any, name: str, path: Path) -> Given:
         inputs = tuple(second) if isinstance(second, tuple | list) else (second,)
         made = made[0]
     if not isinstance(made, nn.Module):
-        how = "is" if made is value else "gives"
+        how = "is" if made is value else "gives something"
         raise PellucidError(
-            f"{quoted(name)} of {quoted(path.name)} {how} a {type(made).__name__}, and no nn.Module",
+            f"{quoted(name)} of {quoted(path.name)} {how} of the type {type(made).__name__}, and no nn.Module",
             fix="Name a module, a class of them, or a function that makes one",
         )
     return Given(made, inputs)
