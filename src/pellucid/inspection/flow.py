@@ -97,6 +97,11 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._names: dict[Any, str] = {}
         self._origins: Remembered[Origin] = Remembered()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch would load its whole compiler, for a second and a half, to tell it to leave this alone.
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
@@ -105,15 +110,22 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             name = self._names[func] = short_name(func)
         operation = Operation(name, func, args, kwargs, out)
         if name in RULES:
-            flops = flops_of(name, operation.given, out)
-            self.flops += flops
-            self.in_calls[self.call] = self.in_calls.get(self.call, 0) + flops
+            self._count(operation)
         elif has_no_rule(name):
             self.uncounted.add(name)
         self._follow(operation)
         for observer in self.observers:
             observer.saw(operation)
         return out
+
+    def _count(self, operation: Operation) -> None:
+        try:
+            flops = flops_of(operation.name, operation.given, operation.out)
+        except RuntimeError:  # nested tensors have no shape
+            self.uncounted.add(operation.name)
+            return
+        self.flops += flops
+        self.in_calls[self.call] = self.in_calls.get(self.call, 0) + flops
 
     def _follow(self, operation: Operation) -> None:
         owner: int | None = None

@@ -111,6 +111,14 @@ def _each(value: Any, rank: int) -> tuple[int, ...]:
     return numbers * rank if len(numbers) == 1 else numbers
 
 
+class Measured(NamedTuple):
+    """What moved the middle of an output, along each dimension."""
+
+    reach: tuple[int, ...]  # from the first place of the input that did to the last
+    inputs: tuple[int, ...]  # how many places there are
+    outputs: tuple[int, ...]
+
+
 class _Middle(TorchFunctionMode):
     """Gives the first window an input of its own, and keeps what the last one made."""
 
@@ -130,33 +138,31 @@ class _Middle(TorchFunctionMode):
         return out
 
 
-def measured_field(
-    model: nn.Module, inputs: tuple[Any, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """How far apart the places are that move the middle of the last window's output, and the two sizes.
+def measured_field(model: nn.Module, inputs: tuple[Any, ...]) -> Measured | None:
+    """What moves the middle of the last window's output; None where there is no window.
 
-    Nothing where there is no window. The module is run as it is when it is used, not as when it is trained: batch norm
-    would mix the examples.
+    The module is run as it is when it is used, not as when it is trained: batch norm would mix the examples.
 
     >>> measured_field(nn.Sequential(nn.Conv1d(1, 2, 3), nn.Conv1d(2, 1, 3)), (torch.zeros(1, 1, 9),))
-    ((5,), (9,), (5,))
+    Measured(reach=(5,), inputs=(9,), outputs=(5,))
     """
     touched: Tensor | None = None
-    sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    inputs_size: tuple[int, ...] = ()
+    outputs_size: tuple[int, ...] = ()
     model.eval()
     with unchanged_randomness(), torch.enable_grad():
         for _ in range(_DRAWS):
             with _Middle() as middle:
                 model(*own_inputs(inputs))
             if middle.first is None or middle.last is None or not middle.last.requires_grad:
-                return (), (), ()
-            sizes = tuple(middle.first.shape[2:]), tuple(middle.last.shape[2:])
-            place = (slice(None), slice(None), *(size // 2 for size in sizes[1]))
+                return None
+            inputs_size, outputs_size = tuple(middle.first.shape[2:]), tuple(middle.last.shape[2:])
+            place = (slice(None), slice(None), *(size // 2 for size in outputs_size))
             (slopes,) = torch.autograd.grad(middle.last[place].sum(), middle.first)
             moved = (slopes != 0).flatten(0, 1).any(0)
             touched = moved if touched is None else touched | moved
     assert touched is not None
-    return _extents(touched), *sizes
+    return Measured(_extents(touched), inputs_size, outputs_size)
 
 
 def _extents(touched: Tensor) -> tuple[int, ...]:
@@ -165,20 +171,23 @@ def _extents(touched: Tensor) -> tuple[int, ...]:
     return tuple((places.amax(0) - places.amin(0) + 1).tolist()) if len(places) else (0,) * touched.dim()
 
 
-def receptive_field(fields: Fields, measured: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> str:
+def receptive_field(fields: Fields, measured: Measured | None) -> str:
     """The field in words: by formula, and beside it by gradients where these do not agree."""
     if not fields.n_windows:
         return ""
-    by_gradients, size, places = measured
-    seen = "×".join(str(axis.reach) for axis in fields.last)
-    step = "×".join(str(axis.step) for axis in fields.last)
-    windows = "one convolution or pooling" if fields.n_windows == 1 else f"{fields.n_windows} convolutions and poolings"
+    by_gradients = _times(measured.reach) if measured else "not known"
     if not fields.is_known:
-        return f"not known by formula, since something is enlarged; by gradients {'×'.join(map(str, by_gradients))}"
-    says = f"{seen} places of the input, {step} from one to the next, after {windows}"
-    if by_gradients and len(by_gradients) == len(fields.last):
-        expected = tuple(axis.seen(place // 2, n) for axis, place, n in zip(fields.last, places, size, strict=True))
-        if expected != tuple(by_gradients):
-            wide = "×".join(map(str, expected))
-            return f"{says}; by gradients the middle sees {'×'.join(map(str, by_gradients))}, by formula {wide}"
+        return f"not known by formula, since something is enlarged; by gradients {by_gradients}"
+    windows = "one convolution or pooling" if fields.n_windows == 1 else f"{fields.n_windows} convolutions and poolings"
+    reach, step = (_times([getattr(axis, part) for axis in fields.last]) for part in ("reach", "step"))
+    says = f"{reach} places of the input, {step} from one to the next, after {windows}"
+    if measured is not None and len(measured.reach) == len(fields.last):
+        sizes = zip(fields.last, measured.outputs, measured.inputs, strict=True)
+        expected = tuple(axis.seen(places // 2, size) for axis, places, size in sizes)
+        if expected != measured.reach:
+            says += f"; by gradients the middle sees {by_gradients}, by formula {_times(expected)}"
     return says
+
+
+def _times(sizes: Sequence[int]) -> str:
+    return "×".join(map(str, sizes))

@@ -1,7 +1,8 @@
 """How the cost of a forward grows with the length of what comes in, and where n² overtakes the rest.
 
-FLOPs depend on shapes alone, so other lengths are run without numbers, on the device "meta": that costs no arithmetic
-and no memory. A module that looks at its numbers cannot be run so; then shorter pieces of the real inputs are.
+FLOPs depend on shapes alone. A quick module is simply run on longer and shorter inputs. One that takes long is run
+without numbers, on the device "meta": that costs no arithmetic and no memory, but torch takes a millisecond for what it
+adds or compares there. A module that looks at its numbers cannot be run so; then shorter pieces of the inputs are.
 """
 
 from __future__ import annotations
@@ -20,81 +21,96 @@ from pellucid.inspection.flow import Flow
 from pellucid.inspection.patient import unchanged_randomness
 from pellucid.records.inspection import CostScaling
 
-ENOUGH_SECONDS = 2.0  # after so long no further length is run
+ENOUGH_SECONDS = 1.0  # for one length: a recurrent layer is run step by step
+FEWEST = 4  # lengths: through three goes a + b·n + c·n² whatever was counted
 _NEAR = Fraction(1, 50)  # of what was counted: strides round lengths down
 
 
 def cost_scaling(
-    model: nn.Module, inputs: tuple[Any, ...], axes: Sequence[int | None], batch: int
+    model: nn.Module, inputs: tuple[Any, ...], axes: Sequence[int | None], batch: int, is_quick: bool
 ) -> CostScaling | None:
     """FLOPs by operation at several lengths. axes: of each input the dimension that is time; None: it has none.
 
     None where no input has time, or no other length can be run.
 
-    >>> cost_scaling(nn.Linear(4, 4), (torch.zeros(2, 8, 4),), axes=[1], batch=2).says
+    >>> cost_scaling(nn.Linear(4, 4), (torch.zeros(2, 8, 4),), axes=[1], batch=2, is_quick=True).says
     'a sequence of n costs 32·n FLOPs: in proportion to its length'
     """
     lengths = {one.shape[axis] for one, axis in zip(inputs, axes, strict=True) if axis is not None}
     if len(lengths) != 1:
         return None
     n = lengths.pop()
-    found = _costs(lambda length: _without_numbers(model, inputs, axes, n, length), [n // 4, n // 2, n, 2 * n, 4 * n])
-    if len(found) < 3:
-        found = _costs(lambda length: _shortened(model, inputs, axes, n, length), [n // 4, n // 2, 3 * n // 4, n])
-    if len(found) < 3:
+    shorter = [n // 4, n // 2, 3 * n // 4, n]
+    found = _costs(lambda length: _flops(model, inputs, axes, n, length, is_quick), [*shorter, 2 * n, 4 * n])
+    if len(found) < FEWEST:
+        found = _costs(lambda length: _flops(model, inputs, axes, n, length, has_numbers=True), shorter)
+    if len(found) < FEWEST:
         return None
     return CostScaling(tuple(found), tuple(found.values()), scaling_in_words(found, max(1, batch)))
 
 
 def _costs(run: Callable[[int], int], lengths: Sequence[int]) -> dict[int, int]:
-    """FLOPs at each length that can be run; a context that is too short for one is no reason to know nothing."""
-    start = process_time()
-    found = {}
-    for length in lengths:
-        if length < 1 or process_time() - start > ENOUGH_SECONDS:
+    """FLOPs at each length that can be run; a context that is too short for one is no reason to know nothing.
+
+    A length that would take too long, by what shorter ones took, is left out.
+    """
+    found: dict[int, int] = {}
+    took: list[tuple[int, float]] = []
+    for length in sorted(set(lengths)):
+        if length < 1 or _expected_seconds(took, length) > ENOUGH_SECONDS:
             continue
+        start = process_time()
         try:
             found[length] = run(length)
         except Exception:  # whatever a forward raises on a length that it was not made for
             continue
+        took.append((length, process_time() - start))
     return found
 
 
-def _without_numbers(model: nn.Module, inputs: tuple[Any, ...], axes: Sequence[int | None], n: int, length: int) -> int:
-    state = {name: one.detach().to("meta") for name, one in _named_tensors(model).items()}
-    given = []
-    for one, axis in zip(inputs, axes, strict=True):
-        if isinstance(one, Tensor):
-            one = torch.empty(_resized(one.shape, axis, n, length), dtype=one.dtype, device="meta")
-        given.append(one)
+def _expected_seconds(took: Sequence[tuple[int, float]], length: int) -> float:
+    """On from the first and the last run in a straight line; most modules take as long for any length.
+
+    >>> _expected_seconds([(1, 0.25), (2, 0.5)], 8)
+    2.0
+    """
+    if len(took) < 2:
+        return 0.0
+    (short, first), (long, last) = took[0], took[-1]
+    return last + max(0.0, last - first) / (long - short) * (length - long)
+
+
+def _flops(
+    model: nn.Module, inputs: tuple[Any, ...], axes: Sequence[int | None], n: int, length: int, has_numbers: bool
+) -> int:
+    given = tuple(
+        _resized(one, axis, n, length) if isinstance(one, Tensor) else one
+        for one, axis in zip(inputs, axes, strict=True)
+    )
     flow = Flow({})
+    if has_numbers:
+        with unchanged_randomness(), torch.no_grad(), flow:
+            model(*own_inputs(given))
+        return flow.flops
+    state = {name: one.detach().to("meta") for name, one in _named_tensors(model).items()}
+    given = tuple(one.to("meta") if isinstance(one, Tensor) else one for one in given)
     # Tensors that a forward makes for itself, as positions, are made without numbers too.
     with unchanged_randomness(), torch.no_grad(), torch.device("meta"), flow:
-        functional_call(model, state, tuple(given))
+        functional_call(model, state, given)
     return flow.flops
 
 
-def _resized(shape: Sequence[int], axis: int | None, n: int, length: int) -> list[int]:
-    """The shape at another length; a mask, which is as wide as high, changes both."""
-    sizes = list(shape)
+def _resized(one: Tensor, axis: int | None, n: int, length: int) -> Tensor:
+    """The input at another length, cut off or repeated; of a mask, which is as wide as high, both sides are.
+
+    >>> _resized(torch.tensor([[1, 2, 3]]), 1, n=3, length=5)
+    tensor([[1, 2, 3, 1, 2]])
+    """
+    places = torch.arange(length, device=one.device) % n
     if axis is not None:
-        sizes[axis] = length
-    elif sizes[-2:] == [n, n]:
-        sizes[-2:] = [length, length]
-    return sizes
-
-
-def _shortened(model: nn.Module, inputs: tuple[Any, ...], axes: Sequence[int | None], n: int, length: int) -> int:
-    given = []
-    for one, axis in zip(inputs, axes, strict=True):
-        if isinstance(one, Tensor):
-            sizes = _resized(one.shape, axis, n, length)
-            one = one[tuple(slice(size) for size in sizes)]
-        given.append(one)
-    flow = Flow({})
-    with unchanged_randomness(), torch.no_grad(), flow:
-        model(*own_inputs(tuple(given)))
-    return flow.flops
+        return one.index_select(axis, places)
+    is_mask = one.dim() >= 2 and tuple(one.shape[-2:]) == (n, n)
+    return one.index_select(-1, places).index_select(-2, places) if is_mask else one
 
 
 def _named_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -110,7 +126,7 @@ def polynomial(costs: dict[int, int]) -> tuple[Fraction, Fraction, Fraction] | N
     [3, 2, 1]
     """
     ns = sorted(costs)
-    for x, y, z in [(ns[0], ns[len(ns) // 2], ns[-1]), tuple(ns[-3:])]:
+    for x, y, z in [(ns[0], ns[len(ns) // 2], ns[-1]), (ns[-4], ns[-2], ns[-1])]:
         slope = Fraction(costs[y] - costs[x], y - x)
         c = (Fraction(costs[z] - costs[x], z - x) - slope) / (z - y)
         b = slope - c * (x + y)
@@ -122,7 +138,7 @@ def polynomial(costs: dict[int, int]) -> tuple[Fraction, Fraction, Fraction] | N
 
 def scaling_in_words(costs: dict[int, int], batch: int = 1) -> str:
     """
-    >>> scaling_in_words({n: 600 * n + 2 * n * n for n in (1, 2, 3)})
+    >>> scaling_in_words({n: 600 * n + 2 * n * n for n in (1, 2, 3, 4)})
     'a sequence of n costs 600·n + 2·n² FLOPs: n² overtakes the rest from n = 301'
     """
     found = polynomial(costs)

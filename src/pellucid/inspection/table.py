@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from pellucid.errors import one_line
 from pellucid.inspection.borrowing import borrowed, uncompiled
 from pellucid.inspection.costs import formula_of
 from pellucid.inspection.flow import tensors_in
@@ -18,6 +20,8 @@ from pellucid.inspection.timing import Timing, timed
 from pellucid.inspection.tracing import Call, ForwardFailed, Trace, traced
 from pellucid.records.inspection import Inspection, ModuleRow
 
+Result = TypeVar("Result")
+QUICK = 0.02  # seconds of a forward that may be run several times more, also on longer inputs
 _LISTS = (nn.ModuleList, nn.ModuleDict)  # they hold modules, and are never called
 
 
@@ -41,15 +45,33 @@ def inspect_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: str
         trace = traced(ours, given, observers=(fields, cache))
         if trace.failure is not None:
             raise ForwardFailed(trace) from trace.failure
-        has_numbers = not any(one.is_meta for one in tensors_in(given))
-        seen = inspection_of(model, trace, timed(ours, given, trace.modules) if has_numbers else None, name)
+        has_numbers = not any(one.is_meta for one in tensors_in((given, list(ours.parameters()))))
+        timing, note = _attempted(lambda: timed(ours, given, trace.modules)) if has_numbers else (None, "")
+        seen = inspection_of(model, trace, timing, name)
         namer = Namer(trace)
         axes = [namer.time_axis(one.shape) if isinstance(one, Tensor) else None for one in given]
-        scaling = cost_scaling(ours, given, axes, namer.sizes.batch)
-        field = receptive_field(fields, measured_field(ours, given)) if fields.n_windows and has_numbers else ""
+        # On another device an index that is too large would end the whole process, not the forward.
+        is_quick = (
+            timing is not None and timing.whole < QUICK and all(one.device.type == "cpu" for one in tensors_in(given))
+        )
+        scaling = cost_scaling(ours, given, axes, namer.sizes.batch, is_quick)
+        measured, _ = (
+            _attempted(lambda: measured_field(ours, given)) if fields.n_windows and has_numbers else (None, "")
+        )
     return seen._replace(
-        cache_bytes_per_token=cache.bytes_per_token(namer.sizes.batch), scaling=scaling, receptive_field=field
+        cache_bytes_per_token=cache.bytes_per_token(namer.sizes.batch),
+        scaling=scaling,
+        receptive_field=receptive_field(fields, measured),
+        notes=(*seen.notes, note) if note else seen.notes,
     )
+
+
+def _attempted(look: Callable[[], Result]) -> tuple[Result | None, str]:
+    """What came of running the module once more, and why nothing did where it does not run twice."""
+    try:
+        return look(), ""
+    except Exception as raised:  # a forward may raise anything
+        return None, one_line(f"it ran once, and then raised {type(raised).__name__}: {raised}")
 
 
 def inspection_of(model: nn.Module, trace: Trace, timing: Timing | None, name: str = "") -> Inspection:
@@ -98,7 +120,7 @@ def inspection_of(model: nn.Module, trace: Trace, timing: Timing | None, name: s
         parameter_bytes=totals.n_bytes,
         flops_by_formula=sum(formulas) if formulas else None,
         flops_by_operation=trace.flops,
-        activation_bytes=_activation_bytes(trace),
+        activation_bytes=sum(trace.made.values()),
         seconds=timing.whole if timing else 0.0,
         sequential_depth=trace.depth,
         notes=tuple(_notes_on_the_whole(rows, trace)),
@@ -132,12 +154,6 @@ def _is_inside_itself(call: Call, trace: Trace) -> bool:
             return True
         parent = trace.calls[parent].parent
     return False
-
-
-def _activation_bytes(trace: Trace) -> int:
-    """Bytes of every tensor that a module put out, each once; what lies in the memory of an input is no new one."""
-    made = {seen.token: seen.n_bytes for call in trace.calls for seen in call.outputs if seen.is_new}
-    return sum(made.values())
 
 
 def _notes(trace: Trace, number: int, made: list[Call], formula: int | None, own_flops: int) -> list[str]:

@@ -52,6 +52,7 @@ class Trace:
     paths: list[str]
     modules: list[nn.Module]
     calls: list[Call] = field(default_factory=list)  # in the order in which they began
+    made: dict[int, int] = field(default_factory=dict)  # by the token of what came out, the bytes that are new
     readers: dict[str, str] = field(default_factory=dict)  # of each parameter that was read, the module that did
     depth: int = 0
     uncounted: set[str] = field(default_factory=set)
@@ -172,6 +173,8 @@ def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
             return
         call.outputs = tuple([tokens.seen(one, memory) for one in tensors_in(output)])
         call.is_done = True
+        for seen in call.outputs:  # whoever ends first made it: those around only hand it on
+            trace.made.setdefault(seen.token, seen.n_bytes if seen.is_new else 0)
         if isinstance(module, nn.RNNBase) and args:
             flow.waited(tensors_in(args), tensors_in(output), steps=_length(module, args[0]) * module.num_layers)
 

@@ -47,8 +47,8 @@ def _sentences(left: Inspection, right: Inspection) -> list[str]:
     says = []
     if left.parameters == right.parameters:
         says.append(f"{one} and {other} have the same number of parameters")
-    elif left.parameters and right.parameters:
-        says.append(f"{other} has {right.parameters / left.parameters:.2f}× the parameters of {one}")
+    else:
+        says.append(f"{one} has {left.parameters:,} parameters, {other} {right.parameters:,}")
     if left.sequential_depth and right.sequential_depth and left.seconds and right.seconds:
         says.append(
             f"{other} waits for {right.sequential_depth} modules in a row, {one} for {left.sequential_depth}; "
