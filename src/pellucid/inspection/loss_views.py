@@ -126,7 +126,10 @@ class LossView:
             return loss.detach()
 
         with probing():
-            search.step(loss_of_free)  # type: ignore[no-untyped-call]
+            try:
+                search.step(loss_of_free)  # type: ignore[no-untyped-call]
+            except (RuntimeError, OverflowError):  # torch's search meets what is not finite
+                return math.nan
             found = self.value(self.allowed(free.detach().expand_as(self.tensor)))
         # A loss without a least value, as one that is linear, runs away from all that is asked for.
         asked = self.patient.targets

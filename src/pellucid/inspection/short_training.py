@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.inspection.patient import Patient
@@ -18,6 +19,7 @@ RATES = (1e-2, 1e-3, 1e-1)
 MOST_STEPS = 150
 FEWEST_STEPS = 40  # with fewer, one that did not learn says nothing
 WORK = 2e10  # operations for all rates together, which is a second or two; counted, since a clock is no two times alike
+CALL = 1e5  # what calling one operation costs, in operations of arithmetic
 FEWEST_ROWS = 4
 
 
@@ -30,20 +32,28 @@ class Trial(NamedTuple):
     least: float
 
 
-def small_enough(patient: Patient) -> tuple[Patient, int]:
-    """The patient with as few rows as are needed for enough steps, and how many steps; 0 where it is too large."""
-    n_rows = patient.n_rows
-    cost = _operations(patient)
-    steps = _steps(cost)
-    while steps < FEWEST_STEPS and n_rows > FEWEST_ROWS:
+class Allowance(NamedTuple):
+    """What there is time for: a patient with perhaps fewer rows, steps at each rate, and rates."""
+
+    patient: Patient
+    steps: int
+    rates: tuple[float, ...]
+
+
+def allowance(patient: Patient) -> Allowance | None:
+    """As many rates and steps as the work allows, on as many rows; None where it is too large for even a few."""
+    n_rows, chosen = patient.n_rows, patient
+    total = _steps(patient)
+    while total < FEWEST_STEPS and n_rows > FEWEST_ROWS:
         n_rows = max(FEWEST_ROWS, n_rows // 2)
         fewer = _first_rows(patient, n_rows)
         if fewer is None:
-            return patient, 0
-        steps = _steps(cost * n_rows / max(patient.n_rows, 1))
-    if steps < FEWEST_STEPS:
-        return patient, 0
-    return (_first_rows(patient, n_rows) or patient) if n_rows < patient.n_rows else patient, steps
+            return None
+        chosen, total = fewer, _steps(fewer)
+    if total < FEWEST_STEPS:
+        return None
+    steps = min(MOST_STEPS, max(FEWEST_STEPS, total // len(RATES)))
+    return Allowance(chosen, steps, RATES[: max(1, total // steps)])
 
 
 def trial(patient: Patient, rate: float, steps: int, enough: float) -> Trial | None:
@@ -71,20 +81,31 @@ def trial(patient: Patient, rate: float, steps: int, enough: float) -> Trial | N
                 return Trial(rate, step, first, least)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
+            for parameter in learning(copied.model).values():
+                if parameter.grad is not None and parameter.grad.is_sparse:  # which Adam does not take
+                    parameter.grad = parameter.grad.to_dense()
             optimizer.step()
     return Trial(rate, steps, first, least)
 
 
-def _steps(cost: float) -> int:
-    return int(min(MOST_STEPS, WORK / (3 * len(RATES) * max(cost, 1.0))))
-
-
-def _operations(patient: Patient) -> float:
-    """Of one forward."""
-    counter = FlopCounterMode(display=False)
-    with probing(), torch.no_grad(), counter:
+def _steps(patient: Patient) -> int:
+    """How many steps of training the work is enough for; backward costs twice what forward does."""
+    counter, calls = FlopCounterMode(display=False), _Calls()
+    with probing(), torch.no_grad(), counter, calls:
         patient.copied().model.eval()(*fresh(patient.inputs))
-    return float(counter.get_total_flops())
+    return int(WORK / (3 * (counter.get_total_flops() + CALL * calls.seen)))
+
+
+class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations that are called, of which each costs time however small it is."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen += 1
+        return func(*args, **(kwargs or {}))
 
 
 def _first_rows(patient: Patient, n_rows: int) -> Patient | None:

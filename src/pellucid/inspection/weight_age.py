@@ -78,6 +78,11 @@ def _signs(module: nn.Module) -> list[bool | None]:
         is_born_so = bool((weight == 1).all()) or bool((weight == 0).all())
         return [is_born_so and (bias is None or bool((bias == 0).all()))]
     if isinstance(module, _DRAWN) and isinstance(module.weight, Tensor) and module.weight.requires_grad:
-        is_empty = module.bias is not None and module.bias.numel() > 1 and bool((module.bias == 0).all())
-        return [True if is_empty or is_as_drawn(module.weight, module.weight[0].numel()) else None]
+        fan_in = module.weight[0].numel()
+        signs = [True if is_as_drawn(module.weight, fan_in) else None]
+        if module.bias is not None and module.bias.numel() > 1:
+            # Many draw the weights in their own way, and leave the bias as torch drew it, or begin it with zeros.
+            is_empty = bool((module.bias == 0).all())
+            signs.append(True if is_empty or is_as_drawn(module.bias, fan_in) else None)
+        return signs
     return []

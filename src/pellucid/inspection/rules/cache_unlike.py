@@ -35,7 +35,7 @@ class Stepwise(NamedTuple):
 
 def check(patient: Patient) -> Iterator[Finding]:
     tokens = patient.tokens
-    if tokens is None or patient.is_causal is False or patient.inputs[0] is not tokens or tokens.shape[1] < 3:
+    if tokens is None or patient.is_causal is False or len(patient.inputs) > 1 or tokens.shape[1] < 3:
         return
     tokens = tokens[:MOST_ROWS, :MOST_TOKENS]
     model = patient.copied().model.eval()

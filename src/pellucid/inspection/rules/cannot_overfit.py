@@ -14,7 +14,7 @@ from pellucid.inspection.patient import Patient
 from pellucid.inspection.rule import Rule
 from pellucid.inspection.rules.chance_plateau import trained_reader
 from pellucid.inspection.rules.duplicated_inputs import several_answers
-from pellucid.inspection.short_training import RATES, Trial, small_enough, trial
+from pellucid.inspection.short_training import Trial, allowance, trial
 from pellucid.inspection.slopes import learning
 from pellucid.records import Finding
 
@@ -26,10 +26,11 @@ def check(patient: Patient) -> Iterator[Finding]:
     parameters = learning(patient.model)
     if not parameters or not patient.n_rows:
         return
-    patient, steps = small_enough(patient)
-    view = loss_view(patient) if steps else None
-    if view is None:
+    allowed = allowance(patient)
+    view = loss_view(allowed.patient) if allowed is not None else None
+    if allowed is None or view is None:
         return
+    patient = allowed.patient
     conflicts = several_answers(patient)
     if conflicts:
         yield Finding(
@@ -45,15 +46,15 @@ def check(patient: Patient) -> Iterator[Finding]:
     if not constant - floor > 1e-3 * max(abs(constant), 1e-3):
         return  # all answers are the same
     best: Trial | None = None
-    for rate in RATES:
-        tried = trial(patient, rate, steps, enough=constant - ENOUGH * (constant - floor))
+    for rate in allowed.rates:
+        tried = trial(patient, rate, allowed.steps, enough=constant - ENOUGH * (constant - floor))
         if tried is not None and (best is None or tried.least < best.least):
             best = tried
         if best is not None and _closed(best, floor, constant) >= ENOUGH:
             break
     if best is not None:
         n_weights = sum(one.numel() for one in parameters.values())
-        yield from _judged(patient, view, best, floor, constant, n_weights)
+        yield from _judged(view, best, floor, constant, n_weights, len(allowed.rates))
 
 
 def _bounds(view: LossView) -> tuple[float, float]:
@@ -67,17 +68,17 @@ def _closed(best: Trial, floor: float, constant: float) -> float:
 
 
 def _judged(
-    patient: Patient, view: LossView, best: Trial, floor: float, constant: float, n_weights: int
+    view: LossView, best: Trial, floor: float, constant: float, n_weights: int, n_rates: int
 ) -> Iterator[Finding]:
-    closed = _closed(best, floor, constant)
+    closed, n_rows = _closed(best, floor, constant), view.patient.n_rows
     seen = (
-        f"on {patient.n_rows} rows the loss went from {best.first:.4f} to {best.least:.4f} in {best.steps} steps of "
-        f"Adam at {best.rate:g}, the best of {len(RATES)} rates; ignoring the input gives {constant:.4f}, and the "
+        f"on {n_rows} rows the loss went from {best.first:.4f} to {best.least:.4f} in {best.steps} steps of "
+        f"Adam at {best.rate:g}, the best of {n_rates} rates; ignoring the input gives {constant:.4f}, and the "
         f"least is {floor:.4f}"
     )
     if closed >= ENOUGH:
         seen = (
-            f"on {patient.n_rows} rows the loss fell from {best.first:.4f} below {best.least:.4f} in {best.steps} "
+            f"on {n_rows} rows the loss fell from {best.first:.4f} below {best.least:.4f} in {best.steps} "
             f"steps of Adam at {best.rate:g}; ignoring the input gives {constant:.4f}"
         )
         means = "it can learn this batch by heart: gradients reach what they must"

@@ -24,7 +24,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     copied = precise(in_training(patient))
     parameters = learning(copied.model)
     slopes = slopes_of(copied, list(parameters.values()))
-    if slopes is None or not parameters:
+    if slopes is None or not parameters or any(one is not None and not one.isfinite().all() for one in slopes):
         return
     told = {path: slope for path, slope in zip(parameters, slopes, strict=True) if slope is not None}
     silent: Parts = {}

@@ -70,7 +70,7 @@ def _equal(patient: Patient, given: Tensor, rows: list[bytes]) -> Iterator[Findi
     conflicts = several_answers(patient)
     is_odd = _is_telling(given) and n_double > len(rows) / 2
     yield Finding(
-        "suspicious" if conflicts or is_odd else "note",
+        "suspicious" if is_odd or (conflicts and _is_telling(given)) else "note",
         "inputs",
         f"{n_double} of {len(rows)} rows are equal to another, and {len(counts)} are different"
         + (f"; {conflicts} inputs have more than one target" if conflicts else ""),

@@ -19,7 +19,7 @@ from pellucid.inspection.meetings import first_meeting
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.probes import fresh, is_beyond_rounding, moved, probing, size_of, with_changed
 from pellucid.inspection.rule import Rule
-from pellucid.inspection.sequences import must_not_see_ahead, sequence_place
+from pellucid.inspection.sequences import causal_place
 from pellucid.records import Finding
 
 LARGE = 200.0  # by which weights grow for large scores: queries and keys both do, so scores grow by its square
@@ -34,8 +34,8 @@ class Leak(NamedTuple):
 
 
 def check(patient: Patient) -> Iterator[Finding]:
-    place = sequence_place(patient)
-    if place is None or not must_not_see_ahead(patient):
+    place = causal_place(patient)
+    if place is None:
         return
     tried: list[str] = []
     outputs = tensor_of(_run(patient.copied().model.eval(), patient.inputs, no_gradient=True))

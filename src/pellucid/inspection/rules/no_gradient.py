@@ -1,12 +1,15 @@
 """A parameter that the loss does not lead to is never trained, however long it runs.
 
 A layer that forward forgets, a head whose answer is thrown away, weights frozen before they learned anything. Weights
-may start at zero and get no gradient at first, as in ReZero; so it is asked again with weights that were nudged.
+may start at zero and get no gradient at first, as in ReZero; so it is asked again with weights that were nudged, and
+after a few steps.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +17,14 @@ from torch import Tensor, nn
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.inspection.slopes import in_training, is_left_alone, jittered, learning, slopes_of, some_of
-from pellucid.inspection.weight_age import is_as_drawn
 from pellucid.records import Finding
 
+STEPS = 3  # downhill, after which no weight should be where none can learn
 AGAIN = "loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])"
 
 
 def check(patient: Patient) -> Iterator[Finding]:
-    yield from _frozen(patient.model)
+    yield from _frozen(patient)
     copied = in_training(patient)
     parameters = learning(copied.model)
     if not parameters:
@@ -41,13 +44,15 @@ def check(patient: Patient) -> Iterator[Finding]:
         )
         return
     silent = {path for path, slope in zip(parameters, found, strict=True) if slope is None or not slope.any()}
+    never = set(silent)
     for seed in (1, 2):
-        if silent:
-            jittered(copied.model, seed)
-            again = slopes_of(copied, list(parameters.values())) or []
-            silent -= {
-                path for path, slope in zip(parameters, again, strict=False) if slope is not None and slope.any()
-            }
+        if never:
+            other = replace(copied, model=jittered(copy.deepcopy(copied.model), seed))
+            never -= _reached(other)
+    stuck = silent - never
+    if stuck:
+        stuck -= _reached(_after_steps(copied))
+    silent = never | stuck
     if not silent:
         norms = [float(slope.norm()) for slope in found if slope is not None]
         yield Finding(
@@ -60,46 +65,83 @@ def check(patient: Patient) -> Iterator[Finding]:
             rule="no-gradient",
         )
         return
-    for is_meant in (False, True):
-        paths = [path for path in parameters if path in silent and is_left_alone(patient, path) == is_meant]
-        if paths:
-            n_weights = sum(parameters[path].numel() for path in paths)
-            yield Finding(
-                "note" if is_meant else "suspicious",
-                paths[0].rpartition(".")[0] or paths[0],
-                f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient under 3 sets of "
-                f"weights: {some_of(paths)}",
-                "nothing of the loss of this batch reaches them, so they stay as they were drawn",
-                "use them in forward, or take them out; if they are for other batches, this is meant",
-                rule="no-gradient",
-                again=AGAIN,
-            )
+    for paths, severity, means, fix in _sorted(patient, parameters, never, stuck):
+        n_weights = sum(parameters[path].numel() for path in paths)
+        yield Finding(
+            severity,
+            paths[0].rpartition(".")[0] or paths[0],
+            f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient: {some_of(paths)}",
+            means,
+            fix,
+            rule="no-gradient",
+            again=AGAIN,
+        )
 
 
-def _frozen(model: nn.Module) -> Iterator[Finding]:
-    """Weights that ask for no gradient: meant where they were trained before, and a mistake where they were not."""
-    frozen = {path: one for path, one in model.named_parameters() if not one.requires_grad}
-    n_all = sum(1 for _ in model.parameters())
+def _sorted(
+    patient: Patient, parameters: dict[str, nn.Parameter], never: set[str], stuck: set[str]
+) -> Iterator[tuple[list[str], str, str, str]]:
+    """Those without a gradient by what that means: the paths, how grave it is, what it means, what to do."""
+    meant = {path for path in never if is_left_alone(patient, path)}
+    # A bias that cancels, as in a difference or before a norm, is wasted and does no harm.
+    idle = {path for path in never - meant if path.endswith("bias") and path[:-4] + "weight" not in never}
+    unused = "with any weights, nothing of the loss of this batch reaches them"
+    kinds = (
+        (never - meant - idle, "suspicious", unused, "use them in forward, or take them out, unless other batches do"),
+        (idle, "note", f"{unused}: what they add cancels", "leave these biases out (bias=False)"),
+        (meant, "note", unused, "nothing, if another network is followed by them"),
+        (
+            stuck,
+            "suspicious",
+            f"they begin at a point that {STEPS} steps did not leave, though other weights would learn",
+            "draw the first weights at random, and not all as 0",
+        ),
+    )
+    for chosen, severity, means, fix in kinds:
+        if chosen:
+            yield [path for path in parameters if path in chosen], severity, means, fix
+
+
+def _reached(patient: Patient) -> set[str]:
+    """The parameters of a copy that get a gradient."""
+    parameters = learning(patient.model)
+    found = slopes_of(patient, list(parameters.values())) or []
+    return {path for path, slope in zip(parameters, found, strict=False) if slope is not None and bool(slope.any())}
+
+
+def _after_steps(patient: Patient) -> Patient:
+    """A copy that went a few steps downhill, each as long as a hundredth of its weights or so."""
+    moved = patient.copied()
+    parameters = list(learning(moved.model).values())
+    for _ in range(STEPS):
+        slopes = slopes_of(moved, parameters) or []
+        with torch.no_grad():
+            for parameter, slope in zip(parameters, slopes, strict=False):
+                if slope is not None:
+                    parameter.sub_(0.01 * slope / (slope.abs().max() + 1e-12))
+    return moved
+
+
+def _frozen(patient: Patient) -> Iterator[Finding]:
+    """Weights that ask for no gradient: meant, unless an optimizer was given them to move."""
+    frozen = {path: one for path, one in patient.model.named_parameters() if not one.requires_grad}
+    n_all = sum(1 for _ in patient.model.parameters())
     if not frozen:
         return
-    untrained = [path for path, one in frozen.items() if _is_random(model, path, one)]
+    groups = patient.optimizer.param_groups if patient.optimizer is not None else []
+    held = {id(one) for group in groups for one in group["params"]}
+    waiting = [path for path, one in frozen.items() if id(one) in held]
     n_weights = sum(one.numel() for one in frozen.values())
     yield Finding(
-        "suspicious" if untrained else "note",
-        (untrained or list(frozen))[0].rpartition(".")[0] or "the model",
+        "suspicious" if waiting else "note",
+        (waiting or list(frozen))[0].rpartition(".")[0] or "the model",
         f"{len(frozen)} of {n_all} parameters ({n_weights} weights) are frozen: {some_of(list(frozen))}"
-        + (f"; {len(untrained)} of them still as torch draws them" if untrained else ""),
-        "random weights are kept, and nothing will be learned there" if untrained else "they stay as they are",
-        "call requires_grad_(True) on them, or load the weights that they should have",
+        + (f"; {len(waiting)} of them are in the optimizer" if waiting else ""),
+        "the optimizer was given them to move, and they get no gradient" if waiting else "they stay as they are",
+        "call requires_grad_(True) on them, or give the optimizer only what is to learn",
         rule="no-gradient",
         again="print([n for n, p in model.named_parameters() if not p.requires_grad])",
     )
-
-
-def _is_random(model: nn.Module, path: str, parameter: Tensor) -> bool:
-    owner = model.get_submodule(path.rpartition(".")[0])
-    is_drawn_so = isinstance(owner, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d) and path.endswith("weight")
-    return is_drawn_so and is_as_drawn(parameter, parameter[0].numel())
 
 
 class _TwoHeads(nn.Module):
@@ -127,8 +169,8 @@ def _patient(is_used: bool) -> Patient:
 
 RULE = Rule(
     name="no-gradient",
-    proves="parameters get no gradient from the loss of this batch, whatever their values",
-    how="runs the loss backward for these weights and for two sets of nudged ones",
+    proves="parameters get no gradient from the loss of this batch, or are frozen in the optimizer",
+    how="runs the loss backward for these weights, for nudged ones, and after a few steps downhill",
     check=check,
     sick=lambda: _patient(is_used=False),
     well=lambda: _patient(is_used=True),

@@ -33,7 +33,19 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Fi
     missing = [path for path, one in parameters.items() if id(one) not in ids]
     strange = [one for one in held if id(one) not in ours]
     stale = Counter(tuple(one.shape) for one in strange) & Counter(tuple(parameters[path].shape) for path in missing)
-    if not missing:
+    counts = Counter(id(one) for one in held)
+    twice = [path for path, one in parameters.items() if counts[id(one)] > 1]
+    if twice:
+        yield Finding(
+            "broken",
+            twice[0].rpartition(".")[0] or twice[0],
+            f"{len(twice)} of {len(parameters)} parameters are in the optimizer more than once: {some_of(twice)}",
+            "each step moves them several times",
+            "put each parameter into one group",
+            rule="not-in-optimizer",
+            again="print(len(list(model.parameters())), sum(len(group['params']) for group in optimizer.param_groups))",
+        )
+    if not missing and not twice:
         rates = sorted({float(group["lr"]) for group in optimizer.param_groups if "lr" in group})
         if rates and rates[-1] == 0:
             yield Finding(
@@ -48,6 +60,7 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Fi
             return
         seen = f"the optimizer holds all {len(parameters)} parameters that ask for a gradient"
         yield Finding("sound", "optimizer", seen, "every step reaches all of them", "", rule="not-in-optimizer")
+    if not missing:
         return
     n_weights = sum(parameters[path].numel() for path in missing)
     is_proven = bool(stale) or len(missing) == len(parameters)

@@ -15,6 +15,7 @@ from torch.nn import functional
 from pellucid.inspection.loss_views import loss_view
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
+from pellucid.inspection.sequences import agreement, sequence_places
 from pellucid.records import Finding
 
 MEANINGS = {
@@ -25,37 +26,32 @@ MEANINGS = {
 
 
 def check(patient: Patient) -> Iterator[Finding]:
-    tokens, view = patient.tokens, loss_view(patient)
-    wanted = view.wanted() if view is not None and tokens is not None else None
-    if tokens is None or wanted is None or wanted.shape != tokens.shape or tokens.shape[1] < 4:
+    places = sequence_places(patient)
+    view = loss_view(patient) if places else None
+    wanted = view.wanted() if view is not None else None
+    if wanted is None:
         return
-    agreeing = {by: _agreement(tokens, wanted, by) for by in (1, 0, -1, 2)}
-    best = max(agreeing, key=lambda by: agreeing[by])
-    if agreeing[best] < 0.99 or sum(share > 0.5 for share in agreeing.values()) > 1:
-        return  # another task, or tokens that repeat so much that it cannot be told
-    seen = f"at {agreeing[best]:.0%} of positions the loss asks for the token {best:+d} from there"
-    if best == 1:
-        means = "it is asked for the next token"
-        yield Finding("sound", "targets", seen, means, "", rule="shifted-targets")
-    elif patient.is_causal or best == 2 or (best == -1 and patient.is_causal is not False):
-        yield Finding(
-            "broken" if patient.is_causal else "suspicious",
-            "targets",
-            seen,
-            MEANINGS[best],
-            "shift once: scores[:, :-1] against tokens[:, 1:], either before the loss or in it",
-            rule="shifted-targets",
-            again="print(x[0], y[0])",
-        )
-
-
-def _agreement(tokens: Tensor, wanted: Tensor, by: int) -> float:
-    """The share of positions at which the token so many places further on is asked for, of those that are asked."""
-    length = tokens.shape[1]
-    start, end = max(0, -by), min(length, length - by)
-    asked, there = wanted[:, start:end], tokens[:, start + by : end + by]
-    counted = asked >= 0
-    return float((asked == there)[counted].float().mean()) if bool(counted.any()) else 0.0
+    for place in places:
+        agreeing = {by: agreement(patient.inputs[place], wanted, by) for by in (1, 0, -1, 2)}
+        best = max(agreeing, key=lambda by: agreeing[by])
+        if agreeing[best] < 0.99 or sum(share > 0.5 for share in agreeing.values()) > 1:
+            continue  # another task, or tokens that repeat so much that it cannot be told
+        seen = f"at {agreeing[best]:.0%} of positions the loss asks for the token {best:+d} from there"
+        # What a second input holds was not to be copied from the first: it is given away.
+        is_given = place > 0 and best == 0
+        if best == 1:
+            means = "it is asked for the next token"
+            yield Finding("sound", "targets", seen, means, "", rule="shifted-targets")
+        elif patient.is_causal or best == 2 or is_given or (best == -1 and patient.is_causal is not False):
+            yield Finding(
+                "broken" if patient.is_causal else "suspicious",
+                "targets" if place == 0 else f"input {place}",
+                seen,
+                MEANINGS[best],
+                "shift once: scores[:, :-1] against tokens[:, 1:], either before the loss or in it",
+                rule="shifted-targets",
+                again="print(x[0], y[0])",
+            )
 
 
 def _patient(by: int) -> Patient:
