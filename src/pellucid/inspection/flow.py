@@ -50,12 +50,13 @@ class Remembered(Generic[Fact]):
 class Operation:
     """One operation as it was dispatched."""
 
-    __slots__ = ("_args", "_func", "_kwargs", "name", "out", "tensors")
+    __slots__ = ("_args", "_func", "_kwargs", "made", "name", "out", "tensors")
 
     def __init__(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         self.name = name
         self.out = out
         self.tensors = tensors_in((args, kwargs)) if kwargs else tensors_in(args)
+        self.made = [out] if isinstance(out, Tensor) else tensors_in(out)
         self._func, self._args, self._kwargs = func, args, kwargs
 
     @property
@@ -150,7 +151,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             made = Origin(latest.depth + 1, (owner, self.call))
         self.deepest = max(self.deepest, made.depth)
-        for tensor in tensors_in(operation.out):
+        for tensor in operation.made:
             self._origins.put(tensor, made)
 
     def waited(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor], steps: int) -> None:
@@ -180,7 +181,10 @@ def _gather(value: Any, found: list[Tensor]) -> None:
         return  # most of what operations are given; asked first, since this runs for each of them
     elif isinstance(value, tuple | list):
         for one in value:
-            _gather(one, found)
+            if isinstance(one, Tensor):
+                found.append(one)
+            elif one is not None:
+                _gather(one, found)
     elif isinstance(value, Mapping):
         for one in value.values():
             _gather(one, found)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pellucid.inspection.flow import Operation, Remembered, tensors_in
+from pellucid.inspection.flow import Operation, Remembered
 
 _SOFTMAX = ("_softmax", "_safe_softmax")
 _HIDDEN = -1e4  # a score that is lower is meant to be hidden
@@ -69,7 +69,7 @@ class KeyCache:
         if not found:
             return
         scores, tensor = found[0]
-        for out in tensors_in(operation.out):
+        for out in operation.made:
             if out.numel() == tensor.numel():
                 if operation.name in _SOFTMAX:
                     scores = scores._replace(are_weights=True, is_causal=gives_nothing_to_later(out))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.flow import Operation, Remembered, tensors_in
+from pellucid.inspection.flow import Operation, Remembered
 from pellucid.inspection.patient import unchanged_randomness
 
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "max_pool2d")
@@ -87,7 +87,7 @@ class Fields:
         self._last = tuple(through(*one) for one in sizes)
         self._rank = self._rank or (1 if rank == 2 and tensor.shape[2] == _each(kernel, rank)[0] == 1 else rank)
         self.n_windows += 1
-        for out in tensors_in(operation.out):
+        for out in operation.made:
             self._axes.put(out, self._last)
 
     def _passed_on(self, operation: Operation) -> None:
@@ -101,7 +101,7 @@ class Fields:
             widest = tuple(
                 axis._replace(left=axis.left - shift * axis.step) for axis, shift in zip(widest, shifts, strict=True)
             )
-        for out in tensors_in(operation.out):
+        for out in operation.made:
             self._axes.put(out, widest)
 
 
