@@ -26,53 +26,112 @@ def check(patient: Patient) -> Iterator[Finding]:
     if place is None or patient.inputs[place].dim() < 2 or _is_graph(patient):
         return
     n_rows = patient.inputs[place].shape[0]
-    changed = with_changed(patient.inputs, place, (0,)) if n_rows > 1 else None
-    if changed is None:
+    yield from _single(patient, n_rows)
+    if n_rows < 2:
         return
     for mode in ("eval", "training"):
-        model = patient.copied().model.train(mode == "training")
-        before, after = answer(model, patient.inputs), answer(model, changed)
-        if (
-            before is None
-            or after is None
-            or not before.dim()
-            or before.shape[0] != n_rows
-            or before.shape != after.shape
-        ):
+        found = list(_in_mode(patient, place, mode))
+        yield from found
+        if any(one.severity != "sound" for one in found):
             return
-        kept = _others(n_rows, before)
-        change = moved(kept(before), kept(after))  # type: ignore[arg-type]  # its own shape is told
+
+
+def _in_mode(patient: Patient, place: int, mode: str) -> Iterator[Finding]:
+    is_training = mode == "training"
+    n_rows = patient.inputs[place].shape[0]
+    before = answer(patient.copied().model.train(is_training), patient.inputs)
+    if before is None or not before.dim() or before.shape[0] != n_rows:
+        return
+    worst = 0.0
+    for row, changed in _changed(patient, place):
+        after = answer(patient.copied().model.train(is_training), changed)
+        kept = _others(row, before)
+        change = moved(kept(before), kept(after)) if after is not None else 0.0  # type: ignore[arg-type]
+        worst = max(worst, change)
         if not is_beyond_rounding(change, before):
-            yield Finding(
-                "sound",
-                "the model",
-                f"another first row moved the other {n_rows - 1} rows' outputs by {change:.2g}, in {mode}",
-                "each row is answered by itself",
-                "",
-                rule="batch-mixing",
-            )
             continue
-        meeting = first_meeting(patient.copied().model.train(mode == "training"), patient.inputs, changed, kept)
+        meeting = first_meeting(patient.copied().model.train(is_training), patient.inputs, changed, kept)
         seen = (
-            f"another first row moved the other {n_rows - 1} rows' outputs by up to {change:.3g}, outputs being of "
+            f"another row {row} moved the other {n_rows - 1} rows' outputs by up to {change:.3g}, outputs being of "
             f"size {size_of(before):.3g}, in {mode}" + (f"; first in {meeting.kind}" if meeting else "")
         )
         where = meeting.path if meeting else "the model"
-        if mode == "training":
-            yield _in_training(where, seen, meeting)
-        else:
-            yield _in_eval(patient, place, where, seen, meeting)
+        yield _in_training(where, seen, meeting) if is_training else _in_eval(patient, place, where, seen, meeting)
+        return
+    if not is_training:
+        by_place = _by_place(patient, before)
+        if by_place is not None:
+            yield by_place
             return
+    seen = f"other first and last rows moved the other {n_rows - 1} rows' outputs by {worst:.2g}, in {mode}"
+    means = "each row is answered by itself"
+    yield Finding("sound", "the model", seen, means, "", rule="batch-mixing")
 
 
-def _others(n_rows: int, outputs: Tensor) -> Callable[[Tensor], Tensor | None]:
-    """Of a tensor all rows but the first; of scores between rows, as for contrast, also all columns but the first."""
-    is_between_rows = outputs.dim() == 2 and outputs.shape == (n_rows, n_rows)
+def _changed(patient: Patient, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """A row and the inputs with it changed: the first and the last, to numbers of the batch and to larger ones."""
+    given: Tensor = patient.inputs[place]
+    for row in (0, len(given) - 1):
+        changed = with_changed(patient.inputs, place, (row,), seed=row)
+        if changed is not None:
+            yield row, changed
+    if given.is_floating_point():
+        larger = given.detach().clone()
+        larger[0] *= 10
+        yield 0, (*patient.inputs[:place], larger, *patient.inputs[place + 1 :])
+
+
+def _by_place(patient: Patient, before: Tensor) -> Finding | None:
+    """Whether a row is answered otherwise at another place: all rows move on by one, and so must the outputs."""
+    n_rows = len(before)
+    noisy = answer(patient.copied().model.eval(), patient.inputs, seed=1)
+    if noisy is None or moved(before, noisy) or before.shape[1:2] == (n_rows,):
+        return None  # what draws at random draws for places, and scores between rows move in both ways
+    rolled = tuple(
+        one.roll(1, 0) if isinstance(one, Tensor) and one.dim() and len(one) == n_rows else one
+        for one in patient.inputs
+    )
+    after = answer(patient.copied().model.eval(), rolled)
+    change = moved(before.roll(1, 0), after) if after is not None else 0.0
+    if not is_beyond_rounding(change, before):
+        return None
+    return Finding(
+        "suspicious",
+        "the model",
+        f"with all {n_rows} rows moved on by one place, outputs differ by up to {change:.3g} from those moved on, "
+        f"outputs being of size {size_of(before):.3g}",
+        "what is said of a row depends on where it stands in the batch, as if that were its position",
+        "look for positions or weights that are added along dimension 0, where dimension 1 is meant",
+        rule="batch-mixing",
+        again="print((model.eval()(x.roll(1, 0)) - model(x).roll(1, 0)).abs().max())",
+    )
+
+
+def _single(patient: Patient, n_rows: int) -> Iterator[Finding]:
+    """A batch norm that is trained on one row has no batch to take its statistics over."""
+    norms = [path for path, one in patient.model.named_modules() if "BatchNorm" in type(one).__name__ and one.training]
+    if n_rows == 1 and norms:
+        yield Finding(
+            "suspicious",
+            norms[0],
+            f"{len(norms)} batch norms are in training, and the batch has 1 row",
+            "each row is normed by itself in training, and by the average of all in eval: two different functions",
+            "use larger batches, or a norm over features (LayerNorm, GroupNorm)",
+            rule="batch-mixing",
+            again="print(x.shape)",
+        )
+
+
+def _others(row: int, outputs: Tensor) -> Callable[[Tensor], Tensor | None]:
+    """Of a tensor all rows but one; of scores between rows, as for contrast, also all columns but that one."""
+    n_rows = len(outputs)
+    rest = [other for other in range(n_rows) if other != row]
+    is_between_rows = outputs.shape == (n_rows, n_rows)
 
     def kept(tensor: Tensor) -> Tensor | None:
         if not tensor.dim() or tensor.shape[0] != n_rows:
             return None
-        return tensor[1:, 1:] if is_between_rows and tensor.shape == outputs.shape else tensor[1:]
+        return tensor[rest][:, rest] if is_between_rows and tensor.shape == outputs.shape else tensor[rest]
 
     return kept
 
@@ -153,7 +212,8 @@ def _patient(axis: int) -> Patient:
 RULE = Rule(
     name="batch-mixing",
     proves="the outputs of one row move when only another row of its batch changes",
-    how="changes the first row and compares the outputs of the others, in eval and in training, where batch norms may",
+    how="changes one row and compares the outputs of the others, in eval and in training, where batch norms may meet; "
+    "and moves all rows on by one",
     check=check,
     sick=lambda: _patient(axis=0),
     well=lambda: _patient(axis=1),

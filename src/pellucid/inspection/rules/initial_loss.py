@@ -37,6 +37,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     slack = max(0.5, 0.25 * uniform)
     # A small batch may be guessed by chance: its mean is off by about the spread of a row's loss over the root of rows.
     luck = 4 * float(view.tensor.std(view.axis).mean()) / math.sqrt(max(view.tensor.numel() / view.n_classes, 1))
+    yield from _summed(view)
     seen = f"{measured:.4f} nats, where ln {view.n_classes} = {uniform:.4f} and the labels' entropy is {entropy:.4f}"
     if measured > uniform + slack + luck:
         yield _too_high(patient, view, seen)
@@ -53,6 +54,21 @@ def check(patient: Patient) -> Iterator[Finding]:
     else:
         means = "it starts without opinions"
         yield Finding("sound", "loss", seen, means, "", rule="initial-loss")
+
+
+def _summed(view: LossView) -> Iterator[Finding]:
+    """A sum over the batch where a mean is usual."""
+    if view.per > 1.5:
+        yield Finding(
+            "suspicious",
+            "loss",
+            f"equal scores cost {view.per * math.log(view.n_classes):.4f} = {view.per:.0f}·ln {view.n_classes}: a "
+            f"sum over {view.per:.0f} targets",
+            "gradients and the rate that suits them grow with the batch",
+            "take the mean (reduction='mean'), or divide the rate by the number of targets",
+            rule="initial-loss",
+            again="print(loss(model(x), y), loss(model(x[:1]), y[:1]))",
+        )
 
 
 def _is_between_rows(view: LossView) -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import answer, is_beyond_rounding, moved
+from pellucid.inspection.probes import answer, is_beyond_rounding, moved, size_of
 from pellucid.inspection.rule import Rule
 from pellucid.inspection.slopes import runs_in_training
 from pellucid.records import Finding
@@ -47,6 +47,7 @@ def check(patient: Patient) -> Iterator[Finding]:
             if changed:
                 yield _remembers(changed)
                 return
+            yield from _random(patient, answers[0])
     yield Finding(
         "sound",
         "the model",
@@ -54,6 +55,28 @@ def check(patient: Patient) -> Iterator[Finding]:
         "what is seen once can be seen again",
         "",
         rule="non-determinism",
+    )
+
+
+def _random(patient: Patient, first: Tensor) -> Iterator[Finding]:
+    """Answers in eval that hang on the seed: meant where something is made, and not where something is told."""
+    other = answer(patient.copied().model.eval(), patient.inputs, seed=1)
+    if other is None or not _is_different(first, other):
+        return
+    targets = patient.targets
+    is_telling = targets is not None and not any(
+        isinstance(one, Tensor) and one.shape == targets.shape and torch.equal(one.to(targets), targets)
+        for one in patient.inputs
+    )
+    yield Finding(
+        "suspicious" if is_telling else "note",
+        "the model",
+        f"in eval, two seeds give outputs that differ by up to {moved(first, other):.3g}, outputs being of size "
+        f"{size_of(first):.3g}",
+        "what is told of an input is told at random, in use as in training",
+        "draw only if self.training, unless it is a sampler",
+        rule="non-determinism",
+        again="model.eval(); print((model(x) - model(x)).abs().max())",
     )
 
 

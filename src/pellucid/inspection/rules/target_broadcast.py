@@ -8,20 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.inspection.loss_views import LossView, loss_view
 from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.probes import probing
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
+
+_PAIRWISE = ("add", "sub", "mul", "div", "pow", "minimum", "maximum")
 
 
 def check(patient: Patient) -> Iterator[Finding]:
     view, targets = loss_view(patient), patient.targets
     if view is None or targets is None or view.kind in ("cross-entropy", "log-likelihood"):
         return
+    found = list(_of_targets(view, targets))
+    yield from [] if found and found[0].severity != "sound" else _within(view)
+    yield from found
+
+
+def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
+    """Outputs against targets of another shape."""
     made, given = tuple(view.tensor.shape), tuple(targets.shape)
     if targets.numel() != view.tensor.numel():
         yield from _one_for_many(view, targets)
@@ -68,6 +80,42 @@ def _one_for_many(view: LossView, targets: Tensor) -> Iterator[Finding]:
         rule="target-broadcast",
         again="print(model(x).shape, y.shape, loss(y.expand_as(model(x)), y))",
     )
+
+
+class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees which operations make a table of two columns that only differ in how they lie."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.length = length
+        self.crossed: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        read = [one for one in args if isinstance(one, Tensor) and one.numel() == self.length]
+        # (N, 1) with (1, N) was written so on purpose; (N, 1) with (N) was not.
+        is_crossed = len(read) == 2 and {one.dim() for one in read} == {1, 2} and self.length > 1
+        is_table = isinstance(made, Tensor) and made.shape == (self.length, self.length)
+        if is_crossed and is_table and func.__name__.split(".")[0] in _PAIRWISE:
+            self.crossed.append(" and ".join(str(tuple(one.shape)) for one in read))
+        return made
+
+
+def _within(view: LossView) -> Iterator[Finding]:
+    """A loss in which weights or other numbers are laid across the rows."""
+    watching = _Watching(len(view.tensor) if view.tensor.dim() else 0)
+    with probing(), torch.no_grad(), watching:
+        view.at(view.tensor)
+    if watching.crossed:
+        yield Finding(
+            "suspicious",
+            "loss",
+            f"in the loss, {watching.crossed[0]} make ({watching.length}, {watching.length})",
+            "every row meets the numbers of all other rows",
+            "give both one shape, with unsqueeze(-1) or squeeze(-1)",
+            rule="target-broadcast",
+            again="print(model(x).shape, y.shape)",
+        )
 
 
 def _with_targets(view: LossView, targets: Tensor) -> LossView:

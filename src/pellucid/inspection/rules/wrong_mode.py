@@ -15,16 +15,17 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import answer, fresh, moved, probing, size_of
+from pellucid.inspection.probes import answer, fresh, is_beyond_rounding, moved, probing, size_of
 from pellucid.inspection.rule import Rule
 from pellucid.inspection.slopes import some_of
+from pellucid.inspection.weight_age import is_fresh
 from pellucid.records import Finding
 
 _DROPS = ("native_dropout", "bernoulli", "bernoulli_", "alpha_dropout", "feature_dropout", "dropout", "dropout_")
 
 
 def check(patient: Patient) -> Iterator[Finding]:
-    found = [*_deaf(patient), *_halves(patient), *_drops_in_eval(patient)]
+    found = [*_deaf(patient), *_halves(patient), *_drops_in_eval(patient), *_of_norms(patient), *_in_use(patient)]
     yield from found
     if all(one.severity == "note" for one in found):
         modules = list(patient.model.modules())
@@ -139,6 +140,60 @@ def _drops_in_eval(patient: Patient) -> Iterator[Finding]:
         "write F.dropout(x, p, training=self.training), dropout_p=p if self.training else 0.0, or use nn.Dropout",
         rule="wrong-mode",
         again="model.eval(); print((model(x) - model(x)).abs().max())",
+    )
+
+
+def _of_norms(patient: Patient) -> Iterator[Finding]:
+    """Batch norms whose running statistics are those of no data."""
+    norms = [(path, one) for path, one in patient.model.named_modules() if _keeps_statistics(one)]
+    unmoved = [(path, one) for path, one in norms if bool((one.running_mean == 0).all() & (one.running_var == 1).all())]
+    fed = [path for path, one in unmoved if int(one.num_batches_tracked) > 0]
+    unfed = [path for path, one in unmoved if int(one.num_batches_tracked) == 0 and not one.training]
+    if fed:
+        n_batches = max(int(one.num_batches_tracked) for path, one in unmoved if path in fed)
+        yield Finding(
+            "suspicious",
+            fed[0],
+            f"after {n_batches} batches, the running statistics of {some_of(fed)} are still 0 and 1",
+            "in eval it norms by what was there before any data, and in training by the batch: two different functions",
+            "give it a momentum above 0, or do not put them back",
+            rule="wrong-mode",
+            again="print(dict(model.named_buffers()))",
+        )
+    if unfed and patient.optimizer is not None and not patient.model.training:
+        yield Finding(
+            "suspicious",
+            unfed[0],
+            f"{len(unfed)} batch norms are in eval and have seen 0 batches, while an optimizer is there: "
+            f"{some_of(unfed)}",
+            "if it is trained so, batch norm never norms anything",
+            "call model.train() before training, and model.eval() before evaluating",
+            rule="wrong-mode",
+            again="print(model.training, dict(model.named_buffers()))",
+        )
+
+
+def _keeps_statistics(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
+
+
+def _in_use(patient: Patient) -> Iterator[Finding]:
+    """A model that was trained, is shown without anything to train it, and answers as in training."""
+    if patient.loss is not None or patient.optimizer is not None or not patient.model.training:
+        return
+    as_is, in_eval = (answer(patient.copied().model.train(mode), patient.inputs) for mode in (True, False))
+    if as_is is None or in_eval is None or not is_beyond_rounding(moved(as_is, in_eval), in_eval):
+        return
+    is_first = is_fresh(patient)
+    yield Finding(
+        "note" if is_first else "suspicious",
+        "the model",
+        f"as it is, in training mode, outputs differ by up to {moved(as_is, in_eval):.3g} from those in eval, "
+        f"outputs being of size {size_of(in_eval):.3g}; there is no loss and no optimizer",
+        "if it is used like this, its answers are those of training: with dropout, and normed by the batch",
+        "call model.eval() before it is used",
+        rule="wrong-mode",
+        again="print((model(x) - model.eval()(x)).abs().max())",
     )
 
 

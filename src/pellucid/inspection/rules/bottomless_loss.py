@@ -1,0 +1,91 @@
+"""A loss without a least value is never satisfied: outputs grow, it falls, and nothing is learned by it.
+
+A sign that was forgotten, class numbers given to a loss of yes and no. The outputs are moved straight downhill, ten
+times as far each time, and the loss falls ten times as deep.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.probes import probing
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+FAR = (1e2, 1e3, 1e4)
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view = loss_view(patient)
+    if view is None or view.kind == "log-likelihood" or _are_log_probabilities(view.tensor):
+        return  # those cannot be moved freely: they add up to 1
+    downhill = _downhill(view)
+    if downhill is None:
+        return
+    losses = [view.value(far * downhill) for far in FAR]
+    if not all(map(math.isfinite, losses)):
+        return
+    reached = ", ".join(f"{loss:.4g}" for loss in losses)
+    seen = f"with outputs moved downhill by {', '.join(f'{far:g}' for far in FAR)} the loss is {reached}"
+    ratios = [deeper / loss if loss else 0.0 for loss, deeper in itertools.pairwise(losses)]
+    if losses[-1] < -1 and all(5 < ratio < 20 for ratio in ratios):
+        targets = patient.targets
+        largest = f"; targets reach from {targets.min():.3g} to {targets.max():.3g}" if targets is not None else ""
+        yield Finding(
+            "suspicious",
+            "loss",
+            seen + largest,
+            "the loss has no least value: it rewards outputs for growing, not for being right",
+            "look for a sign that was forgotten, or for targets that this loss does not take",
+            rule="bottomless-loss",
+            again="print([loss(k * model(x), y).item() for k in (-1e4, -1e2, 1, 1e2, 1e4)])",
+        )
+    elif losses[-1] > -1:
+        yield Finding("sound", "loss", seen, "the loss has a floor", "", rule="bottomless-loss")
+
+
+def _are_log_probabilities(tensor: Tensor) -> bool:
+    return any(bool(((tensor.exp().sum(axis) - 1).abs() < 1e-2).all()) for axis in range(1, tensor.dim()))
+
+
+def _downhill(view: LossView) -> Tensor | None:
+    """The direction in which the loss falls from equal outputs, the largest number of it being 1."""
+    equal = torch.zeros_like(view.tensor, requires_grad=True)
+    with probing():
+        loss = view.at(equal)
+        if loss is None or not loss.requires_grad:
+            return None
+        (slope,) = torch.autograd.grad(loss, equal, allow_unused=True)
+    if slope is None or not slope.isfinite().all() or not slope.any():
+        return None
+    return -slope / slope.abs().max()
+
+
+def _patient(sign: int) -> Patient:
+    with unchanged_randomness(0):
+        model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+        rows = torch.randn(12, 6)
+
+    def loss(scores: Tensor, labels: Tensor) -> Tensor:
+        return sign * functional.log_softmax(scores, -1).gather(1, labels[:, None]).mean()
+
+    return Patient(model, (rows,), torch.arange(12) % 4, loss)
+
+
+RULE = Rule(
+    name="bottomless-loss",
+    proves="the loss falls without end when outputs grow",
+    how="moves the outputs downhill by 100, 1000 and 10000, and looks whether the loss falls in proportion",
+    check=check,
+    sick=lambda: _patient(sign=1),
+    well=lambda: _patient(sign=-1),
+    needs=("targets", "loss"),
+)

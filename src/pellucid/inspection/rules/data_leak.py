@@ -1,0 +1,84 @@
+"""An input that is the target under another name makes every score worthless: tomorrow it will not be there.
+
+Each column of the inputs is compared with the target by correlation. One that follows it to the last digit, over many
+rows and up to scale and shift, was made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+FEWEST_ROWS = 12
+ALIKE = 1 - 1e-5  # a correlation that no measurement reaches
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    targets = patient.targets
+    if targets is None or targets.dtype is torch.bool or targets.numel() != len(targets.reshape(-1, 1)):
+        return
+    for place, given in enumerate(patient.inputs):
+        if not _is_table(given, targets):
+            continue
+        alike = _correlations(given.detach().double(), targets.detach().double().reshape(-1))
+        best = int(alike.argmax())
+        seen = f"column {best} of {given.shape[1]} has a correlation of {float(alike[best]):.6f} with the target, of "
+        seen += f"{len(given)} rows"
+        if float(alike[best]) > ALIKE and given.shape[1] > 1:
+            yield Finding(
+                "suspicious",
+                f"input {place}, column {best}",
+                seen,
+                "this column is the target, scaled and shifted: the answer stands among the questions",
+                "take it out of the inputs, and look where it was made",
+                rule="data-leak",
+                again=f"print(torch.corrcoef(torch.stack([x[:, {best}], y.flatten().to(x)])))",
+            )
+        elif float(alike[best]) <= ALIKE:
+            yield Finding("sound", "inputs", seen, "no column is the target itself", "", rule="data-leak")
+
+
+def _is_table(given: object, targets: Tensor) -> bool:
+    """Whether it is rows of numbers with one target each, and enough of them."""
+    return (
+        isinstance(given, Tensor)
+        and given.dim() == 2
+        and given.is_floating_point()
+        and given.shape[1] > 0
+        and len(given) == targets.numel() >= FEWEST_ROWS
+        and bool(given.isfinite().all())
+        and bool((targets != targets.reshape(-1)[0]).any())
+    )
+
+
+def _correlations(rows: Tensor, target: Tensor) -> Tensor:
+    """Of each column with the target, without its sign; 0 for a column that is constant."""
+    columns, centred = rows - rows.mean(0), target - target.mean()
+    lengths = columns.norm(dim=0) * centred.norm()
+    return torch.where(lengths > 0, (columns * centred[:, None]).sum(0).abs() / lengths.clamp(min=1e-300), 0.0)
+
+
+def _patient(is_leaking: bool) -> Patient:
+    with unchanged_randomness(0):
+        rows = torch.randn(24, 5)
+        targets = rows @ torch.randn(5, 1) + 0.1 * torch.randn(24, 1)
+        patient = Patient(nn.Linear(6, 1), (torch.cat([rows, torch.randn(24, 1)], 1),), targets, nn.MSELoss())
+    return replace(patient, inputs=(torch.cat([rows, 3 * targets - 1], 1),)) if is_leaking else patient
+
+
+RULE = Rule(
+    name="data-leak",
+    proves="a column of the inputs is the target, up to scale and shift",
+    how="correlates each column of the inputs with the target over the rows of the batch",
+    check=check,
+    sick=lambda: _patient(is_leaking=True),
+    well=lambda: _patient(is_leaking=False),
+    needs=("targets",),
+)

@@ -1,0 +1,83 @@
+"""Targets that are given and that the loss does not ask for are learned by nobody.
+
+`ignore_index=0` where 0 is a class like others; a loss of the last position only. What the loss asks for at each place
+is read off its slope. Padding is left out on purpose, and is known by lying at the ends of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.loss_views import LossView, loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view, targets = loss_view(patient), patient.targets
+    wanted = view.wanted() if view is not None else None
+    if (
+        view is None
+        or wanted is None
+        or targets is None
+        or wanted.shape != targets.shape
+        or targets.is_floating_point()
+    ):
+        return
+    asked = wanted >= 0
+    seen = f"the loss asks for {int(asked.sum())} of {targets.numel()} targets"
+    classes = _never_asked(view, targets, asked)
+    columns = int(asked.any(dim=0).sum()) if targets.dim() == 2 else 0
+    if classes and targets.dim() == 1:
+        counted = int(sum((targets == one).sum() for one in classes))
+        yield Finding(
+            "suspicious",
+            "loss",
+            f"{seen}: never for class {classes[0]}, which {counted} rows have",
+            "one of the classes is never learned",
+            "set ignore_index to a number that is no class, as -100",
+            rule="unasked-targets",
+            again="print([(k, loss(model(x), y.new_full(y.shape, k)).item()) for k in y.unique().tolist()])",
+        )
+    elif columns == 1 and targets.shape[1] > 2 and bool((targets >= 0).all()):
+        column = int(asked.any(dim=0).nonzero())
+        yield Finding(
+            "suspicious",
+            "loss",
+            f"{seen}: of {targets.shape[1]} positions only {column}",
+            "all other positions are given targets, and none of them is trained",
+            "take the loss over all positions: scores.flatten(0, 1) against targets.flatten()",
+            rule="unasked-targets",
+            again="print(loss(model(x), y), scores.shape, y.shape)",
+        )
+    elif bool(asked.all()):
+        yield Finding("sound", "loss", seen, "every target is asked for", "", rule="unasked-targets")
+
+
+def _never_asked(view: LossView, targets: Tensor, asked: Tensor) -> list[int]:
+    """Classes that occur among the targets and are never asked for."""
+    within = (targets >= 0) & (targets < view.n_classes)
+    there = set(targets[within].tolist())
+    return sorted(there - set(targets[asked & within].tolist()))
+
+
+def _patient(ignored: int) -> Patient:
+    with unchanged_randomness(0):
+        model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+        loss = nn.CrossEntropyLoss(ignore_index=ignored)
+        return Patient(model, (torch.randn(12, 6),), torch.arange(12) % 4, loss)
+
+
+RULE = Rule(
+    name="unasked-targets",
+    proves="the loss leaves out a class, or all positions but one, of the targets that it is given",
+    how="reads off the loss's slope which targets it asks for, and compares with those that are there",
+    check=check,
+    sick=lambda: _patient(ignored=0),
+    well=lambda: _patient(ignored=-100),
+    needs=("targets", "loss"),
+)
