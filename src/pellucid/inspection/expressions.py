@@ -6,13 +6,15 @@ can be called, so that reading an expression can run no code but those construct
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from pellucid.errors import ExpressionError, PellucidError, TooLarge, nearest, one_line, quoted
 from pellucid.inspection.grammar import Call, Constant, Node, Series, Written, read
@@ -33,6 +35,7 @@ class Built(NamedTuple):
     is_held: bool  # False: its weights are too large, and only their shapes are known
 
 
+@functools.cache
 def constructors() -> dict[str, type[nn.Module]]:
     """Every module of torch.nn by its name.
 
@@ -85,8 +88,19 @@ def _place_of(module: nn.Module) -> tuple[int, int] | None:
     return module.__dict__.get(_PLACE)
 
 
+class _Unfilled(TorchFunctionMode):
+    """Tensors without memory are not filled: torch would load half of itself to do nothing."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        filled = args[0] if args else (kwargs or {}).get("tensor")
+        fills = getattr(func, "__name__", "") in ("normal_", "uniform_", "fill_", "zero_", "copy_")
+        return filled if fills and isinstance(filled, Tensor) and filled.is_meta else func(*args, **(kwargs or {}))
+
+
 def _made(written: Written, device: str) -> nn.Module:
-    with torch.random.fork_rng(devices=[]), torch.device(device), warnings.catch_warnings():
+    with torch.random.fork_rng(devices=[]), torch.device(device), _Unfilled(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # advice on speed
         torch.manual_seed(0)
         module = _Maker(written.text).value(written.root)
@@ -101,6 +115,7 @@ class _Maker:
     def __init__(self, text: str) -> None:
         self.text = text
         self.known = constructors()
+        self.signatures: dict[str, inspect.Signature] = {}  # of those that were asked for; reading one takes long
 
     def value(self, node: Node) -> Any:
         if isinstance(node, Constant):
@@ -112,7 +127,9 @@ class _Maker:
 
     def module(self, call: Call) -> nn.Module:
         kind = self.kind_of(call)
-        signature = signature_of(kind)
+        if call.name not in self.signatures:
+            self.signatures[call.name] = signature_of(kind)
+        signature = self.signatures[call.name]
         by_place = [self.value(node) for keyword, node in call.arguments if not keyword]
         by_name = self.named(call, kind, signature)
         try:

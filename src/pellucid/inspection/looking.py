@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 from pellucid.errors import ExpressionError, PellucidError, one_line
 from pellucid.inspection.attempts import users_line
 from pellucid.inspection.broadcasts import silent_broadcasts
+from pellucid.inspection.changes import Change
 from pellucid.inspection.expressions import Built
 from pellucid.inspection.inputs import guessed, made_up
 from pellucid.inspection.repairs import Mended
@@ -105,12 +106,19 @@ def _unexplained(error: ForwardFailed) -> ShapeXray:
     )
 
 
+def _in_its_place(built: Built, change: Change) -> str:
+    """What is written for one layer: two layers stand alone only among others of a sequence."""
+    above = change.path.rpartition(".")[0]
+    is_among = bool(change.path) and isinstance(built.module.get_submodule(above), nn.Sequential)
+    return change.writes if is_among or ", nn." not in change.writes else f"nn.Sequential({change.writes})"
+
+
 def _mended(built: Built, mended: Mended | None) -> str:
     """The expression with its commas, and with the repair where that can be written into it."""
     changes = mended.changes if mended else ()
     if not all(change.writes and change.path in built.places for change in changes):
         return built.written.mended
-    edits = [(*built.places[change.path], change.writes) for change in changes]
+    edits = [(*built.places[change.path], _in_its_place(built, change)) for change in changes]
     # A layer that is written anew takes with it what was missing inside it.
     commas = [one for one in built.written.commas if not any(start < one < end for start, end, _ in edits)]
     text = built.written.text

@@ -27,7 +27,7 @@ def read_shape(word: str) -> InputShape:
     >>> read_shape("1,1,32,32"), read_shape("2, 16:int")
     (InputShape(sizes=(1, 1, 32, 32), kind='float'), InputShape(sizes=(2, 16), kind='int'))
     """
-    sizes, _, kind = word.replace("x", ",").replace("×", ",").strip().strip("()[]").partition(":")
+    sizes, _, kind = word.replace("x", ",").replace("×", ",").partition(":")
     kind = kind.strip() or "float"
     if kind not in KINDS:
         meant = nearest(kind, KINDS)
@@ -35,7 +35,7 @@ def read_shape(word: str) -> InputShape:
             f"there is no kind of input called {quoted(kind)}",
             fix=f"Perhaps you meant {meant}" if meant else f"Write one of {', '.join(KINDS)}",
         )
-    parts = [part.strip() for part in sizes.split(",") if part.strip()]
+    parts = [part.strip() for part in sizes.strip(" ()[]").split(",") if part.strip()]
     wrong = next((part for part in parts if not re.fullmatch(r"[0-9]{1,12}", part) or int(part) < 1), None)
     if wrong is not None or not parts:
         raise PellucidError(
