@@ -308,7 +308,7 @@ def test_the_report_prints_itself_is_stored_and_is_drawn(tmp_path):
         loop(model, optimizer, 6)
     words = repr(watch)
     assert words.startswith("Sequential: 6 steps, 3 looks")
-    assert "✓ update-ratio: updates were" in words
+    assert "✓ update-ratio at step 5: updates were" in words
     assert "Layers at step 5" in words
     report = watch.report().record
     again = from_plain(Watched, as_plain(report))

@@ -121,9 +121,13 @@ def _of_a_run(word: str, data: str, rules: tuple[str, ...], seed: int) -> Diagno
     run = find_run(word)
 
     from pellucid.inspection.doctor import diagnose, with_findings
-    from pellucid.inspection.judgements import judged
+    from pellucid.inspection.judgements import PICTURED, judged
     from pellucid.training.patients import patient_of
     from pellucid.training.reports import health_of
 
-    seen = [finding for finding in judged(health_of(run)) if not rules or finding.rule in rules]
+    seen = [
+        finding._replace(again=f"pellucid draw {PICTURED[finding.rule]} {word}")
+        for finding in judged(health_of(run))
+        if not rules or finding.rule in rules
+    ]
     return with_findings(diagnose(patient_of(run, data), rules, seed), seen)

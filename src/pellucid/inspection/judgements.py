@@ -20,6 +20,14 @@ DEAD = 0.1  # of a layer's units
 FADES = 100.0  # by how much a gradient may differ between the first and the last layer of a kind
 MOVES = (1e-4, 1e-1)  # of a weight's own size in one step; about 1e-3 is usual
 
+# The picture in which each is seen again.
+PICTURED = {
+    "saturated": "layer-histograms",
+    "dead-units": "unit-maps",
+    "gradients-over-depth": "gradient-norms",
+    "update-ratio": "update-ratios",
+}
+
 _SQUASHING = ("Tanh", "Sigmoid", "RNN")
 _CUTTING = ("ReLU", "SquaredReLU", "GELU")
 

@@ -20,7 +20,7 @@ from torch.utils.hooks import RemovableHandle
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
-from pellucid.inspection.judgements import judged
+from pellucid.inspection.judgements import PICTURED, judged
 from pellucid.inspection.rule import SEVERITIES
 from pellucid.inspection.state import require_shapes
 from pellucid.records import Finding, Health, Step, Watched
@@ -87,7 +87,10 @@ class Watch:
         """What the looks mean, the gravest first."""
         # Of a module that nobody knows, a sample of a few steps is no proof: a layer may get no gradient on purpose.
         seen = [
-            finding._replace(severity="suspicious") if finding.severity == "broken" else finding
+            finding._replace(
+                severity="suspicious" if finding.severity == "broken" else finding.severity,
+                again=f'watch.draw("{PICTURED[finding.rule]}", "{PICTURED[finding.rule]}.svg")',
+            )
             for finding in judged(self._finite_looks())
         ]
         found = [*self._not_finite(), *seen]
