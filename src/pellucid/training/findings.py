@@ -22,9 +22,8 @@ def findings(health: Sequence[Health], start: InitialLoss) -> list[Finding]:
 
 def _of_the_start(start: InitialLoss) -> Finding:
     if start.is_as_expected:
-        return Finding(
-            "sound", "the first loss", start.says, "no step is lost on forgetting what was never learned", ""
-        )
+        means = "no step is lost on forgetting what was never learned"
+        return Finding("sound", "the first loss", start.says, means, "", rule="initial-loss")
     return Finding(
         "suspicious" if math.isfinite(start.measured) else "broken",
         "the first loss",
@@ -35,4 +34,5 @@ def _of_the_start(start: InitialLoss) -> Finding:
         "give the last layer's weights a smaller deviation at the start"
         if start.measured > start.uniform
         else "look at where the weights and the targets come from",
+        rule="initial-loss",
     )
