@@ -1,0 +1,87 @@
+"""Units that begin with the same weights and get the same gradient stay the same for ever: a layer of them is one unit.
+
+Weights that are filled with one number do that. Zeros in the last layer do not: each class gets a gradient of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.copies import copy_of
+from pellucid.inspection.measurements import look
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.records import Finding
+
+_AGAIN = "(layer.weight == layer.weight[:1]).all(), (layer.weight.grad - layer.weight.grad[:1]).abs().max()"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    copied = copy_of(patient)
+    if copied is None or (seen := look(copied, with_loss=True)) is None:
+        return
+    n_layers = 0
+    for path, module in copied.model.named_modules():
+        if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d) or len(module.weight) < 2:
+            continue
+        own = [name for name in ("weight", "bias") if getattr(module, name) is not None]
+        gradients = [seen.gradients.get(f"{path}.{name}".lstrip(".")) for name in own]
+        if any(gradient is None or not bool(gradient.any()) for gradient in gradients):
+            continue
+        n_layers += 1
+        pairs = [(getattr(module, name), gradient) for name, gradient in zip(own, gradients, strict=True)]
+        if all(gradient is not None and _is_one(one, 0.0) and _is_one(gradient, 1e-5) for one, gradient in pairs):
+            n, first = len(module.weight), module.weight.flatten()[0].item()
+            yield Finding(
+                "suspicious",
+                path or "the model",
+                f"all {n} units have the same weights ({first:.3g} first) and get the same gradient",
+                f"they stay the same for ever: {n} units do the work of one",
+                "draw the weights (reset_parameters, or nn.init.kaiming_normal_), do not fill them in",
+                rule=RULE.name,
+                again=_AGAIN,
+            )
+            return
+    if n_layers:
+        seen_text = f"in each of {n_layers} layers units differ in their weights or in what they are taught"
+        yield Finding("sound", "the model", seen_text, "units can become different", "", rule=RULE.name, again=_AGAIN)
+
+
+def _is_one(rows: Tensor, slack: float) -> bool:
+    """Whether all rows are the first one, up to a share of the largest number."""
+    apart = (rows.detach() - rows.detach()[:1]).abs().max().item()
+    return apart <= slack * rows.detach().abs().max().item()
+
+
+def _network(is_filled: bool) -> Patient:
+    with unchanged_randomness():
+        hidden = nn.Linear(8, 16)
+        if is_filled:
+            nn.init.constant_(hidden.weight, 0.1)
+            nn.init.zeros_(hidden.bias)
+        model = nn.Sequential(hidden, nn.Tanh(), nn.Linear(16, 3))
+        nn.init.constant_(model[2].weight, 0.1)  # type: ignore[arg-type]
+        return Patient(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
+
+
+def sick() -> Patient:
+    return _network(is_filled=True)
+
+
+def well() -> Patient:
+    """The last layer is filled in here too, and its classes are still taught apart."""
+    return _network(is_filled=False)
+
+
+RULE = Rule(
+    name="symmetry",
+    proves="that all units of a layer are one unit, and will stay so",
+    how="compares the weights of units, and the gradients that the loss gives them",
+    check=check,
+    sick=sick,
+    well=well,
+    needs=("targets", "loss"),
+)
