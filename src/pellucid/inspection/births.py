@@ -15,6 +15,7 @@ from pellucid.inspection.measurements import Watch, gradients_of
 from pellucid.inspection.patient import Patient, unchanged_randomness
 
 # They write what they are told to, as masks do.
+_WHOLE = ("softmax", "norm", "matmul", "linear", "attention", "conv", "lstm", "gru", "rnn", "bmm", "einsum", "cum")
 _TOLD = frozenset({"masked_fill", "where", "fill", "full_like", "new_full", "full", "masked_scatter", "setitem"})
 
 
@@ -74,8 +75,11 @@ class Births(TorchFunctionMode):
         at = (out.isnan() if is_nan else out.isinf()).nonzero()[0].tolist()
         path = "loss" if self.is_loss else self.watch.here
         kind = "nan" if is_nan else f"{out[tuple(at)].item():g}"
-        given = ", ".join(_value(one, out, at) for one in before[:2])
-        self.found.append(Birth(path, name, kind, at[0] if at else None, given))
+        # Torch's own attention runs with time before rows.
+        row = None if not at else at[1] if name == "multi_head_attention_forward" else at[0]
+        is_whole = any(part in name for part in _WHOLE)
+        given = _ends(before[0]) if is_whole else ", ".join(_value(one, out, at) for one in before[:2])
+        self.found.append(Birth(path, name, kind, row, given))
 
 
 def _is_in_place(func: Callable[..., Any], named: dict[str, Any]) -> bool:
@@ -96,9 +100,13 @@ def _value(before: Tensor, out: Tensor, at: list[int]) -> str:
     """What it was given where it went wrong; where places do not correspond, the ends of what it was given."""
     is_alike = all(mine in (1, its) for mine, its in zip(before.shape[::-1], out.shape[::-1], strict=False))
     if is_alike and before.dim() <= out.dim():
-        return f"{before.expand(out.shape)[tuple(at)].item():.4g}"
+        return f"{before.expand(out.shape)[tuple(at)].item():.6g}"
     row = before[at[0]] if at and before.dim() and len(before) == len(out) else before
-    return f"{row.min().item():.4g} to {row.max().item():.4g}"
+    return _ends(row)
+
+
+def _ends(values: Tensor) -> str:
+    return f"{values.min().item():.4g} to {values.max().item():.4g}"
 
 
 def run_with_births(copied: Patient) -> tuple[Any, Tensor | None, list[Birth], Watch]:
@@ -122,8 +130,9 @@ def backward_origin(copied: Patient) -> tuple[str, str]:
                 gradients_of(copied.model, copied.loss_of(copied.outputs()))
             except RuntimeError as error:
                 name = re.search(r"'(\w+?)Backward\d*'", str(error))
-                lines = [line.strip() for each in heard for line in str(each.message).splitlines() if line.strip()]
-                code = [line for line in lines if not line.startswith(("File", "Error", "(", "^", "~"))]
+                said = "\n".join(str(each.message) for each in heard)
+                frames = re.findall(r'File "(.*)", line \d+, in .*\n\s*(.*)', said)
+                code = [line for file, line in frames if "/torch/" not in file and "/pellucid/" not in file]
                 return name.group(1) if name else "", code[-1] if code else ""
     finally:
         torch.autograd.set_detect_anomaly(*before)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pellucid.inspection.measurements import attempt, copy_with_optimizer, gradients_of, own
+from pellucid.inspection.copies import attempt, copy_with_optimizer, own
+from pellucid.inspection.measurements import gradients_of
 from pellucid.inspection.patient import Patient, unchanged_randomness
 
 
@@ -43,7 +44,10 @@ def _trial(patient: Patient, factor: float, steps: int) -> Trial:
     assert optimizer is not None
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] * factor
-    matrices = {path: each for path, each in copied.model.named_parameters() if each.dim() >= 2 and each.numel() > 1}
+    # A matrix that begins with one number everywhere has no size of its own yet to move by.
+    matrices = {
+        path: each for path, each in copied.model.named_parameters() if each.dim() >= 2 and bool(each.std(correction=0))
+    }
     losses: list[float] = []
     moves: dict[str, list[float]] = {path: [] for path in matrices}
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.measurements import attempt, copy_of, look
+from pellucid.inspection.copies import attempt, copy_of
+from pellucid.inspection.measurements import look
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
@@ -36,10 +37,10 @@ def check(patient: Patient) -> Iterator[Finding]:
 
 def _of_gradients(patient: Patient, of_batch: dict[str, Tensor]) -> Iterator[Finding]:
     present = {path: one.grad for path, one in patient.model.named_parameters() if one.grad is not None}
-    shared = [path for path in of_batch if path in present and present[path].any()]
+    shared = [path for path in of_batch if path in present and bool(present[path].to_dense().any())]
     if not shared:
         return
-    now = torch.cat([of_batch[path].flatten().double() for path in shared])
+    now = torch.cat([of_batch[path].to_dense().flatten().double() for path in shared])
     there = torch.cat([present[path].to_dense().flatten().double() for path in shared])
     times = (there.norm() / now.norm().clamp(min=1e-30)).item()
     cosine = (there @ now / (there.norm() * now.norm()).clamp(min=1e-30)).item()

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.measurements import FunctionCall, ModuleCall, Seen, attempt, copy_of, look, place
+from pellucid.inspection.copies import attempt, copy_of
+from pellucid.inspection.measurements import FunctionCall, ModuleCall, Seen, look, place
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.inspection.weight_age import is_fresh

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from pellucid.inspection.measurements import ModuleCall, attempt, copy_of, in_double, look
+from pellucid.inspection.copies import attempt, copy_of, in_double, with_drawn_zeros
+from pellucid.inspection.measurements import ModuleCall, look
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
@@ -26,7 +27,7 @@ def check(patient: Patient) -> Iterator[Finding]:
         return
     if not copied.model.training:
         copied.model.train()  # a norm that is frozen on purpose, in a module that trains, stays so
-    double = in_double(copied)
+    double = in_double(with_drawn_zeros(copied))
     has_loss = patient.loss is not None and patient.targets is not None
     if (seen := look(double, with_loss=has_loss)) is None or (outputs := tensor_of(seen.outputs)) is None:
         return

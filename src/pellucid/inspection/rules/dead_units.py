@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from pellucid.inspection.copies import batches, copy_of
 from pellucid.inspection.judgements import DEAD
 from pellucid.inspection.layer_stats import NEARLY_ZERO
-from pellucid.inspection.measurements import FunctionCall, Seen, batches, by_unit, copy_of, look, place, slopes
+from pellucid.inspection.measurements import FunctionCall, Seen, by_unit, look, place, slopes
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
 
 ACTIVATIONS = frozenset({"relu", "relu6", "leaky_relu", "gelu", "silu", "elu", "celu", "selu", "mish", "hardswish"})
-ENOUGH = 64  # examples; of fewer, some units are flat on all by chance
-FEWEST = 16  # of fewer, nothing is proven
-HALF = 0.5
+FEWEST = 16  # examples; of fewer, nothing is proven
+HALF = 0.5  # of the units; where inputs lie close together, a third is flat on all of them before any training
 
 
 @dataclass
@@ -56,8 +56,9 @@ def check(patient: Patient) -> Iterator[Finding]:
         return
     worst = max(layers.values(), key=lambda layer: layer.share)
     count = f"{worst.n_dead} of {len(worst.flat)} units of {worst.name} were flat on all {worst.n_examples} examples"
-    if worst.n_dead == 0:
-        yield Finding("sound", worst.where, count, "every unit can still learn", "", rule=RULE.name, again=_AGAIN)
+    if worst.share < DEAD:
+        means = f"{'nearly ' if worst.n_dead else ''}every unit can still learn"
+        yield Finding("sound", worst.where, count, means, "", rule=RULE.name, again=_AGAIN)
         return
     yield Finding(
         _severity(worst),
@@ -100,9 +101,7 @@ def _where(call: FunctionCall, which: int) -> str:
 def _severity(layer: Layer) -> str:
     if layer.share == 1 and layer.steepest == 0 and layer.n_examples >= FEWEST:
         return "broken"  # proven: not one of these examples can teach anything through it
-    if layer.share >= HALF and layer.n_examples >= FEWEST:
-        return "suspicious"
-    return "suspicious" if layer.share >= DEAD and layer.n_examples >= ENOUGH else "note"
+    return "suspicious" if layer.share >= HALF and layer.n_examples >= FEWEST else "note"
 
 
 _AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))"

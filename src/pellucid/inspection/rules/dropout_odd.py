@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.measurements import FunctionCall, Seen, copy_of, look, place
+from pellucid.inspection.copies import copy_of
+from pellucid.inspection.measurements import FunctionCall, Seen, look, place
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding

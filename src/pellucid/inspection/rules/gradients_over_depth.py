@@ -1,7 +1,7 @@
 """A gradient that shrinks or grows by a factor in every layer is lost, or bursts, before it is at the first one.
 
-Compared are the sizes of the loss's gradient by what the first and by what the last layers with weights put out. A few
-of each, and by their middle: a branch that starts at zero on purpose gets none, and its neighbours do.
+Compared are the sizes of the loss's gradient by what the first and by what the last layers with weights put out, a few
+of each and by their middle. Matrices that begin at zero on purpose are drawn for it, or nothing would come through.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from pellucid.inspection.measurements import ModuleCall, copy_of, look, place
+from pellucid.inspection.copies import copy_of, with_drawn_zeros
+from pellucid.inspection.measurements import ModuleCall, look, place
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
@@ -25,7 +26,7 @@ _AGAIN = "for name, p in model.named_parameters(): print(name, p.grad.norm())  #
 
 def check(patient: Patient) -> Iterator[Finding]:
     copied = copy_of(patient)
-    seen = None if copied is None else look(copied, with_loss=True)
+    seen = None if copied is None else look(with_drawn_zeros(copied), with_loss=True)
     if seen is None or seen.loss is None or not bool(seen.loss.isfinite()):
         return  # what is not finite has a rule of its own
     layers = _layers(seen.modules)

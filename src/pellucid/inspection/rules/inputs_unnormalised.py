@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.measurements import ModuleCall, copy_of, is_norm, look, place
+from pellucid.inspection.copies import copy_of
+from pellucid.inspection.measurements import ModuleCall, is_norm, look, place
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from pellucid.inspection.measurements import ModuleCall, attempt, copy_of, in_double, look
+from pellucid.inspection.copies import attempt, copy_of, in_double, with_drawn_zeros
+from pellucid.inspection.measurements import ModuleCall, look
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
@@ -25,7 +26,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     if (copied := copy_of(patient)) is None:
         return
     copied.model.eval()  # a dropout between them bends nothing where the network is used
-    double = in_double(copied)
+    double = in_double(with_drawn_zeros(copied))
     if (seen := look(double)) is None or (whole := tensor_of(seen.outputs)) is None:
         return
     n_linear = sum(type(call.module) is nn.Linear for call in seen.modules)
@@ -99,20 +100,18 @@ def _difference_when_folded(
     return attempt(measured)
 
 
-def _network(*layers: nn.Module) -> Patient:
+def _network(between: list[nn.Module]) -> Patient:
     with unchanged_randomness():
-        for layer in layers:
-            layer.apply(lambda part: part.reset_parameters() if isinstance(part, nn.Linear) else None)
-        return Patient(nn.Sequential(*layers), (torch.randn(16, 8),))
+        return Patient(nn.Sequential(nn.Linear(8, 32), *between, nn.Linear(32, 3)), (torch.randn(16, 8),))
 
 
 def sick() -> Patient:
     """The activation was forgotten."""
-    return _network(nn.Linear(8, 32), nn.Linear(32, 3))
+    return _network([])
 
 
 def well() -> Patient:
-    return _network(nn.Linear(8, 32), nn.ReLU(inplace=True), nn.Linear(32, 3))
+    return _network([nn.ReLU(inplace=True)])
 
 
 RULE = Rule(

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.births import Birth, backward_origin, run_with_births, tensors_in
-from pellucid.inspection.measurements import attempt, copy_of, gradients_of, place
+from pellucid.inspection.copies import attempt, copy_of
+from pellucid.inspection.measurements import ModuleCall, gradients_of, place
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
@@ -39,16 +40,21 @@ def check(patient: Patient) -> Iterator[Finding]:
         gradients = attempt(lambda: gradients_of(copied.model, loss))
         if gradients is None:
             return
-        bad = [path for path, gradient in gradients.items() if not bool(gradient.isfinite().all())]
+        bad = [path for path, gradient in gradients.items() if _is_bad(gradient)]
+        hidden = next((birth for birth in births if birth.kind == "nan"), None)
         if bad:
             yield _backward(patient, bad, births, [call for call in watch.modules if _is_bad(call.gradient)])
+        elif hidden is not None:
+            seen = f"{hidden.says}, and it is taken out again before the loss, which is {loss.item():.4g}"
+            means = "the gradients happen to be finite, too; with other inputs they may not be"
+            yield Finding("note", place(hidden.path), seen, means, _fix(hidden), rule=RULE.name, again=_AGAIN)
         else:
             seen = f"the loss is {loss.item():.4g}, and all gradients of {len(gradients)} parameters are finite"
             yield Finding("sound", "the model", seen, "every number is one", "", rule=RULE.name, again=_AGAIN)
 
 
 def _is_bad(gradient: Tensor | None) -> bool:
-    return gradient is not None and not bool(gradient.isfinite().all())
+    return gradient is not None and not bool(gradient.to_dense().isfinite().all())
 
 
 def _forward(patient: Patient, outcome: str, births: Sequence[Birth]) -> Finding:
@@ -89,11 +95,11 @@ def _came_with(patient: Patient) -> tuple[str, str, str] | None:
     return None
 
 
-def _backward(patient: Patient, bad: list[str], births: Sequence[Birth], calls: Sequence[object]) -> Finding:
+def _backward(patient: Patient, bad: list[str], births: Sequence[Birth], calls: Sequence[ModuleCall]) -> Finding:
     function, line = attempt(lambda: backward_origin(copy_of(patient) or patient)) or ("", "")
     seen = f"the loss is finite, the gradients of {len(bad)} parameters are not ({bad[0]} first)"
-    last = calls[-1] if calls else None
-    path = getattr(last, "path", "")
+    # The last part whose output already gets a bad one: what is wrong lies behind it, and behind the whole is the loss.
+    path = (calls[-1].path or "loss") if calls else ""
     if births:
         seen += f"; on the way forward {births[0].says} and was hidden"
         path = births[0].path

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.measurements import attempt, copy_of, in_double, look
+from pellucid.inspection.copies import attempt, copy_of, in_double, with_drawn_zeros
+from pellucid.inspection.measurements import look
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
@@ -74,7 +75,7 @@ class _Order(NamedTuple):
 
     moved_along: float  # from the outputs in the new order
     stayed: float  # from the outputs as they were
-    has_mixed: bool  # whether one token changes what is put out for others, or there are no others
+    has_mixed: bool  # whether one token changes what is put out for others, or for the row as a whole
 
 
 def check(patient: Patient) -> Iterator[Finding]:
@@ -82,7 +83,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     if copied is None or (place := _sequence(copied)) is None:
         return
     copied.model.eval()
-    double = in_double(copied)
+    double = in_double(with_drawn_zeros(copied))
     found = [order for is_lifted in (False, True) if (order := attempt(partial(_order, double, place, is_lifted)))]
     if not found or not any(order.has_mixed for order in found):
         return
@@ -96,7 +97,8 @@ def check(patient: Patient) -> Iterator[Finding]:
     order = found[blind]
     kept = "keeps" if order.stayed <= order.moved_along else "permutes"
     yield Finding(
-        "suspicious" if _asks_for_order(patient, double) else "note",
+        # With a mask it does learn some order, and some leave positions out on purpose.
+        "suspicious" if blind == 0 and _asks_for_order(patient, double) else "note",
         "the model",
         f"another order of the tokens {kept} the outputs, up to {min(order[:2]):.1g} of their size"
         + (" once the mask is lifted" if blind else ""),
@@ -144,7 +146,8 @@ def _order(double: Patient, place: int, is_lifted: bool) -> _Order:
     has_time = plain.dim() >= 2 and plain.shape[1] == tokens.shape[1]
     far = torch.tensor(float("inf"))
     along = (permuted - plain[:, order]).abs().max() / size if has_time else far
-    has_mixed = not has_time or bool((touched[row, 1:] - plain[row, 1:]).abs().max() > 1e-6 * size)
+    change = (touched - plain)[row].abs()
+    has_mixed = bool((change[1:] if has_time else change).max() > 1e-9 * size)
     return _Order(along.item(), ((permuted - plain).abs().max() / size).item(), has_mixed)
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.measurements import Seen, attempt, copy_of, look, place
+from pellucid.inspection.copies import attempt, copy_of
+from pellucid.inspection.measurements import Seen, look, place
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
@@ -149,7 +150,8 @@ def _why(copied: Patient, length: int) -> str:
         try:
             copied.model(*_of_length(copied, length))
         except Exception as error:
-            return f"{type(error).__name__}, {str(error).splitlines()[0][:80] if str(error) else 'without a word'}"
+            said = str(error).strip().splitlines()
+            return f"{type(error).__name__}, {said[0][:80].strip(' .') if said else 'without a word'}"
     return "it is read now"
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.measurements import ModuleCall, copy_of, is_norm, look
+from pellucid.inspection.copies import copy_of
+from pellucid.inspection.measurements import ModuleCall, is_norm, look
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.inspection.weight_age import is_fresh
@@ -29,6 +30,11 @@ def check(patient: Patient) -> Iterator[Finding]:
         return
     norms = _on_the_path(seen.modules)
     n_blocks = (len(norms) + 1) // 2  # attention and feed-forward; before the first norm of all there is none
+    all_norms = [call for call in seen.modules if is_norm(call.module)]
+    if not norms and len(all_norms) > 1:
+        seen_text = f"none of {len(all_norms)} norms stands on a residual path"
+        means = "the gradient has a way around every norm, or there is no such path"
+        yield Finding("sound", "the model", seen_text, means, "", rule=RULE.name, again=_AGAIN)
     if n_blocks < 2 or is_fresh(patient) is False:
         return  # what has learned already is past the danger
     first, last = _size(norms[0].gradient), _size(norms[-1].gradient)

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from pellucid.inspection.copies import batches, copy_of
 from pellucid.inspection.judgements import SATURATED
 from pellucid.inspection.layer_stats import NEARLY_ZERO
-from pellucid.inspection.measurements import Seen, batches, copy_of, look, place, slopes
+from pellucid.inspection.measurements import Seen, look, place, slopes
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding

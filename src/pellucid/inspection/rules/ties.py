@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.measurements import attempt, is_norm
-from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.copies import attempt, copy_of
+from pellucid.inspection.measurements import is_norm
+from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
 
@@ -47,7 +49,8 @@ def check(patient: Patient) -> Iterator[Finding]:
         if parameter is not None and not nn.parameter.is_lazy(parameter)
     ]
     found = [*_shared_modules(patient.model), *_shared_weights(names), *_copies(names), *_stacked_copies(patient.model)]
-    found += _broken_promise(patient.model, names)
+    with unchanged_randomness():
+        found += _broken_promise(patient, names)
     yield from found
     if not found and len(names) > 1:
         usual = [group for group in _groups(names) if len(group) > 1]
@@ -168,24 +171,34 @@ def _stacked_copies(model: nn.Module) -> Iterator[Finding]:
                 return
 
 
-def _broken_promise(model: nn.Module, names: list[Name]) -> Iterator[Finding]:
-    """A configuration that says the embedding and the head are tied, where no two names share anything."""
-    for holder in (model, getattr(model, "config", None)):
-        for promise in _PROMISES:
-            said = attempt(lambda holder=holder, promise=promise: getattr(holder, promise))  # type: ignore[misc]
-            embeddings = [name for name in names if name.role == "embedding"]
-            heads = [
-                name
-                for name in names
-                if name.role == "matrix" and any(name.parameter.shape == each.parameter.shape for each in embeddings)
-            ]
-            is_tied = any(name.parameter is each.parameter for name in heads for each in embeddings)
-            if said is True and heads and not is_tied:
-                seen = f"{promise} is True, and {heads[-1].path} is a parameter of its own"
-                means = "what should be one weight is two: the tie was undone, as by drawing one of them anew"
-                fix = f"write {heads[-1].path} = {embeddings[0].path} after all weights are drawn"
-                yield Finding("suspicious", heads[-1].path, seen, means, fix, rule=RULE.name, again=_AGAIN)
-                return
+def _broken_promise(patient: Patient, names: list[Name]) -> Iterator[Finding]:
+    """A configuration that says the embedding and the head are tied, where the head has a weight of its own."""
+    promise = next((promise for promise in _PROMISES if _says(patient.model, promise)), None)
+    embeddings = [name for name in names if name.role == "embedding"]
+    copied = copy_of(patient) if promise and embeddings else None
+    outputs = None if copied is None else attempt(lambda: tensor_of(copied.outputs()))
+    if outputs is None or patient.tokens is None or outputs.shape[:-1] != patient.tokens.shape:
+        return
+    # Only what puts out one score for each row of the table, at each token, has a head that could be tied to it.
+    pairs = [
+        (one, head)
+        for one in embeddings
+        for head in names
+        if isinstance(head.parent, nn.Linear)
+        and head.parameter.shape == one.parameter.shape
+        and len(one.parameter) == outputs.shape[-1]
+    ]
+    if pairs and not any(one.parameter is head.parameter for one, head in pairs):
+        one, head = pairs[-1]
+        seen = f"{promise} is True, and the {head.parameter.numel()} numbers of {head.path} are its own"
+        means = "what should be one weight is two: the tie was undone, as by drawing one of them anew"
+        fix = f"write {head.path} = {one.path} after all weights are drawn"
+        yield Finding("suspicious", head.path, seen, means, fix, rule=RULE.name, again=_AGAIN)
+
+
+def _says(model: nn.Module, promise: str) -> bool:
+    holders = (model, getattr(model, "config", None))
+    return any(attempt(partial(getattr, holder, promise)) is True for holder in holders)
 
 
 class _Reader(nn.Module):
