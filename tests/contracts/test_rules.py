@@ -18,6 +18,7 @@ from pellucid.records import Finding
 
 RULES = rules()
 ILL = ("broken", "suspicious")
+SLIGHT = {"bias-before-norm"}  # it proves a waste that does no harm: a note is all it gives
 HOOKS = [
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
     *("_forward_hooks_with_kwargs", "_state_dict_hooks", "_load_state_dict_pre_hooks"),
@@ -98,7 +99,8 @@ def test_its_card_says_what_it_proves_and_how(rule):
 
 
 def test_it_finds_its_sick_patient(rule):
-    assert [one for one in found(rule, rule.sick()) if one.severity in ILL]
+    grave = (*ILL, "note") if rule.name in SLIGHT else ILL
+    assert [one for one in found(rule, rule.sick()) if one.severity in grave]
 
 
 def test_it_passes_its_well_patient_and_says_what_is_sound(rule):
