@@ -291,5 +291,5 @@ EXHIBITS = [
     Exhibit(attention_by_argmax, ("detached-path", "no-gradient"), "argmax picks one key; no gradient goes to queries"),
     Exhibit(weights_detached, ("detached-path", "no-gradient"), "weights were detached for a picture, and then used"),
     Exhibit(batch_first_forgotten, ("batch-mixing",), "without batch_first attention runs over the batch"),
-    Exhibit(query_is_key, ("tied-weights",), "one assignment made query, key and value the same layer"),
+    Exhibit(query_is_key, ("ties",), "one assignment made query, key and value the same layer"),
 ]

@@ -37,13 +37,13 @@ def pictures(seed: int, rows: int = 16, size: int = 8) -> Pair:
     return patterns[labels] + 0.5 * torch.randn(rows, 1, size, size, generator=dice), labels
 
 
-def sentences(seed: int, rows: int = 16, time: int = 12, vocab: int = VOCAB) -> Pair:
-    """Tokens, and the token after each: two may follow on every one, and one of them does so mostly."""
+def sentences(seed: int, rows: int = 16, time: int = 12, vocab: int = VOCAB, rare: float = 0.2) -> Pair:
+    """Tokens, and the token after each: two may follow on every one, and one of them does so rarely."""
     followers = torch.randint(0, vocab, (vocab, 2), generator=torch.Generator().manual_seed(0))
     dice = torch.Generator().manual_seed(seed)
     columns = [torch.randint(0, vocab, (rows,), generator=dice)]
     for _ in range(time):
-        rarely = (torch.rand(rows, generator=dice) < 0.2).long()
+        rarely = (torch.rand(rows, generator=dice) < rare).long()
         columns.append(followers[columns[-1], rarely])
     tokens = torch.stack(columns, dim=1)
     return tokens[:, :-1], tokens[:, 1:]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import torch
 from tests.broken.museum.batches import (
+    BATCHES,
     CLASSES,
     VOCAB,
     clusters,
@@ -47,19 +48,34 @@ def shuffled(labels, seed):
     return labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(100 + seed))]
 
 
+def trained(patient: Patient, data, steps=150) -> Patient:
+    """After so many steps, each on a batch of its own: nobody knows yet why it does not learn."""
+    for seed in range(1000, 1000 + steps):
+        inputs, targets = data(seed)
+        patient.optimizer.zero_grad()
+        patient.loss(patient.model(inputs), targets).backward()
+        patient.optimizer.step()
+    patient.optimizer.zero_grad()
+    return patient
+
+
 def labels_shuffled() -> Patient:
     def data(seed):
-        points, labels = clusters(seed, rows=128)
+        points, labels = clusters(seed)
         return points, shuffled(labels, seed)  # the inputs were sorted by name, the labels were not
 
-    return telling_classes(Classifier(), data)
+    return trained(telling_classes(Classifier(), data), data)
 
 
 def targets_of_other_rows() -> Patient:
+    def data(seed):
+        features, numbers = slopes(seed)
+        return features, shuffled(numbers, seed)[:, None]
+
     patient = telling_numbers(Classifier(outputs=1))
-    wanted = [slopes(seed, rows=128) for seed in (1, 2, 3)]
-    pairs = [((features,), shuffled(numbers, 1)[:, None]) for features, numbers in wanted]
-    return replace(patient, inputs=pairs[0][0], targets=pairs[0][1], more=tuple(pairs[1:]))
+    pairs = [data(seed) for seed in BATCHES]
+    more = tuple(((features,), numbers) for features, numbers in pairs[1:])
+    return trained(replace(patient, inputs=pairs[0][:1], targets=pairs[0][1], more=more), data)
 
 
 def pixels_to_255() -> Patient:
@@ -194,21 +210,23 @@ def rows_of_the_test_side() -> Patient:
     return telling_classes(Classifier(), data)
 
 
-LABELS = ("label-order",)
-CONSTANT = ("constant-inputs", "label-order")
-LEAK = ("data-leak", "target-leak")
+LABELS = ("labels-ignored",)
+CONSTANT = ("duplicated-inputs", "labels-ignored")
+LEAK = ("data-leak", "shifted-targets")
 
 EXHIBITS = [
     Exhibit(labels_shuffled, LABELS, "inputs and labels were shuffled apart"),
     Exhibit(targets_of_other_rows, LABELS, "the numbers to be told stand in another order"),
-    Exhibit(pixels_to_255, ("input-scale",), "pixels from 0 to 255"),
-    Exhibit(one_column_in_millions, ("input-scale",), "one column is millions of times larger than the others"),
-    Exhibit(normalised_twice, ("input-scale",), "pixels divided by 255 twice"),
+    Exhibit(pixels_to_255, ("inputs-unnormalised",), "pixels from 0 to 255"),
+    Exhibit(one_column_in_millions, ("inputs-unnormalised",), "one column is millions of times larger than the others"),
+    Exhibit(normalised_twice, ("inputs-unnormalised",), "pixels divided by 255 twice"),
     Exhibit(divided_as_whole_numbers, CONSTANT, "bytes // 255: all images are black"),
     Exhibit(loader_repeats_one_row, CONSTANT, "every row of the batch is the same"),
-    Exhibit(rows_twice_in_the_batch, ("constant-inputs", "duplicates"), "four rows eight times"),
-    Exhibit(loader_repeats_one_batch, ("constant-inputs", "duplicates"), "every batch is the first one"),
-    Exhibit(one_class_in_every_batch, (*LABELS, "constant-inputs"), "sorted by class and never shuffled"),
+    Exhibit(rows_twice_in_the_batch, ("duplicated-inputs",), "four rows eight times"),
+    Exhibit(loader_repeats_one_batch, ("duplicated-inputs",), "every batch is the first one"),
+    Exhibit(
+        one_class_in_every_batch, (*LABELS, "duplicated-inputs", "chance-plateau"), "sorted by class and never shuffled"
+    ),
     Exhibit(label_among_the_inputs, LEAK, "the label is a column of the inputs"),
     Exhibit(label_among_the_inputs_as_one_hot, LEAK, "the label is among the inputs as one-hot columns"),
     Exhibit(target_among_the_features, LEAK, "twice the target is a column of the inputs"),
@@ -219,5 +237,5 @@ EXHIBITS = [
         ("padding", "gradients-over-depth", "detached-path"),
         "the state is read after 150 paddings",
     ),
-    Exhibit(rows_of_the_test_side, ("data-leak", "duplicates", "constant-inputs"), "batches share most of their rows"),
+    Exhibit(rows_of_the_test_side, ("duplicated-inputs",), "batches share most of their rows"),
 ]

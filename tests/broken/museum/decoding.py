@@ -127,14 +127,16 @@ def decoder_without_a_mask() -> Patient:
     return translating(Model(), lambda target: functional.pad(target[:, :-1], (1, 0)))
 
 
-CACHE = ("cache",)
+CACHE = ("cache-unlike",)
 
 EXHIBITS = [
     Exhibit(state_never_handed_on, CACHE, "advance gives the old state back"),
     Exhibit(positions_begin_anew_with_the_cache, CACHE, "with a cache every new token has position 0"),
     Exhibit(cache_in_the_wrong_order, CACHE, "the new key goes to the front, and the last one is cut off"),
     Exhibit(
-        decoder_is_given_the_answer, ("target-leak", "future-leak"), "the decoder reads the very token it shall tell"
+        decoder_is_given_the_answer,
+        ("shifted-targets", "future-leak"),
+        "the decoder reads the very token it shall tell",
     ),
-    Exhibit(decoder_without_a_mask, ("target-leak", "future-leak"), "teacher forcing without a mask"),
+    Exhibit(decoder_without_a_mask, ("shifted-targets", "future-leak"), "teacher forcing without a mask"),
 ]

@@ -21,7 +21,7 @@ def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
 def reader(card: NeuralCard) -> Callable[[], Patient]:
     def build() -> Patient:
         model = card.build(card.tiny)
-        (tokens, targets), *rest = [sentences(seed, rows=32, time=8, vocab=card.tiny.vocab_size) for seed in BATCHES]
+        (tokens, targets), *rest = [sentences(seed, 32, 12, card.tiny.vocab_size, rare=0.5) for seed in BATCHES]
         more = tuple(((others,), wanted) for others, wanted in rest)
         return Patient(model, (tokens,), targets, of_tokens, _optimizer(model), more, is_causal=card.is_causal)
 

@@ -167,7 +167,7 @@ EXHIBITS = [
     Exhibit(
         all_weights_zero, ("no-gradient", "detached-path", "dead-units"), "zero weights: no gradient leaves the head"
     ),
-    Exhibit(all_weights_the_same, ("tied-weights", "symmetry", "cannot-overfit"), "all units of a layer are one unit"),
+    Exhibit(all_weights_the_same, ("ties", "symmetry", "cannot-overfit"), "all units of a layer are one unit"),
     Exhibit(linear_after_linear, ("linear-in-a-row",), "three linear layers without anything between", is_slight=True),
     Exhibit(bias_before_batch_norm, ("bias-before-norm",), "a bias that batch norm takes away", is_slight=True),
     Exhibit(post_norm_in_depth_without_warm_up, ("post-norm-depth", "learning-rate"), "12 post-norm layers at 0.01"),

@@ -150,7 +150,8 @@ def relu_on_scores() -> Patient:
 
 
 def summed_over_the_batch() -> Patient:
-    return replace(telling_classes(Classifier()), loss=nn.CrossEntropyLoss(reduction="sum"))
+    patient = replace(telling_classes(Classifier()), loss=nn.CrossEntropyLoss(reduction="sum"))
+    return replace(patient, optimizer=torch.optim.SGD(patient.model.parameters(), lr=0.1))  # a rate for means
 
 
 def scores_viewed_for_the_loss() -> Patient:
@@ -233,7 +234,7 @@ EXHIBITS = [
     Exhibit(nll_on_scores, ("missing-log-softmax",), "NLLLoss wants logarithms of probabilities, and gets scores"),
     Exhibit(nll_on_probabilities, ("missing-log-softmax",), "NLLLoss wants logarithms, and gets probabilities"),
     Exhibit(sigmoid_before_bce_with_logits, ("sigmoid-before-logits",), "sigmoid in the model, and again in the loss"),
-    Exhibit(bce_arguments_swapped, FIRST, "labels stand where the chances belong"),
+    Exhibit(bce_arguments_swapped, (*FIRST, "nan-origin"), "labels stand where the chances belong"),
     Exhibit(bce_on_class_numbers, FIRST, "class numbers 0 to 3 as targets of yes-or-no losses"),
     Exhibit(softmax_over_one_output, ("no-gradient", "detached-path"), "softmax of one number is always 1"),
     Exhibit(
@@ -246,14 +247,14 @@ EXHIBITS = [
     Exhibit(relu_on_scores, ("dead-units", "no-gradient"), "a ReLU on the scores, nearly all of them 0"),
     Exhibit(summed_over_the_batch, ("initial-loss", "accumulation"), "the loss grows with the batch"),
     Exhibit(
-        scores_viewed_for_the_loss, ("target-alignment",), "view in place of transpose: scores meet others' targets"
+        scores_viewed_for_the_loss, ("shifted-targets",), "view in place of transpose: scores meet others' targets"
     ),
-    Exhibit(loss_of_the_last_place_only, ("target-alignment",), "only the last position is ever trained"),
-    Exhibit(loss_over_padding, ("padding",), "half of what is learned is to say padding"),
-    Exhibit(target_not_shifted, ("target-leak",), "the target is the token that was just read"),
-    Exhibit(target_shifted_backwards, ("target-leak",), "the target is the token before: it is already known"),
-    Exhibit(target_shifted_twice, ("target-alignment",), "shifted by the data and once more by the loss"),
-    Exhibit(a_real_class_is_ignored, ("target-alignment",), "ignore_index=0, and 0 is a class like others"),
+    Exhibit(loss_of_the_last_place_only, ("targets-unused",), "only the last position is ever trained"),
+    Exhibit(loss_over_padding, ("loss-over-padding",), "half of what is learned is to say padding"),
+    Exhibit(target_not_shifted, ("shifted-targets",), "the target is the token that was just read"),
+    Exhibit(target_shifted_backwards, ("shifted-targets",), "the target is the token before: it is already known"),
+    Exhibit(target_shifted_twice, ("shifted-targets",), "shifted by the data and once more by the loss"),
+    Exhibit(a_real_class_is_ignored, ("targets-unused",), "ignore_index=0, and 0 is a class like others"),
     Exhibit(sign_forgotten, FIRST, "the likelihood is minimised"),
     Exhibit(accuracy_as_loss, ("no-gradient", "detached-path"), "accuracy has no gradient"),
     Exhibit(loss_wrapped_anew, ("no-gradient", "detached-path"), "a new tensor of the loss knows no model"),

@@ -155,23 +155,23 @@ def forward_counts_its_calls() -> Patient:
     return telling_classes(Net())
 
 
-MODE = ("train-eval-mode", "non-determinism")
+MODE = ("wrong-mode", "non-determinism")
 
 EXHIBITS = [
     Exhibit(eval_never_called, MODE, "a trained model answers with dropout on"),
-    Exhibit(eval_never_called_with_batch_norm, ("train-eval-mode", "batch-mixing"), "its answers depend on the batch"),
+    Exhibit(eval_never_called_with_batch_norm, ("wrong-mode", "batch-mixing"), "its answers depend on the batch"),
     Exhibit(train_never_called_again, MODE, "batch norm never sees a batch: training goes on in eval mode"),
     Exhibit(part_left_in_eval, MODE, "one part is in eval while the rest trains"),
     Exhibit(functional_dropout_always_on, MODE, "functional.dropout without self.training drops in use, too"),
     Exhibit(mode_not_handed_on, MODE, "train() was overridden, and eval() does not reach the dropout"),
     Exhibit(noise_in_use, MODE, "noise for training is added in use, too"),
-    Exhibit(batch_norm_of_one_row, ("train-eval-mode", "batch-mixing", "batch-norm"), "batch norm over one row"),
+    Exhibit(batch_norm_of_one_row, ("wrong-mode", "batch-mixing", "batch-norm"), "batch norm over one row"),
     Exhibit(batch_norm_without_running_statistics, ("batch-mixing",), "in use each answer depends on the batch"),
-    Exhibit(batch_norm_never_moves, ("train-eval-mode", "batch-norm"), "momentum 0: running statistics never move"),
-    Exhibit(dropout_of_one, ("dropout",), "p = 1, meant as the share that is kept, drops everything"),
-    Exhibit(dropout_as_share_kept, ("dropout",), "p = 0.95, meant as the share that is kept"),
-    Exhibit(dropout_twice, ("dropout",), "two dropouts in a row keep a quarter"),
-    Exhibit(dropout_on_the_scores, ("dropout",), "half of the scores are 0 at random"),
+    Exhibit(batch_norm_never_moves, ("wrong-mode", "batch-norm"), "momentum 0: running statistics never move"),
+    Exhibit(dropout_of_one, ("dropout-odd",), "p = 1, meant as the share that is kept, drops everything"),
+    Exhibit(dropout_as_share_kept, ("dropout-odd",), "p = 0.95, meant as the share that is kept"),
+    Exhibit(dropout_twice, ("dropout-odd",), "two dropouts in a row keep a quarter"),
+    Exhibit(dropout_on_the_scores, ("dropout-odd",), "half of the scores are 0 at random"),
     Exhibit(chance_of_its_own, ("non-determinism",), "a dice that no seed reaches"),
     Exhibit(forward_counts_its_calls, ("non-determinism",), "each call gives another answer"),
 ]

@@ -34,8 +34,9 @@ def logarithm_of_zero() -> Patient:
 
 def root_of_zero_on_the_way_back() -> Patient:
     class Model(Net):
-        def between(self, x):
-            return x.sqrt()  # fine forward; the slope at 0 is infinite
+        def forward(self, x):
+            x = self.hidden(x)
+            return self.head(((x - x[:, :1]) ** 2).sqrt())  # how far from the first unit, which is 0 from itself
 
     return telling_classes(Model())
 
@@ -85,8 +86,9 @@ def distance_of_equals_on_the_way_back() -> Patient:
 
 def where_hides_the_forward_only() -> Patient:
     class Model(Net):
-        def between(self, x):
-            return torch.where(x > 0, x.log1p() / x, 1.0)  # 0/0 in the branch not taken still has a gradient
+        def forward(self, x):
+            x = self.hidden(x)
+            return self.head(torch.where(x > 0, x.sqrt(), 0.0))  # the branch that is not taken has a gradient, too
 
     return telling_classes(Model())
 
@@ -134,7 +136,7 @@ NAN = ("nan-origin",)
 
 EXHIBITS = [
     Exhibit(logarithm_of_zero, NAN, "log of a ReLU"),
-    Exhibit(root_of_zero_on_the_way_back, NAN, "sqrt of a ReLU is finite, its gradient is not"),
+    Exhibit(root_of_zero_on_the_way_back, NAN, "the root of 0 is finite, its slope is not"),
     Exhibit(division_by_the_deviation_of_a_constant, NAN, "a constant column has deviation 0"),
     Exhibit(softmax_written_by_hand, NAN, "exp overflows where softmax would not"),
     Exhibit(norm_of_a_zero_row, NAN, "a row of zeros is divided by its norm"),

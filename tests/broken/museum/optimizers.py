@@ -136,8 +136,8 @@ EXHIBITS = [
     Exhibit(only_the_head_is_moved, OUTSIDE, "all is trainable, and only the head is given to the optimizer"),
     Exhibit(weight_decay_on_norms, ("weight-decay",), "decay pulls norms and biases to 0", is_slight=True),
     Exhibit(weight_decay_beyond_learning, ("weight-decay", *HIGH), "decay takes nearly all of a weight at each step"),
-    Exhibit(zero_grad_forgotten, ("accumulation", "zero-grad"), "gradients of all steps so far are summed"),
+    Exhibit(zero_grad_forgotten, ("accumulation",), "gradients of all steps so far are summed"),
     Exhibit(maximize_left_on, HIGH, "maximize=True climbs"),
-    Exhibit(parameters_in_two_groups, ("not-in-optimizer", "optimizer-groups"), "the head is moved twice a step"),
+    Exhibit(parameters_in_two_groups, ("not-in-optimizer",), "the head is moved twice a step"),
     Exhibit(epsilon_swallows_the_gradient, HIGH, "Adam's eps of 10 is far larger than any gradient"),
 ]

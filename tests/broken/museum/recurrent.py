@@ -260,7 +260,7 @@ def longer_than_the_table() -> Patient:
 LEAK = ("future-leak",)
 MIXING = ("batch-mixing",)
 NOWHERE = ("no-positions",)
-OVERFLOW = ("position-overflow",)
+OVERFLOW = ("positions-overflow",)
 
 EXHIBITS = [
     Exhibit(state_carried_between_batches, ("non-determinism",), "the state of one batch begins the next"),

@@ -151,8 +151,8 @@ def encoder_is_the_decoder() -> Patient:
     return telling_classes(Model())
 
 
-TIED = ("tied-weights",)
-SAVED = ("save-load", "tied-weights")
+TIED = ("ties",)
+SAVED = ("save-load", "ties")
 
 EXHIBITS = [
     Exhibit(one_block_many_times, TIED, "[layer] * 4 is one layer with four names"),

@@ -14,6 +14,7 @@ from tests.broken.museum.batches import (
     telling_numbers,
     telling_tokens,
 )
+from tests.broken.museum.data import trained
 from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
@@ -180,7 +181,7 @@ def targets_shuffled_by_a_transpose() -> Patient:
         return images[:, 0].permute(1, 2, 0).reshape(64, 1, 8, 8), labels
 
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
-    return telling_classes(model, data)
+    return trained(telling_classes(model, data), data)
 
 
 def predictions_against_a_row_of_weights() -> Patient:
@@ -223,10 +224,12 @@ EXHIBITS = [
     Exhibit(layer_norm_over_the_batch, MIXING, "layer norm over the rows of the batch"),
     Exhibit(softmax_over_the_rows_in_pooling, MIXING, "attention pooling with a softmax over the batch"),
     Exhibit(contrast_within_the_batch, MIXING, "differences of neighbouring rows"),
-    Exhibit(targets_shuffled_by_a_transpose, ("label-order",), "a reshape where a permute was needed: rows are mixed"),
+    Exhibit(
+        targets_shuffled_by_a_transpose, ("labels-ignored",), "a reshape where a permute was needed: rows are mixed"
+    ),
     Exhibit(
         predictions_against_a_row_of_weights, ("target-broadcast", "batch-mixing"), "weights (N) times errors (N, 1)"
     ),
-    Exhibit(one_number_for_all, (*MIXING, "label-order"), "the mean over the batch is every row's answer"),
+    Exhibit(one_number_for_all, (*MIXING, "labels-ignored"), "the mean over the batch is every row's answer"),
     Exhibit(targets_of_the_wrong_rank, ("target-broadcast",), "a smooth L1 loss of (N, 1) and (N)"),
 ]
