@@ -24,7 +24,7 @@ def readable(text: str, name: str) -> Source:
 
     >>> source = readable("net = [1 2]", "net.py")
     >>> source.text, str(source.mistakes[0])
-    ('net = [1, 2]', "a comma is missing after '1' in net.py:1. Write '1,' there.")
+    ('net = [1, 2]', "a comma is missing after 'net = [1' in net.py:1. Write 'net = [1,' there.")
     """
     mistakes: list[ExpressionError] = []
     for _ in range(MOST_COMMAS):
