@@ -342,6 +342,9 @@ def test_a_broadcast_is_in_the_table():
         ("nn.MultiheadAttention(8, 2)", "16,2,8 16,2,8 16,2,8"),
         ("nn.Transformer(8, 2, 1, 1)", "16,2,8 16,2,8"),
         ("nn.BatchNorm2d(6)", "2,6,32,32"),
+        ("nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2), 1)", "16,2,8 16,2,8"),
+        ("nn.LSTMCell(4, 8)", "2,4"),
+        ("nn.EmbeddingBag(9, 4)", "2,16:int"),
         ("nn.ReLU()", ""),
     ],
 )
@@ -352,6 +355,17 @@ def test_an_input_is_guessed_where_it_can_be_told(text, shapes):
     assert "guessed" in guess.says
     if shapes:
         assert attempted(copy.deepcopy(model), made_up(guess.shapes, model)).error is None
+
+
+def test_a_guess_proves_only_what_no_input_could_mend():
+    def flattened(in_features: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(1, 8, 5), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(in_features, 10))
+
+    assert looked_at(flattened(120)).failure is None  # 8·15·1, of a picture that is no square
+    assert "proves nothing" in looked_at(flattened(120)).notes[1]
+    assert looked_at(flattened(121)).failure is not None  # no multiple of 8 channels
+    assert looked_at(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure is not None
+    assert looked_at(nn.TransformerDecoderLayer(16, 2), (numbers(5, 2, 16), numbers(5, 2, 17))).failure is not None
 
 
 def test_without_an_input_there_is_still_a_table():

@@ -135,15 +135,21 @@ def _wanted_by(module: nn.Module) -> Iterator[tuple[InputShape, ...]]:
         width = module.d_model
         order = (ROWS, TIME, width) if module.batch_first else (TIME, ROWS, width)
         yield numbers(*order), numbers(*order)
+    elif isinstance(module, nn.TransformerDecoderLayer):
+        attention = module.self_attn
+        order = (ROWS, TIME, attention.embed_dim) if attention.batch_first else (TIME, ROWS, attention.embed_dim)
+        yield numbers(*order), numbers(*order)
     elif isinstance(module, nn.MultiheadAttention):
         order = (ROWS, TIME, module.embed_dim) if module.batch_first else (TIME, ROWS, module.embed_dim)
         yield numbers(*order), numbers(*order), numbers(*order)
         yield (numbers(*order),)
-    elif isinstance(module, nn.Embedding):
+    elif isinstance(module, nn.Embedding | nn.EmbeddingBag):
         yield (InputShape((ROWS, TIME), "int"),)
         yield (InputShape((ROWS, max(1, min(TIME, module.num_embeddings) // 2)), "int"),)
     elif isinstance(module, nn.RNNBase):
         yield (numbers(*((ROWS, TIME) if module.batch_first else (TIME, ROWS)), module.input_size),)
+    elif isinstance(module, nn.RNNCellBase):
+        yield (numbers(ROWS, module.input_size),)
     elif isinstance(module, nn.Bilinear):
         yield numbers(ROWS, module.in1_features), numbers(ROWS, module.in2_features)
     elif isinstance(module, nn.Linear):

@@ -49,6 +49,7 @@ def as_mistake(error: ExpressionError) -> Mistake:
 
 def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Inspection, Xray | None]:
     notes: tuple[str, ...] = ()
+    is_guessed = not inputs
     if not inputs and _is_lazy(model):
         raise PellucidError(
             f"{type(model).__name__} has lazy parameters and needs an input shape", fix="Give one, as --input 2,16"
@@ -67,8 +68,11 @@ def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[In
     except ForwardFailed as error:
         found = xray(model, inputs)
         failure = found.seen if found else _unexplained(error)
-        seen = inspection_of(model, error.trace, None, name)._replace(failure=failure)
-        return seen._replace(notes=(*notes, *seen.notes)), found
+        seen = inspection_of(model, error.trace, None, name)
+        if is_guessed and not (found and found.is_for_any_input):
+            said = f"forward does not take what was guessed, which proves nothing: {failure.says}; give --input SHAPE"
+            return seen._replace(notes=(*notes, said, *seen.notes)), None
+        return seen._replace(failure=failure, notes=(*notes, *seen.notes)), found
     if seen.seconds > LONGEST_SECONDS:
         notes = (*notes, f"silent broadcasts were not looked for, as a forward takes {seen.seconds:.1f} s")
     else:

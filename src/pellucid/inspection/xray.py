@@ -21,10 +21,27 @@ LONGEST_CHAIN = 12
 
 
 class Xray(NamedTuple):
-    """What is shown, and the repairs with what they would write."""
+    """What is shown, and what it was made of."""
 
     seen: ShapeXray
     mended: list[Mended]
+    attempt: Attempt
+    cause: Cause
+
+    @property
+    def is_for_any_input(self) -> bool:
+        """Whether two layers disagree that would do so whatever sizes come in, so that a guess proves it as well.
+
+        Features that were flattened out of a picture go with its size, unless no size can make them: what a linear
+        layer asks for must be a multiple of the channels.
+        """
+        if not self.attempt.steps or not self.mended or not all(one.writes for one in self.mended[0].changes):
+            return False
+        pictures = [step.outputs[0] for step in self.attempt.steps if step.outputs and len(step.outputs[0]) > 2]
+        is_of_windows = any("Conv" in step.kind or "Pool" in step.kind for step in self.attempt.steps)
+        if self.cause.kind not in ("features", "recurrent", "last-norm") or not is_of_windows:
+            return self.cause.kind not in ("size", "index", "rank", "type", "one-row")
+        return bool(self.cause.asked % pictures[-1][1])
 
 
 def xray(model: nn.Module, inputs: tuple[Any, ...]) -> Xray | None:
@@ -54,7 +71,7 @@ def xray(model: nn.Module, inputs: tuple[Any, ...]) -> Xray | None:
         repairs=tuple(one.repair for one in mended),
         says=_sentence(cause, attempt, mended, model),
     )
-    return Xray(seen, mended)
+    return Xray(seen, mended, attempt, cause)
 
 
 def _with_place(cause: Cause, attempt: Attempt, given: tuple[Shape, ...]) -> str:
