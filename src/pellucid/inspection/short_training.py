@@ -71,7 +71,7 @@ def trial(patient: Patient, rate: float, steps: int, enough: float) -> Trial | N
     first = least = math.inf
     with probing():
         for step in range(steps):
-            loss = goal_of(copied)
+            loss = _goal_or_none(copied)
             value = math.nan if loss is None else float(loss.detach())
             if loss is None or not math.isfinite(value) or not loss.requires_grad:
                 return None if step == 0 else Trial(rate, step, first, least)
@@ -86,6 +86,13 @@ def trial(patient: Patient, rate: float, steps: int, enough: float) -> Trial | N
                     parameter.grad = parameter.grad.to_dense()
             optimizer.step()
     return Trial(rate, steps, first, least)
+
+
+def _goal_or_none(patient: Patient) -> Tensor | None:
+    try:
+        return goal_of(patient)
+    except (RuntimeError, ValueError):  # outputs have left what the loss takes
+        return None
 
 
 def _steps(patient: Patient) -> int:

@@ -69,7 +69,7 @@ def is_as_drawn(weight: Tensor, fan_in: int) -> bool:
 
 
 def _signs(module: nn.Module) -> list[bool | None]:
-    """For each parameter that can tell: fresh, trained, or not known."""
+    """Of a part that can tell: fresh, trained, or not known."""
     if isinstance(module, _NORMS):
         weight, bias = module.weight, getattr(module, "bias", None)
         if weight is None or not weight.requires_grad:
@@ -79,10 +79,9 @@ def _signs(module: nn.Module) -> list[bool | None]:
         return [is_born_so and (bias is None or bool((bias == 0).all()))]
     if isinstance(module, _DRAWN) and isinstance(module.weight, Tensor) and module.weight.requires_grad:
         fan_in = module.weight[0].numel()
-        signs = [True if is_as_drawn(module.weight, fan_in) else None]
-        if module.bias is not None and module.bias.numel() > 1:
-            # Many draw the weights in their own way, and leave the bias as torch drew it, or begin it with zeros.
-            is_empty = bool((module.bias == 0).all())
-            signs.append(True if is_empty or is_as_drawn(module.bias, fan_in) else None)
-        return signs
+        # Many draw the weights in their own way, and leave the bias as torch drew it, or begin it with zeros.
+        bias = module.bias if module.bias is not None and module.bias.numel() > 1 else None
+        is_empty = bias is not None and bool((bias == 0).all())
+        is_drawn = is_as_drawn(module.weight, fan_in) or (bias is not None and is_as_drawn(bias, fan_in))
+        return [True if is_empty or is_drawn else None]
     return []

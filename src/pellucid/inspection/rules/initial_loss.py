@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +17,13 @@ from pellucid.inspection.loss_views import LossView, loss_view
 from pellucid.inspection.patient import Patient, unchanged_randomness
 from pellucid.inspection.probes import last_part, size_of
 from pellucid.inspection.rule import Rule
+from pellucid.inspection.slopes import some_of
 from pellucid.inspection.weight_age import is_fresh
 from pellucid.records import Finding
 
 LARGE = 1.5  # times 1/√fan-in; torch draws 0.58 of it, Kaiming 1.41
 MOST = 40  # layers that are tried
+MOST_OF = 0.8  # of the excess, that the layer to blame must explain
 
 
 def check(patient: Patient) -> Iterator[Finding]:
@@ -77,16 +78,21 @@ def _is_between_rows(view: LossView) -> bool:
 
 
 def _too_high(patient: Patient, view: LossView, seen: str) -> Finding:
-    before = view.measured / view.per
-    tried = list(_tried(patient, before))
-    path, after, factor = min(tried, key=lambda one: one[1], default=("", math.inf, 1.0))
-    if path and before - after > 0.5 * (before - math.log(view.n_classes)):
+    before, uniform = view.measured / view.per, math.log(view.n_classes)
+    large = _large(patient)
+    # One layer alone, the largest first; if none will do, all of them at once.
+    for chosen in [*([one] for one in large), large] if large else []:
+        after = _made_usual(patient, chosen)
+        if before - after < MOST_OF * (before - uniform):
+            continue
+        first, factor = chosen[0]
+        which = first if len(chosen) == 1 else f"{len(chosen)} layers ({some_of([path for path, _ in chosen])})"
         return Finding(
             "suspicious",
-            path,
-            f"{seen}; with {path} made {factor:.3g} times smaller it is {after:.4f}",
-            "it starts sure and wrong, because this layer's first weights are too large",
-            f"draw the weights of {path} with a spread of 1/√fan-in, or 0.02 as GPT does",
+            first,
+            f"{seen}; with {which} made up to {factor:.3g} times smaller it is {after:.4f}",
+            "it starts sure and wrong, because first weights are too large there",
+            "draw them with a spread of 1/√fan-in, or 0.02 as GPT does",
             rule="initial-loss",
             again="print(loss(model.eval()(x), y))",
         )
@@ -106,24 +112,26 @@ def _too_high(patient: Patient, view: LossView, seen: str) -> Finding:
     )
 
 
-def _tried(patient: Patient, before: float) -> Iterator[tuple[str, float, float]]:
-    """Each layer that is larger than usual: its path, the loss with it made as large as usual, and by how much."""
-    large: list[tuple[str, float]] = []
+def _large(patient: Patient) -> list[tuple[str, float]]:
+    """Layers that are larger than usual and how many times, the largest first."""
+    found: list[tuple[str, float]] = []
     for path, module in patient.model.named_modules():
         weight = getattr(module, "weight", None)
-        if not isinstance(weight, Tensor) or weight.dim() < 2 or not weight.is_floating_point():
-            continue
-        # Of an embedding one row is taken at a time; it is used as scores where the last layer is tied to it.
-        size = size_of(weight) * math.sqrt(weight[0].numel())
-        if size > LARGE:
-            large.append((path, size))
-    for path, size in sorted(large, key=lambda one: -one[1])[:MOST]:
-        copied = patient.copied()
-        with torch.no_grad():
+        if isinstance(weight, Tensor) and weight.dim() >= 2 and weight.is_floating_point():
+            # Of an embedding one row is taken at a time; it makes scores where the last layer is tied to it.
+            size = size_of(weight) * math.sqrt(weight[0].numel())
+            found += [(path, size)] if size > LARGE else []
+    return sorted(found, key=lambda one: -one[1])[:MOST]
+
+
+def _made_usual(patient: Patient, layers: list[tuple[str, float]]) -> float:
+    """The loss with these layers brought to the usual size; infinite where there is none."""
+    copied = patient.copied()
+    with torch.no_grad():
+        for path, size in layers:
             copied.model.get_submodule(path).weight.div_(size)  # type: ignore[operator]
-        view = loss_view(replace(copied, optimizer=None))
-        if view is not None and math.isfinite(view.measured):
-            yield path, view.measured / view.per, size
+    view = loss_view(copied)
+    return view.measured / view.per if view is not None and math.isfinite(view.measured) else math.inf
 
 
 def _patient(spread: float) -> Patient:

@@ -54,7 +54,7 @@ def check(patient: Patient) -> Iterator[Finding]:
         stuck -= _reached(_after_steps(copied))
     silent = never | stuck
     if not silent:
-        norms = [float(slope.norm()) for slope in found if slope is not None]
+        norms = [float(slope.norm()) for slope in found if slope is not None and bool(slope.any())]
         yield Finding(
             "sound",
             "the model",
