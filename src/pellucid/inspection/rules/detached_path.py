@@ -29,10 +29,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     told = {path: slope for path, slope in zip(parameters, slopes, strict=True) if slope is not None}
     silent: Parts = {}
     for path, one in parameters.items():
-        mask = (told[path] == 0).to(one) if path in told else torch.ones_like(one)
-        owner = copied.model.get_submodule(path.rpartition(".")[0])
-        if isinstance(owner, nn.Embedding) and owner.padding_idx is not None and path in told:
-            mask[owner.padding_idx] = 0  # kept from learning by torch, and on purpose
+        mask = (told[path] == 0).to(one) * _free(copied.model, path) if path in told else torch.ones_like(one)
         if bool(mask.any()):
             silent[path] = Part(one, mask, path not in told)
     cut = list(_cut(copied, silent))
@@ -54,6 +51,18 @@ def check(patient: Patient) -> Iterator[Finding]:
         yield Finding("sound", "the model", seen, means, "", rule="detached-path")
 
 
+def _free(model: nn.Module, path: str) -> Tensor:
+    """1 for each weight of a parameter, and 0 for those that torch keeps from learning on purpose, or scales."""
+    owner = model.get_submodule(path.rpartition(".")[0])
+    free = torch.ones_like(model.get_parameter(path))
+    if isinstance(owner, nn.Embedding | nn.EmbeddingBag):
+        if owner.padding_idx is not None:
+            free[owner.padding_idx] = 0
+        if owner.scale_grad_by_freq:
+            free.zero_()
+    return free
+
+
 def _cut(patient: Patient, silent: Parts) -> Iterator[tuple[str, float]]:
     """Parameters that matter and are told nothing, with how steep the loss is along them; 0 where it only jumps."""
     if not silent or not (slope_felt(patient, silent) or jumps(patient, silent)):
@@ -68,7 +77,7 @@ def _untrue(
     patient: Patient, parameters: Mapping[str, Tensor], told: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, str]]:
     """Parameters along which autograd says one slope and a nudge another, with both."""
-    parts = {path: Part(parameters[path], torch.ones_like(parameters[path]), False) for path in told}
+    parts = {path: Part(parameters[path], _free(patient.model, path), False) for path in told}
     if any(part.parameter.dtype is not torch.float64 for part in parts.values()) or _is_true(patient, parts, told):
         return
     for path in list(parts)[:MOST]:
