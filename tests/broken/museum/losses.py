@@ -235,7 +235,7 @@ EXHIBITS = [
     Exhibit(nll_on_probabilities, ("missing-log-softmax",), "NLLLoss wants logarithms, and gets probabilities"),
     Exhibit(sigmoid_before_bce_with_logits, ("sigmoid-before-logits",), "sigmoid in the model, and again in the loss"),
     Exhibit(bce_arguments_swapped, (*FIRST, "nan-origin"), "labels stand where the chances belong"),
-    Exhibit(bce_on_class_numbers, FIRST, "class numbers 0 to 3 as targets of yes-or-no losses"),
+    Exhibit(bce_on_class_numbers, (*FIRST, "bottomless-loss"), "class numbers 0 to 3 as targets of yes-or-no losses"),
     Exhibit(softmax_over_one_output, ("no-gradient", "detached-path"), "softmax of one number is always 1"),
     Exhibit(
         squared_error_on_probabilities,
@@ -249,13 +249,13 @@ EXHIBITS = [
     Exhibit(
         scores_viewed_for_the_loss, ("shifted-targets",), "view in place of transpose: scores meet others' targets"
     ),
-    Exhibit(loss_of_the_last_place_only, ("targets-unused",), "only the last position is ever trained"),
+    Exhibit(loss_of_the_last_place_only, ("unasked-targets",), "only the last position is ever trained"),
     Exhibit(loss_over_padding, ("loss-over-padding",), "half of what is learned is to say padding"),
     Exhibit(target_not_shifted, ("shifted-targets",), "the target is the token that was just read"),
     Exhibit(target_shifted_backwards, ("shifted-targets",), "the target is the token before: it is already known"),
     Exhibit(target_shifted_twice, ("shifted-targets",), "shifted by the data and once more by the loss"),
-    Exhibit(a_real_class_is_ignored, ("targets-unused",), "ignore_index=0, and 0 is a class like others"),
-    Exhibit(sign_forgotten, FIRST, "the likelihood is minimised"),
+    Exhibit(a_real_class_is_ignored, ("unasked-targets",), "ignore_index=0, and 0 is a class like others"),
+    Exhibit(sign_forgotten, (*FIRST, "bottomless-loss"), "the likelihood is minimised"),
     Exhibit(accuracy_as_loss, ("no-gradient", "detached-path"), "accuracy has no gradient"),
     Exhibit(loss_wrapped_anew, ("no-gradient", "detached-path"), "a new tensor of the loss knows no model"),
     Exhibit(first_loss_far_above_chance, FIRST, "large weights of the last layer: sure and wrong at the start"),

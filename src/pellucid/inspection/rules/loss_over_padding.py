@@ -1,0 +1,105 @@
+"""Rows are filled up to one length with a token that means nothing; a loss that asks for it teaches to say nothing.
+
+Its share of the loss falls to 0 soon, since nothing is easier, and makes the rest look better than it is. Padding is
+known by where it stands: one token that fills the ends (or the beginnings) of rows of different lengths and occurs
+nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pellucid.inspection.loss_views import loss_view
+from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.rule import Rule
+from pellucid.inspection.sequences import sequence_places
+from pellucid.records import Finding
+
+FEWEST_ROWS = 2  # that have padding
+LEAST = 0.05  # of what is asked for; a last token that is told once for each row is no padding
+
+
+class Padding(NamedTuple):
+    token: int
+    places: Tensor  # (batch, time), yes or no
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    view = loss_view(patient)
+    wanted = view.wanted() if view is not None else None
+    if wanted is None or wanted.dim() != 2:
+        return
+    for place in sequence_places(patient):
+        tokens: Tensor = patient.inputs[place]
+        if tokens.shape != wanted.shape or (padding := padding_of(tokens)) is None:
+            continue
+        # From padding to padding: that a row's last token is followed by one is how it tells its end.
+        asked = padding.places & (wanted == padding.token)
+        n_asked, n_all = int(asked.sum()), int((wanted >= 0).sum())
+        seen = (
+            f"{int(padding.places.sum())} of {tokens.numel()} tokens are padding ({padding.token}), and {n_asked} of "
+        )
+        seen += f"{n_all} that the loss asks for"
+        if n_asked > LEAST * n_all:
+            yield Finding(
+                "suspicious",
+                "loss",
+                seen,
+                f"{n_asked / max(n_all, 1):.0%} of the loss is for padding after padding, which is learned at once and "
+                "hides the rest",
+                f"leave it out: ignore_index={padding.token}, or targets of -100 there",
+                rule="loss-over-padding",
+                again=f"print((targets == {padding.token}).float().mean())",
+            )
+        elif not n_asked:
+            yield Finding("sound", "loss", seen, "padding is left out", "", rule="loss-over-padding")
+
+
+def padding_of(tokens: Tensor) -> Padding | None:
+    """The token that fills rows up, at their ends or at their beginnings, and where it stands; None without one.
+
+    >>> padding_of(torch.tensor([[5, 3, 0, 0, 0], [4, 6, 2, 0, 0]])).token
+    0
+    >>> padding_of(torch.tensor([[5, 3, 2, 0, 0], [4, 0, 2, 0, 0]]))
+    """
+    if tokens.is_floating_point() or tokens.dim() != 2 or tokens.shape[1] < 3:
+        return None
+    for side in (tokens, tokens.flip(1)):
+        last = side[:, -1]
+        token = int(last.mode().values)
+        is_it = side == token
+        run = is_it.flip(1).long().cumprod(1).flip(1).bool()  # unbroken up to the end
+        lengths = run.sum(1)
+        n_padded = int((lengths > 1).sum())
+        # Rows of one length may end alike by what they are; and a row of nothing else tells no length.
+        if n_padded >= FEWEST_ROWS and torch.equal(run, is_it) and len(lengths.unique()) > 1:  # type: ignore[no-untyped-call]
+            return Padding(token, run if side is tokens else run.flip(1))
+    return None
+
+
+def _patient(ignored: int) -> Patient:
+    with unchanged_randomness(0):
+        texts = torch.randint(1, 13, (8, 11))
+        model = nn.Sequential(nn.Embedding(13, 8), nn.Linear(8, 13))
+    texts = texts * (torch.arange(11) < 4 + torch.arange(8)[:, None])
+
+    def loss(scores: Tensor, targets: Tensor) -> Tensor:
+        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=ignored)
+
+    return Patient(model, (texts[:, :-1],), texts[:, 1:], loss, is_causal=True)
+
+
+RULE = Rule(
+    name="loss-over-padding",
+    proves="the loss asks for padding after padding",
+    how="finds the token that fills rows up, and reads off the loss's slope whether it is asked for there",
+    check=check,
+    sick=lambda: _patient(ignored=-100),
+    well=lambda: _patient(ignored=0),
+    needs=("targets", "loss"),
+)
