@@ -1,8 +1,8 @@
 """Runs what looks at someone's code in a process of its own, and brings back plain records; no torch here.
 
 Their code may loop for ever, exit, fork, print without end or ask for all memory. It is killed with all that it
-started at the time limit or when it prints too much, its memory is bounded, it reads nothing from the keyboard, and this
-process never imports it. It is no prison: it may do to files and networks what its owner may.
+started at the time limit or when it prints too much, its memory is bounded, it reads nothing from the keyboard, and
+this process never imports it. It is no prison: it may do to files and networks what its owner may.
 """
 
 from __future__ import annotations
