@@ -8,10 +8,12 @@ from tests.broken.museum import (
     healthy_catalogue,
     healthy_designs,
     healthy_huggingface,
+    healthy_later,
     healthy_losses,
     healthy_torch,
     healthy_unusual,
     initialisation,
+    later,
     losses,
     modes,
     numbers,
@@ -35,6 +37,7 @@ ROOMS = {
     "recurrent": recurrent.EXHIBITS,
     "decoding": decoding.EXHIBITS,
     "saving": saving.EXHIBITS,
+    "later": later.EXHIBITS,
 }
 BROKEN: list[Exhibit] = [exhibit for exhibits in ROOMS.values() for exhibit in exhibits]
 HEALTHY: list[Healthy] = [
@@ -43,5 +46,6 @@ HEALTHY: list[Healthy] = [
     *healthy_unusual.HEALTHY,
     *healthy_designs.HEALTHY,
     *healthy_losses.HEALTHY,
+    *healthy_later.HEALTHY,
     *healthy_huggingface.HEALTHY,
 ]

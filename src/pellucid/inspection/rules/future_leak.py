@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from pellucid.inspection.loss_views import loss_view
 from pellucid.inspection.meetings import first_meeting
 from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
 from pellucid.inspection.probes import fresh, is_beyond_rounding, moved, probing, size_of, with_changed
@@ -42,9 +43,10 @@ def check(patient: Patient) -> Iterator[Finding]:
     length = patient.inputs[place].shape[1]
     if outputs is None or outputs.dim() < 2 or outputs.shape[1] != length or length < 2:
         return
+    asked = _asked(patient)
     for way, model, no_gradient, around in _ways(patient):
         with around:
-            leak = _leak(model, patient.inputs, place, no_gradient)
+            leak = _leak(model, patient.inputs, place, no_gradient, asked)
         if leak is None:
             continue
         if leak.change and is_beyond_rounding(leak.change, torch.tensor(leak.size)):
@@ -118,7 +120,19 @@ def _run(model: nn.Module, inputs: tuple[Any, ...], no_gradient: bool) -> Any:
         return model(*fresh(inputs))
 
 
-def _leak(model: nn.Module, inputs: tuple[Any, ...], place: int, no_gradient: bool) -> Leak | None:
+def _asked(patient: Patient) -> Tensor | None:
+    """Of a module that is not said to be causal, the places (batch, time) that the loss asks for; None: all are held.
+
+    A prefix that may see itself, and of which nothing is asked, leaks nothing.
+    """
+    view = loss_view(patient) if not patient.is_causal else None
+    wanted = view.wanted() if view is not None else None
+    return None if wanted is None else wanted >= 0
+
+
+def _leak(
+    model: nn.Module, inputs: tuple[Any, ...], place: int, no_gradient: bool, asked: Tensor | None
+) -> Leak | None:
     """The largest movement before a changed position; None where nothing could be told."""
     base = tensor_of(_run(model, inputs, no_gradient))
     if base is None or not base.isfinite().all():
@@ -129,8 +143,10 @@ def _leak(model: nn.Module, inputs: tuple[Any, ...], place: int, no_gradient: bo
         after = None if changed is None else tensor_of(_run(model, changed, no_gradient))
         if after is None or not after.isfinite().all():
             return None
-        before = base[:, :position].detach()
-        leak = Leak(position, moved(before, after[:, :position].detach()), size_of(before))
+        before, behind = (one[:, :position].detach() for one in (base, after))
+        if asked is not None:
+            before, behind = (one[asked[:, :position]] for one in (before, behind))
+        leak = Leak(position, moved(before, behind), size_of(before))
         worst = leak if worst is None or leak.change > worst.change else worst
     return worst
 
