@@ -1,6 +1,6 @@
 """Writes the pages and pictures that are made from the code, or with --check tells which are out of date.
 
-python docs/build.py            rules.md, commands.md, pictures/
+python docs/build.py            rules.md, commands.md, doctor-rules.md, pictures/
 python docs/build.py --check    exit 1 if one of them is not what the code says
 """
 
@@ -12,6 +12,7 @@ import click
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
+from pellucid.inspection.rule import rules as doctors_rules
 from pellucid.models.bigram_records import word_counts
 from pellucid.verbs import derive
 
@@ -57,6 +58,22 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
+def doctor_page() -> str:
+    rows = "\n".join(
+        f"| {rule.name} | {rule.proves} | {rule.how} | {', '.join(rule.needs) or 'nothing more'} |"
+        for rule in doctors_rules().values()
+    )
+    return f"""# The rules of the doctor
+
+What each rule proves and how, as its file in `src/pellucid/inspection/rules/` says it; written by `docs/build.py`. A
+rule that lacks what it needs is passed over, and one that fails on a strange module is reported as "not known".
+
+| rule | proves | how | needs |
+|---|---|---|---|
+{rows}
+"""
+
+
 def help_text(name: str) -> str:
     with pellucid.make_context("pellucid", [name], resilient_parsing=True) as context:
         command = pellucid.get_command(context, name)
@@ -69,6 +86,7 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "rules.md": rules_page(),
         DOCS / "commands.md": commands_page(),
+        DOCS / "doctor-rules.md": doctor_page(),
         DOCS / "pictures" / "neuron.svg": derive(*NEURON).svg() + "\n",
         DOCS / "pictures" / "emma.svg": draw_bigram_graph(word_counts("emma")).svg + "\n",
     }
