@@ -91,7 +91,9 @@ class LossView:
             loss = self.at(equal if self.kind == "cross-entropy" else equal.log_softmax(self.axis))
             if loss is None or not loss.requires_grad:
                 return None
-            (slope,) = torch.autograd.grad(loss, equal)
+            (slope,) = torch.autograd.grad(loss, equal, allow_unused=True)
+        if slope is None:
+            return None
         least, classes = slope.min(dim=self.axis)
         return torch.where(least < 0, classes, -1)
 

@@ -73,7 +73,7 @@ def trial(patient: Patient, rate: float, steps: int, enough: float) -> Trial | N
         for step in range(steps):
             loss = _goal_or_none(copied)
             value = math.nan if loss is None else float(loss.detach())
-            if loss is None or not math.isfinite(value) or not loss.requires_grad:
+            if loss is None or not math.isfinite(value) or loss.grad_fn is None:
                 return None if step == 0 else Trial(rate, step, first, least)
             first = value if step == 0 else first
             least = min(least, value)

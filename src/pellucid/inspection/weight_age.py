@@ -82,6 +82,7 @@ def _signs(module: nn.Module) -> list[bool | None]:
         # Many draw the weights in their own way, and leave the bias as torch drew it, or begin it with zeros.
         bias = module.bias if module.bias is not None and module.bias.numel() > 1 else None
         is_empty = bias is not None and bool((bias == 0).all())
-        is_drawn = is_as_drawn(module.weight, fan_in) or (bias is not None and is_as_drawn(bias, fan_in))
+        is_own = float(module.weight.detach().abs().max()) * math.sqrt(fan_in) > 1.5  # drawn, but not by torch
+        is_drawn = is_as_drawn(bias, fan_in) if is_own and bias is not None else is_as_drawn(module.weight, fan_in)
         return [True if is_empty or is_drawn else None]
     return []

@@ -168,6 +168,9 @@ def _in_training(where: str, seen: str, meeting: Meeting | None) -> Finding:
 
 def _in_eval(patient: Patient, place: int, where: str, seen: str, meeting: Meeting | None) -> Finding:
     module = meeting.module if meeting is not None else patient.model
+    if "quantized" in type(module).__module__:
+        means = "it is rounded by the range of the whole batch, as dynamic quantisation does"
+        return Finding("note", where, seen, means, "quantise with ranges that are fixed", rule="batch-mixing")
     is_norm = "Norm" in type(module).__name__
     is_time_first = any(getattr(one, "batch_first", True) is False for one in module.modules())
     targets = patient.targets

@@ -25,7 +25,7 @@ FAR = (1e2, 1e3, 1e4)
 
 def check(patient: Patient) -> Iterator[Finding]:
     view = loss_view(patient)
-    if view is None or view.kind == "log-likelihood" or _are_log_probabilities(view.tensor):
+    if view is None or not view.tensor.dim() or view.kind == "log-likelihood" or _are_log_probabilities(view.tensor):
         return  # those cannot be moved freely: they add up to 1
     downhill = _downhill(view)
     if downhill is None:
