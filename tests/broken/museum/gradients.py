@@ -227,7 +227,7 @@ def source_never_read() -> Patient:
 
 
 STOPPED = ("detached-path", "no-gradient")
-UNSEEN = ("no-gradient", "not-in-optimizer", "unregistered")
+UNSEEN = ("no-gradient", "not-in-optimizer")
 
 EXHIBITS = [
     Exhibit(frozen_layer, ("no-gradient", "not-in-optimizer"), "a layer in the middle was left frozen"),

@@ -247,7 +247,7 @@ EXHIBITS = [
     Exhibit(relu_on_scores, ("dead-units", "no-gradient"), "a ReLU on the scores, nearly all of them 0"),
     Exhibit(summed_over_the_batch, ("initial-loss", "accumulation"), "the loss grows with the batch"),
     Exhibit(
-        scores_viewed_for_the_loss, ("shifted-targets",), "view in place of transpose: scores meet others' targets"
+        scores_viewed_for_the_loss, ("scrambled-scores",), "view in place of transpose: scores meet others' targets"
     ),
     Exhibit(loss_of_the_last_place_only, ("unasked-targets",), "only the last position is ever trained"),
     Exhibit(loss_over_padding, ("loss-over-padding",), "half of what is learned is to say padding"),

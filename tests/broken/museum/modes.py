@@ -167,7 +167,7 @@ EXHIBITS = [
     Exhibit(noise_in_use, MODE, "noise for training is added in use, too"),
     Exhibit(batch_norm_of_one_row, ("wrong-mode", "batch-mixing"), "batch norm over one row"),
     Exhibit(batch_norm_without_running_statistics, ("batch-mixing",), "in use each answer depends on the batch"),
-    Exhibit(batch_norm_never_moves, ("wrong-mode"), "momentum 0: running statistics never move"),
+    Exhibit(batch_norm_never_moves, ("wrong-mode",), "momentum 0: running statistics never move"),
     Exhibit(dropout_of_one, ("dropout-odd",), "p = 1, meant as the share that is kept, drops everything"),
     Exhibit(dropout_as_share_kept, ("dropout-odd",), "p = 0.95, meant as the share that is kept"),
     Exhibit(dropout_twice, ("dropout-odd",), "two dropouts in a row keep a quarter"),
