@@ -19,13 +19,21 @@ from pellucid.inspection.probes import last_part, under_other_weights
 from pellucid.inspection.rule import Rule
 from pellucid.records import Finding
 
+NEARLY = 0.5  # apart, from which on it is no accident that scores never are more than 1
 SLACK = 1e-3  # by which sums of probabilities may differ from 1, in any precision
 
 
 def check(patient: Patient) -> Iterator[Finding]:
     view = loss_view(patient)
-    if view is None or view.kind != "cross-entropy" or not view.tensor.isfinite().all():
+    if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not view.tensor.isfinite().all():
         return
+    if _is_log_of_second(view.tensor, view.axis):
+        others = under_other_weights(patient)
+        if others and all(_is_log_of_second(one, view.axis) for one in others) and _apart(others, view.axis) > NEARLY:
+            yield _within_the_model(patient, view, _apart(others, view.axis))
+            return
+    if view.kind != "cross-entropy":
+        return  # whether it is given log-probabilities is another rule's question
     axes = [axis for axis in range(-view.tensor.dim(), 0) if _is_probability(view.tensor, axis)]
     others = under_other_weights(patient) if axes else []
     axes = [axis for axis in axes if others and all(_is_probability(one, axis) for one in others)]
@@ -51,6 +59,38 @@ def _is_probability(tensor: Tensor, axis: int) -> bool:
     if tensor.shape[axis] < 2 or bool((tensor < -SLACK).any()):
         return False
     return bool(((tensor.sum(axis) - 1).abs() < SLACK).all())
+
+
+def _is_log_of_second(tensor: Tensor, axis: int) -> bool:
+    """Whether numbers are the logarithm of a softmax of probabilities: log-probabilities that are those, but shifted.
+
+    >>> scores = torch.tensor([[2.0, -3.0, 1.0]])
+    >>> _is_log_of_second(scores.softmax(-1).log_softmax(-1), -1), _is_log_of_second(scores.log_softmax(-1), -1)
+    (True, False)
+    """
+    if tensor.shape[axis] < 2 or bool((tensor.logsumexp(axis).abs() > SLACK).any()):
+        return False
+    shifted = tensor - (tensor.sum(axis, keepdim=True) - 1) / tensor.shape[axis]
+    return bool((shifted > -SLACK).all())
+
+
+def _apart(tensors: list[Tensor], axis: int) -> float:
+    """How far the scores of one place lie apart at most; probabilities never by more than 1."""
+    return max(float((one.amax(axis) - one.amin(axis)).max()) for one in tensors)
+
+
+def _within_the_model(patient: Patient, view: LossView, apart: float) -> Finding:
+    floor = math.log(1 + (view.n_classes - 1) / math.e)
+    return Finding(
+        "broken",
+        last_part(patient),
+        f"outputs are log-probabilities of a softmax of probabilities: {apart:.4f} apart at most, with these weights "
+        f"and others; {floor:.4f} = ln(1 + {view.n_classes - 1}/e) is the least loss, {view.measured:.4f} that of now",
+        f"the loss cannot fall below {floor:.4f}, and its gradient is small wherever the model is sure",
+        "take the first softmax out of the model: log_softmax takes one of the scores themselves",
+        rule="double-softmax",
+        again="print(model(x).amax(-1) - model(x).amin(-1))",
+    )
 
 
 def _finding(patient: Patient, view: LossView, axes: list[int]) -> Finding:
