@@ -128,7 +128,8 @@ def shown(seen: list[Seen]) -> str:
             "ones, each a bug of the kind people reported, and healthy ones, many of them odd. A bug is found when a\n"
             "rule that is expected to find it calls it broken or suspicious; where something is only wasted, a note\n"
             "is enough. The rules were written with these programs at hand, but for those of the kind `later`, which\n"
-            "were added when the rules stood. Times of patients are CPU seconds of one thread, those of rules wall clock.",
+            "were added when the rules stood. Times of patients are CPU seconds of one thread, those of rules are by\n"
+            "the clock.",
             summary(broken, healthy),
             *([by_room(broken), missed(broken)] if broken else []),
             *([alarms(healthy)] if healthy else []),
