@@ -111,6 +111,6 @@ MODEL = ExampleCard(
     tiny=ResidualCNNConfig(numbers=(1, 8, 8), categories=(), outputs=3, width=4, stages=2, stride=1),
     tiny_inputs=Inputs(numbers=(1, 8, 8), categories=(), outputs=3),
     kinds=("images",),
-    # Of 20,000 house numbers 6 epochs with shifts tell 99.9 % at this rate, and 98.2 % without shifts at a third of it.
+    # Of 20,000 house numbers 6 epochs tell 99.5 to 99.9 %, and 98.2 % without shifts at a third of this rate.
     recipe=Recipe(rate=1e-2, batch=128, weight_decay=0.05, epochs=30.0, shift=1),
 )

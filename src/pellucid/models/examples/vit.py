@@ -132,7 +132,7 @@ SMALLEST = 4  # pixels on a side of a patch
 def sized(size: str, inputs: Inputs) -> ViTConfig:
     """About 4 patches a side, none smaller than 4 pixels.
 
-    Of digits of 8 × 8, and of house numbers of 32 × 32, patches half as large were told less well at 4 times the cost.
+    Of digits of 8 × 8, and of house numbers of 32 × 32, patches half as large were told less well, at 2 and 4 times the cost.
 
     >>> digits, houses = (Inputs(numbers=(1, side, side), categories=(), outputs=10) for side in (8, 32))
     >>> sized("tiny", digits).patch, sized("tiny", houses).patch, ViT(sized("small", digits)).n_parameters
@@ -153,8 +153,8 @@ MODEL = ExampleCard(
     tiny=ViTConfig(numbers=(1, 8, 8), categories=(), outputs=3, patch=4, width=8, depth=2, n_heads=2, hidden=8),
     tiny_inputs=Inputs(numbers=(1, 8, 8), categories=(), outputs=3),
     kinds=("images",),
-    # Of 8 × 8 digits it tells 98 %, with half of this dropout and twice these rates as many, with AdamW 95 %; shifted
-    # digits are told less well.
+    # Of 8 × 8 digits it tells 98 %, and with twice these rates as many. With patches of 2 pixels and less dropout Muon
+    # told 97.4 % and AdamW 94.7 %. Shifted digits are told less well.
     recipe=Recipe(
         optimizer="muon", rate=0.005, matrix_rate=0.01, batch=128, weight_decay=0.5, epochs=80.0, dropout=0.3
     ),
