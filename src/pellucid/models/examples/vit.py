@@ -132,7 +132,7 @@ SMALLEST = 4  # pixels on a side of a patch
 def sized(size: str, inputs: Inputs) -> ViTConfig:
     """About 4 patches a side, none smaller than 4 pixels.
 
-    Of digits of 8 × 8, and of house numbers of 32 × 32, patches half as large were told less well, at 2 and 4 times the cost.
+    Patches half as large told less of the 8 × 8 digits and of the house numbers, at 2 and 4 times the cost.
 
     >>> digits, houses = (Inputs(numbers=(1, side, side), categories=(), outputs=10) for side in (8, 32))
     >>> sized("tiny", digits).patch, sized("tiny", houses).patch, ViT(sized("small", digits)).n_parameters
