@@ -234,7 +234,7 @@ EXHIBITS = [
     Exhibit(all_tokens_unknown, CONSTANT, "every token is the unknown one"),
     Exhibit(
         padded_on_the_wrong_side,
-        ("gradients-over-depth", "detached-path"),
+        ("gradients-over-depth", "no-gradient"),
         "the state is read after 150 paddings",
     ),
     Exhibit(rows_of_the_test_side, ("duplicated-inputs",), "batches share most of their rows"),

@@ -19,6 +19,7 @@ from pellucid.inspection.rule import Rule
 from pellucid.inspection.slopes import in_training, is_left_alone, jittered, learning, slopes_of, some_of
 from pellucid.records import Finding
 
+FAINT = 1e-15  # of the largest; rounding alone, where the true one is 0, leaves a billionth
 STEPS = 3  # downhill, after which no weight should be where none can learn
 AGAIN = "loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])"
 
@@ -54,16 +55,7 @@ def check(patient: Patient) -> Iterator[Finding]:
         stuck -= _reached(_after_steps(copied))
     silent = never | stuck
     if not silent:
-        norms = [float(slope.norm()) for slope in found if slope is not None and bool(slope.any())]
-        yield Finding(
-            "sound",
-            "the model",
-            f"all {len(parameters)} parameters get a gradient; the norms reach from {min(norms):.2g} to "
-            f"{max(norms):.2g}",
-            "every weight is trained",
-            "",
-            rule="no-gradient",
-        )
+        yield _of_sizes({path: slope for path, slope in zip(parameters, found, strict=True) if slope is not None})
         return
     for paths, severity, means, fix in _sorted(patient, parameters, never, stuck):
         n_weights = sum(parameters[path].numel() for path in paths)
@@ -76,6 +68,26 @@ def check(patient: Patient) -> Iterator[Finding]:
             rule="no-gradient",
             again=AGAIN,
         )
+
+
+def _of_sizes(slopes: dict[str, Tensor]) -> Finding:
+    """Whether every gradient that comes is large enough to be one: beside the largest, it may have faded to nothing."""
+    norms = {path: float(slope.double().norm()) for path, slope in slopes.items() if bool(slope.any())}
+    least, most = min(norms.values(), default=0.0), max(norms.values(), default=0.0)
+    reach = f"the norms reach from {least:.2g} to {most:.2g}"
+    faint = [path for path, norm in norms.items() if norm < FAINT * most]
+    if not faint:
+        seen = f"all {len(slopes)} parameters get a gradient; {reach}"
+        return Finding("sound", "the model", seen, "every weight is trained", "", rule="no-gradient")
+    return Finding(
+        "suspicious",
+        faint[0].rpartition(".")[0] or faint[0],
+        f"{len(faint)} of {len(norms)} parameters get next to no gradient: {some_of(faint)}; {reach}",
+        "it has faded away on its way down to them: they learn nothing from this batch",
+        "shorten the way, as by skips, or look for steps, such as padding, that it need not go through",
+        rule="no-gradient",
+        again="loss(model(x), y).backward(); print({n: p.grad.norm() for n, p in model.named_parameters()})",
+    )
 
 
 def _sorted(
