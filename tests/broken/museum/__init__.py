@@ -10,6 +10,7 @@ from tests.broken.museum import (
     healthy_huggingface,
     healthy_later,
     healthy_losses,
+    healthy_public,
     healthy_torch,
     healthy_unusual,
     initialisation,
@@ -48,4 +49,5 @@ HEALTHY: list[Healthy] = [
     *healthy_losses.HEALTHY,
     *healthy_later.HEALTHY,
     *healthy_huggingface.HEALTHY,
+    *healthy_public.HEALTHY,
 ]

@@ -19,7 +19,7 @@ from pellucid.inspection.rule import Rule
 from pellucid.inspection.slopes import in_training, is_left_alone, jittered, learning, slopes_of, some_of
 from pellucid.records import Finding
 
-FAINT = 1e-15  # of the largest; rounding alone, where the true one is 0, leaves a billionth
+FAINT = 1e-20  # of the largest; rounding alone, where the true one is 0, leaves far more
 STEPS = 3  # downhill, after which no weight should be where none can learn
 AGAIN = "loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])"
 
