@@ -128,7 +128,7 @@ def shown(seen: list[Seen]) -> str:
             "ones, each a bug of the kind people reported, and healthy ones, many of them odd. A bug is found when a\n"
             "rule that is expected to find it calls it broken or suspicious; where something is only wasted, a note\n"
             "is enough. The rules were written and mended with these programs at hand, so that this is no measure of\n"
-            "bugs that nobody has shown them; the kind `later` was added when the rules stood, and mended two of them.\n"
+            "bugs that nobody has shown them; the kind `later` was added when the rules stood and mended two.\n"
             "Times of patients are CPU seconds of one thread, those of rules are by the clock.",
             summary(broken, healthy),
             *([by_room(broken), missed(broken)] if broken else []),
