@@ -59,8 +59,15 @@ BART = {
         for side in ("encoder", "decoder")
         for what, size in (("layers", 1), ("attention_heads", 4))
     },
-    "vocab_size": VOCAB, "d_model": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 32,
-    **BOUNDARY, "pad_token_id": 0, "decoder_start_token_id": 0, "forced_eos_token_id": 0,
+    "vocab_size": VOCAB,
+    "d_model": 32,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+    "max_position_embeddings": 32,
+    **BOUNDARY,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 0,
+    "forced_eos_token_id": 0,
 }
 
 
