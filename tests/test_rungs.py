@@ -274,7 +274,7 @@ def test_what_cannot_be_is_refused_with_the_nearest_that_can(make, said):
 
 def test_an_unknown_network_is_refused_before_torch_is_loaded():
     code = (
-        "import sys; from pellucid.models.wishes import NETWORKS, require_one_of\n"
+        "import sys; from pellucid.models.wishes import NETWORKS; from pellucid.errors import require_one_of\n"
         "try: require_one_of('network', 'mpl', NETWORKS)\n"
         "except Exception as error: print(error, 'torch' in sys.modules)"
     )

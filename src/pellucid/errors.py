@@ -14,7 +14,8 @@ Every message says what came, where, and one way to mend it, in one line.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 LONGEST_LINE = 240
 PREFIX = "pellucid: "
@@ -27,19 +28,38 @@ class PellucidError(Exception):
     'the value of x is empty. Write x=2.'
     >>> str(PellucidError("1 argument came where 2 are wanted", where="at column 3", fix="Write max(a, b)"))
     '1 argument came where 2 are wanted at column 3. Write max(a, b).'
+
+    What a user may set is spelled by whoever shows the error: `kind="table"` in Python, `--kind table` in a shell. The
+    texts name it in braces, and `options` has its value; None where only the name is meant.
+
+    >>> error = PellucidError("three columns came", fix="Try {kind}", options={"kind": "table"})
+    >>> str(error)
+    "three columns came. Try kind='table'."
+    >>> error.line(lambda name, value: f"--{name} {value}")
+    'three columns came. Try --kind table.'
     """
 
     exit_code = 2
 
-    def __init__(self, what: str, *, where: str = "", fix: str) -> None:
+    def __init__(
+        self, what: str, *, where: str = "", fix: str, options: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.where = where
         self.fix = fix
+        self.options = options
 
     def __str__(self) -> str:
+        return self.line(python_spelling)
+
+    def line(self, spell: Callable[[str, object], str]) -> str:
+        """The whole message in one line, every option spelled by `spell(name, value)`."""
         place = f" {self.where}" if self.where else ""
-        return one_line(f"{self.what}{place}. {self.fix}.")
+        text = f"{self.what}{place}. {self.fix}."
+        for name, value in self.options.items():
+            text = text.replace(f"{{{name}}}", spell(name, value))
+        return one_line(text)
 
 
 class ExpressionError(PellucidError):
@@ -120,6 +140,34 @@ def nearest(name: str, known: Iterable[str]) -> str:
     'sigmoid'
     """
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The fix for an unknown name: the nearest known one, else `otherwise`, else all that there are.
+
+    >>> did_you_mean("sigmid", ["sigmoid", "tanh"]), did_you_mean("q", ["sigmoid", "tanh"])
+    ('Perhaps you meant sigmoid', 'Choose one of sigmoid, tanh')
+    """
+    names = list(known)
+    meant = nearest(name, names)
+    return f"Perhaps you meant {meant}" if meant else otherwise or f"Choose one of {', '.join(names)}"
+
+
+def require_one_of(noun: str, word: str, known: Iterable[str]) -> None:
+    """Refuse a word that is none of the known ones, with the nearest of them.
+
+    >>> require_one_of("optimizer", "adam", ("adamw", "sgd"))
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: there is no optimizer called 'adam'. Perhaps you meant adamw.
+    """
+    names = tuple(known)
+    if word not in names:
+        raise PellucidError(f"there is no {noun} called {quoted(word)}", fix=did_you_mean(word, names))
+
+
+def python_spelling(name: str, value: object) -> str:
+    """An option as a Python user writes it: `kind='table'`, or only its name where the value is None."""
+    return name if value is None else f"{name}={value!r}"
 
 
 def printable(text: str) -> str:

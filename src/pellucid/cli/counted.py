@@ -94,7 +94,8 @@ def _require_some(word: str) -> None:
 
 def fit(ctx: click.Context, source: str) -> tuple[Fitted, ListData | TextData]:
     """Check the options, open the data, and fit on the train side. What can be refused early, is."""
-    from pellucid.models.wishes import UNKNOWN, Wishes, require_one_of
+    from pellucid.errors import require_one_of
+    from pellucid.models.wishes import UNKNOWN, Wishes
 
     given = ctx.params
     wishes = Wishes(**{name: given[name] for name in ("model", "n", "smoothing", "s", "discount", "tokens")})

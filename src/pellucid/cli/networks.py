@@ -188,7 +188,8 @@ def training_wishes(ctx: click.Context, kind: str, model: str = "") -> TrainingW
 
 def data_wishes(ctx: click.Context, model: str = "") -> DataWishes:
     """What was asked of the data."""
-    from pellucid.models.wishes import TOKENS, require_one_of
+    from pellucid.errors import require_one_of
+    from pellucid.models.wishes import TOKENS
     from pellucid.training.opening import DataWishes
     from pellucid.training.wishes import windows_of
 

@@ -89,7 +89,8 @@ def _trained(ctx: click.Context, run: Path, text: str) -> ScoredText:
 
 
 def _tokens(ctx: click.Context, text: str, vocabulary: Vocabulary) -> tuple[list[int], tuple[str, ...]]:
-    from pellucid.models.wishes import UNKNOWN, require_one_of
+    from pellucid.errors import require_one_of
+    from pellucid.models.wishes import UNKNOWN
 
     require_one_of("way to treat the unknown", ctx.params["unknown"], UNKNOWN)
     tokens, notes = encoded(text, vocabulary, str(ctx.params["unknown"]), "the text")

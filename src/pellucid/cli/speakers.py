@@ -66,7 +66,8 @@ def counting(ctx: click.Context, source: str, prompt: str, unknown: str, require
 
 def trained(run: Path, prompt: str, unknown: str, require: Require, *, is_cached: bool) -> Speaker:
     """The best network of a run. What can be refused without it, is, before torch is loaded."""
-    from pellucid.models.wishes import UNKNOWN, require_one_of
+    from pellucid.errors import require_one_of
+    from pellucid.models.wishes import UNKNOWN
     from pellucid.training.stored import stored_run
 
     require_one_of("way to treat the unknown", unknown, UNKNOWN)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from pellucid.errors import require_one_of
 from pellucid.layers.activations import ACTIVATIONS, gain
 from pellucid.layers.hidden import Hidden, head
 from pellucid.layers.norms import NORMS
 from pellucid.models.neural import NeuralCard, Recipe
-from pellucid.models.settings import require_share, require_whole
+from pellucid.models.settings import require_share
 from pellucid.models.windows import WindowModel, begun, slid
-from pellucid.models.wishes import require_one_of
+from pellucid.options import require_whole
 
 
 @dataclass(frozen=True)

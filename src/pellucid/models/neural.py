@@ -15,9 +15,10 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from pellucid.catalogue import cards
+from pellucid.errors import require_one_of
 from pellucid.models.contract import ModelCard
 from pellucid.models.network import SIZES, Network, Recipe, config_of
-from pellucid.models.wishes import NETWORKS, require_one_of
+from pellucid.models.wishes import NETWORKS
 
 __all__ = ["SIZES", "NeuralCard", "Recipe", "SequenceModel", "config_of", "network_called", "networks"]
 

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from pellucid.errors import TooLarge
 from pellucid.models.neural import NeuralCard, Recipe
-from pellucid.models.settings import require_whole
 from pellucid.models.windows import WindowModel, begun
+from pellucid.options import require_whole
 
 MOST_ENTRIES = 1 << 27  # numbers in the table: half a gigabyte of float32
 

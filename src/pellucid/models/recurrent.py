@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from pellucid.layers.hidden import head
 from pellucid.models.neural import SequenceModel
-from pellucid.models.settings import require_dropout, require_whole
+from pellucid.models.settings import require_dropout
+from pellucid.options import require_whole
 
 State = TypeVar("State")
 

@@ -4,23 +4,6 @@ import math
 
 from pellucid.errors import PellucidError
 
-LARGEST = 1 << 20  # of a width, a depth or a context: past it a slip of the finger is likelier than a wish
-
-
-def require_whole(noun: str, value: object, least: int = 1, most: int = LARGEST) -> None:
-    """Refuse what is no whole number from `least` to `most`.
-
-    >>> require_whole("depth", 0)
-    Traceback (most recent call last):
-    pellucid.errors.PellucidError: depth is 0. The nearest that can be is 1.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise PellucidError(
-            f"{noun} is {value!r}, which is no whole number", fix=f"Choose one from {least} to {most:,}"
-        )
-    if not least <= value <= most:
-        raise PellucidError(f"{noun} is {value:,}", fix=f"The nearest that can be is {min(max(value, least), most):,}")
-
 
 def require_share(noun: str, value: int, parts: int, of: str) -> None:
     """Refuse a number that cannot be shared equally by so many parts.

@@ -14,7 +14,8 @@ from pellucid.layers.attention import Attention
 from pellucid.layers.feed_forward import FeedForward, squared_relu
 from pellucid.layers.positions import POSITIONS, RotaryPositions, positions_called
 from pellucid.models.neural import NeuralCard, Recipe, SequenceModel
-from pellucid.models.settings import require_dropout, require_whole
+from pellucid.models.settings import require_dropout
+from pellucid.options import require_whole
 
 
 @dataclass(frozen=True)

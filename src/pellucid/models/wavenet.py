@@ -16,8 +16,8 @@ from pellucid.errors import PellucidError
 from pellucid.layers.activations import gain
 from pellucid.layers.hidden import Hidden, head
 from pellucid.models.neural import NeuralCard, Recipe
-from pellucid.models.settings import require_whole
 from pellucid.models.windows import WindowModel, begun
+from pellucid.options import require_whole
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, quoted, require_one_of
 
 AUTO = "auto"
 MODELS = ("uniform", "unigram", "bigram", "ngram")
@@ -42,11 +42,3 @@ class Wishes:
     @property
     def order(self) -> int:
         return int(self.n)
-
-
-def require_one_of(noun: str, word: str, known: tuple[str, ...]) -> None:
-    """Refuse a word that is none of the known ones, with the nearest of them."""
-    if word not in known:
-        meant = nearest(word, known)
-        fix = f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(known)}"
-        raise PellucidError(f"there is no {noun} called {quoted(word)}", fix=fix)

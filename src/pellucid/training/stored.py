@@ -13,8 +13,8 @@ from pellucid import runs
 from pellucid.data import ListData, TextData, Vocabulary, encode_text, open_data, vocabulary_from_json
 from pellucid.data.splits import FRACTIONS, split_list
 from pellucid.decoding.novelty import Known
-from pellucid.errors import PellucidError, quoted
-from pellucid.models.wishes import NETWORKS, require_one_of
+from pellucid.errors import PellucidError, quoted, require_one_of
+from pellucid.models.wishes import NETWORKS
 from pellucid.records import DataFacts, Ladder
 from pellucid.records.plain import from_plain
 from pellucid.runs.disk import read_regular

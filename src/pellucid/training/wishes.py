@@ -9,16 +9,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from pellucid.decoding.limits import require_seed
-from pellucid.errors import PellucidError
-from pellucid.models.settings import require_dropout, require_share, require_whole
-from pellucid.models.wishes import (
-    IMAGE_NETWORKS,
-    MODELS,
-    NETWORKS,
-    PAIR_NETWORKS,
-    TABLE_NETWORKS,
-    require_one_of,
-)
+from pellucid.errors import PellucidError, require_one_of
+from pellucid.models.settings import require_dropout, require_share
+from pellucid.models.wishes import IMAGE_NETWORKS, MODELS, NETWORKS, PAIR_NETWORKS, TABLE_NETWORKS
+from pellucid.options import require_whole
 
 Wish = int | float | str
 

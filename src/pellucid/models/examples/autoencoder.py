@@ -11,15 +11,14 @@ from math import prod
 
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, require_one_of
 from pellucid.layers.activations import ACTIVATIONS, gain
 from pellucid.layers.columns import one_hot_row
 from pellucid.layers.hidden import Hidden, head
 from pellucid.models.examples.contract import ExampleCard, Inputs, Reconstructor
 from pellucid.models.examples.shapes import require_shapes
 from pellucid.models.network import Recipe
-from pellucid.models.settings import require_whole
-from pellucid.models.wishes import require_one_of
+from pellucid.options import require_whole
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, require_one_of
 from pellucid.layers.activations import gain
 from pellucid.layers.convolution import Convolution, Layer, Pair, Pooling, Stage, stages
 from pellucid.models.examples.contract import ExampleCard, ExampleModel, Inputs
 from pellucid.models.examples.images import require_image, require_size
 from pellucid.models.network import Recipe
-from pellucid.models.settings import require_dropout, require_whole
-from pellucid.models.wishes import require_one_of
+from pellucid.models.settings import require_dropout
+from pellucid.options import require_whole
 
 POOLS: Mapping[str, Callable[[int], nn.Module]] = MappingProxyType({"average": nn.AvgPool2d, "max": nn.MaxPool2d})
 

@@ -11,14 +11,15 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from pellucid.errors import require_one_of
 from pellucid.layers.activations import ACTIVATIONS, gain
 from pellucid.layers.columns import Columns
 from pellucid.layers.hidden import Hidden, head
 from pellucid.layers.norms import NORMS
 from pellucid.models.examples.contract import ExampleModel
 from pellucid.models.examples.shapes import require_shapes
-from pellucid.models.settings import require_dropout, require_share, require_whole
-from pellucid.models.wishes import require_one_of
+from pellucid.models.settings import require_dropout, require_share
+from pellucid.options import require_whole
 
 
 class DeepConfig(Protocol):

@@ -22,7 +22,8 @@ from pellucid.layers.hidden import head
 from pellucid.models.examples.contract import ExampleCard, ExampleModel, Inputs
 from pellucid.models.examples.images import require_image, require_size
 from pellucid.models.network import Recipe
-from pellucid.models.settings import require_dropout, require_whole
+from pellucid.models.settings import require_dropout
+from pellucid.options import require_whole
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pellucid.errors import PellucidError
-from pellucid.models.settings import require_whole
+from pellucid.options import require_whole
 
 
 def require_shapes(numbers: object, categories: object, outputs: object) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from pellucid.errors import require_one_of
 from pellucid.layers.activations import gain
 from pellucid.layers.blocks import PreNormBlock
 from pellucid.layers.feed_forward import FeedForward
@@ -21,8 +22,8 @@ from pellucid.layers.positions import LearnedPositions, NoPositions, resized_gri
 from pellucid.models.examples.contract import ExampleCard, ExampleModel, Inputs
 from pellucid.models.examples.images import require_image, require_size
 from pellucid.models.network import Recipe
-from pellucid.models.settings import require_dropout, require_share, require_whole
-from pellucid.models.wishes import require_one_of
+from pellucid.models.settings import require_dropout, require_share
+from pellucid.options import require_whole
 
 POSITIONS = ("learned", "none")
 SPREAD = 0.02  # of positions at first: hardly any, so that what they become was learned

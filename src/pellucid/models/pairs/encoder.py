@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pellucid.errors import require_one_of
 from pellucid.layers.masks import Padding
 from pellucid.models.network import Recipe
 from pellucid.models.pairs.contract import PairCard, PairModel
 from pellucid.models.pairs.settings import require_possible
 from pellucid.models.pairs.sources import lengths_of, require_target_room, trimmed
 from pellucid.models.pairs.stacks import FORMS, EncoderStack
-from pellucid.models.wishes import require_one_of
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, require_one_of
 from pellucid.layers.positions import POSITIONS
-from pellucid.models.settings import require_dropout, require_share, require_whole
-from pellucid.models.wishes import require_one_of
+from pellucid.models.settings import require_dropout, require_share
+from pellucid.options import require_whole
 
 
 class PairConfig(Protocol):
