@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
+from pellucid.api import derive
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.inspection.rule import rules as doctors_rules
 from pellucid.models.bigram_records import word_counts
-from pellucid.verbs import derive
 
 DOCS = Path(__file__).parent
 NEURON = ("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2.0, "x0": -1.0, "w1": -2.0, "x1": -2.0, "w2": -3.0})

@@ -30,7 +30,7 @@ def pellucid(tmp_path: Path) -> Run:
         *words: str, stdin: str | None = "", env: dict[str, str] | None = None, **options: Any
     ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "pellucid.cli", *words],
+            [sys.executable, "-m", "pellucid", *words],
             input=stdin,
             capture_output=True,
             encoding="utf-8",

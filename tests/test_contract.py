@@ -114,7 +114,7 @@ def test_no_character_of_the_users_can_move_the_cursor(text):
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path):
-    words = [sys.executable, "-m", "pellucid.cli", "derive", "+".join(["x"] * 3000), "x=1", "--steps"]
+    words = [sys.executable, "-m", "pellucid", "derive", "+".join(["x"] * 3000), "x=1", "--steps"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -144,7 +144,7 @@ def test_ctrl_c_is_one_line_and_130(tmp_path):
 def test_a_full_disk_is_your_machine_not_our_bug(tmp_path):
     with open("/dev/full", "w") as full:
         run = subprocess.run(
-            [sys.executable, "-m", "pellucid.cli", "derive", "x", "x=1"],
+            [sys.executable, "-m", "pellucid", "derive", "x", "x=1"],
             stdout=full,
             stderr=subprocess.PIPE,
             cwd=tmp_path,
@@ -176,7 +176,7 @@ def test_poor_surroundings_do_not_matter(pellucid, environment):
 def test_closed_streams_do_not_matter(tmp_path):
     for closing in ("<&-", ">&-", "2>&-"):
         run = subprocess.run(
-            ["sh", "-c", f'exec "$0" -m pellucid.cli derive "x*x" x=3 --brief {closing}', sys.executable],
+            ["sh", "-c", f'exec "$0" -m pellucid derive "x*x" x=3 --brief {closing}', sys.executable],
             capture_output=True,
             cwd=tmp_path,
             check=False,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import catalogue
+from pellucid import cards
 from pellucid.data import DatasetCard, ListData, PairsData, TableData, TextData, datasets, open_data, require_kind
 from pellucid.data.inference import guess_kind
 from pellucid.errors import PellucidError
@@ -104,12 +104,12 @@ def test_the_reference_files_are_told_apart():
 
 def test_the_catalogue_finds_every_card_and_the_nearest_name(tmp_path, monkeypatch):
     assert list(datasets()) == sorted(datasets())
-    card = catalogue.find("pellucid.data.sets", "DATASET", DatasetCard, "names", "data set")
+    card = cards.find("pellucid.data.sets", "DATASET", DatasetCard, "names", "data set")
     assert card.name == "names"
     with pytest.raises(PellucidError, match=r"there is no data set called 'nmes'. Perhaps you meant names"):
-        catalogue.find("pellucid.data.sets", "DATASET", DatasetCard, "nmes", "data set")
+        cards.find("pellucid.data.sets", "DATASET", DatasetCard, "nmes", "data set")
     with pytest.raises(PellucidError, match="Choose one of dedupe-sort, digits"):
-        catalogue.find("pellucid.data.sets", "DATASET", DatasetCard, "qqqq", "data set")
+        cards.find("pellucid.data.sets", "DATASET", DatasetCard, "qqqq", "data set")
     room = tmp_path / "two_of_a_name"
     room.mkdir()
     (room / "__init__.py").write_text("")
@@ -117,4 +117,4 @@ def test_the_catalogue_finds_every_card_and_the_nearest_name(tmp_path, monkeypat
         (room / f"{name}.py").write_text("from pellucid.data.sets.xor import DATASET\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(AssertionError, match=r"two_of_a_name.one and two_of_a_name.two both carry a card named 'xor'"):
-        catalogue.cards("two_of_a_name", "DATASET", DatasetCard)
+        cards.cards("two_of_a_name", "DATASET", DatasetCard)

@@ -76,7 +76,7 @@ def start(folder: Path, words: list[str], **options: object) -> "subprocess.Pope
     settings: dict[str, object] = {"env": {**os.environ, "COLUMNS": "100"}, "stdin": subprocess.DEVNULL, **options}
     python = settings.pop("python", [sys.executable])
     return subprocess.Popen(
-        [*python, "-m", "pellucid.cli", *words],
+        [*python, "-m", "pellucid", *words],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -85,7 +85,7 @@ class Machine:
             for stream in (1, 2):
                 os.dup2(out, stream)
             if not self.is_forked:
-                os.execv(sys.executable, [sys.executable, "-m", "pellucid.cli", *words])
+                os.execv(sys.executable, [sys.executable, "-m", "pellucid", *words])
             from pellucid.cli import main
 
             main(words)

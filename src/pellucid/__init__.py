@@ -15,18 +15,18 @@ __version__ = "0.1.0"
 _DOORS = {
     "Derivation": "pellucid.records",
     "PellucidError": "pellucid.errors",
-    "Run": "pellucid.verbs",
+    "Run": "pellucid.api",
     "Value": "pellucid.autograd",
-    "compare": "pellucid.verbs",
-    "derive": "pellucid.verbs",
-    "doctor": "pellucid.verbs",
-    "inspect": "pellucid.verbs",
+    "compare": "pellucid.api",
+    "derive": "pellucid.api",
+    "doctor": "pellucid.api",
+    "inspect": "pellucid.api",
     "open_data": "pellucid.data",
-    "open_run": "pellucid.verbs",
-    "rate": "pellucid.verbs",
+    "open_run": "pellucid.api",
+    "rate": "pellucid.api",
     "replay": "pellucid.autograd",
-    "train": "pellucid.verbs",
-    "watch": "pellucid.verbs",
+    "train": "pellucid.api",
+    "watch": "pellucid.api",
 }
 
 __all__ = [

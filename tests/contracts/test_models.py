@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.catalogue import cards, find
+from pellucid.cards import cards, find
 from pellucid.errors import PellucidError
 from pellucid.models import CountModel, ModelCard, NeuralCard
 from pellucid.models.wishes import MODELS as NAMES

@@ -64,7 +64,7 @@ def command(
     if html:
         require_output_path(html, (".html", ".htm"))
 
-    from pellucid.verbs import derive
+    from pellucid.api import derive
 
     text = _standard_input() if expression == "-" else expression
     names = [name.strip() for part in wrt for name in part.split(",")]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pellucid.catalogue import cards
+from pellucid.cards import cards
 from pellucid.data.card import DatasetCard
 from pellucid.data.decoding import characters, refuse_wide, require_encoding, require_newlines, scan
 from pellucid.data.inference import SAMPLE, TABLE_ENDINGS, Guess, guess_kind

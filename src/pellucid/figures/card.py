@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pellucid.catalogue import cards, find
+from pellucid.cards import cards, find
 
 Seen = TypeVar("Seen")
 

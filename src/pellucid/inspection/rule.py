@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pellucid.catalogue import cards
+from pellucid.cards import cards
 from pellucid.inspection.patient import Patient
 from pellucid.records import Finding
 

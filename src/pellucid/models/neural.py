@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from pellucid.catalogue import cards
+from pellucid.cards import cards
 from pellucid.errors import require_one_of
 from pellucid.models.contract import ModelCard
 from pellucid.models.network import SIZES, Network, Recipe, config_of

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pellucid.catalogue import cards
+from pellucid.cards import cards
 from pellucid.errors import require_one_of
 from pellucid.models.network import Network, Recipe
 from pellucid.models.wishes import EXAMPLE_NETWORKS

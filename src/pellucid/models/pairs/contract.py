@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pellucid.catalogue import cards
+from pellucid.cards import cards
 from pellucid.errors import require_one_of
 from pellucid.models.network import Network, Recipe
 from pellucid.models.wishes import PAIR_NETWORKS

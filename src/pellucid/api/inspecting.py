@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pellucid.api.shown import Shown
 from pellucid.errors import PellucidError
-from pellucid.verbs.shown import Shown
 
 if TYPE_CHECKING:
     from torch import nn

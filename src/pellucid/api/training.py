@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.verbs.shown import Shown
+from pellucid.api.shown import Shown
 
 if TYPE_CHECKING:
     from pellucid.data import Data

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from pellucid.api.shown import Shown
 from pellucid.errors import PellucidError, nearest, quoted
-from pellucid.verbs.shown import Shown
 
 if TYPE_CHECKING:
     from torch import nn

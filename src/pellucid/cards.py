@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TypeVar
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import require_one_of
 
 Card = TypeVar("Card")
 
@@ -45,12 +45,7 @@ def find(package: str, attribute: str, of: type[Card] | tuple[type[Card], ...], 
     noun: what the user calls such a thing, as "data set".
     """
     known = cards(package, attribute, of)
-    if name not in known:
-        meant = nearest(name, known)
-        raise PellucidError(
-            f"there is no {noun} called {quoted(name)}",
-            fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(known)}",
-        )
+    require_one_of(noun, name, known)
     return known[name]
 
 
