@@ -11,14 +11,14 @@ demo: $(VENV)/installed
 	$(BIN)/pellucid train
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --numprocesses=auto
+	$(BIN)/python -m pytest --numprocesses=auto $(PYTEST_FLAGS)
 
 # Formatting, lint and strict types first: they answer in seconds.
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(MAKE) test
+	$(MAKE) test PYTEST_FLAGS=--durations=25
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format

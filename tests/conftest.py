@@ -44,6 +44,18 @@ def pellucid(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small tensors gain nothing from a second thread, and lose much where the machine is busy."""
+    import torch
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # for processes that the test starts
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     """Debian's Chromium, opened once for all tests of a process."""

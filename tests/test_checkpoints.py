@@ -1,4 +1,4 @@
-"""Checkpoints: rows 76 to 109 of the reliability catalogue that concern what is saved and what is believed."""
+"""Checkpoints: what is saved, what is believed when it is read back, and what is refused."""
 
 import hashlib
 import json
@@ -113,7 +113,7 @@ def test_files_have_the_mode_that_the_umask_gives(run):
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_row_87_logs_go_back_to_what_the_checkpoint_saw(run):
+def test_logs_go_back_to_what_the_checkpoint_saw(run):
     run.append("metrics", {"step": 3})
     run.append("findings", {"step": 2, "says": "after the checkpoint"})
     with (run.path / "metrics.jsonl").open("a") as file:
@@ -129,7 +129,7 @@ def test_row_87_logs_go_back_to_what_the_checkpoint_saw(run):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
-def test_row_92_truncated_at_every_length(run, name):
+def test_truncated_at_every_length(run, name):
     path = checkpoint_at(run.path, 2) / name
     whole = path.read_bytes()
     for size in range(len(whole)):
@@ -138,7 +138,7 @@ def test_row_92_truncated_at_every_length(run, name):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
-def test_row_93_one_bit_flipped(run, name):
+def test_one_bit_flipped(run, name):
     path = checkpoint_at(run.path, 2) / name
     whole = path.read_bytes()
     for at in range(len(whole)):
@@ -200,7 +200,7 @@ ONE_TEXT = json.dumps(ONE).encode()
     ],
     ids=lambda item: item if isinstance(item, str) else "",
 )
-def test_row_94_a_forged_file_that_is_vouched_for(run, content, why):
+def test_a_forged_file_that_is_vouched_for(run, content, why):
     forged(run, content)
     falls_back(run, why)
     forged(run, packed(tensors(2)))
@@ -209,13 +209,13 @@ def test_row_94_a_forged_file_that_is_vouched_for(run, content, why):
 
 
 @pytest.mark.parametrize("change", [{"step": 3}, {"logs": {"metrics": -1}}, {"more": 1}, {"files": {}}, {"state": []}])
-def test_row_94_a_manifest_of_another_shape(run, change):
+def test_a_manifest_of_another_shape(run, change):
     path = checkpoint_at(run.path, 2) / "state.json"
     path.write_bytes(sealed({**unsealed(path.read_bytes(), path), **change}))
     falls_back(run, "state.json does not describe step 2")
 
 
-def test_row_95_a_file_is_missing_one_too_many_or_swapped(run):
+def test_a_file_is_missing_one_too_many_or_swapped(run):
     first, second = checkpoint_at(run.path, 1), checkpoint_at(run.path, 2)
     for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
         content = (second / name).read_bytes()
@@ -246,7 +246,7 @@ def test_row_95_a_file_is_missing_one_too_many_or_swapped(run):
     assert "step 2" in found.note
 
 
-def test_row_92_nothing_whole_is_left(run):
+def test_nothing_whole_is_left(run):
     for step in (1, 2):
         (checkpoint_at(run.path, step) / "model.safetensors").write_bytes(b"")
     refused(
@@ -257,13 +257,13 @@ def test_row_92_nothing_whole_is_left(run):
     )
 
 
-def test_row_98_a_newer_checkpoint_is_not_passed_over(run):
+def test_a_newer_checkpoint_is_not_passed_over(run):
     path = checkpoint_at(run.path, 2) / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
     refused(lambda: checkpoints.newest(run.path), "made by a newer pellucid")
 
 
-def test_row_105_before_the_first_checkpoint(tmp_path):
+def test_before_the_first_checkpoint(tmp_path):
     with RunWriter.create(tmp_path / "x", {}, 1) as run:
         assert checkpoints.newest(run.path) is None
         half = run.path / "checkpoints" / ".tmp-abc"
@@ -283,7 +283,7 @@ class Small(nn.Module):
         self.scores = nn.Linear(width, vocab_size)
 
 
-def test_row_96_weights_of_another_model():
+def test_weights_of_another_model():
     model = Small(81)
     checkpoints.require_fits(model, Small(81).state_dict())
 
@@ -313,7 +313,7 @@ def test_what_is_not_finite_is_never_saved(run):
     assert checkpoint_steps(run.path) == [2, 1]
 
 
-def test_row_89_never_fewer_than_two_whole_ones(run):
+def test_never_fewer_than_two_whole_ones(run):
     for step in range(3, 40):
         save(run.path, step)
     checkpoints.tidy(run.path, keep={7})
@@ -330,7 +330,7 @@ def test_row_89_never_fewer_than_two_whole_ones(run):
     assert checkpoint_steps(run.path) == [42, 41, 40, 39]
 
 
-def test_row_84_order_is_by_step_and_not_by_any_clock(run, monkeypatch):
+def test_order_is_by_step_and_not_by_any_clock(run, monkeypatch):
     for step in (3, 1_000_000_000, 10):
         save(run.path, step)
     os.utime(checkpoint_at(run.path, 1), (4e9, 4e9))
@@ -341,7 +341,7 @@ def test_row_84_order_is_by_step_and_not_by_any_clock(run, monkeypatch):
     assert checkpoint_steps(run.path) == [1_000_000_000, 10]
 
 
-def test_row_107_clean_up_that_was_killed(run):
+def test_clean_up_that_was_killed(run):
     """Half of a folder that was being deleted is never taken for a checkpoint, and goes at the next tidying."""
     trash = run.path / "checkpoints" / ".trash-abc"
     shutil.copytree(checkpoint_at(run.path, 2), trash)
@@ -388,7 +388,7 @@ def writing(run):
     process.wait()
 
 
-def test_row_109_reading_while_another_process_writes(run, writing):
+def test_reading_while_another_process_writes(run, writing):
     steps = []
     for _ in range(250):
         found = checkpoints.newest(run.path)
@@ -444,7 +444,7 @@ print(last > 11, torn > 0)
 """
 
 
-def test_row_78_killed_while_it_saves(run):
+def test_killed_while_it_saves(run):
     """60 kills at random moments of three savings, so many of them in the middle of one; all is whole each time."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", KILLER, run.path], capture_output=True, encoding="utf-8", check=False
@@ -480,7 +480,7 @@ def test_best_weights_however_their_writer_was_killed(run):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
-def test_row_93_best_weights_that_were_changed(run, name):
+def test_best_weights_that_were_changed(run, name):
     checkpoints.save_best(run.path, 1, tensors(1))
     path = run.path / name
     whole = path.read_bytes()

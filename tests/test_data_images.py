@@ -79,7 +79,7 @@ def test_a_folder_of_class_folders_is_images(folder):
     assert pixels.labels.tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_row_51_no_images_no_classes_one_class(tmp_path, folder):
+def test_no_images_no_classes_one_class(tmp_path, folder):
     (tmp_path / "empty").mkdir()
     assert "is an empty folder" in refusal(tmp_path / "empty")
     assert "holds 3 files and no class folders" in refusal(folder / "cat")
@@ -92,13 +92,13 @@ def test_row_51_no_images_no_classes_one_class(tmp_path, folder):
     assert "there is no" in refusal(tmp_path / "gone", kind="images")
 
 
-def test_row_52_an_empty_class_folder(folder):
+def test_an_empty_class_folder(folder):
     (folder / "bird").mkdir()
     assert "the class folder bird is empty in shapes. Fill it, or add --skip-empty" in refusal(folder)
     assert open_data(folder, skip_empty=True).classes == ("cat", "dog")
 
 
-def test_row_53_truncated_images_are_found_before_training(folder):
+def test_truncated_images_are_found_before_training(folder):
     whole = encoded(spotted(99, (64, 64)))
     for i in range(5):
         (folder / "cat" / f"cut{i}.png").write_bytes(whole[: len(whole) // 2])
@@ -122,13 +122,13 @@ def test_row_53_truncated_images_are_found_before_training(folder):
         (encoded(Image.new("L", (4, 4)), "TIFF"), "not a PNG, JPEG, WEBP, BMP or GIF"),
     ],
 )
-def test_row_54_what_is_no_image_is_named(folder, content, trouble):
+def test_what_is_no_image_is_named(folder, content, trouble):
     (folder / "dog" / "odd.jpg").write_bytes(content)
     assert f"1 image cannot be read: 'dog/odd.jpg' ({trouble})" in refusal(folder)
     assert answer(lambda: open_data(folder), []) == 2
 
 
-def test_row_55_a_bomb_is_refused_from_its_header(folder):
+def test_a_bomb_is_refused_from_its_header(folder):
     bomb = header_only_png(9000, 9000)
     assert len(bomb) < 200
     (folder / "dog" / "bomb.png").write_bytes(bomb)
@@ -137,7 +137,7 @@ def test_row_55_a_bomb_is_refused_from_its_header(folder):
     assert MOST_PIXELS == 64_000_000
 
 
-def test_row_56_the_first_frame_is_used_and_noted(folder):
+def test_the_first_frame_is_used_and_noted(folder):
     frames = [Image.new("L", (5, 5), level) for level in (10, 200, 90)]
     for name, kind in (("a.gif", "GIF"), ("a.png", "PNG"), ("a.webp", "WEBP")):
         options = {"lossless": True} if kind == "WEBP" else {}
@@ -147,7 +147,7 @@ def test_row_56_the_first_frame_is_used_and_noted(folder):
     assert "3 images have several frames; the first is used" in open_data(folder).notes
 
 
-def test_row_57_one_conversion_for_all():
+def test_one_conversion_for_all():
     plain = Image.new("RGB", (2, 1))
     plain.putdata([(255, 0, 0), (0, 255, 0)])
     gray = [76, 150]  # (299 R + 587 G + 114 B) / 1000
@@ -171,7 +171,7 @@ def test_row_57_one_conversion_for_all():
     assert decoded(encoded(turned, "JPEG", exif=exif)).shape == (2, 4)
 
 
-def test_row_57_the_conversion_does_not_change_unnoticed():
+def test_the_conversion_does_not_change_unnoticed():
     found = {
         "gray": decoded(encoded(spotted(1, (40, 30))), "gray", (16, 16)),
         "rgb": decoded(encoded(spotted(2, (9, 9))), "rgb", (32, 20)),
@@ -181,7 +181,7 @@ def test_row_57_the_conversion_does_not_change_unnoticed():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 100_000), (100_000, 1)])
-def test_row_58_extreme_shapes_work(size):
+def test_extreme_shapes_work(size):
     content = encoded(Image.new("L", size, 9))
     assert trouble_of(content)[:2] == size
     small = decoded(content, "gray", (16, 16))
@@ -189,7 +189,7 @@ def test_row_58_extreme_shapes_work(size):
     assert (small == 9).any()
 
 
-def test_row_59_the_same_image_twice(folder):
+def test_the_same_image_twice(folder):
     copy = (folder / "cat" / "0.png").read_bytes()
     (folder / "dog" / "copy.png").write_bytes(copy)
     (folder / "cat" / "again.png").write_bytes(copy)
@@ -198,7 +198,7 @@ def test_row_59_the_same_image_twice(folder):
     assert "1 images stand in more than one class" in notes
 
 
-def test_row_60_names_of_any_bytes(folder):
+def test_names_of_any_bytes(folder):
     content = [encoded(spotted(50 + i)) for i in range(6)]
     names = [b"new\nline.png", "émoji🙂.png".encode(), b"-rf", b"A" * 255, b"latin\xe9.png", b"CASE.png"]
     for name, image in zip(names, content, strict=True):
@@ -214,7 +214,7 @@ def test_row_60_names_of_any_bytes(folder):
     assert "bad" in refusal(folder)
 
 
-def test_row_61_links_are_not_followed_and_the_hidden_left_out(folder, tmp_path):
+def test_links_are_not_followed_and_the_hidden_left_out(folder, tmp_path):
     (folder / "loop").symlink_to(folder)
     outside = tmp_path / "outside.png"
     outside.write_bytes(encoded(spotted(5)))
@@ -231,7 +231,7 @@ def test_row_61_links_are_not_followed_and_the_hidden_left_out(folder, tmp_path)
     assert any(note.startswith("1 files outside class folders") for note in data.notes)
 
 
-def test_row_62_many_images_are_told_and_remembered(tmp_path, cache, monkeypatch):
+def test_many_images_are_told_and_remembered(tmp_path, cache, monkeypatch):
     root = tmp_path / "many"
     for label in ("a", "b"):
         (root / label).mkdir(parents=True)
@@ -257,7 +257,7 @@ def test_row_62_many_images_are_told_and_remembered(tmp_path, cache, monkeypatch
     assert list((cache / "pellucid").iterdir()) == []
 
 
-def test_row_63_an_image_that_vanishes_is_named(folder):
+def test_an_image_that_vanishes_is_named(folder):
     data = open_data(folder)
     (folder / "cat" / "1.png").unlink()
     with pytest.raises(DataChanged, match=r"the image '1.png' was there and is gone") as caught:

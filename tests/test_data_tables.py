@@ -55,33 +55,33 @@ def kinds(data):
     return {column.name: column.kind for column in data.columns}
 
 
-def test_row_21_empty_or_header_only(write):
+def test_empty_or_header_only(write):
     assert "is empty" in refusal(write(""))
     assert "only white space" in refusal(write("\n\n  \n"))
     assert refusal(write("a,b\n")) == "some.csv has a header and no rows. Give it at least 2 rows."
 
 
-def test_row_22_one_row_and_fewer_rows_than_classes_need(write):
+def test_one_row_and_fewer_rows_than_classes_need(write):
     assert refusal(write("a,b\n1,2\n")) == "some.csv has 1 row, and at least 2 are needed. Give it more rows."
     few = open_data(write("x,y\n1,a\n2,b\n3,c\n4,a\n"))
     with pytest.raises(PellucidError, match="4 rows for 3 classes, and at least 6 are needed"):
         choose_target(few, "y")
 
 
-def test_row_23_a_byte_order_mark_is_not_part_of_the_first_name(write):
+def test_a_byte_order_mark_is_not_part_of_the_first_name(write):
     data = open_data(write("\ufeffspecies,mass\na,1\nb,2\n"))
     assert data.frame.columns == ["species", "mass"]
     assert data.notes == ("a byte order mark at the start was left out",)
     assert choose_target(data, "mass").name == "mass"
 
 
-def test_row_24_a_header_with_one_name_twice(write):
+def test_a_header_with_one_name_twice(write):
     assert refusal(write("a,b,a\n1,2,3\n")) == "columns 1 and 3 of some.csv are both called 'a'. Rename one."
     assert "columns 1 and 2" in refusal(write("a, a\n1,2\n"))
 
 
 @pytest.mark.parametrize("header", ["a,,c", "a,  ,c", ",b,c", 'a,"",c', "a,b,"])
-def test_row_25_a_header_with_a_blank_name(write, header):
+def test_a_header_with_a_blank_name(write, header):
     assert "has no name" in refusal(write(f"{header}\n1,2,3\n4,5,6\n"))
 
 
@@ -96,11 +96,11 @@ def test_row_25_a_header_with_a_blank_name(write, header):
         ("1,2\n3,4\n5,6,", "a row has 3 cells where the header has 2 in some.csv:4"),
     ],
 )
-def test_row_26_long_and_short_rows(write, rows, says):
+def test_long_and_short_rows(write, rows, says):
     assert says in refusal(write("a,b\n" + rows))
 
 
-def test_row_26_far_down_in_another_block(write):
+def test_far_down_in_another_block(write):
     n = 3_000_000  # more than one block of the scanner
     content = b"a,b\n" + b"123,456\n" * n + b"7\n" + b"8,9\n"
     assert f"in some.csv:{n + 2:,}" in refusal(write(content))
@@ -116,21 +116,21 @@ def test_row_26_far_down_in_another_block(write):
         ('"a ""b"" c",2\n"never,4\n"5",6\n', 3),
     ],
 )
-def test_row_27_an_unclosed_quote_is_named_by_the_line_it_opens_on(write, rows, line):
+def test_an_unclosed_quote_is_named_by_the_line_it_opens_on(write, rows, line):
     assert f"the quote that opens on line {line} is never closed properly" in refusal(write("a,b\n" + rows))
 
 
-def test_row_27_a_quote_in_the_middle_of_a_cell(write):
+def test_a_quote_in_the_middle_of_a_cell(write):
     says = refusal(write('a,b\n1,2\n5" pipe,4\n'))
     assert "a quote stands inside a cell that does not begin with one in some.csv:3" in says
 
 
-def test_row_26_a_carriage_return_on_its_own(write):
+def test_a_carriage_return_on_its_own(write):
     assert "a carriage return stands alone in some.csv:3" in refusal(write("a,b\n1,2\n3\r4,5\n6,7\n"))
     assert open_data(write('a,b\n1,"x\ry"\n2,z\n')).frame["b"].to_list() == ["x\ry", "z"]
 
 
-def test_row_28_another_separator_is_recognised(write):
+def test_another_separator_is_recognised(write):
     assert refusal(write("a;b\n1,5;2\n3,1;4\n")) == "some.csv looks separated by a semicolon. Try --sep ';'."
     assert refusal(write("a\tb\n1\t2\n3\t4\n")) == "some.csv looks separated by a tab. Try --sep '\\t'."
     assert "looks separated by a bar" in refusal(write("a|b\n1|2\n3|4\n"))
@@ -141,7 +141,7 @@ def test_row_28_another_separator_is_recognised(write):
     assert "cannot separate cells" in refusal(write("a,b\n1,2\n3,4\n"), separator="ab")
 
 
-def test_row_29_invalid_utf8_by_line_and_column(write):
+def test_invalid_utf8_by_line_and_column(write):
     says = refusal(write(b"a,b\n1,x\n2,caf\xe9\n"))
     assert (
         says
@@ -153,20 +153,20 @@ def test_row_29_invalid_utf8_by_line_and_column(write):
     assert open_data(write("a,b\n1,2\n3,4\n".encode("utf-16")), encoding="utf-16").frame.rows() == [(1, 2), (3, 4)]
 
 
-def test_row_30_nul_is_refused_in_numbers_and_kept_in_text(write):
+def test_nul_is_refused_in_numbers_and_kept_in_text(write):
     assert "holds a NUL in column 'a', some.csv:3" in refusal(write(b"a,b\n1,x\n2\x003,y\n4,z\n"))
     assert open_data(write(b"a,b\n1,x\n2,y\x00z\n")).frame["b"].to_list() == ["x", "y\0z"]
 
 
 @pytest.mark.parametrize(("asked", "meant"), [("Species", "species"), ("speces", "species"), (" species ", "species")])
-def test_row_31_a_target_that_is_not_there(asked, meant):
+def test_a_target_that_is_not_there(asked, meant):
     with pytest.raises(PellucidError, match=f"has no column .* Perhaps you meant '{meant}'"):
         choose_target(open_data("penguins"), asked)
     with pytest.raises(PellucidError, match="It has 'species', 'island'"):
         choose_target(open_data("penguins"), "zzz")
 
 
-def test_row_32_rows_without_a_target():
+def test_rows_without_a_target():
     data = open_data("penguins")
     with pytest.raises(PellucidError, match=r"11 rows have no target 'sex' \(first: line 5\).*--drop-missing-target"):
         choose_target(data, "sex")
@@ -175,17 +175,17 @@ def test_row_32_rows_without_a_target():
     assert "11 rows without sex were left out" in target.notes
 
 
-def test_row_33_a_constant_target():
+def test_a_constant_target():
     with pytest.raises(PellucidError, match="the target 'y' is '1' in every row"):
         choose_target(table("x,y\n1,1\n2,1\n3,1\n"), "y")
 
 
-def test_row_34_a_class_with_one_member_is_noted():
+def test_a_class_with_one_member_is_noted():
     target = choose_target(table("x,y\n1,a\n2,a\n3,a\n4,b\n5,b\n6,c\n"), "y")
     assert "1 classes have one member, which stays in train" in target.notes
 
 
-def test_row_35_numbers_are_no_classes():
+def test_numbers_are_no_classes():
     rows = "\n".join(f"{i % 7},{i * 0.37:.4f}" for i in range(2000))
     with pytest.raises(PellucidError, match=r"2,000 classes. It looks numeric; try --task regression"):
         choose_target(table("x,y\n" + rows), "y", task="classification")
@@ -196,19 +196,19 @@ def test_row_35_numbers_are_no_classes():
 
 
 @pytest.mark.parametrize("cell", ["inf", "-inf", "Infinity", "1e400", "-1e999"])
-def test_row_36_what_is_not_finite_is_named_by_its_cell(cell):
+def test_what_is_not_finite_is_named_by_its_cell(cell):
     with pytest.raises(PellucidError, match=f"the cell '{cell}' is .* in column 'b', some.csv:3"):
         table(f"a,b\n1,2.5\n3,{cell}\n4,5\n")
 
 
-def test_row_36_the_ends_of_the_range_work():
+def test_the_ends_of_the_range_work():
     found = table("a\n-0.0\n5e-324\n1.7976931348623157e308\n").frame["a"].to_list()
     assert found == [0.0, 5e-324, 1.7976931348623157e308]
     assert math.copysign(1, found[0]) == -1
 
 
 @pytest.mark.parametrize("cell", ["9007199254740993", "12345678901234567890", "-99999999999999999999999", "00123"])
-def test_row_37_numbers_that_would_be_rounded_stay_text(cell):
+def test_numbers_that_would_be_rounded_stay_text(cell):
     data = table(f"a,b\n{cell},2\n3,3\n")
     assert data.frame["a"].to_list() == [cell, "3"]
     assert kinds(data)["a"] == "text"
@@ -216,7 +216,7 @@ def test_row_37_numbers_that_would_be_rounded_stay_text(cell):
     assert table("a,b\n9007199254740992,2\n3,3\n").frame["a"].to_list() == [2**53, 3]
 
 
-def test_row_38_one_list_of_missing_cells_and_a_count_for_each_column():
+def test_one_list_of_missing_cells_and_a_count_for_each_column():
     cells = [cell for cell in MISSING if cell] + [""]
     data = table("a,b\n" + "".join(f"{cell},x\n" for cell in cells) + "1,y\n2.5,\n")
     assert data.frame["a"].to_list() == [None] * len(cells) + [1.0, 2.5]
@@ -227,13 +227,13 @@ def test_row_38_one_list_of_missing_cells_and_a_count_for_each_column():
         table("a,b\n1,2\n3,4\n", missing_values="some")
 
 
-def test_row_38_nan_is_missing_among_numbers_and_a_name_among_names():
+def test_nan_is_missing_among_numbers_and_a_name_among_names():
     data = table("name,n\nnan,1.5\ntrue,nan\nTrue,-nan\nNan,2\n")
     assert data.frame["name"].to_list() == ["nan", "true", "True", "Nan"]
     assert data.frame["n"].to_list() == [1.5, None, None, 2.0]
 
 
-def test_row_39_columns_that_say_nothing_are_left_out_with_a_note():
+def test_columns_that_say_nothing_are_left_out_with_a_note():
     data = table("x,empty,same,y\n1,,7,a\n2,,7,b\n3,,7,a\n4,,7,b\n")
     assert "'empty' has no value at all" in data.notes
     target = choose_target(data, "y")
@@ -244,14 +244,14 @@ def test_row_39_columns_that_say_nothing_are_left_out_with_a_note():
         choose_target(table("x,y\n1,a\n1,b\n1,a\n1,b\n"), "y")
 
 
-def test_row_40_types_are_decided_on_the_whole_column():
+def test_types_are_decided_on_the_whole_column():
     data = table("a,b\n" + "1,2\n" * 200_000 + "1,oops\n")
     assert kinds(data) == {"a": "numeric", "b": "category"}
     assert data.notes[-1] == "'b' is text because of 'oops' (some.csv:200002); 200,000 of its cells are numbers"
     assert table("a\n" + "1\n" * 200_000 + "1.5\n").frame["a"].dtype == polars.Float64
 
 
-def test_row_41_dressed_numbers_and_dates():
+def test_dressed_numbers_and_dates():
     content = 'price,share,big,day,when\n$1.50,5%,"1,234",2024-01-02,1/2/2024\n$2,6 %,"12,345",2024-01-03,3/2/2024\n'
     data = table(content)
     assert kinds(data) == {
@@ -273,13 +273,13 @@ def test_row_41_dressed_numbers_and_dates():
         table(content, as_number=("prise",))
 
 
-def test_row_42_a_category_never_seen_has_its_own_place():
+def test_a_category_never_seen_has_its_own_place():
     categories = Categories.of(["b", "a", None, "b"])
     codes, n_unknown = categories.encode(["a", "z", None, "b"])
     assert (codes.tolist(), n_unknown, len(categories)) == ([1, 0, 0, 2], 1, 3)
 
 
-def test_row_43_a_feature_that_is_the_target():
+def test_a_feature_that_is_the_target():
     data = table("x,copy,y\n" + "".join(f"{i * i % 11},{3 * i + 1},{i}\n" for i in range(40)))
     target = choose_target(data, "y", task="regression")
     assert "copy gives the target away: correlation 1.0000" in target.notes
@@ -288,7 +288,7 @@ def test_row_43_a_feature_that_is_the_target():
     assert any("rows repeat an earlier one" in note for note in choose_target(labels, "y").notes)
 
 
-def test_row_44_what_does_not_fit_is_refused_with_the_size(write, monkeypatch):
+def test_what_does_not_fit_is_refused_with_the_size(write, monkeypatch):
     path = write("a,b\n1,2\n3,4\n")
     wide = write(",".join(f"c{i}" for i in range(100_000)) + "\n", "wide.csv")
     assert "100,000 columns, and at most 20,000 are read" in refusal(wide)
@@ -296,7 +296,7 @@ def test_row_44_what_does_not_fit_is_refused_with_the_size(write, monkeypatch):
     assert "of memory, and this machine has" in refusal(path)
 
 
-def test_row_45_a_cell_of_a_hundred_megabytes(write):
+def test_a_cell_of_a_hundred_megabytes(write):
     path = write(b"a,b\n1,2\n3," + b"x" * 100_000_000 + b"\n")
     assert "a row of 100,000,002 bytes is longer than 16,777,216 in some.csv:3" in refusal(path)
     assert "the first line is longer than" in refusal(write(b"x" * 20_000_000))
@@ -313,14 +313,14 @@ FRAME = polars.DataFrame(
 )
 
 
-def test_row_46_parquet_reads_back(write):
+def test_parquet_reads_back(write):
     for options in ({}, {"compression": "uncompressed"}, {"compression": "snappy"}, {"row_group_size": 100}):
         data = open_data(write(parquet_bytes(FRAME, **options), "some.parquet"))
         assert data.frame.equals(FRAME)
         assert kinds(data) == {"a": "order", "b": "category", "c": "numeric"}
 
 
-def test_row_46_damaged_parquet(write):
+def test_damaged_parquet(write):
     content = parquet_bytes(FRAME)
     for cut in (0, 3, 4, 12, len(content) // 2, len(content) - 1):
         says = refusal(write(content[:cut], "some.parquet"))
@@ -336,7 +336,7 @@ def test_row_46_damaged_parquet(write):
             continue
 
 
-def test_row_46_checksums_are_checked(write):
+def test_checksums_are_checked(write):
     pyarrow = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -349,7 +349,7 @@ def test_row_46_checksums_are_checked(write):
     assert "the checksum of the page at byte" in refusal(write(bytes(wrong), "some.parquet"))
 
 
-def test_row_47_a_parquet_bomb_is_refused_from_its_metadata(write, monkeypatch):
+def test_a_parquet_bomb_is_refused_from_its_metadata(write, monkeypatch):
     bomb = parquet_bytes(polars.DataFrame({f"c{i}": polars.repeat(0, 4_000_000, eager=True) for i in range(12)}))
     assert len(bomb) < 300_000
     says = refusal(write(bomb, "bomb.parquet"))
@@ -372,12 +372,12 @@ def test_row_47_a_parquet_bomb_is_refused_from_its_metadata(write, monkeypatch):
         ([datetime.timedelta(1), datetime.timedelta(2)], "'odd' of some.parquet is a Duration"),
     ],
 )
-def test_row_48_exotic_types_are_named(write, values, says):
+def test_exotic_types_are_named(write, values, says):
     frame = polars.DataFrame({"a": [1, 2], "odd": values})
     assert says in refusal(write(parquet_bytes(frame), "some.parquet"))
 
 
-def test_row_48_plain_types_of_parquet(write):
+def test_plain_types_of_parquet(write):
     frame = polars.DataFrame(
         {
             "day": [datetime.date(2024, 1, 2), None],
@@ -399,7 +399,7 @@ def test_row_48_plain_types_of_parquet(write):
     assert "not finite in column 'a', row 2" in refusal(write(parquet_bytes(infinite), "some.parquet"))
 
 
-def test_row_49_a_dash_is_standard_input():
+def test_a_dash_is_standard_input():
     code = "from pellucid.data import open_data; d = open_data('-', kind='table'); print(d.frame.rows())"
     run = subprocess.run(
         [sys.executable, "-c", code], input="a,b\n1,2\n3,4\n", capture_output=True, text=True, check=True
@@ -407,7 +407,7 @@ def test_row_49_a_dash_is_standard_input():
     assert run.stdout == "[(1, 2), (3, 4)]\n"
 
 
-def test_row_50_files_with_different_columns():
+def test_files_with_different_columns():
     first, second, third = table("a,b\n1,2\n3,4\n"), table("b,a\n6,5\n8,7\n"), table("a,c\n1,2\n3,4\n")
     assert stacked([first, second]).frame.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
     with pytest.raises(PellucidError, match="has no column 'b', and"):

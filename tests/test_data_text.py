@@ -49,7 +49,7 @@ def refusal(source, **options):
     return str(caught.value)
 
 
-def test_row_1_a_missing_path_brings_the_nearest_name(tmp_path, write):
+def test_a_missing_path_brings_the_nearest_name(tmp_path, write):
     write("emma\nolivia\n", "names.txt")
     assert refusal(tmp_path / "nmaes.txt").endswith("names.txt'.")
     assert "there is no folder" in refusal(tmp_path / "nowhere" / "names.txt")
@@ -57,7 +57,7 @@ def test_row_1_a_missing_path_brings_the_nearest_name(tmp_path, write):
     assert "dedupe-sort" in refusal("qqqq")
 
 
-def test_row_1_the_refusal_loads_nothing_heavy(tmp_path):
+def test_the_refusal_loads_nothing_heavy(tmp_path):
     code = (
         "import sys\nfrom pellucid.data import open_data\nfrom pellucid.errors import PellucidError\n"
         f"try: open_data({str(tmp_path / 'gone.txt')!r})\nexcept PellucidError as error: print(error)\n"
@@ -68,14 +68,14 @@ def test_row_1_the_refusal_loads_nothing_heavy(tmp_path):
     assert run.stdout.splitlines()[-1] == "[]"
 
 
-def test_row_1_it_ends_with_2_and_one_line(tmp_path, capsys):
+def test_it_ends_with_2_and_one_line(tmp_path, capsys):
     assert answer(lambda: open_data(tmp_path / "gone.txt"), []) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
 
 
-def test_row_2_only_regular_files_are_opened(tmp_path):
+def test_only_regular_files_are_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert "a pipe, not a regular file" in refusal(tmp_path / "pipe")
     assert "a device, not a regular file" in refusal("/dev/zero")
@@ -94,11 +94,11 @@ def test_row_2_only_regular_files_are_opened(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["", "list", "text", "table", "pairs"])
-def test_row_3_an_empty_file(write, kind):
+def test_an_empty_file(write, kind):
     assert "is empty" in refusal(write(""), kind=kind)
 
 
-def test_row_4_a_text_shorter_than_the_context(write):
+def test_a_text_shorter_than_the_context(write):
     data = open_data(write("To be or not"))
     corpus = encode_text(data, Characters.of(data, has_boundary=False))
     assert fitting_context(corpus, 8) == (8, "")
@@ -107,18 +107,18 @@ def test_row_4_a_text_shorter_than_the_context(write):
     assert note == "context 64 needs 65 tokens and there are 12: 11 is used"
 
 
-def test_row_5_a_part_too_short_to_predict_anything():
+def test_a_part_too_short_to_predict_anything():
     corpus = encode_text("a", Characters.of("ab", has_boundary=False))
     with pytest.raises(PellucidError, match="at least 2 tokens are needed, and there is 1"):
         fitting_context(corpus, 8)
 
 
 @pytest.mark.parametrize("content", ["a", "aaaa", "é" * 70000])
-def test_row_6_one_distinct_symbol(write, content):
+def test_one_distinct_symbol(write, content):
     assert "only one distinct symbol" in refusal(write(content), kind="text")
 
 
-def test_row_7_a_byte_order_mark_is_no_character(write):
+def test_a_byte_order_mark_is_no_character(write):
     data = open_data(write("\ufeffTo be, or not to be, that is the question."))
     assert data.read().startswith("To be")
     assert data.notes == ("a byte order mark at the start was left out",)
@@ -126,7 +126,7 @@ def test_row_7_a_byte_order_mark_is_no_character(write):
     assert names.items == ["emma", "olivia"]
 
 
-def test_row_8_line_ends_are_kept_counted_and_made_unix_on_request(write):
+def test_line_ends_are_kept_counted_and_made_unix_on_request(write):
     content = "one long line of words\r\nanother long line\rof many words\u2028and one more line\nto be sure\n"
     path = write(content)
     kept = open_data(path, kind="text")
@@ -140,7 +140,7 @@ def test_row_8_line_ends_are_kept_counted_and_made_unix_on_request(write):
     assert open_data(write("emma\rava\r")).items == ["emma", "ava"]
 
 
-def test_row_8_a_line_end_on_the_border_of_two_pieces(write):
+def test_a_line_end_on_the_border_of_two_pieces(write):
     from pellucid.data.sources import PIECE
 
     content = "x" * (PIECE - 1) + "\r\n" + "é" * PIECE
@@ -149,7 +149,7 @@ def test_row_8_a_line_end_on_the_border_of_two_pieces(write):
     assert "1 CRLF" in data.notes[0]
 
 
-def test_row_9_nul_is_for_bytes_only(write):
+def test_nul_is_for_bytes_only(write):
     data = open_data(write("some words\0and more words"))
     assert "a NUL at character 11" in data.notes[0]
     with pytest.raises(PellucidError, match=r"there is a NUL in some.txt at character 11. Try --tokens bytes"):
@@ -171,11 +171,11 @@ def test_row_9_nul_is_for_bytes_only(write):
         (b"half a character \xe2\x82", "not UTF-8 at byte 17"),
     ],
 )
-def test_row_10_what_is_not_utf8_is_named_with_its_byte_and_a_guess(write, content, says):
+def test_what_is_not_utf8_is_named_with_its_byte_and_a_guess(write, content, says):
     assert says in refusal(write(content))
 
 
-def test_row_10_the_guess_works(write):
+def test_the_guess_works(write):
     assert (
         open_data(write("un café au lait bien chaud".encode("latin-1")), encoding="latin-1")
         .read()
@@ -186,7 +186,7 @@ def test_row_10_the_guess_works(write):
     assert "no encoding called 'base64'" in refusal(write("a b c d"), encoding="base64")
 
 
-def test_row_11_odd_characters_come_back_exactly(write):
+def test_odd_characters_come_back_exactly(write):
     content = "one\uffffword and \U0010ffff\ufdd0 then caf\u00e9 and cafe\u0301, \u200b\u202e done"
     data = open_data(write(content), kind="text")
     assert data.read().encode() == content.encode()
@@ -199,7 +199,7 @@ def test_row_11_odd_characters_come_back_exactly(write):
     assert str(caught.value).isprintable()
 
 
-def test_row_12_one_line_or_many_is_the_same(write):
+def test_one_line_or_many_is_the_same(write):
     # trust/big_text.py does this with a gigabyte and measures the memory.
     words = "the quick brown fox jumps over it " * 40_000
     long = open_data(write(words, "long.txt"))
@@ -210,7 +210,7 @@ def test_row_12_one_line_or_many_is_the_same(write):
     assert long.read() == short.read().replace("\n", " ")
 
 
-def test_row_12_fifty_megabytes_stay_flat():
+def test_fifty_megabytes_stay_flat():
     run = subprocess.run(
         [sys.executable, "-m", "trust.big_text", "--megabytes", "50", "--limit", "150"],
         cwd=ROOT,
@@ -221,7 +221,7 @@ def test_row_12_fifty_megabytes_stay_flat():
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_row_13_more_than_memory_is_refused_with_both_numbers(write, monkeypatch):
+def test_more_than_memory_is_refused_with_both_numbers(write, monkeypatch):
     monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
     says = refusal(write("emma\nolivia\nava\n" * 20))
     assert "needs about" in says
@@ -229,7 +229,7 @@ def test_row_13_more_than_memory_is_refused_with_both_numbers(write, monkeypatch
     assert isinstance(open_data(write("some words " * 200)), TextData)  # text is read in pieces and always fits
 
 
-def test_row_14_a_file_that_changes_is_noticed(write):
+def test_a_file_that_changes_is_noticed(write):
     path = write("some words and more " * 100_000)
     data = open_data(path)
     pieces = data.characters()
@@ -240,7 +240,7 @@ def test_row_14_a_file_that_changes_is_noticed(write):
     assert caught.value.exit_code == 3
 
 
-def test_row_15_a_file_that_is_deleted_is_still_read(write):
+def test_a_file_that_is_deleted_is_still_read(write):
     path = write("some words and more " * 100_000)
     data = open_data(path)
     path.unlink()
@@ -248,21 +248,21 @@ def test_row_15_a_file_that_is_deleted_is_still_read(write):
     assert "there is no" in refusal(path)
 
 
-def test_row_16_other_data_have_another_fingerprint(write):
+def test_other_data_have_another_fingerprint(write):
     first = open_data(write("emma\nava\n")).fingerprint
     assert open_data(write("emma\nava\n", "same.txt")).fingerprint == first
     assert open_data(write("emma\nAva\n")).fingerprint != first
     assert len(first) == 64
 
 
-def test_row_17_too_many_symbols(monkeypatch):
+def test_too_many_symbols(monkeypatch):
     text = "".join(chr(i) for i in range(0x10000, 0x10000 + 150_000))
     with pytest.raises(PellucidError, match=r"150,000 distinct symbols.*Try --tokens bytes"):
         Characters.of(text)
     assert vocabularies.MOST_SYMBOLS == 100_000
 
 
-def test_row_18_only_white_space(write):
+def test_only_white_space(write):
     data = open_data(write("  \n \n\t\n"))
     assert data.notes == ("there is nothing but white space in it",)
     assert "only empty lines" in refusal(write("  \n \n"), kind="list")
@@ -286,18 +286,18 @@ def test_row_18_only_white_space(write):
         (b"\0" * 257 + b"ustar\x0000", "is a tar archive"),
     ],
 )
-def test_row_19_other_formats_are_named(write, content, says):
+def test_other_formats_are_named(write, content, says):
     assert says in refusal(write(content, "data.txt"))
     assert says in refusal(write(content, "data.csv"))
 
 
-def test_row_19_words_that_begin_like_a_format_are_words(write):
+def test_words_that_begin_like_a_format_are_words(write):
     assert open_data(write("BZh is a word\nORC is another word here\n"), kind="text").read().startswith("BZh")
     assert open_data(write("ID3 tags are text\nBM is one of many more words\n"), kind="text").read().startswith("ID3")
 
 
 @pytest.mark.skipif(not shutil.which("setpriv") or os.geteuid() != 0, reason="needs root and setpriv to become nobody")
-def test_row_20_permission_denied(write, tmp_path):
+def test_permission_denied(write, tmp_path):
     path = write("emma\nava\n")
     path.chmod(0o000)
     code = (
@@ -343,7 +343,7 @@ def test_row_20_permission_denied(write, tmp_path):
         "data:,a",
     ],
 )
-def test_row_49_addresses_are_never_fetched(address):
+def test_addresses_are_never_fetched(address):
     assert "is an address, not a file" in refusal(address)
 
 

@@ -17,15 +17,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 W = {"A": (0, 3), "B": (1, 2), "C": (2, 1), "D": (3, 0), "START": (0, 0), "STOP": (0, 0)}  # E · W_Q, row by row
 
 
-@pytest.fixture
-def one_thread():
-    """For matrices this small a second thread is only waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def by_fractions(tokens):
     """The attention matrix and Z in exact fractions, from the sentence of the exam alone."""
     attention, z = [], []

@@ -137,7 +137,7 @@ def test_of_any_rows_train_has_every_class_and_equal_ones_stay_together(rows):
     assert not words[1] & words[2]
 
 
-def test_row_34_a_class_with_one_member_stays_in_train():
+def test_a_class_with_one_member_stays_in_train():
     rows = [(i * 0.5, "ab"[i % 2]) for i in range(60)]
     for place in (0, 17, 31, 59):
         rows[place] = (rows[place][0], f"single{place}")
@@ -204,7 +204,7 @@ def test_gaps_have_a_place_of_their_own_only_where_train_has_some():
         [1e-300, 1e300, 1.0],
     ],
 )
-def test_row_36_extreme_and_constant_numbers_stay_finite(values):
+def test_extreme_and_constant_numbers_stay_finite(values):
     numbers = np.array(values)
     mean, deviation = mean_and_deviation(numbers)
     assert math.isfinite(mean)
@@ -247,7 +247,7 @@ def test_a_number_to_predict_comes_back_in_its_own_units():
 # Columns.
 
 
-def test_row_42_a_category_that_only_dev_or_test_has_is_unknown_and_counted():
+def test_a_category_that_only_dev_or_test_has_is_unknown_and_counted():
     rows = [("rgb"[i % 3], i, i % 2) for i in range(100)]
     sides = table_sides(csv("colour,x,y", [(c, x * 0.5, y) for c, x, y in rows]), "y")
     held = int(np.concatenate([sides.places["dev"], sides.places["test"]])[0])
@@ -281,7 +281,7 @@ def test_a_curve_over_counted_steps_can_be_learned():
     assert len({tuple(row) for row in sides.train.numbers.tolist()}) == len(sides.train)
 
 
-def test_row_39_columns_that_say_nothing_in_train_are_left_out_with_a_note():
+def test_columns_that_say_nothing_in_train_are_left_out_with_a_note():
     rows = [(1, "", i * 0.5, "ab"[i % 2]) for i in range(60)]
     sides = table_sides(csv("one,none,x,y", rows), "y")
     assert sides.preparation.features == ("x",)
@@ -297,14 +297,14 @@ def test_row_39_columns_that_say_nothing_in_train_are_left_out_with_a_note():
     assert "one is the same in every row of train and was left out" in found.notes
 
 
-def test_row_43_leaks_and_repeated_rows_are_said():
+def test_leaks_and_repeated_rows_are_said():
     rows = [(i % 7, (i % 7) * 2.5, "ab"[i % 2]) for i in range(60)]
     sides = table_sides(csv("x,double,y", rows), "double")
     assert any("x gives the target away" in note for note in sides.notes)
     assert any("rows repeat an earlier one" in note for note in sides.notes)
 
 
-def test_rows_31_to_35_of_bad_targets_are_refused_by_name():
+def test_of_bad_targets_are_refused_by_name():
     data = cats_and_dogs()
     assert "Perhaps you meant 'pet'" in refusal(table_sides, data, "Pet")
     assert "has no column 'zzz'" in refusal(table_sides, data, "zzz")
@@ -453,7 +453,7 @@ def test_images_without_contrast_stay_finite():
     assert np.isfinite(sides.train.numbers).all()
 
 
-def test_row_59_equal_images_share_a_side_and_every_class_trains():
+def test_equal_images_share_a_side_and_every_class_trains():
     draw = np.random.default_rng(0)
     different = draw.integers(0, 256, (40, 8, 8))
     images, labels = np.concatenate([different] * 3), np.repeat([0, 1, 0], 40)

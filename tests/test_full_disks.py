@@ -64,7 +64,7 @@ def write_for_ever(run: RunWriter) -> None:
         run.append("metrics", {"step": step, "text": "x" * 100})
 
 
-def test_row_75_too_little_room_is_said_before_anything_is_made(mounted):
+def test_too_little_room_is_said_before_anything_is_made(mounted):
     disk = mounted("size=1m")
     with pytest.raises(
         PellucidError, match=r"3 checkpoints need 1\.2 MB and 1\.0 MB are free in .*Make room"
@@ -76,14 +76,14 @@ def test_row_75_too_little_room_is_said_before_anything_is_made(mounted):
 
 
 @pytest.mark.parametrize("options", ["size=64k,nr_inodes=2", "size=64k,nr_inodes=3", "size=64k,nr_inodes=4"])
-def test_row_75_no_room_for_another_file(mounted, options):
+def test_no_room_for_another_file(mounted, options):
     disk = mounted(options)
     with pytest.raises(PellucidError, match=r"a run cannot be made in .*(No room|No space)"):
         RunWriter.create(disk / "runs" / "x", {}, n_bytes=10)
     assert not (disk / "runs").exists() or os.listdir(disk / "runs") == []
 
 
-def test_row_75_a_disk_that_is_read_only(mounted):
+def test_a_disk_that_is_read_only(mounted):
     disk = mounted("size=1m")
     RunWriter.create(disk / "x", {"seed": 3}, n_bytes=10).close()
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
@@ -93,7 +93,7 @@ def test_row_75_a_disk_that_is_read_only(mounted):
         RunWriter.resume(disk / "x")
 
 
-def test_row_76_a_full_disk_costs_older_checkpoints_and_never_the_newest(mounted):
+def test_a_full_disk_costs_older_checkpoints_and_never_the_newest(mounted):
     disk = mounted("size=2m")
     with RunWriter.create(disk / "x", {}, CHECKPOINT) as run:
         for step in (1, 2, 3):
@@ -104,7 +104,7 @@ def test_row_76_a_full_disk_costs_older_checkpoints_and_never_the_newest(mounted
         assert_whole(run, 4)
 
 
-def test_row_76_a_full_disk_without_anything_to_spare(mounted):
+def test_a_full_disk_without_anything_to_spare(mounted):
     disk = mounted("size=2m")
     with RunWriter.create(disk / "x", {}, CHECKPOINT) as run:
         run.append("metrics", {"step": 1})
@@ -152,7 +152,7 @@ for limit in (1, 100, 1000, 10_000, 100_000, 120_100):
 """
 
 
-def test_row_77_a_write_that_fails_half_way_leaves_the_old_one(tmp_path):
+def test_a_write_that_fails_half_way_leaves_the_old_one(tmp_path):
     with RunWriter.create(tmp_path / "x", {}, CHECKPOINT) as run:
         save(run, 1)
         done = subprocess.run(
@@ -166,7 +166,7 @@ def test_row_77_a_write_that_fails_half_way_leaves_the_old_one(tmp_path):
         assert sorted(os.listdir(run.path / "checkpoints")) == ["step-000000001", "step-000000002"]
 
 
-def test_row_20_a_folder_of_somebody_else(tmp_path):
+def test_a_folder_of_somebody_else(tmp_path):
     """Root ignores modes, so the test becomes somebody else."""
     tmp_path.chmod(0o755)
     (tmp_path / "theirs").mkdir(mode=0o755)

@@ -182,7 +182,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_rows_51_to_55_are_refused_before_a_run_is_made(case, pellucid_here, shapes, tmp_path):
+def test_are_refused_before_a_run_is_made(case, pellucid_here, shapes, tmp_path):
     spoil, words = BAD[case]
     spoil(shapes)
     refused(pellucid_here("train", "shapes", *QUICK, "--name", "x"), *words)
@@ -190,7 +190,7 @@ def test_rows_51_to_55_are_refused_before_a_run_is_made(case, pellucid_here, sha
 
 
 @pytest.mark.parametrize("case", [name for name in BAD if name.startswith(("53", "54", "55"))])
-def test_rows_53_to_55_no_class_is_told_of_what_is_no_image(case, pellucid_here, trained, shapes, monkeypatch):
+def test_no_class_is_told_of_what_is_no_image(case, pellucid_here, trained, shapes, monkeypatch):
     spoil, words = BAD[case]
     spoil(shapes)
     (bad,) = sorted(shapes.rglob("cut0.png")) or sorted(shapes.rglob("odd.jpg"))
@@ -201,7 +201,7 @@ def test_rows_53_to_55_no_class_is_told_of_what_is_no_image(case, pellucid_here,
     refused(pellucid_here("predict", "x", "shapes/cat/0.png", str(bad)), bad.name)
 
 
-def test_rows_52_and_53_may_be_left_out_and_are_counted(pellucid_here, shapes):
+def test_may_be_left_out_and_are_counted(pellucid_here, shapes):
     with_an_empty_class(shapes)
     with_cut_images(shapes)
     said = pellucid_here("train", "shapes", *QUICK, "--name", "x", "--skip-bad", "--skip-empty")
@@ -237,7 +237,7 @@ def odd_pictures() -> dict[str, bytes]:
     }
 
 
-def test_rows_56_to_58_every_way_to_store_an_image_trains(pellucid_here, shapes):
+def test_every_way_to_store_an_image_trains(pellucid_here, shapes):
     for name, content in odd_pictures().items():
         (shapes / "cat" / name).write_bytes(content)
     (shapes / "cat" / "thread.png").write_bytes(encoded(Image.new("L", (1, 100_000), 9)))
@@ -249,7 +249,7 @@ def test_rows_56_to_58_every_way_to_store_an_image_trains(pellucid_here, shapes)
     assert set(told) == set(odd_pictures())
 
 
-def test_row_57_the_way_an_image_is_stored_does_not_change_the_answer(pellucid_here, trained, tmp_path, monkeypatch):
+def test_the_way_an_image_is_stored_does_not_change_the_answer(pellucid_here, trained, tmp_path, monkeypatch):
     for name, content in odd_pictures().items():
         (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(trained)
@@ -259,7 +259,7 @@ def test_row_57_the_way_an_image_is_stored_does_not_change_the_answer(pellucid_h
     assert answers(pellucid_here("predict", "x", "--json", "shapes/dog")) == {f"{i}.png": "dog" for i in range(20)}
 
 
-def test_row_58_a_folder_of_single_pixels_trains(pellucid_here, tmp_path):
+def test_a_folder_of_single_pixels_trains(pellucid_here, tmp_path):
     for at, label in enumerate(("dark", "light")):
         (tmp_path / "points" / label).mkdir(parents=True)
         for i in range(6):
@@ -274,7 +274,7 @@ def test_row_58_a_folder_of_single_pixels_trains(pellucid_here, tmp_path):
 # Rows 59 to 63: copies, names, links, many files, and files that change.
 
 
-def test_row_59_copies_are_counted(pellucid_here, shapes):
+def test_copies_are_counted(pellucid_here, shapes):
     for label in ("cat", "dog"):
         for i in range(8):
             (shapes / label / f"copy{i}.png").write_bytes((shapes / "cat" / f"{i}.png").read_bytes())
@@ -286,7 +286,7 @@ def test_row_59_copies_are_counted(pellucid_here, shapes):
     assert "8 images stand in more than one class" in notes
 
 
-def test_row_60_names_of_any_bytes_train_and_are_answered(pellucid_here, shapes):
+def test_names_of_any_bytes_train_and_are_answered(pellucid_here, shapes):
     names = [b"new\nline.png", "émoji🙂.png".encode(), b"-rf", b"A" * 251 + b".png", b"latin\xe9.png", b"CASE.png"]
     names += [b"case.png", b"\x1b[2J.png"]
     for i, name in enumerate(names):
@@ -305,7 +305,7 @@ def test_row_60_names_of_any_bytes_train_and_are_answered(pellucid_here, shapes)
     assert len(json.loads(said.out)["predictions"]) == len(names)
 
 
-def test_row_61_links_and_hidden_files_are_left_out(pellucid_here, shapes, tmp_path):
+def test_links_and_hidden_files_are_left_out(pellucid_here, shapes, tmp_path):
     (shapes / "loop").symlink_to(shapes)
     (tmp_path / "outside.png").write_bytes(encoded(spotted(5)))
     (shapes / "cat" / "link.png").symlink_to(tmp_path / "outside.png")
@@ -320,7 +320,7 @@ def test_row_61_links_and_hidden_files_are_left_out(pellucid_here, shapes, tmp_p
     assert "2 links were not followed" in said.out
 
 
-def test_rows_62_and_63_what_changed_behind_the_memory_is_noticed_and_named(pellucid_here, tmp_path):
+def test_what_changed_behind_the_memory_is_noticed_and_named(pellucid_here, tmp_path):
     folder = write_shapes(tmp_path / "many", 100)
     open_data(folder)  # remembers 200 images by name, size and time
     file = folder / "dog" / "77.png"
@@ -333,7 +333,7 @@ def test_rows_62_and_63_what_changed_behind_the_memory_is_noticed_and_named(pell
     assert pellucid_here("train", "many", *QUICK, "--name", "x").code == 0
 
 
-def test_row_63_a_run_does_not_go_on_when_an_image_is_gone(pellucid_here, trained, tmp_path):
+def test_a_run_does_not_go_on_when_an_image_is_gone(pellucid_here, trained, tmp_path):
     shutil.copytree(trained / "shapes", tmp_path / "shapes")
     shutil.copytree(trained / "runs", tmp_path / "runs")
     run = tmp_path / "runs" / "x"

@@ -105,7 +105,7 @@ def spoken(capsys, *words: str) -> tuple[int, str, str]:
         (["\x1b[2J"], "'\\x1b[2J' is no run", "nn.Linear"),
     ],
 )
-def test_row_110_misuse_is_answered_without_torch(words, says, fix, tmp_path, monkeypatch, capsys):
+def test_misuse_is_answered_without_torch(words, says, fix, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text("raise RuntimeError\nclass Net: ...\ndef make(): ...\nnet = 1\n_x = 2\n")
     code, out, err = spoken(capsys, *words)
@@ -133,7 +133,7 @@ def test_the_names_of_a_file_are_read_without_running_it(tmp_path):
         ("def net(width, depth=2): ...", "net", "'net' needs width", "def model(): return net(...)"),
     ],
 )
-def test_rows_110_and_115_what_is_no_module(theirs, text, name, says, fix):
+def test_what_is_no_module(theirs, text, name, says, fix):
     error = refused(theirs, text, name)
     assert says in error.what
     assert fix in error.fix
@@ -151,7 +151,7 @@ def test_rows_110_and_115_what_is_no_module(theirs, text, name, says, fix):
     ],
     ids=["module", "class", "function", "partial", "tuple"],
 )
-def test_row_115_what_is_a_module(theirs, text):
+def test_what_is_a_module(theirs, text):
     assert sum(one.numel() for one in theirs(text).parameters()) == 10
 
 
@@ -168,7 +168,7 @@ def test_row_115_what_is_a_module(theirs, text):
         ("x = 1\nraise ValueError('\\x1b[2J')", "in model.py:2", "\\x1b[2J"),
     ],
 )
-def test_row_111_their_mistakes_have_their_line(theirs, text, where, says):
+def test_their_mistakes_have_their_line(theirs, text, where, says):
     error = refused(theirs, text)
     assert error.where == where
     assert says in error.what
@@ -178,7 +178,7 @@ def test_row_111_their_mistakes_have_their_line(theirs, text, where, says):
     ("text", "line", "column"),
     [("x = 1\ndef f(:\n", 2, 7), ("x = (1", 1, 5), ("x = 1 2", 1, 7), ("x = '", 1, 5), ("if x\n  y", 1, 5)],
 )
-def test_row_111_a_syntax_error_has_a_caret(theirs, text, line, column):
+def test_a_syntax_error_has_a_caret(theirs, text, line, column):
     error = refused(theirs, text)
     assert isinstance(error, ExpressionError)
     assert error.where == f"in model.py:{line}"
@@ -194,7 +194,7 @@ def test_missing_commas_of_a_file_are_named_and_read_over():
     assert source.text == NET.replace("(1, 8, 5)\n", "(1, 8, 5),\n").replace("AvgPool2d(2)\n", "AvgPool2d(2),\n")
 
 
-def test_row_113_names_that_would_shadow_others(theirs, tmp_path):
+def test_names_that_would_shadow_others(theirs, tmp_path):
     (tmp_path / "random.py").write_text("raise SystemExit('the wrong random')")
     text = "import torch, random\nfrom torch import nn\nnet = nn.Linear(4, random.choice([2]))"
     for file in ("torch.py", "random.py", "my-model 2.py", "модель.py", "json.py", "2nd.py"):
@@ -202,7 +202,7 @@ def test_row_113_names_that_would_shadow_others(theirs, tmp_path):
     assert torch.__file__ != str(tmp_path / "torch.py")
 
 
-def test_row_114_what_lies_beside_the_file_is_found(theirs, tmp_path, monkeypatch):
+def test_what_lies_beside_the_file_is_found(theirs, tmp_path, monkeypatch):
     (tmp_path / "widths.py").write_text("WIDTH = 4")
     assert theirs("from widths import WIDTH\nfrom torch import nn\nnet = nn.Linear(WIDTH, 2)").in_features == 4
     package = tmp_path / "package" / "inner"
@@ -215,7 +215,7 @@ def test_row_114_what_lies_beside_the_file_is_found(theirs, tmp_path, monkeypatc
     assert str(tmp_path) not in sys.path
 
 
-def test_rows_116_and_117_models_of_every_kind(theirs, tmp_path):
+def test_models_of_every_kind(theirs, tmp_path):
     """The table of parameters is there whatever forward does, and is exact."""
     text = """
 import torch
@@ -299,7 +299,7 @@ odd = nn.ModuleDict({"\\x1b[2J": nn.Linear(4, 2)})
         assert "\\x1b" in shown
 
 
-def test_row_118_inspecting_changes_nothing_in_the_front_door():
+def test_inspecting_changes_nothing_in_the_front_door():
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
     before, chance = {name: one.clone() for name, one in model.state_dict().items()}, torch.get_rng_state()
     shown = pellucid.inspect(model, torch.ones(3, 4))
@@ -364,7 +364,7 @@ def test_a_run_of_our_own(tmp_path):
         assert found.flops_by_operation > 0
 
 
-def test_row_112_their_process_is_bounded(tmp_path):
+def test_their_process_is_bounded(tmp_path):
     """One file, several children: each is ended with all that it started, and says why in one line."""
     path = tmp_path / "bad.py"
     path.write_text(

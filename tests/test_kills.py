@@ -25,20 +25,20 @@ def proof(*words: str) -> str:
     return done.stdout
 
 
-def test_row_106_killed_12_times_in_a_row():
+def test_killed_12_times_in_a_row():
     said = proof("trust.kills", "--forked", "--in-a-row", "--kills", "12", "--cases", "list")
     assert "12 kills" in said
     assert "0 with another end" in said
 
 
 @pytest.mark.parametrize("case", ["text", "recurrent"])
-def test_row_78_killed_at_random_moments(case):
+def test_killed_at_random_moments(case):
     said = proof("trust.kills", "--forked", "--kills", "4", "--cases", case, "--seed", "2")
     assert "4 kills" in said
     assert "0 with another end" in said
 
 
-def test_row_77_system_calls_that_fail_or_kill():
+def test_system_calls_that_fail_or_kill():
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed, so no system call can be made to fail")
     said = proof("trust.faults", "--share", "0.02")

@@ -21,14 +21,6 @@ CARDS = pair_networks()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def drawn(name: str, seed: int = 0) -> PairModel:
     """A tiny one with opinions, though they are about nothing."""
     card = CARDS[name]

@@ -45,7 +45,7 @@ def test_a_rate_moves_the_rate_of_matrices_with_it(task):
     assert faster.matrix_rate == pytest.approx(2 * usual.matrix_rate)
 
 
-def test_row_72_a_batch_is_never_larger_than_the_data(task):
+def test_a_batch_is_never_larger_than_the_data(task):
     sides = task.sides
     small = Side(sides.train.tokens[:31], True)
     few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
@@ -95,7 +95,7 @@ def test_a_part_of_a_side_is_spread_over_it(task):
     assert part_of(text, 5000) is text
 
 
-def test_row_4_a_short_text_shrinks_the_context(tmp_path):
+def test_a_short_text_shrinks_the_context(tmp_path):
     (tmp_path / "short.txt").write_text("the cat sat on the mat and the dog lay by the door, as ever. " * 4)
     found = opened(DataWishes(str(tmp_path / "short.txt"), kind="text", context=256))
     assert found.context < 256
@@ -110,7 +110,7 @@ def test_row_4_a_short_text_shrinks_the_context(tmp_path):
         ("anna\nbert\n", "list", "side"),
     ],
 )
-def test_rows_4_to_6_what_cannot_be_learned_from_is_refused(tmp_path, content, kind, words):
+def test_what_cannot_be_learned_from_is_refused(tmp_path, content, kind, words):
     (tmp_path / "data.txt").write_text(content)
     with pytest.raises(PellucidError, match=words):
         opened(DataWishes(str(tmp_path / "data.txt"), kind=kind))

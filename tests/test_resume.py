@@ -121,7 +121,7 @@ class Photographer(Nobody):
 
 
 @pytest.mark.parametrize("model", KINDS)
-def test_row_102_resumed_at_every_step(tmp_path, data, model):
+def test_resumed_at_every_step(tmp_path, data, model):
     """A few steps on, everything is what it was the first time; so it will be at the end, which some go on to."""
     run, album = tmp_path / "alone", tmp_path / "after"
     RunWriter.create(run, {}, 1).close()
@@ -151,7 +151,7 @@ def assert_equal_at(step: int, one: Path, other: Path) -> None:
         assert read_log(one, log) == [record for record in read_log(other, log) if record["step"] <= step]
 
 
-def test_row_105_killed_before_the_first_checkpoint(tmp_path, data):
+def test_killed_before_the_first_checkpoint(tmp_path, data):
     """Lines are in the logs and half of a checkpoint lies there; all of it goes."""
     for name in ("alone", "killed"):
         RunWriter.create(tmp_path / name, {}, 1).close()
@@ -177,7 +177,7 @@ class Impatient(Nobody):
             self.stop.ask(signal.SIGTERM)
 
 
-def test_row_79_a_stop_is_saved_at_its_own_step(tmp_path, data):
+def test_a_stop_is_saved_at_its_own_step(tmp_path, data):
     for name in ("alone", "stopped"):
         RunWriter.create(tmp_path / name, {}, 1).close()
     gone_on_with(tmp_path / "alone", shop_for("mlp", data))

@@ -24,16 +24,14 @@ from pellucid.models.examples.plain import Plain, PlainConfig
 from pellucid.models.examples.residual import Residual, ResidualConfig
 from pellucid.models.wishes import TABLE_NETWORKS
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NO_CODES = torch.zeros(64, 0, dtype=torch.long)
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def seeded():
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(before)
 
 
 def minimised(model: nn.Module, loss: Callable[[], Tensor], rounds: int = 100) -> None:

@@ -36,15 +36,6 @@ from pellucid.models.wavenet import sized as wavenet_sized
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def one_thread():
-    """Small tensors gain nothing from a second thread, and lose much where the machine is busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def draw(vocab_size, *shape, seed=1):
     return torch.randint(0, vocab_size, shape, generator=torch.Generator().manual_seed(seed))
 

@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_bits(whole, names, tmp_path):
     assert fingerprint(tmp_path / "again") == fingerprint(whole)
 
 
-def test_row_102_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
+def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
     wanted = fingerprint(whole)
     # In the middle, where something is evaluated, sampled, saved or looked at, and next to the ends.
     for step in (1, 2, 3, 11, 12, 23):
@@ -104,7 +104,7 @@ def test_row_102_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path)
         assert fingerprint(run) == wanted, step
 
 
-def test_row_101_a_finished_run_is_only_read(whole):
+def test_a_finished_run_is_only_read(whole):
     before = fingerprint(whole)
     read = resume(whole, Resumption(), Nobody(), StopRequests(), report_html)
     assert as_plain(read) == as_plain(report_of(whole))
@@ -132,7 +132,7 @@ def going_on(run: Path, **changes: object) -> None:
     resume(run, Resumption(**changes), Nobody(), StopRequests(), report_html)
 
 
-def test_row_15_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
+def test_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
     (tmp_path / "own.txt").rename(tmp_path / "elsewhere.txt")
     with pytest.raises(PellucidError, match=r"the data file of own is gone; it had sha256 .*Pass it with --data FILE"):
         going_on(stopped)
@@ -140,7 +140,7 @@ def test_row_15_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
     assert fingerprint(stopped) == fingerprint(whole)
 
 
-def test_row_16_other_data_are_refused_unless_allowed(stopped, tmp_path):
+def test_other_data_are_refused_unless_allowed(stopped, tmp_path):
     with (tmp_path / "own.txt").open("a") as file:
         file.write("annabella\n")
     with pytest.raises(PellucidError, match=r"is not what own was trained on.*--allow-new-data"):
@@ -150,21 +150,21 @@ def test_row_16_other_data_are_refused_unless_allowed(stopped, tmp_path):
     assert "new data from step 10 on" in notes
 
 
-def test_row_96_data_with_other_symbols_never_fit(stopped, tmp_path):
+def test_data_with_other_symbols_never_fit(stopped, tmp_path):
     with (tmp_path / "own.txt").open("a") as file:
         file.write("zoé\n")
     with pytest.raises(PellucidError, match=r"the checkpoint has 27 symbols, the data have 28 \(first new: 'é'\)"):
         going_on(stopped, is_new_data_allowed=True)
 
 
-def test_row_88_a_run_can_be_moved_with_its_data_beside_it(stopped, tmp_path, whole):
+def test_a_run_can_be_moved_with_its_data_beside_it(stopped, tmp_path, whole):
     (tmp_path / "far").mkdir()
     shutil.move(stopped, tmp_path / "far" / "renamed")
     going_on(tmp_path / "far" / "renamed")
     assert fingerprint(tmp_path / "far" / "renamed") == fingerprint(whole)
 
 
-def test_row_100_other_threads_are_told(stopped):
+def test_other_threads_are_told(stopped):
     heard: list[str] = []
 
     class Ear(Nobody):

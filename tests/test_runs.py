@@ -88,7 +88,7 @@ def test_names_that_are_free_and_names_that_are_none(run):
     assert place_for("x" * 64, "names").name == "x" * 64
 
 
-def test_row_74_a_folder_that_holds_another_run(run):
+def test_a_folder_that_holds_another_run(run):
     said(lambda: place_for("x", "names"), "runs/x holds a run", "--resume x")
     run.finish({"reason": "budget"})
     said(lambda: place_for("x", "names"), "runs/x holds a finished run", "Choose another --name or --resume")
@@ -127,7 +127,7 @@ with RunWriter.resume(Path(sys.argv[1])):
 """
 
 
-def test_row_85_a_second_process_is_told_who_trains(run):
+def test_a_second_process_is_told_who_trains(run):
     run.close()
     other = subprocess.Popen(
         [sys.executable, "-c", HOLD, "runs/x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
@@ -142,7 +142,7 @@ def test_row_85_a_second_process_is_told_who_trains(run):
     RunWriter.resume(Path("runs/x")).close()
 
 
-def test_row_85_two_makers_of_one_run(tmp_path, monkeypatch):
+def test_two_makers_of_one_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = (
         "from pathlib import Path; from pellucid.runs import RunWriter\n"
@@ -167,7 +167,7 @@ def test_logs_are_appended_and_read_back(run):
         run.append("diary", {"step": 1})
 
 
-def test_row_87_a_torn_last_line_is_left_out(run):
+def test_a_torn_last_line_is_left_out(run):
     for step in (1, 2, 3):
         run.append("metrics", {"step": step})
     whole = Path("runs/x/metrics.jsonl").read_bytes()
@@ -178,7 +178,7 @@ def test_row_87_a_torn_last_line_is_left_out(run):
     said(lambda: read_log(run.path, "metrics"), "line 2 of metrics.jsonl of x is damaged")
 
 
-def test_row_87_a_run_without_a_checkpoint_starts_its_logs_again(run):
+def test_a_run_without_a_checkpoint_starts_its_logs_again(run):
     run.append("metrics", {"step": 1})
     run.append("evaluations", {"step": 0})
     with Path("runs/x/metrics.jsonl").open("a") as file:
@@ -192,7 +192,7 @@ def test_row_87_a_run_without_a_checkpoint_starts_its_logs_again(run):
     assert read_log(Path("runs/x"), "metrics") == [{"step": 1}]
 
 
-def test_row_88_a_run_that_was_moved_or_copied_goes_on(run, tmp_path):
+def test_a_run_that_was_moved_or_copied_goes_on(run, tmp_path):
     run.append("metrics", {"step": 1})
     run.close()
     shutil.copytree("runs/x", tmp_path / "elsewhere" / "copy of x")
@@ -205,7 +205,7 @@ def test_row_88_a_run_that_was_moved_or_copied_goes_on(run, tmp_path):
             assert file.is_dir() or str(tmp_path) not in file.read_text()
 
 
-def test_row_84_hostile_clocks_decide_nothing(run, monkeypatch):
+def test_hostile_clocks_decide_nothing(run, monkeypatch):
     run.close()
     for now in (0.0, -1e9, 1e11, float("nan"), float("inf")):
         monkeypatch.setattr(time, "time", lambda now=now: now)
@@ -216,7 +216,7 @@ def test_row_84_hostile_clocks_decide_nothing(run, monkeypatch):
     assert read_record(Path("runs/x")) == RECORD
 
 
-def test_row_98_a_newer_format(run):
+def test_a_newer_format(run):
     path = Path("runs/x/run.json")
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "format": 2, "new": True}))
@@ -321,7 +321,7 @@ def test_a_finished_run_says_so(run):
     assert read_ending(run.path) == {"ending": {"reason": "plateau", "step": 3, "loss": "nan"}}
 
 
-def test_row_108_a_linked_run_works_and_linked_checkpoints_do_not(run, tmp_path):
+def test_a_linked_run_works_and_linked_checkpoints_do_not(run, tmp_path):
     run.close()
     Path("linked").symlink_to("runs/x")
     assert is_run("linked")
@@ -332,7 +332,7 @@ def test_row_108_a_linked_run_works_and_linked_checkpoints_do_not(run, tmp_path)
     said(lambda: RunWriter.resume(Path("runs/x")), "x has no folder of checkpoints")
 
 
-def test_row_90_few_files_may_be_open(run):
+def test_few_files_may_be_open(run):
     run.close()
     code = (
         "import resource; from pathlib import Path; from pellucid.runs import *\n"
@@ -347,7 +347,7 @@ def test_row_90_few_files_may_be_open(run):
     assert done.stdout == "120\n"
 
 
-def test_row_90_the_current_folder_is_gone(tmp_path):
+def test_the_current_folder_is_gone(tmp_path):
     code = (
         "import os; from pellucid.runs import *; from pellucid.errors import PellucidError\n"
         "os.rmdir(os.getcwd())\n"

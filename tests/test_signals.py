@@ -53,7 +53,7 @@ def worker(seconds: float, **options: object) -> "subprocess.Popen[str]":
         (signal.SIGHUP, 143, "stopped because the terminal closed at step 120. Go on with pellucid train --resume n"),
     ],
 )
-def test_rows_79_80_81_once_is_a_request(number, code, says):
+def test_once_is_a_request(number, code, says):
     process = worker(0.05)
     process.send_signal(number)
     said, _ = process.communicate(timeout=30)
@@ -61,7 +61,7 @@ def test_rows_79_80_81_once_is_a_request(number, code, says):
     assert process.returncode == code
 
 
-def test_row_80_ctrl_c_twice_ends_at_once():
+def test_ctrl_c_twice_ends_at_once():
     process = worker(60)
     process.send_signal(signal.SIGINT)
     # The first must have been handled before the second comes, or the kernel makes one of both.
@@ -72,7 +72,7 @@ def test_row_80_ctrl_c_twice_ends_at_once():
     assert process.returncode == 130
 
 
-def test_row_80_other_signals_after_the_first_change_nothing():
+def test_other_signals_after_the_first_change_nothing():
     process = worker(0.3)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         process.send_signal(number)
@@ -82,7 +82,7 @@ def test_row_80_other_signals_after_the_first_change_nothing():
     assert process.returncode == 143
 
 
-def test_row_81_what_the_parent_ignores_stays_ignored():
+def test_what_the_parent_ignores_stays_ignored():
     process = worker(0, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.send_signal(signal.SIGHUP)
     time.sleep(0.1)
@@ -92,7 +92,7 @@ def test_row_81_what_the_parent_ignores_stays_ignored():
     assert process.returncode == 143
 
 
-def test_row_82_a_process_that_slept_goes_on():
+def test_a_process_that_slept_goes_on():
     process = worker(0.05)
     process.send_signal(signal.SIGSTOP)
     time.sleep(0.3)
@@ -103,7 +103,7 @@ def test_row_82_a_process_that_slept_goes_on():
     assert process.returncode == 143
 
 
-def test_row_81_nobody_reads_any_more():
+def test_nobody_reads_any_more():
     code = (
         "import sys, click; from pellucid.training.signals import steady_output\n"
         "with steady_output():\n"
@@ -145,7 +145,7 @@ def test_handlers_are_put_back():
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
-def test_row_84_a_clock_that_jumps_makes_no_second_ctrl_c(monkeypatch):
+def test_a_clock_that_jumps_makes_no_second_ctrl_c(monkeypatch):
     with stop_requests() as stop:
         for now in (1e9, 0.0, -1e9):
             monkeypatch.setattr(time, "time", lambda now=now: now)

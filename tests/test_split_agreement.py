@@ -5,7 +5,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -46,8 +46,7 @@ def test_levels_hold_every_cell(column):
 def test_ks_is_scipys(column, draw):
     sides = np.array([draw.randrange(2) for _ in column], dtype=np.int8)
     parts = [present(column.filter(pl.Series(sides == side))) for side in (0, 1)]
-    if not len(parts[0]) or not len(parts[1]):
-        return
+    assume(len(parts[0]) and len(parts[1]))
     levels = levels_of(column)
     counts = levels.counts(sides, 2)[: len(levels.values)]
     with np.errstate(divide="ignore"):  # its p-value, which is not asked for, divides by zero on tiny parts

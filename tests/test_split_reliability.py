@@ -55,14 +55,14 @@ def sides_by_row(folder: Path, suffix: str = ".parquet") -> dict[tuple[object, .
         ("", "is not three fractions"),
     ],
 )
-def test_row_64_fractions_that_are_none(pellucid, tmp_path, fractions, said):
+def test_fractions_that_are_none(pellucid, tmp_path, fractions, said):
     (tmp_path / "names.txt").write_text("anna\nbert\ncarla\n")
     refused(pellucid("split", "names.txt", "--fractions", fractions), tmp_path, said=said)
     assert os.listdir(tmp_path) == ["names.txt"]
 
 
 @pytest.mark.parametrize("words", [("--strategy", "hash"), ("--key", "number"), ("--group", "customer")])
-def test_row_65_appended_rows_move_no_other(pellucid, tmp_path, words):
+def test_appended_rows_move_no_other(pellucid, tmp_path, words):
     whole = table()
     number = pl.col("number")
     whole.head(2000).write_csv(tmp_path / "before.csv")
@@ -76,7 +76,7 @@ def test_row_65_appended_rows_move_no_other(pellucid, tmp_path, words):
     assert {row: after[row] for row in before} == before
 
 
-def test_row_65_appended_lines_move_no_other(pellucid, tmp_path):
+def test_appended_lines_move_no_other(pellucid, tmp_path):
     names = [f"name {number}" for number in range(500)]
     sides = []
     for n in (300, 500):
@@ -87,14 +87,14 @@ def test_row_65_appended_lines_move_no_other(pellucid, tmp_path):
     assert sides[0] == sides[1]
 
 
-def test_row_65_the_report_says_which_strategies_move_rows(pellucid, tmp_path):
+def test_the_report_says_which_strategies_move_rows(pellucid, tmp_path):
     table().write_csv(tmp_path / "t.csv")
     for strategy, is_stable in {"hash": True, "stratified": False, "time": False, "random": False}.items():
         run = pellucid("split", "t.csv", "--strategy", strategy, "--dry-run", "--json")
         assert json.loads(run.stdout)["is_stable"] is is_stable
 
 
-def test_row_66_duplicates_across_sides_are_counted_and_end_with_1(pellucid, tmp_path):
+def test_duplicates_across_sides_are_counted_and_end_with_1(pellucid, tmp_path):
     names = [f"name {number}" for number in range(400)]
     (tmp_path / "names.txt").write_text("\n".join(names * 3) + "\n")
     run = pellucid("split", "names.txt", "--strategy", "random", "--json")
@@ -108,7 +108,7 @@ def test_row_66_duplicates_across_sides_are_counted_and_end_with_1(pellucid, tmp
     assert pellucid("split", "names.txt", "--dry-run").returncode == 0
 
 
-def test_row_66_equal_rows_and_groups(pellucid, tmp_path):
+def test_equal_rows_and_groups(pellucid, tmp_path):
     doubled = pl.concat([table(500), table(500)])
     doubled.write_csv(tmp_path / "t.csv")
     for strategy, code in {"hash": 0, "stratified": 0, "random": 1}.items():
@@ -123,7 +123,7 @@ def test_row_66_equal_rows_and_groups(pellucid, tmp_path):
         assert len(shared) == 2
 
 
-def test_row_67_nothing_is_overwritten(pellucid, tmp_path):
+def test_nothing_is_overwritten(pellucid, tmp_path):
     table().write_csv(tmp_path / "t.csv")
     before = hashlib.sha256((tmp_path / "t.csv").read_bytes()).hexdigest()
     (tmp_path / "full").mkdir()
@@ -140,7 +140,7 @@ def test_row_67_nothing_is_overwritten(pellucid, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["empty", "full", "link", "t-split", "t.csv"]
 
 
-def test_row_67_an_input_that_cannot_be_written_is_read(pellucid, tmp_path):
+def test_an_input_that_cannot_be_written_is_read(pellucid, tmp_path):
     table().write_csv(tmp_path / "t.csv")
     (tmp_path / "t.csv").chmod(0o444)
     assert pellucid("split", "t.csv").returncode == 0
@@ -148,7 +148,7 @@ def test_row_67_an_input_that_cannot_be_written_is_read(pellucid, tmp_path):
 
 @pytest.mark.parametrize("words", [("--format", "csv"), ("--format", "parquet")])
 @pytest.mark.parametrize("limit", [1, 1000, 20_000])
-def test_row_68_a_write_that_fails_half_way_leaves_nothing(pellucid, tmp_path, words, limit):
+def test_a_write_that_fails_half_way_leaves_nothing(pellucid, tmp_path, words, limit):
     """No file may grow past the limit, so that writing fails as on a full disk, at several points."""
     table(20_000).write_csv(tmp_path / "t.csv")
 
@@ -160,7 +160,7 @@ def test_row_68_a_write_that_fails_half_way_leaves_nothing(pellucid, tmp_path, w
     assert os.listdir(tmp_path) == ["t.csv"]
 
 
-def test_row_68_a_full_disk_leaves_nothing(pellucid, tmp_path):
+def test_a_full_disk_leaves_nothing(pellucid, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
@@ -205,7 +205,7 @@ def sides_of_file(path: Path, strategy: str, environment: dict[str, str]) -> str
 
 
 @pytest.mark.parametrize("strategy", ["hash", "stratified", "time", ""])
-def test_row_69_locale_threads_and_row_order_change_nothing(tmp_path, strategy):
+def test_locale_threads_and_row_order_change_nothing(tmp_path, strategy):
     whole = table().with_columns(word=pl.col("tier") + "ß İı" + (pl.col("number") % 700).cast(pl.String))
     whole.write_csv(tmp_path / "t.csv")
     whole.sample(fraction=1, shuffle=True, seed=3).write_csv(tmp_path / "shuffled.csv")
@@ -219,7 +219,7 @@ def test_row_69_locale_threads_and_row_order_change_nothing(tmp_path, strategy):
     assert len(next(iter(said)).splitlines()) == ROWS
 
 
-def test_row_69_lists_too(tmp_path):
+def test_lists_too(tmp_path):
     names = [f"Name{number}ß İı" for number in range(500)]
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
     (tmp_path / "shuffled.txt").write_text("\n".join(random.Random(1).sample(names, 500)) + "\n", encoding="utf-8")
@@ -231,7 +231,7 @@ def test_row_69_lists_too(tmp_path):
     assert len(said) == 1
 
 
-def test_row_69_what_is_written_is_known(pellucid, tmp_path):
+def test_what_is_written_is_known(pellucid, tmp_path):
     """These hashes were computed once and hold on every machine: whoever changes the hash breaks old splits."""
     (tmp_path / "names.txt").write_text("\n".join(f"name {number}" for number in range(200)) + "\n")
     assert pellucid("split", "names.txt").returncode == 0

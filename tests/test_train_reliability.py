@@ -103,7 +103,7 @@ def refused(said: Said, *words: str, code: int = 2) -> None:
     assert all(word in line for word in words), line
 
 
-def test_row_78_what_was_killed_ends_as_if_nothing_had_been(killed, finished, pellucid_here):
+def test_what_was_killed_ends_as_if_nothing_had_been(killed, finished, pellucid_here):
     said = pellucid_here(*RESUME)
     assert said.code == 0, said
     assert "goes on after step 36" in said.out
@@ -111,7 +111,7 @@ def test_row_78_what_was_killed_ends_as_if_nothing_had_been(killed, finished, pe
     assert is_finished(killed)
 
 
-def test_row_70_what_is_no_number_stops_the_run_before_the_update(pellucid_here, tmp_path):
+def test_what_is_no_number_stops_the_run_before_the_update(pellucid_here, tmp_path):
     words = [*TRAIN[:-4], "--steps", "60", "--name", "wild", "--optimizer", "sgd", "--rate", "1000", "--clip", "0"]
     said = pellucid_here(*words, "--decay", "constant", "--norm", "none", "--activation", "relu")
     last = said.err.strip().splitlines()[-1]
@@ -150,12 +150,12 @@ def test_row_70_what_is_no_number_stops_the_run_before_the_update(pellucid_here,
     ],
     ids=" ".join,
 )
-def test_row_71_wishes_that_cannot_be(pellucid_here, tmp_path, words):
+def test_wishes_that_cannot_be(pellucid_here, tmp_path, words):
     refused(pellucid_here("train", "names.txt", *words))
     assert not (tmp_path / "runs").exists()
 
 
-def test_row_72_a_batch_larger_than_the_data(pellucid_here, tmp_path):
+def test_a_batch_larger_than_the_data(pellucid_here, tmp_path):
     said = pellucid_here("train", "names.txt", *SMALL, "--batch", "100000", "--steps", "2", "--name", "x")
     assert said.code == 0, said
     record = json.loads((tmp_path / "runs" / "x" / "run.json").read_text())
@@ -164,7 +164,7 @@ def test_row_72_a_batch_larger_than_the_data(pellucid_here, tmp_path):
     assert f"2 steps of {n_items}" in said.out
 
 
-def test_row_73_too_little_memory(tmp_path):
+def test_too_little_memory(tmp_path):
     write_data(tmp_path)
     limit = 3 << 30
     done = start(
@@ -191,13 +191,13 @@ def test_row_73_too_little_memory(tmp_path):
     assert "memory" in err.splitlines()[-1] or "GB" in err.splitlines()[-1]
 
 
-def test_row_74_a_name_that_is_taken(finished, pellucid_here, tmp_path):
+def test_a_name_that_is_taken(finished, pellucid_here, tmp_path):
     shutil.copytree(finished / "runs", tmp_path / "runs")
     refused(pellucid_here(*TRAIN), "runs/x holds a finished run", "Choose another --name or --resume")
     assert digests(tmp_path / "runs" / "x") == digests(finished / "runs" / "x")
 
 
-def test_row_75_no_room_for_a_run(pellucid_here, tmp_path):
+def test_no_room_for_a_run(pellucid_here, tmp_path):
     (tmp_path / "runs").mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path / "runs"], capture_output=True, check=False
@@ -225,7 +225,7 @@ def asked_to_stop(folder: Path, number: int) -> Said:
 
 
 @pytest.mark.parametrize(("number", "code", "how"), [(signal.SIGTERM, 143, "SIGTERM"), (signal.SIGINT, 130, "Ctrl-C")])
-def test_rows_79_80_asked_to_stop(tmp_path, number, code, how):
+def test_asked_to_stop(tmp_path, number, code, how):
     write_data(tmp_path)
     said = asked_to_stop(tmp_path, number)
     assert said.code == code, said
@@ -239,7 +239,7 @@ def test_rows_79_80_asked_to_stop(tmp_path, number, code, how):
     RunWriter.resume(run).close()
 
 
-def test_row_81_nobody_reads_the_output(tmp_path, finished):
+def test_nobody_reads_the_output(tmp_path, finished):
     write_data(tmp_path)
     done = start(tmp_path, TRAIN)
     assert done.stdout is not None
@@ -255,12 +255,12 @@ def test_row_81_nobody_reads_the_output(tmp_path, finished):
     assert digests(tmp_path / "runs" / "x") == digests(finished / "runs" / "x")
 
 
-def test_row_85_a_run_that_is_being_trained(killed, pellucid_here):
+def test_a_run_that_is_being_trained(killed, pellucid_here):
     with RunWriter.resume(killed):
         refused(pellucid_here(*RESUME), f"is being trained by pid {os.getpid()} on host")
 
 
-def test_row_88_moved_with_its_data(killed, finished, pellucid_here, tmp_path, monkeypatch):
+def test_moved_with_its_data(killed, finished, pellucid_here, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     for name in ("runs", "names.txt"):
         (tmp_path / name).rename(tmp_path / "elsewhere" / name)
@@ -268,7 +268,7 @@ def test_row_88_moved_with_its_data(killed, finished, pellucid_here, tmp_path, m
     assert digests(tmp_path / "elsewhere" / "runs" / "x") == digests(finished / "runs" / "x")
 
 
-def test_rows_90_91_other_surroundings_give_the_same_bits(tmp_path, finished):
+def test_other_surroundings_give_the_same_bits(tmp_path, finished):
     """Few open files, no home, another locale and time zone, optimized Python, other threads by the environment."""
     write_data(tmp_path)
     surroundings = {
@@ -290,7 +290,7 @@ def test_rows_90_91_other_surroundings_give_the_same_bits(tmp_path, finished):
     assert digests(tmp_path / "runs" / "x") == digests(finished / "runs" / "x")
 
 
-def test_row_92_a_damaged_checkpoint_is_passed_over_and_said(killed, finished, pellucid_here):
+def test_a_damaged_checkpoint_is_passed_over_and_said(killed, finished, pellucid_here):
     newest, before = checkpoint_steps(killed)[:2] if len(checkpoint_steps(killed)) > 1 else (36, 0)
     path = checkpoint_at(killed, newest) / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
@@ -304,7 +304,7 @@ def test_row_92_a_damaged_checkpoint_is_passed_over_and_said(killed, finished, p
         assert "no checkpoint of x is whole" in said.err
 
 
-def test_row_96_other_symbols(killed, pellucid_here, tmp_path):
+def test_other_symbols(killed, pellucid_here, tmp_path):
     text = (tmp_path / "names.txt").read_text()
     (tmp_path / "names.txt").write_text(text + "zoé\n")
     said = pellucid_here(*RESUME, "--allow-new-data")
@@ -313,13 +313,13 @@ def test_row_96_other_symbols(killed, pellucid_here, tmp_path):
     assert "'é'" in said.err or "'z'" in said.err
 
 
-def test_row_98_a_newer_run(killed, pellucid_here):
+def test_a_newer_run(killed, pellucid_here):
     content = json.loads((killed / "run.json").read_text())
     (killed / "run.json").write_text(json.dumps({**content, "format": 9}))
     refused(pellucid_here(*RESUME), "format 9 was made by a newer pellucid")
 
 
-def test_row_98_a_run_that_names_another_model(killed, pellucid_here):
+def test_a_run_that_names_another_model(killed, pellucid_here):
     """C2: what a run names is looked up in a closed list, never imported or called."""
     content = unsealed((killed / "run.json").read_bytes(), killed)
     for change in ({"model": "os.system"}, {"config": {**content["config"], "_instantiator": "os.system"}}):
@@ -336,7 +336,7 @@ def test_c8_a_run_that_names_a_file_far_away(killed, pellucid_here):
     refused(pellucid_here(*RESUME), "is gone", "--data")
 
 
-def test_row_100_threads_are_part_of_the_run(killed, finished, pellucid_here):
+def test_threads_are_part_of_the_run(killed, finished, pellucid_here):
     torch.set_num_threads(2)
     said = pellucid_here(*RESUME)
     assert said.code == 0
@@ -344,13 +344,13 @@ def test_row_100_threads_are_part_of_the_run(killed, finished, pellucid_here):
     assert digests(killed) == digests(finished / "runs" / "x")
 
 
-def test_row_100_other_threads_come_with_a_note(killed, pellucid_here):
+def test_other_threads_come_with_a_note(killed, pellucid_here):
     said = pellucid_here(*RESUME, "--threads", "2")
     assert said.code == 0
     assert "2 threads in place of 1" in said.out
 
 
-def test_row_101_a_finished_run(finished, pellucid_here, tmp_path):
+def test_a_finished_run(finished, pellucid_here, tmp_path):
     shutil.copytree(finished / "runs", tmp_path / "runs")
     said = pellucid_here(*RESUME)
     assert said.code == 0
@@ -360,7 +360,7 @@ def test_row_101_a_finished_run(finished, pellucid_here, tmp_path):
     refused(pellucid_here(*RESUME, "--steps", "80"), "--steps")
 
 
-def test_row_103_an_optimizer_that_is_gone_or_another(killed, finished, pellucid_here):
+def test_an_optimizer_that_is_gone_or_another(killed, finished, pellucid_here):
     for step in checkpoint_steps(killed):
         (checkpoint_at(killed, step) / "optimizer.safetensors").rename(killed / f"aside-{step}")
     said = pellucid_here(*RESUME)
@@ -390,11 +390,11 @@ def test_row_103_an_optimizer_that_is_gone_or_another(killed, finished, pellucid
     ("words", "listed"),
     [(["--batch", "64"], "--batch"), (["--rate", "1", "--model", "gru"], "--rate"), (["--seed", "4"], "--seed")],
 )
-def test_row_104_changed_flags(killed, pellucid_here, words, listed):
+def test_changed_flags(killed, pellucid_here, words, listed):
     refused(pellucid_here(*RESUME, *words), listed, "cannot change")
 
 
-def test_row_14_15_16_data_that_changed_or_went(killed, finished, pellucid_here, tmp_path):
+def test_data_that_changed_or_went(killed, finished, pellucid_here, tmp_path):
     data = tmp_path / "names.txt"
     text = data.read_text()
     data.rename(tmp_path / "moved.txt")
@@ -407,7 +407,7 @@ def test_row_14_15_16_data_that_changed_or_went(killed, finished, pellucid_here,
     assert digests(killed) == digests(finished / "runs" / "x")
 
 
-def test_row_16_new_data_that_are_allowed_are_noted(killed, finished, pellucid_here, tmp_path):
+def test_new_data_that_are_allowed_are_noted(killed, finished, pellucid_here, tmp_path):
     data = tmp_path / "names.txt"
     data.write_text("\n".join(data.read_text().splitlines()[1:]) + "\n")
     said = pellucid_here(*RESUME, "--allow-new-data")

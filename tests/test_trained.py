@@ -23,18 +23,11 @@ from pellucid.runs import RunWriter
 from pellucid.training.best_weights import save_best
 from pellucid.training.trained import load_trained
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NAMES = ("emma", "ava", "mia", "olivia", "noah", "liam", "anna", "hannah", "nina", "lina", "mila", "noa")
 STORY = "the cat saw the dog\nand the dog saw the cat. " * 40
 CONTEXT = 12
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def made(folder: Path, name: str, *, kind: str = "list", tokens: str = "characters", card=TRANSFORMER) -> Path:

@@ -105,7 +105,7 @@ def test_before_the_data_are_known_only_the_impossible_is_refused():
     ],
     ids=str,
 )
-def test_row_71_what_cannot_be_is_refused(wishes, words):
+def test_what_cannot_be_is_refused(wishes, words):
     with pytest.raises(PellucidError) as refused:
         TrainingWishes(**wishes)
     assert words in str(refused.value)

@@ -13,14 +13,6 @@ from pellucid.models import GRU, GRUConfig, networks
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 class Sound(GRU):
     """Nothing wrong with it."""
 

@@ -15,14 +15,6 @@ from pellucid.models.pairs.encoder_decoder import EncoderDecoder, EncoderDecoder
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 class Sound(EncoderDecoder):
     """Nothing wrong with it."""
 

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -30,14 +29,6 @@ TABLES = (Inputs((2,), (), 1), Inputs((0,), (3,), 2), Inputs((7,), (4, 4, 3), 3)
 IMAGES = (Inputs((1, 8, 8), (), 10), Inputs((1, 32, 32), (), 10), Inputs((3, 28, 28), (), 2))
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=CARDS)
@@ -156,7 +147,7 @@ def test_what_came_in_is_left_as_it_was(card, examples):
 def test_every_number_is_read(card, examples):
     """A gradient comes back to each; a convolution whose stride leaves out an edge is no network for tables."""
     if "table" not in card.kinds:
-        return
+        pytest.skip("reads images only")
     numbers, codes, _ = examples
     numbers.requires_grad_()
     trained(card).for_inference()(numbers, codes).square().sum().backward()

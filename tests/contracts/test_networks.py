@@ -18,14 +18,6 @@ BATCH, TIME = 3, 8
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(params=CARDS)
 def card(request: pytest.FixtureRequest) -> NeuralCard:
     return CARDS[request.param]

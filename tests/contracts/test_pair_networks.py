@@ -23,14 +23,6 @@ IS_NOT_TOLD = {"encoder"}  # writes all at once: what was written before does no
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(params=CARDS)
 def card(request: pytest.FixtureRequest) -> PairCard:
     return CARDS[request.param]

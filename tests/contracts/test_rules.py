@@ -3,7 +3,6 @@
 import pkgutil
 import random
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ from pellucid.inspection.patient import Patient
 from pellucid.inspection.rule import SEVERITIES, Rule, is_ready, rules
 from pellucid.records import Finding
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 RULES = rules()
 ILL = ("broken", "suspicious")
 SLIGHT = {"bias-before-norm"}  # it proves a waste that does no harm: a note is all it gives
@@ -23,14 +24,6 @@ HOOKS = [
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
     *("_forward_hooks_with_kwargs", "_state_dict_hooks", "_load_state_dict_pre_hooks"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=RULES)

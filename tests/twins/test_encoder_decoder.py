@@ -19,14 +19,6 @@ TOKENS = torch.tensor([[0, 1, 2, 3], [0, 4, 5, 6], [0, 1, 1, 1]])
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def built(network: type, config: type, **settings: object) -> nn.Module:
     """In double precision and away from its first weights, whose zeros would hide most of it."""
     torch.manual_seed(0)

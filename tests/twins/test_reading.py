@@ -10,15 +10,9 @@ from pellucid.models.neural import networks
 from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.models.transformer import Transformer, TransformerConfig
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CARDS = networks()
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def lively(model, seed=0):
