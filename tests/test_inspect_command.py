@@ -342,10 +342,9 @@ def test_two_side_by_side():
 
 
 def test_a_run_of_our_own(tmp_path):
-    from pellucid.training.listening import Nobody
+    from pellucid.training.callbacks import Callbacks
     from pellucid.training.opening import DataWishes
     from pellucid.training.running import train
-    from pellucid.training.signals import StopRequests
     from pellucid.training.wishes import TrainingWishes
 
     words = tmp_path / "words.txt"
@@ -355,7 +354,7 @@ def test_a_run_of_our_own(tmp_path):
         "rows": (DataWishes("penguins", target="species"), TrainingWishes("mlp", steps=2, size="tiny", kind="table")),
     }
     for name, wishes in asked.items():
-        train(*wishes, tmp_path / name, Nobody(), StopRequests(), lambda report: "")
+        train(*wishes, tmp_path / name, Callbacks())
         run = {"kind": "run", "name": name, "run": str(tmp_path / name)}
         (plain,) = seen({"models": [run], "inputs": [], "batch": ""})  # type: ignore[misc, attr-defined]
         found = from_plain(Inspection, plain)

@@ -12,11 +12,10 @@ import torch
 from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.training.asking import answering_run, questions
-from pellucid.training.listening import Nobody
+from pellucid.training.callbacks import Callbacks
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.predicting import awakened, predictions
 from pellucid.training.running import train
-from pellucid.training.signals import StopRequests
 from pellucid.training.wishes import TrainingWishes
 
 ASKED = {
@@ -48,7 +47,7 @@ def runs(folder):
     def of(name: str) -> Path:
         place = folder / name
         if not place.exists():
-            train(*ASKED[name], place, Nobody(), StopRequests(), lambda report: "")
+            train(*ASKED[name], place, Callbacks())
         return place
 
     return of

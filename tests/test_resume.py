@@ -17,12 +17,11 @@ from pellucid.records import Plan, Step, Timing
 from pellucid.runs import LOGS, RunWriter, read_log
 from pellucid.runs.places import checkpoint_at
 from pellucid.training import checkpoints
-from pellucid.training.listening import Nobody
+from pellucid.training.callbacks import Callbacks
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.reports import evaluations_of
 from pellucid.training.sequence_task import SequenceTask
 from pellucid.training.session import Session
-from pellucid.training.signals import StopRequests
 from pellucid.training.workshop import Workshop, workshop
 
 STEPS = 100
@@ -84,7 +83,7 @@ def shop_for(model: str, data: dict[str, SequenceTask], *, save_every: int = 100
     return workshop(card, config, plan, dataclasses.replace(data[kind], context=plan.context))
 
 
-def gone_on_with(run: Path, shop: Workshop, listener: Nobody | None = None, stop: StopRequests | None = None) -> int:
+def gone_on_with(run: Path, shop: Workshop, callbacks: Callbacks | None = None) -> int:
     """Train a run from its newest checkpoint to its end, as another process would; the step it went on from."""
     with RunWriter.resume(run) as writer:
         found = checkpoints.newest(run)
@@ -95,7 +94,7 @@ def gone_on_with(run: Path, shop: Workshop, listener: Nobody | None = None, stop
         step = found.step if found else 0
         writer.rewind(step)
         evaluations = list(evaluations_of(run))
-        session = Session(writer, shop, listener or Nobody(), stop or StopRequests(), evaluations, Timing(0, 0.0, 0.0))
+        session = Session(writer, shop, callbacks or Callbacks(), evaluations, Timing(0, 0.0, 0.0))
         session.go_on(step)
     return step
 
@@ -109,14 +108,15 @@ def digests(run: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-class Photographer(Nobody):
+class Photographer(Callbacks):
     """Copies the run after each step, when its checkpoint is there and the next step is already in the log."""
 
     def __init__(self, run: Path, album: Path) -> None:
+        super().__init__()
         self.run = run
         self.album = album
 
-    def stepped(self, step: Step, timing: Timing) -> None:
+    def on_step(self, step: Step, timing: Timing) -> None:
         shutil.copytree(self.run, self.album / f"{step.step - 1}")
 
 
@@ -129,9 +129,8 @@ def test_resumed_at_every_step(tmp_path, data, model):
     wanted = digests(run)
     for step in range(0, STEPS - AHEAD, 1 if model == "mlp" else 4):
         copy = shutil.copytree(album / str(step), tmp_path / "copies" / str(step))
-        stop = StopRequests()
         with pytest.raises(Stopped):
-            gone_on_with(copy, shop_for(model, data), Impatient(stop, {step + AHEAD}), stop)
+            gone_on_with(copy, shop_for(model, data), Impatient({step + AHEAD}))
         assert_equal_at(step + AHEAD, copy, album / str(step + AHEAD))
     for step in (0, 37, STEPS - 3, STEPS - 2, STEPS - 1):
         copy = album / str(step)
@@ -165,14 +164,14 @@ def test_killed_before_the_first_checkpoint(tmp_path, data):
     assert not [name for name in os.listdir(tmp_path / "killed" / "checkpoints") if name.startswith(".")]
 
 
-class Impatient(Nobody):
+class Impatient(Callbacks):
     """Asks to stop at some steps, as Ctrl-C would."""
 
-    def __init__(self, stop: StopRequests, steps: set[int]) -> None:
-        self.stop = stop
+    def __init__(self, steps: set[int]) -> None:
+        super().__init__()
         self.steps = steps
 
-    def stepped(self, step: Step, timing: Timing) -> None:
+    def on_step(self, step: Step, timing: Timing) -> None:
         if step.step in self.steps:
             self.stop.ask(signal.SIGTERM)
 
@@ -182,9 +181,8 @@ def test_a_stop_is_saved_at_its_own_step(tmp_path, data):
         RunWriter.create(tmp_path / name, {}, 1).close()
     gone_on_with(tmp_path / "alone", shop_for("mlp", data))
     for step in (1, 7, 40, 99):
-        stop = StopRequests()
         with pytest.raises(Stopped, match=f"stopped by SIGTERM at step {step}. Go on with .* --resume stopped"):
-            gone_on_with(tmp_path / "stopped", shop_for("mlp", data), Impatient(stop, {step}), stop)
+            gone_on_with(tmp_path / "stopped", shop_for("mlp", data), Impatient({step}))
         found = checkpoints.newest(tmp_path / "stopped")
         assert found is not None
         assert found.step == step

@@ -10,12 +10,11 @@ import pytest
 
 from pellucid.errors import PellucidError, Stopped
 from pellucid.figures.report_page import report_html
-from pellucid.records import Step, Timing, TrainingReport, as_plain
-from pellucid.training.listening import Nobody
+from pellucid.records import Step, Timing, as_plain
+from pellucid.training.callbacks import Callbacks
 from pellucid.training.opening import DataWishes
 from pellucid.training.reports import report_of
 from pellucid.training.running import Resumption, resume, train
-from pellucid.training.signals import StopRequests
 from pellucid.training.wishes import TrainingWishes
 
 WISHES = TrainingWishes(model="mlp", steps=24, size="tiny", seed=3, training={"threads": 1})
@@ -36,7 +35,7 @@ def names(tmp_path_factory):
 def whole(names, tmp_path_factory):
     """A run that was never stopped."""
     place = tmp_path_factory.mktemp("whole") / "whole"
-    train(names, WISHES, place, Nobody(), StopRequests(), report_html)
+    train(names, WISHES, place, Callbacks(page=report_html))
     return place
 
 
@@ -48,18 +47,14 @@ def fingerprint(run: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.exists()}
 
 
-def no_page(report: TrainingReport) -> str:
-    """A page costs as much as all the steps of these runs."""
-    return ""
-
-
-class StopAt(Nobody):
+class StopAt(Callbacks):
     """Asks to stop after a step."""
 
-    def __init__(self, stop: StopRequests, step: int) -> None:
-        self.stop, self.step = stop, step
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = step
 
-    def stepped(self, step: Step, timing: Timing) -> None:
+    def on_step(self, step: Step, timing: Timing) -> None:
         if step.step == self.step:
             import signal
 
@@ -77,7 +72,7 @@ def test_a_run_is_a_folder_that_anyone_can_read(whole):
 
 
 def test_what_is_read_back_is_what_was_said(names, tmp_path):
-    said = train(names, WISHES, tmp_path / "run", Nobody(), StopRequests(), report_html)
+    said = train(names, WISHES, tmp_path / "run", Callbacks(page=report_html))
     assert as_plain(report_of(tmp_path / "run")) == as_plain(said)  # where nan is a word, and equals itself
     assert said.sentence.startswith("The mlp earns")
     assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp"}
@@ -89,7 +84,7 @@ def test_what_is_read_back_is_what_was_said(names, tmp_path):
 
 
 def test_the_same_seed_gives_the_same_bits(whole, names, tmp_path):
-    train(names, WISHES, tmp_path / "again", Nobody(), StopRequests(), report_html)
+    train(names, WISHES, tmp_path / "again", Callbacks(page=report_html))
     assert fingerprint(tmp_path / "again") == fingerprint(whole)
 
 
@@ -97,16 +92,16 @@ def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
     wanted = fingerprint(whole)
     # In the middle, where something is evaluated, sampled, saved or looked at, and next to the ends.
     for step in (1, 2, 3, 11, 12, 23):
-        run, stop = tmp_path / f"at-{step}", StopRequests()
+        run = tmp_path / f"at-{step}"
         with pytest.raises(Stopped, match=rf"stopped by SIGTERM at step {step}\. Go on with pellucid train --resume"):
-            train(names, WISHES, run, StopAt(stop, step), stop, no_page)
-        resume(run, Resumption(), Nobody(), StopRequests(), no_page)
+            train(names, WISHES, run, StopAt(step))
+        resume(run, Resumption(), Callbacks())
         assert fingerprint(run) == wanted, step
 
 
 def test_a_finished_run_is_only_read(whole):
     before = fingerprint(whole)
-    read = resume(whole, Resumption(), Nobody(), StopRequests(), report_html)
+    read = resume(whole, Resumption(), Callbacks(page=report_html))
     assert as_plain(read) == as_plain(report_of(whole))
     assert fingerprint(whole) == before
 
@@ -115,21 +110,18 @@ def test_a_finished_run_is_only_read(whole):
 def stopped(names, tmp_path):
     """A run that was stopped, with data of its own."""
     shutil.copy(names.source, tmp_path / "own.txt")
-    stop = StopRequests()
     with pytest.raises(Stopped):
         train(
             DataWishes(str(tmp_path / "own.txt"), kind="list"),
             WISHES,
             tmp_path / "runs" / "own",
-            StopAt(stop, 9),
-            stop,
-            report_html,
+            StopAt(9),
         )
     return tmp_path / "runs" / "own"
 
 
 def going_on(run: Path, **changes: object) -> None:
-    resume(run, Resumption(**changes), Nobody(), StopRequests(), report_html)
+    resume(run, Resumption(**changes), Callbacks(page=report_html))
 
 
 def test_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
@@ -167,11 +159,11 @@ def test_a_run_can_be_moved_with_its_data_beside_it(stopped, tmp_path, whole):
 def test_other_threads_are_told(stopped):
     heard: list[str] = []
 
-    class Ear(Nobody):
-        def resumed(self, step: int, notes: tuple[str, ...]) -> None:
+    class Ear(Callbacks):
+        def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
             heard.extend(notes)
 
-    resume(stopped, Resumption(threads=2), Ear(), StopRequests(), report_html)
+    resume(stopped, Resumption(threads=2), Ear())
     assert heard == ["2 threads in place of 1: the last bits may differ"]
 
 
@@ -179,7 +171,7 @@ def test_a_text_works_as_well(tmp_path):
     (tmp_path / "song.txt").write_text("row, row, row your boat, gently down the stream. " * 60)
     wishes = TrainingWishes(steps=8, size="tiny", training={"threads": 1})
     data = DataWishes(str(tmp_path / "song.txt"), kind="text", context=16)
-    report = train(data, wishes, tmp_path / "song", Nobody(), StopRequests(), report_html)
+    report = train(data, wishes, tmp_path / "song", Callbacks(page=report_html))
     assert report.data.kind == "text"
     assert report.plan.context == 16
     assert len(report.samples) == 1
@@ -192,7 +184,7 @@ def test_the_report_says_how_to_make_it_again(pellucid, tmp_path, whole, names):
         model="mlp", steps=4, size="tiny", network={"hidden": 24}, training={"batch": 16, "rate": 0.02}
     )
     data = DataWishes(names.source, kind="list")
-    report = train(data, wishes, tmp_path / "first", Nobody(), StopRequests(), no_page)
+    report = train(data, wishes, tmp_path / "first", Callbacks())
     shutil.copy(names.source, tmp_path)
     program, *words = report.command
     assert program == "pellucid"

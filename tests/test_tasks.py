@@ -14,14 +14,13 @@ from pellucid.data.examples import Examples
 from pellucid.errors import PellucidError, Stopped
 from pellucid.models.examples.logistic import MODEL as LOGISTIC
 from pellucid.records import Step, Timing, TrainingReport
+from pellucid.training.callbacks import Callbacks
 from pellucid.training.example_batches import ExampleBatches, shifted
 from pellucid.training.example_task import ExampleTask
-from pellucid.training.listening import Nobody
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.pair_batches import IGNORED, PairBatches
 from pellucid.training.plan import choose_plan
 from pellucid.training.running import Resumption, resume, train
-from pellucid.training.signals import StopRequests
 from pellucid.training.wishes import TrainingWishes
 from pellucid.training.workshop import workshop
 
@@ -41,14 +40,9 @@ ASKED = {
 }
 
 
-def no_page(report: TrainingReport) -> str:
-    """A page costs as much as all the steps of these runs."""
-    return ""
-
-
-def run_of(name: str, place: Path, listener: Nobody | None = None, stop: StopRequests | None = None) -> TrainingReport:
+def run_of(name: str, place: Path, callbacks: Callbacks | None = None) -> TrainingReport:
     data, wishes = ASKED[name]
-    return train(data, wishes, place, listener or Nobody(), stop or StopRequests(), no_page)
+    return train(data, wishes, place, callbacks or Callbacks())
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +66,14 @@ def fingerprint(run: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-class StopAt(Nobody):
+class StopAt(Callbacks):
     """Asks to stop after a step."""
 
-    def __init__(self, stop: StopRequests, step: int) -> None:
-        self.stop, self.step = stop, step
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = step
 
-    def stepped(self, step: Step, timing: Timing) -> None:
+    def on_step(self, step: Step, timing: Timing) -> None:
         if step.step == self.step:
             self.stop.ask(2)
 
@@ -86,10 +81,9 @@ class StopAt(Nobody):
 @pytest.mark.parametrize("name", ASKED)
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(name, runs, tmp_path):
     whole = Path(runs(name).folder)
-    stop = StopRequests()
     with pytest.raises(Stopped):
-        run_of(name, tmp_path / "stopped", StopAt(stop, 17), stop)
-    resume(tmp_path / "stopped", Resumption(), Nobody(), StopRequests(), no_page)
+        run_of(name, tmp_path / "stopped", StopAt(17))
+    resume(tmp_path / "stopped", Resumption(), Callbacks())
     assert fingerprint(tmp_path / "stopped") == fingerprint(whole)
 
 

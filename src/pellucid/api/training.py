@@ -106,11 +106,10 @@ def train(
     place = place_for(name, f"{stem_of(reading.source)}-{asked.model}")
 
     from pellucid.figures.report_page import report_html
-    from pellucid.training.listening import Nobody
+    from pellucid.training.callbacks import Callbacks
     from pellucid.training.running import train as trained
-    from pellucid.training.signals import StopRequests
 
-    trained(reading, asked, place, Nobody(), StopRequests(), report_html, read=read)
+    trained(reading, asked, place, Callbacks(page=report_html), read=read)
     return Run(place)
 
 
@@ -146,12 +145,10 @@ def compare(
 
     from pellucid.figures.ladder import show_ladder
     from pellucid.figures.report_page import report_html
+    from pellucid.training.callbacks import Callbacks
     from pellucid.training.comparison import compare as compared
-    from pellucid.training.listening import Nobody
-    from pellucid.training.signals import StopRequests
 
-    nobody = Nobody()
-    ladder = compared(reading, asked, folder, nobody, lambda _: nobody, StopRequests(), report_html, read=read)
+    ladder = compared(reading, asked, folder, Callbacks(page=report_html), read=read)
     return Shown(ladder, show_ladder)
 
 

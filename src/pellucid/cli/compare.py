@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +14,10 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.training.wishes import COMPARED
 
 if TYPE_CHECKING:
-    from pellucid.cli.telling import Teller
+    from pellucid.cli.telling import ConsoleCallbacks
     from pellucid.data import Data
-    from pellucid.records import Ladder, TrainingReport
+    from pellucid.records import Ladder
     from pellucid.training.opening import DataWishes
-    from pellucid.training.signals import StopRequests
     from pellucid.training.wishes import TrainingWishes
 
 PICTURE = "accuracy-by-size.svg"
@@ -114,8 +112,8 @@ def _wishes(ctx: click.Context, names: list[str], kind: str) -> list[TrainingWis
 def _compared(ctx: click.Context, reading: DataWishes, data: Data, wishes: list[TrainingWishes], name: str) -> Ladder:
     from pellucid.training.comparison import compare
 
-    with _climb(ctx, reading, len(wishes), name) as (folder, teller, climbing, stop, page):
-        return compare(reading, wishes, folder, teller, climbing, stop, page, read=data)
+    with _climb(ctx, reading, len(wishes), name) as (folder, callbacks):
+        return compare(reading, wishes, folder, callbacks, read=data)
 
 
 def _by_size(
@@ -131,8 +129,8 @@ def _by_size(
     from pellucid.training.comparison import compare_sizes
 
     n_runs = len(wishes) * (len(sizes) or 3)
-    with _climb(ctx, reading, n_runs, name) as (folder, teller, climbing, stop, page):
-        ladder = compare_sizes(reading, wishes, sizes, folder, teller, climbing, stop, page, read=data)
+    with _climb(ctx, reading, n_runs, name) as (folder, callbacks):
+        ladder = compare_sizes(reading, wishes, sizes, folder, callbacks, read=data)
     from pellucid.cli.files import write_whole
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
     from pellucid.figures.rendering import rendered
@@ -148,33 +146,20 @@ def _by_size(
 
 
 @contextmanager
-def _climb(
-    ctx: click.Context, reading: DataWishes, n_runs: int, name: str
-) -> Iterator[tuple[Path, Teller, Callable[[str], Teller], StopRequests, Callable[[TrainingReport], str]]]:
-    """A folder for the runs, who tells of them, and how they are stopped."""
+def _climb(ctx: click.Context, reading: DataWishes, n_runs: int, name: str) -> Iterator[tuple[Path, ConsoleCallbacks]]:
+    """A folder for the runs, and the callbacks of the comparison."""
     from pellucid.runs import place_for
     from pellucid.training.sources import stem_of
 
     folder = place_for(name, f"compare-{stem_of(reading.source)}")
 
-    from pellucid.cli.telling import Teller
+    from pellucid.cli.telling import ComparisonCallbacks
     from pellucid.figures.report_page import report_html
     from pellucid.training.signals import stop_requests
 
-    first = Teller(is_quiet=bool(ctx.params["as_json"]))
-    tellers: list[Teller] = []
-
-    def climbing(what: str) -> Teller:
-        for before in tellers:
-            before.close()
-        print(f"\n{what} ({len(tellers) + 1} of {n_runs})", file=sys.stderr, flush=True)
-        # The simple models are told once, to the first; by then it knows what is counted in a second.
-        tellers.append(Teller(is_quiet=True, with_samples=False, measure=first.measure))
-        return tellers[-1]
-
     with stop_requests() as stop:
+        callbacks = ComparisonCallbacks(n_runs, stop, report_html, is_quiet=bool(ctx.params["as_json"]))
         try:
-            yield folder, first, climbing, stop, report_html
+            yield folder, callbacks
         finally:
-            for teller in tellers:
-                teller.close()
+            callbacks.close()

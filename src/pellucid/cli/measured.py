@@ -67,7 +67,7 @@ def trained_for_it(wishes: Mapping[str, Any], seed: int, data: str = "names") ->
     """A network that is trained to have something to draw: its report and its folder, which goes again."""
     import tempfile
 
-    from pellucid.training.listening import Nobody
+    from pellucid.training.callbacks import Callbacks
     from pellucid.training.opening import DataWishes
     from pellucid.training.running import train
     from pellucid.training.signals import stop_requests
@@ -76,8 +76,4 @@ def trained_for_it(wishes: Mapping[str, Any], seed: int, data: str = "names") ->
     asked = TrainingWishes(**wishes, seed=seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
         run = Path(folder) / "shown"
-        yield train(DataWishes(data), asked, run, Nobody(), stop, _no_page), run
-
-
-def _no_page(report: TrainingReport) -> str:
-    return ""
+        yield train(DataWishes(data), asked, run, Callbacks(stop)), run

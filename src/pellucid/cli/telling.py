@@ -10,8 +10,6 @@ from pellucid.figures.training_summary import baseline_table, data_lines, plan_l
 from pellucid.records import (
     DataFacts,
     Evaluation,
-    Finding,
-    Health,
     InitialLoss,
     Ladder,
     Measure,
@@ -21,58 +19,63 @@ from pellucid.records import (
     Step,
     Timing,
 )
+from pellucid.training.callbacks import Callbacks, PageWriter
+from pellucid.training.signals import StopRequests
 
 EARLY = 0.05  # of the steps
 COUNTING = Measure()
 
 
-class Teller:
-    """Listens to a run and tells it. Silent on stdout where that is to hold JSON alone."""
+class ConsoleCallbacks(Callbacks):
+    """Tells a run on the terminal. Silent on stdout where that is to hold JSON alone."""
 
-    def __init__(self, *, is_quiet: bool = False, with_samples: bool = True, measure: Measure = COUNTING) -> None:
+    def __init__(
+        self,
+        stop: StopRequests | None = None,
+        page: PageWriter | None = None,
+        *,
+        is_quiet: bool = False,
+        with_samples: bool = True,
+        measure: Measure = COUNTING,
+    ) -> None:
+        super().__init__(stop, page)
         self.is_quiet = is_quiet
         self.with_samples = with_samples
         self.measure = measure
         self.plan: Plan | None = None
         self.line: ProgressLine | None = None
 
-    def opened(self, data: DataFacts) -> None:
+    def on_data(self, data: DataFacts) -> None:
         self._say(*data_lines(data))
 
-    def counted(self, ladder: Ladder) -> None:
+    def on_baselines(self, ladder: Ladder) -> None:
         self.measure = ladder.measure
         if not self.is_quiet:
             show("", baseline_table(ladder.rungs, ladder.measure))
             sys.stdout.flush()
 
-    def planned(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
+    def on_plan(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
         self.plan = plan
         self.line = ProgressLine(plan, sys.stderr, self.measure)
         self._say("", *plan_lines(plan, network), f"written to {folder}")
 
-    def started(self, start: InitialLoss) -> None:
+    def on_start(self, start: InitialLoss) -> None:
         self._say(start_line(start), "")
 
-    def resumed(self, step: int, notes: tuple[str, ...]) -> None:
+    def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
         self._say(f"goes on after step {step:,}", *[f"note: {note}" for note in notes])
 
-    def stepped(self, step: Step, timing: Timing) -> None:
+    def on_step(self, step: Step, timing: Timing) -> None:
         if self.line and self.plan:
             self.line.step(step, timing.tokens_per_second, self._seconds_left(self.plan, step, timing))
 
-    def looked(self, health: Health) -> None:
-        pass
-
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def on_evaluation(self, evaluation: Evaluation) -> None:
         if self.line:
             self.line.evaluation(evaluation)
 
-    def sampled(self, samples: SampledAt) -> None:
+    def on_samples(self, samples: SampledAt) -> None:
         if self.line and self.with_samples:
             self.line.samples(samples)
-
-    def found(self, finding: Finding) -> None:
-        pass
 
     def close(self) -> None:
         if self.line:
@@ -89,3 +92,25 @@ class Teller:
         if not self.is_quiet:
             # At once, so that in a log it stands before the progress on stderr.
             print("\n".join(lines), flush=True)
+
+
+class ComparisonCallbacks(ConsoleCallbacks):
+    """Tells of several runs, one after another: the data and the baselines once, then each run's progress."""
+
+    def __init__(self, n_runs: int, stop: StopRequests, page: PageWriter, *, is_quiet: bool = False) -> None:
+        super().__init__(stop, page, is_quiet=is_quiet)
+        self.n_runs = n_runs
+        self.runs: list[ConsoleCallbacks] = []
+
+    def for_run(self, name: str) -> ConsoleCallbacks:
+        self.close()
+        print(f"\n{name} ({len(self.runs) + 1} of {self.n_runs})", file=sys.stderr, flush=True)
+        # The baselines are told once; by then it is known what the progress counts in a second.
+        self.runs.append(
+            ConsoleCallbacks(self.stop, self.page, is_quiet=True, with_samples=False, measure=self.measure)
+        )
+        return self.runs[-1]
+
+    def close(self) -> None:
+        for run in self.runs:
+            run.close()

@@ -95,17 +95,17 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
 
     place = place_for(name, f"{stem_of(reading.source)}-{wishes.model}")
 
-    from pellucid.cli.telling import Teller
+    from pellucid.cli.telling import ConsoleCallbacks
     from pellucid.figures.report_page import report_html
     from pellucid.training.running import train
     from pellucid.training.signals import steady_output, stop_requests
 
-    teller = Teller(is_quiet=bool(ctx.params["as_json"]))
     with steady_output(), stop_requests() as stop:
+        callbacks = ConsoleCallbacks(stop, report_html, is_quiet=bool(ctx.params["as_json"]))
         try:
-            return train(reading, wishes, place, teller, stop, report_html, read=data, began=began)
+            return train(reading, wishes, place, callbacks, read=data, began=began)
         finally:
-            teller.close()
+            callbacks.close()
 
 
 def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_optimizer_fresh: bool) -> TrainingReport:
@@ -116,7 +116,7 @@ def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_opt
     if is_finished(run) and not ctx.params["as_json"]:
         click.echo(f"{run.name} is finished, so there is nothing to do. This is what it reached:")
 
-    from pellucid.cli.telling import Teller
+    from pellucid.cli.telling import ConsoleCallbacks
     from pellucid.figures.report_page import report_html
     from pellucid.training.running import Resumption, resume
     from pellucid.training.signals import steady_output, stop_requests
@@ -127,12 +127,12 @@ def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_opt
         is_optimizer_fresh=is_optimizer_fresh,
         threads=int(ctx.params["threads"] or 0),
     )
-    teller = Teller(is_quiet=bool(ctx.params["as_json"]))
     with steady_output(), stop_requests() as stop:
+        callbacks = ConsoleCallbacks(stop, report_html, is_quiet=bool(ctx.params["as_json"]))
         try:
-            return resume(run, changes, teller, stop, report_html)
+            return resume(run, changes, callbacks)
         finally:
-            teller.close()
+            callbacks.close()
 
 
 def _require_nothing_else(ctx: click.Context) -> None:

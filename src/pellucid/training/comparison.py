@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +12,10 @@ from pellucid.errors import PellucidError
 from pellucid.records import Ladder, Rung, SizeLadder, SizeRung
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
+from pellucid.training.callbacks import Callbacks
 from pellucid.training.finishing import ranked
-from pellucid.training.listening import Listener
 from pellucid.training.opening import DataWishes, opened, task_of
-from pellucid.training.running import Page, train_on, tried_on
-from pellucid.training.signals import StopRequests
+from pellucid.training.running import train_on, tried_on
 from pellucid.training.task import Baseline, Task
 from pellucid.training.wishes import TrainingWishes
 
@@ -24,33 +23,28 @@ SIZES_FILE = "sizes.json"
 LARGEST_FILE = 1 << 20
 FEWEST_EXAMPLES = 20
 
-Climbing = Callable[[str], Listener]
-
 
 def compare(
     data: DataWishes,
     wishes: Sequence[TrainingWishes],
     folder: Path,
-    listener: Listener,
-    climbing: Climbing,
-    stop: StopRequests,
-    page: Page,
+    callbacks: Callbacks,
     *,
     read: Data | None = None,
 ) -> Ladder:
-    """Train each network in a folder of its own name; `climbing` gives each its listener.
+    """Train each network in a folder of its own name; `callbacks.for_run` gives each its own callbacks.
 
     Every rung chose by dev alone; test is read once for each, at its end. read: the data, where they are open already.
     """
     task = task_of(read, data) if read is not None else opened(data)
-    listener.opened(task.facts)
-    simple = tried_on(task, wishes[0], listener)
+    callbacks.on_data(task.facts)
+    simple = tried_on(task, wishes[0], callbacks)
     folder.mkdir(parents=True)
     rungs = [one.with_test() for one in simple]
     notes = []
     for each in wishes:
-        heard = climbing(each.model)
-        report = train_on(task, simple, data, each, folder / each.model, heard, stop, page)
+        heard = callbacks.for_run(each.model)
+        report = train_on(task, simple, data, each, folder / each.model, heard)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
         notes.append(f"{each.model}: {report.verdict.name}. {report.ending.says}")
     return ranked(Ladder(task.facts.said, tuple(rungs), tuple(notes), task.measure))
@@ -61,10 +55,7 @@ def compare_sizes(
     wishes: Sequence[TrainingWishes],
     sizes: Sequence[int],
     folder: Path,
-    listener: Listener,
-    climbing: Climbing,
-    stop: StopRequests,
-    page: Page,
+    callbacks: Callbacks,
     *,
     read: Data,
 ) -> SizeLadder:
@@ -74,8 +65,8 @@ def compare_sizes(
     """
     task = task_of(read, data)
     chosen = sizes_for(task, sizes)
-    listener.opened(task.facts)
-    tried_on(task, wishes[0], listener)
+    callbacks.on_data(task.facts)
+    tried_on(task, wishes[0], callbacks)
     folder.mkdir(parents=True)
     found: list[SizeRung] = []
     for n_train in sorted(chosen):
@@ -84,8 +75,8 @@ def compare_sizes(
         simple: list[Baseline] = list(part.baselines(wishes[0]))
         found += [_at(one.with_test(), n_train) for one in simple]
         for each in wishes:
-            heard = climbing(f"{each.model} on {n_train:,}")
-            report = train_on(part, simple, asked, each, folder / f"{each.model}-{n_train}", heard, stop, page)
+            heard = callbacks.for_run(f"{each.model} on {n_train:,}")
+            report = train_on(part, simple, asked, each, folder / f"{each.model}-{n_train}", heard)
             found.append(_at(next(rung for rung in report.ladder.rungs if not rung.is_counted), n_train))
     ladder = SizeLadder(task.facts.said, task.measure.metric, tuple(sorted(chosen)), tuple(found))
     (folder / SIZES_FILE).write_text(json.dumps(as_plain(ladder), ensure_ascii=False, allow_nan=False), "utf-8")

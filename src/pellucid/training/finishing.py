@@ -38,7 +38,7 @@ def finished(session: Session, ending: Ending, simple: list[Baseline]) -> tuple[
     ladder = ranked(Ladder(task.facts.said, (rung, *(one.with_test() for one in simple)), (), task.measure))
     for finding in findings(session.looks(), session.start):
         writer.append("findings", finding)
-        session.listener.found(finding)
+        session.callbacks.on_finding(finding)
     best = ladder.best_count
     assert best is not None, "a simple model is always tried"
     result = Result(

@@ -6,7 +6,7 @@ import dataclasses
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,19 +22,16 @@ from pellucid.records import Finding, Ladder, Plan, Timing, TrainingReport
 from pellucid.records.plain import from_plain
 from pellucid.runs import RunWriter
 from pellucid.training import checkpoints
+from pellucid.training.callbacks import Callbacks
 from pellucid.training.finishing import finished
-from pellucid.training.listening import Listener
 from pellucid.training.opening import DataWishes, opened, task_of
 from pellucid.training.plan import choose_plan
 from pellucid.training.reports import evaluations_of, last_timing_of, report_of
 from pellucid.training.session import Session
-from pellucid.training.signals import StopRequests
 from pellucid.training.sources import found_again, remembered
 from pellucid.training.task import Baseline, Task
 from pellucid.training.wishes import TrainingWishes
 from pellucid.training.workshop import Workshop, network_facts, workshop
-
-Page = Callable[[TrainingReport], str]
 
 OPTIONS = {"n_heads": "heads", "order": "n"}  # wishes whose option has another name
 
@@ -53,9 +50,7 @@ def train(
     data: DataWishes,
     wishes: TrainingWishes,
     place: Path,
-    listener: Listener,
-    stop: StopRequests,
-    page: Page,
+    callbacks: Callbacks,
     *,
     read: Data | None = None,
     began: float = 0.0,
@@ -63,10 +58,10 @@ def train(
     """A new run in a new folder. read: the data, where they are open already; began: when, by the monotonic clock."""
     began = began or time.monotonic()
     task = task_of(read, data) if read is not None else opened(data)
-    listener.opened(task.facts)
-    simple = tried_on(task, wishes, listener)
+    callbacks.on_data(task.facts)
+    simple = tried_on(task, wishes, callbacks)
     spent = time.monotonic() - began
-    return train_on(task, simple, data, wishes, place, listener, stop, page, spent=spent)
+    return train_on(task, simple, data, wishes, place, callbacks, spent=spent)
 
 
 def train_on(
@@ -75,9 +70,7 @@ def train_on(
     data: DataWishes,
     wishes: TrainingWishes,
     place: Path,
-    listener: Listener,
-    stop: StopRequests,
-    page: Page,
+    callbacks: Callbacks,
     *,
     spent: float = 0.0,
 ) -> TrainingReport:
@@ -86,8 +79,8 @@ def train_on(
     config, plan = choose_plan(card, task, wishes, spent)
     shop = workshop(card, config, plan, task)
     network = network_facts(card, config, shop.model)
-    stop.raise_if_asked(place.name)
-    listener.planned(plan, network, str(place))
+    callbacks.stop.raise_if_asked(place.name)
+    callbacks.on_plan(plan, network, str(place))
     record: dict[str, Any] = {
         "seed": plan.seed,
         "threads": plan.threads,
@@ -105,20 +98,20 @@ def train_on(
     with RunWriter.create(place, record, n_bytes) as writer:
         for name, content in task.kept().items():
             writer.write(name, content)
-        session = Session(writer, shop, listener, stop, [], Timing(0, 0.0, 0.0))
-        return _to_the_end(session, after=0, simple=simple, page=page)
+        session = Session(writer, shop, callbacks, [], Timing(0, 0.0, 0.0))
+        return _to_the_end(session, after=0, simple=simple)
 
 
-def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequests, page: Page) -> TrainingReport:
+def resume(run: Path, changes: Resumption, callbacks: Callbacks) -> TrainingReport:
     """Go on with a run from its newest whole checkpoint; one that is finished is only read."""
     if runs.is_finished(run):
         return report_of(run)
     with RunWriter.resume(run) as writer:
         record = writer.record
         task, notes = data_again(run, record, changes)
-        listener.opened(task.facts)
+        callbacks.on_data(task.facts)
         asked = TrainingWishes(**record["asked"])
-        simple = tried_on(task, asked, listener)
+        simple = tried_on(task, asked, callbacks)
         card = task.card(str(record["model"]))
         plan = from_plain(Plan, record["plan"])
         if changes.threads and changes.threads != plan.threads:
@@ -127,9 +120,9 @@ def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequest
         if dict(record["versions"]) != _versions():
             notes = (*notes, "made with other versions or on another machine, where equal bits are not promised")
         shop = workshop(card, config_of(card, record["config"]), plan, task)
-        listener.planned(plan, network_facts(card, shop.config, shop.model), str(run))
+        callbacks.on_plan(plan, network_facts(card, shop.config, shop.model), str(run))
         step, note = _restored(writer, shop, changes.is_optimizer_fresh)
-        listener.resumed(step, (*notes, *note))
+        callbacks.on_resume(step, (*notes, *note))
         if task.facts.fingerprint != record["data"]["fingerprint"]:
             says = f"new data from step {step + 1} on: {task.facts.said}"
             writer.append(
@@ -138,8 +131,8 @@ def resume(run: Path, changes: Resumption, listener: Listener, stop: StopRequest
         for name, content in task.kept().items():
             if not (run / name).is_file():
                 writer.write(name, content)
-        session = Session(writer, shop, listener, stop, list(evaluations_of(run)), last_timing_of(run))
-        return _to_the_end(session, after=step, simple=simple, page=page)
+        session = Session(writer, shop, callbacks, list(evaluations_of(run)), last_timing_of(run))
+        return _to_the_end(session, after=step, simple=simple)
 
 
 def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str) -> list[str]:
@@ -160,18 +153,19 @@ def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str
     return words
 
 
-def _to_the_end(session: Session, *, after: int, simple: list[Baseline], page: Page) -> TrainingReport:
+def _to_the_end(session: Session, *, after: int, simple: list[Baseline]) -> TrainingReport:
     ending = session.go_on(after)
     report, result = finished(session, ending, simple)
-    session.writer.write("report.html", page(report))
+    if session.callbacks.page is not None:
+        session.writer.write("report.html", session.callbacks.page(report))
     session.writer.finish(result)
     return report
 
 
-def tried_on(task: Task, wishes: TrainingWishes, listener: Listener) -> list[Baseline]:
+def tried_on(task: Task, wishes: TrainingWishes, callbacks: Callbacks) -> list[Baseline]:
     """What simple models reach; told when all are known."""
     simple = list(task.baselines(wishes))
-    listener.counted(Ladder(task.facts.said, tuple(one.rung for one in simple), (), task.measure))
+    callbacks.on_baselines(Ladder(task.facts.said, tuple(one.rung for one in simple), (), task.measure))
     return simple
 
 

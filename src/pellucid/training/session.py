@@ -16,10 +16,9 @@ from pellucid.inspection.health import HealthProbe, is_look
 from pellucid.records import Ending, Evaluation, Health, InitialLoss, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training import checkpoints
-from pellucid.training.listening import Listener
+from pellucid.training.callbacks import Callbacks
 from pellucid.training.loop import steps
 from pellucid.training.reports import health_of
-from pellucid.training.signals import StopRequests
 from pellucid.training.stopping import best, ending_of
 from pellucid.training.workshop import Workshop
 
@@ -30,8 +29,7 @@ class Session:
 
     writer: RunWriter
     shop: Workshop
-    listener: Listener
-    stop: StopRequests
+    callbacks: Callbacks
     evaluations: list[Evaluation]  # so far, by this process and those before it
     last_timing: Timing  # how long they took
 
@@ -40,13 +38,13 @@ class Session:
         plan = self.shop.plan
         if not self.evaluations:
             self._evaluate(0)
-        self.listener.started(self.start)
+        self.callbacks.on_start(self.start)
         ending = ending_of(self.evaluations, plan)
         stopwatch = _Stopwatch(self.last_timing.seconds)
         for step in self._steps(after + 1) if ending is None else ():
             self.last_timing = stopwatch.lap(step)
             self.writer.append("metrics", step)
-            self.listener.stepped(step, self.last_timing)
+            self.callbacks.on_step(step, self.last_timing)
             is_last = step.step == plan.steps
             if is_last or step.step % plan.evaluate_every == 0:
                 self._evaluate(step.step)
@@ -54,13 +52,15 @@ class Session:
                 ending = ending_of(self.evaluations, plan)
             if ending or step.step % plan.sample_every == 0:
                 self._sample(step.step)
-            is_asked_to_stop = self.stop.is_asked  # read once: a signal between saving and ending would end unsaved
+            is_asked_to_stop = (
+                self.callbacks.stop.is_asked
+            )  # read once: a signal between saving and ending would end unsaved
             if ending or step.step % plan.save_every == 0 or is_asked_to_stop:
                 self._save(step.step)
             if ending:
                 break
             if is_asked_to_stop:
-                self.stop.raise_if_asked(self.writer.path.name, at=f"step {step.step:,}")
+                self.callbacks.stop.raise_if_asked(self.writer.path.name, at=f"step {step.step:,}")
             stopwatch.go_on()
         assert ending is not None, "the last step is an end"
         return ending
@@ -93,7 +93,7 @@ class Session:
 
     def _look(self, health: Health) -> None:
         self.writer.append("health", health)
-        self.listener.looked(health)
+        self.callbacks.on_health(health)
 
     def _evaluate(self, step: int) -> None:
         shop = self.shop
@@ -103,12 +103,12 @@ class Session:
         self.writer.append("evaluations", evaluation)
         if best(self.evaluations) is evaluation:
             checkpoints.save_best(self.writer.path, step, shop.model.state_dict())
-        self.listener.evaluated(evaluation)
+        self.callbacks.on_evaluation(evaluation)
 
     def _sample(self, step: int) -> None:
         sampled = SampledAt(step, self.shop.task.texts(self.shop.model, self.shop.plan))
         self.writer.append("samples", sampled)
-        self.listener.sampled(sampled)
+        self.callbacks.on_samples(sampled)
 
     def _save(self, step: int) -> None:
         # What the logs say up to this step must be on the disk before a checkpoint says that it is.
