@@ -134,23 +134,25 @@ class GraphChanges(PellucidError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that `name` was most likely meant to be, or "" when none is near.
+    """The known name that `name` was most likely meant to be, or "" when none is near. Only its case may differ.
 
-    >>> nearest("sigmid", ["sigmoid", "sin", "tanh"])
-    'sigmoid'
+    >>> nearest("sigmid", ["sigmoid", "sin", "tanh"]), nearest("ID", ["id", "IDs"])
+    ('sigmoid', 'id')
     """
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), "")
+    names = list(known)
+    same = next((one for one in names if one.lower() == name.strip().lower()), "")
+    return same or next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.6)), "")
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The fix for an unknown name: the nearest known one, else `otherwise`, else all that there are.
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, show: Callable[[str], str] = str) -> str:
+    """The fix for an unknown name: the nearest known one, as `show` writes it, else `otherwise`, else all there are.
 
     >>> did_you_mean("sigmid", ["sigmoid", "tanh"]), did_you_mean("q", ["sigmoid", "tanh"])
     ('Perhaps you meant sigmoid', 'Choose one of sigmoid, tanh')
     """
     names = list(known)
     meant = nearest(name, names)
-    return f"Perhaps you meant {meant}" if meant else otherwise or f"Choose one of {', '.join(names)}"
+    return f"Perhaps you meant {show(meant)}" if meant else otherwise or f"Choose one of {', '.join(names)}"
 
 
 def require_one_of(noun: str, word: str, known: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pellucid.api.shown import Shown
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,10 +54,9 @@ class Watching:
         from pellucid.figures.watched import PICTURES
 
         if figure not in PICTURES:
-            meant = nearest(figure, PICTURES)
             raise PellucidError(
                 f"a watch has no picture called {quoted(figure)}",
-                fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(PICTURES)}",
+                fix=did_you_mean(figure, PICTURES),
             )
         path = Path(file)
         if path.suffix not in (".svg", ".png", ".html"):

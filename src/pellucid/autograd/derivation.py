@@ -9,7 +9,7 @@ from pellucid.autograd.explanation import backward_pass, record
 from pellucid.autograd.grammar import parse
 from pellucid.autograd.program import Output, Program
 from pellucid.autograd.rules import RULES
-from pellucid.errors import ExpressionError, NotReal, PellucidError, TooLarge, nearest, quoted
+from pellucid.errors import ExpressionError, NotReal, PellucidError, TooLarge, did_you_mean, nearest, quoted
 from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode, Note
 
 MOST_OUTPUTS = 20
@@ -83,10 +83,9 @@ def require_values(program: Program, values: Mapping[str, float]) -> None:
         if name in defined:
             raise PellucidError(f"{name} is given a value and also defined", fix=f"Take {name}={value:g} away")
         if name not in program.inputs:
-            meant = nearest(name, program.inputs)
             raise PellucidError(
                 f"{quoted(name)} is given a value but the expression does not use it",
-                fix=f"Perhaps you meant {meant}" if meant else "Take it away",
+                fix=did_you_mean(name, program.inputs, "Take it away"),
             )
         if not math.isfinite(value):
             raise PellucidError(f"the value of {name} is {value}", fix="Give it a finite number")
@@ -95,11 +94,10 @@ def require_values(program: Program, values: Mapping[str, float]) -> None:
 def _asked_for(program: Program, wrt: Sequence[str]) -> list[str]:
     for name in wrt:
         if name not in program.inputs:
-            meant = nearest(name, program.inputs)
             known = ", ".join(list(program.inputs)[:6]) or "none"
             raise PellucidError(
                 f"{quoted(name)} is not an input of the expression, so there is no gradient toward it",
-                fix=f"Perhaps you meant {meant}" if meant else f"Its inputs are: {known}",
+                fix=did_you_mean(name, program.inputs, f"Its inputs are: {known}"),
             )
     return list(dict.fromkeys(wrt)) or list(program.inputs)
 

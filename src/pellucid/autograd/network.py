@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pellucid.autograd.rules import RELU, SIGMOID, TANH, Rule
 from pellucid.autograd.value import Number, Value, apply, total
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 # What a neuron does with its sum; None leaves it as it is.
 ACTIVATIONS: dict[str, Rule | None] = {"tanh": TANH, "relu": RELU, "sigmoid": SIGMOID, "linear": None}
@@ -114,10 +114,9 @@ class MLP:
 
 def _activation_rule(name: str) -> Rule | None:
     if name not in ACTIVATIONS:
-        meant = nearest(name, ACTIVATIONS)
         raise PellucidError(
             f"there is no activation {quoted(name)}",
-            fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(ACTIVATIONS)}",
+            fix=did_you_mean(name, ACTIVATIONS),
         )
     return ACTIVATIONS[name]
 

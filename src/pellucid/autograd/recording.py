@@ -23,7 +23,7 @@ from pellucid.autograd.plan import plan
 from pellucid.autograd.tracing import Leaf, trace
 from pellucid.autograd.value import Value
 from pellucid.autograd.vectors import Floats
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 Leaves = Sequence[Value] | Mapping[str, Value]
 Numbers = Union[ArrayLike, Mapping[str, float]]  # noqa: UP007  ArrayLike is not a class
@@ -170,10 +170,9 @@ def _fill(row: Floats, numbers: Numbers, names: Sequence[str], kind: str) -> Non
         places = {name: i for i, name in enumerate(names)}
         unknown = next((name for name in numbers if name not in places), None)
         if unknown is not None:
-            meant = nearest(str(unknown), names)
             raise PellucidError(
                 f"there is no {kind} {quoted(str(unknown))}",
-                fix=f"Perhaps you meant {meant}" if meant else f"The {kind}s are {', '.join(names[:6]) or 'none'}",
+                fix=did_you_mean(str(unknown), names, f"The {kind}s are {', '.join(names[:6]) or 'none'}"),
             )
         row[[places[name] for name in numbers]] = _as_floats(list(numbers.values()), kind)
         return

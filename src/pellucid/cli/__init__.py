@@ -8,7 +8,7 @@ import click
 
 from pellucid import __version__
 from pellucid.cli.contract import answer, usage_error
-from pellucid.errors import nearest
+from pellucid.errors import did_you_mean
 
 # Each command and the sentence that `pellucid --help` shows for it. Its file has the same name.
 COMMANDS = {
@@ -43,8 +43,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS:
-            meant = nearest(args[0], COMMANDS)
-            fix = f"Perhaps you meant {meant}" if meant else "Type pellucid --help to see them all"
+            fix = did_you_mean(args[0], COMMANDS, "Type pellucid --help to see them all")
             raise usage_error(f"there is no command called {args[0]!r}", fix=fix)
         return super().resolve_command(ctx, args)
 

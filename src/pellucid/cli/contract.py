@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from pellucid import __version__
-from pellucid.errors import PREFIX, ExpressionError, PellucidError, one_line
+from pellucid.errors import PREFIX, ExpressionError, PellucidError, did_you_mean, one_line
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -67,10 +67,10 @@ def _in_our_words(error: Exception) -> PellucidError:
     if isinstance(error, PellucidError):
         return error
     if isinstance(error, click.NoSuchOption):
-        meant = (error.possibilities or [""])[0]
+        options = [word for parameter in error.ctx.command.params for word in parameter.opts] if error.ctx else []
         return usage_error(
             f"there is no option called {error.option_name}",
-            fix=f"Perhaps you meant {meant}" if meant else "Add --help to see the options",
+            fix=did_you_mean(error.option_name, options, "Add --help to see the options"),
         )
     if isinstance(error, click.MissingParameter):
         name = error.param.human_readable_name if error.param else "an argument"

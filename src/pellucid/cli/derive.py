@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pellucid.cli.files import require_output_path, write_whole
-from pellucid.errors import ExpressionError, PellucidError, nearest, quoted
+from pellucid.errors import ExpressionError, PellucidError, did_you_mean, quoted
 
 _BINDING = re.compile(r"\s*([^=]*?)\s*=(.*)", re.DOTALL)
 
@@ -142,10 +142,9 @@ def _require_no_option(*words: str) -> None:
     options = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
     for word in words:
         if re.fullmatch(r"--[a-z]{2,}(=.*)?", word):
-            meant = nearest(word.split("=")[0], options)
             raise PellucidError(
                 f"there is no option called {quoted(word)}",
-                fix=f"Perhaps you meant {meant}" if meant else "If it is an expression, put it in brackets",
+                fix=did_you_mean(word.split("=")[0], options, "If it is an expression, put it in brackets"),
             )
 
 

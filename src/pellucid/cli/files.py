@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 
 def require_output_path(path: Path, suffixes: tuple[str, ...]) -> None:
@@ -16,10 +16,10 @@ def require_output_path(path: Path, suffixes: tuple[str, ...]) -> None:
     folder = path.parent
     if not folder.is_dir():
         around = folder.parent
-        meant = nearest(folder.name, [p.name for p in around.iterdir() if p.is_dir()]) if around.is_dir() else ""
+        beside = [one.name for one in around.iterdir() if one.is_dir()] if around.is_dir() else []
         raise PellucidError(
             f"there is no folder {quoted(str(folder))}",
-            fix=f"Perhaps you meant {quoted(str(around / meant))}" if meant else "Make it first",
+            fix=did_you_mean(folder.name, beside, "Make it first", show=lambda one: quoted(str(around / one))),
         )
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise PellucidError(f"{quoted(str(path))} is not a regular file", fix="Choose another name")

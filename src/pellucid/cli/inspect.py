@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.errors import PellucidError, nearest, printable, quoted
+from pellucid.errors import PellucidError, did_you_mean, printable, quoted
 
 if TYPE_CHECKING:
     from pellucid.records import Inspection
@@ -146,10 +146,9 @@ def _file(file: str, name: str) -> dict[str, str]:
     path = Path(file)
     if not path.is_file():
         beside = [one.name for one in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        meant = nearest(path.name, beside)
         raise PellucidError(
             f"there is no file called {quoted(file)}",
-            fix=f"Perhaps you meant {quoted(str(path.parent / meant))}" if meant else "Give file.py:name",
+            fix=did_you_mean(path.name, beside, "Give file.py:name", show=lambda one: quoted(str(path.parent / one))),
         )
     if not name:
         has = names_in(path)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pellucid.data.sources import PIECE, Source
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 # fmt: off
 ENCODINGS = (
@@ -50,8 +50,7 @@ def require_encoding(name: str) -> str:
     except (LookupError, ValueError, UnicodeError):
         found = ""
     if found not in known:
-        meant = nearest(name.lower(), ENCODINGS)
-        fix = f"Perhaps you meant {meant}" if meant else "Try utf-8, utf-16, latin-1 or cp1252"
+        fix = did_you_mean(name.lower(), ENCODINGS, "Try utf-8, utf-16, latin-1 or cp1252")
         raise PellucidError(f"there is no encoding called {quoted(name)}", fix=fix)
     return found
 

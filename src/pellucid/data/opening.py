@@ -16,7 +16,7 @@ from pellucid.data.magic import HEAD, is_parquet, refuse_foreign
 from pellucid.data.pairs import read_pairs
 from pellucid.data.sources import STDIN, Source, missing, open_source, refuse_addresses
 from pellucid.data.texts import read_text
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 
 def datasets() -> dict[str, DatasetCard]:
@@ -56,8 +56,7 @@ def open_data(
     'names: a list of 30,000 items (comes with pellucid)'
     """
     if kind and kind not in KINDS:
-        meant = nearest(kind, KINDS)
-        fix = f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(KINDS)}"
+        fix = did_you_mean(kind, KINDS)
         raise PellucidError(f"there is no kind of data called {quoted(kind)}", fix=fix)
     require_newlines(newlines)
     encoding = require_encoding(encoding)
@@ -160,8 +159,7 @@ def _settings(name: str, wishes: str, load: Callable[..., Data]) -> dict[str, in
     for wish in wishes.split(",") if wishes else ():
         word, _, value = wish.partition("=")
         if word not in known:
-            meant = nearest(word, known)
-            fix = f"Perhaps you meant {meant}" if meant else f"It has {', '.join(known)}, as in {name}:n=500"
+            fix = did_you_mean(word, known, f"It has {', '.join(known)}, as in {name}:n=500")
             raise PellucidError(f"{quoted(word)} is no setting of {name}", fix=fix)
         if value in ("true", "false"):
             found[word] = value == "true"

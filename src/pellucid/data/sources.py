@@ -12,7 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Protocol
 
-from pellucid.errors import DataChanged, PellucidError, nearest, quoted
+from pellucid.errors import DataChanged, PellucidError, did_you_mean, quoted
 
 PIECE = 1 << 20
 STDIN = "-"
@@ -128,14 +128,11 @@ def missing(path: Path, also: tuple[str, ...] = ()) -> PellucidError:
         return unreadable(folder, error)
     except OSError:
         return PellucidError(f"there is no folder {quoted(str(folder))}", fix="Check the path")
-    meant = nearest(path.name, around)
-    known = nearest(path.name, also)
-    if meant:
-        fix = f"Perhaps you meant {quoted(str(folder / meant))}"
-    elif known:
-        fix = f"Perhaps you meant the data set {known}"
-    else:
-        fix = f"Check the path, or use a set that comes with pellucid: {', '.join(also)}" if also else "Check the path"
+    otherwise = (
+        f"Check the path, or use a set that comes with pellucid: {', '.join(also)}" if also else "Check the path"
+    )
+    otherwise = did_you_mean(path.name, also, otherwise, show=lambda name: f"the data set {name}")
+    fix = did_you_mean(path.name, around, otherwise, show=lambda name: quoted(str(folder / name)))
     return PellucidError(f"there is no file {quoted(str(path))}", fix=fix)
 
 

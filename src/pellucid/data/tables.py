@@ -13,7 +13,7 @@ from pellucid.data.memory import require_memory
 from pellucid.data.rows import LONGEST_ROW, Rows, check_rows, refuse_other_separator, require_separator
 from pellucid.data.sources import PIECE, Source, whole
 from pellucid.data.typed import from_json, from_parquet, guarded
-from pellucid.errors import PellucidError, TooLarge, nearest, quoted
+from pellucid.errors import PellucidError, TooLarge, did_you_mean, quoted
 
 if TYPE_CHECKING:
     import polars
@@ -191,10 +191,8 @@ def stacked(tables: Sequence[TableData]) -> TableData:
 
 def unknown_column(wanted: str, known: Sequence[str], name: str) -> PellucidError:
     """The error for a column that is not there, with the one that was probably meant."""
-    same = next((column for column in known if column.lower() == wanted.strip().lower()), "")
-    meant = same or nearest(wanted, known)
     some = ", ".join(quoted(column, 20) for column in known[:6])
-    fix = f"Perhaps you meant {quoted(meant)}" if meant else f"It has {some}{' and more' if len(known) > 6 else ''}"
+    fix = did_you_mean(wanted, known, f"It has {some}{' and more' if len(known) > 6 else ''}", show=quoted)
     return PellucidError(f"{name} has no column {quoted(wanted)}", fix=fix)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pellucid.errors import PellucidError, nearest, one_line, quoted
+from pellucid.errors import PellucidError, did_you_mean, one_line, quoted
 from pellucid.inspection.patient import Patient
 from pellucid.inspection.rule import SEVERITIES, Rule, is_ready, rules
 from pellucid.inspection.state import State, chance, require_shapes, set_chance
@@ -75,10 +75,9 @@ def _chosen(names: Sequence[str]) -> list[Rule]:
     known = rules()
     for name in names:
         if name not in known:
-            meant = nearest(name, known)
             raise PellucidError(
                 f"the doctor has no rule called {quoted(name)}",
-                fix=f"Perhaps you meant {meant}" if meant else f"Choose of {', '.join(known)}",
+                fix=did_you_mean(name, known, f"Choose of {', '.join(known)}"),
             )
     return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.errors import ExpressionError, PellucidError, TooLarge, nearest, one_line, quoted
+from pellucid.errors import ExpressionError, PellucidError, TooLarge, did_you_mean, nearest, one_line, quoted
 from pellucid.inspection.grammar import Call, Constant, Node, Series, Written, read
 from pellucid.inspection.tokens import mistake
 
@@ -178,12 +178,11 @@ class _Maker:
                 continue
             takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
             if keyword not in signature.parameters and not takes_any:
-                meant = nearest(keyword, signature.parameters)
                 raise mistake(
                     f"nn.{kind.__name__} has no argument called {quoted(keyword)}",
                     self.text,
                     node.start,
-                    f"Perhaps you meant {meant}" if meant else f"It takes {', '.join(_wanted(signature))}",
+                    did_you_mean(keyword, signature.parameters, f"It takes {', '.join(_wanted(signature))}"),
                 )
             if keyword in found:
                 raise mistake(f"{keyword} is given twice", self.text, node.start, "Keep one of them")

@@ -12,7 +12,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.inspection.patient import Loss, tensor_of
 
 
@@ -72,10 +72,9 @@ def loss_called(name: str) -> Loss:
     True
     """
     if name not in LOSSES:
-        meant = nearest(name, LOSSES)
         raise PellucidError(
             f"there is no loss called {quoted(name)}",
-            fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(LOSSES)}",
+            fix=did_you_mean(name, LOSSES),
         )
     return LOSSES[name]
 

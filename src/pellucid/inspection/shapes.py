@@ -6,7 +6,7 @@ import re
 from math import prod
 from typing import NamedTuple
 
-from pellucid.errors import PellucidError, TooLarge, nearest, quoted
+from pellucid.errors import PellucidError, TooLarge, did_you_mean, quoted
 
 KINDS = ("float", "int", "bool", "double")
 MOST_NUMBERS = 1 << 30
@@ -30,10 +30,9 @@ def read_shape(word: str) -> InputShape:
     sizes, _, kind = word.replace("x", ",").replace("×", ",").partition(":")
     kind = kind.strip() or "float"
     if kind not in KINDS:
-        meant = nearest(kind, KINDS)
         raise PellucidError(
             f"there is no kind of input called {quoted(kind)}",
-            fix=f"Perhaps you meant {meant}" if meant else f"Write one of {', '.join(KINDS)}",
+            fix=did_you_mean(kind, KINDS, f"Write one of {', '.join(KINDS)}"),
         )
     parts = [part.strip() for part in sizes.strip(" ()[]").split(",") if part.strip()]
     wrong = next((part for part in parts if not re.fullmatch(r"[0-9]{1,12}", part) or int(part) < 1), None)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from pellucid.errors import ExpressionError, PellucidError, nearest, one_line, quoted
+from pellucid.errors import ExpressionError, PellucidError, did_you_mean, one_line, quoted
 from pellucid.inspection.child import memory_bound
 from pellucid.inspection.commas import readable
 
@@ -89,8 +89,7 @@ def _require_no_arguments(make: Callable[..., Any], name: str) -> None:
 
 def _no_such(module: ModuleType, path: Path, name: str) -> PellucidError:
     here = [one for one, value in vars(module).items() if not one.startswith("_") and _could_be(value, module)]
-    meant = nearest(name, here)
-    fix = f"Perhaps you meant {meant}" if meant else (f"It has {', '.join(here[:8])}" if here else "It has none")
+    fix = did_you_mean(name, here, (f"It has {', '.join(here[:8])}" if here else "It has none"))
     return PellucidError(f"{quoted(path.name)} has nothing called {quoted(name)}", fix=fix)
 
 

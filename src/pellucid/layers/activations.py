@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = MappingProxyType(
     {
@@ -34,10 +34,9 @@ def activation(name: str) -> nn.Module:
     tensor([0., 2.])
     """
     if name not in ACTIVATIONS:
-        meant = nearest(name, ACTIVATIONS)
         raise PellucidError(
             f"there is no activation called {quoted(name)}",
-            fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(ACTIVATIONS)}",
+            fix=did_you_mean(name, ACTIVATIONS),
         )
     return ACTIVATIONS[name]()
 

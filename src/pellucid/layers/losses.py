@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 CLASSIFICATION = ("classification",)
 OF_NUMBERS = ("regression", "reconstruction")
@@ -253,8 +253,7 @@ def penalty(name: str, parameters: Iterable[Tensor]) -> Tensor:
 
 
 def _unknown(noun: str, name: str, known: tuple[str, ...]) -> PellucidError:
-    meant = nearest(name, known)
-    fix = f"Perhaps you meant {meant}" if meant else f"Choose {_either(known)}"
+    fix = did_you_mean(name, known, f"Choose {_either(known)}")
     return PellucidError(f"there is no {noun} called {quoted(name)}", fix=fix)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.layers.positions import POSITIONS, Positions, positions_called
 from pellucid.layers.road import averaging_matrix, wei, weights_by_data
 from pellucid.models.exam import rows
@@ -65,10 +65,9 @@ def new_positions_shown(kind: str, length: int, width: int, seed: int = 0) -> Po
     'queries and keys'
     """
     if kind not in POSITIONS:
-        meant = nearest(kind, POSITIONS)
         raise PellucidError(
             f"there are no positions called {quoted(kind)}",
-            fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(POSITIONS)}",
+            fix=did_you_mean(kind, POSITIONS),
         )
     if kind == "rotary" and width % 2:
         raise PellucidError(f"rotary positions turn pairs, and {width} is odd", fix=f"Choose width {width + 1}")

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from torch import nn
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.layers.norms import BatchNorm
 
 SIZES = ("tiny", "small", "medium", "large")
@@ -81,10 +81,9 @@ def config_of(card: Card, stored: Mapping[str, object]) -> Any:
     known = {field.name for field in dataclasses.fields(card.config)}
     for key in stored:
         if key not in known:
-            meant = nearest(key, known)
             raise PellucidError(
                 f"{quoted(key)} is no setting of {card.name}",
-                fix=f"Perhaps you meant {meant}" if meant else f"It has {', '.join(sorted(known))}",
+                fix=did_you_mean(key, known, f"It has {', '.join(sorted(known))}"),
             )
     missing = sorted(
         field.name

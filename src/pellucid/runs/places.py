@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.runs.disk import is_regular
 
 BASE = Path("runs")
@@ -65,12 +65,10 @@ def find_run(word: str) -> Path:
     if found is not None:
         return found
     known = sorted(path.name for path in _listed(BASE) if holds_run(path))
-    meant = nearest(Path(word).name, known)
+    there_are = f"There are {', '.join(known[:5])}{', …' * (len(known) > 5)}" if known else "Make one: pellucid train"
     raise PellucidError(
         f"there is no run called {quoted(word)}",
-        fix=f"Perhaps you meant {meant}"
-        if meant
-        else (f"There are {', '.join(known[:5])}{', …' * (len(known) > 5)}" if known else "Make one: pellucid train"),
+        fix=did_you_mean(Path(word).name, known, there_are),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.records import Plan
 from pellucid.training.muon import Muon, require_like
 
@@ -105,10 +105,9 @@ def optimizer_for(model: nn.Module, plan: Plan) -> Optimizer:
         rest = {name: parameter for name, parameter in parameters.items() if name not in hidden}
         muon = Muon(hidden, plan.matrix_rate, plan.weight_decay)
         return Optimizer(parameters, [muon, _adamw(rest, plan, BETAS_BESIDE_MUON)] if rest else [muon])
-    meant = nearest(plan.optimizer, OPTIMIZERS)
     raise PellucidError(
         f"there is no optimizer called {quoted(plan.optimizer)}",
-        fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(OPTIMIZERS)}",
+        fix=did_you_mean(plan.optimizer, OPTIMIZERS),
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 DECAYS = ("linear", "cosine", "step", "constant")
 DROPS = ((0.9, 0.01), (0.6, 0.1))  # "step": after so much of the way, so much of the rate
@@ -27,8 +27,7 @@ def rate_factor(step: int, steps: int, warm_up: int, decay: str) -> float:
         return next((factor for after, factor in DROPS if done >= after), 1.0)
     if decay == "constant":
         return 1.0
-    meant = nearest(decay, DECAYS)
     raise PellucidError(
         f"there is no decay called {quoted(decay)}",
-        fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(DECAYS)}",
+        fix=did_you_mean(decay, DECAYS),
     )

@@ -136,8 +136,7 @@ def learned_columns(
 def _not_there(missing: Sequence[str], others: Sequence[str], name: str) -> PellucidError:
     some = ", ".join(quoted(one, 24) for one in missing[:3])
     more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
-    same = next((one for one in others if one.lower() == missing[0].lower()), "")
-    meant = same or nearest(missing[0], others)
+    meant = nearest(missing[0], others)
     fix = (
         f"Perhaps its {quoted(meant, 24)} is {quoted(missing[0], 24)}; rename it"
         if meant

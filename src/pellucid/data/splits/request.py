@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 SIDES = ("train", "dev", "test")
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -44,10 +44,9 @@ class SplitRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "fractions", require_fractions(self.fractions))
         if self.strategy and self.strategy not in STRATEGIES:
-            meant = nearest(self.strategy, STRATEGIES)
             raise PellucidError(
                 f"there is no strategy called {quoted(self.strategy)}",
-                fix=f"Perhaps you meant {meant}" if meant else f"Choose one of {', '.join(STRATEGIES)}",
+                fix=did_you_mean(self.strategy, STRATEGIES),
             )
         for option, value, strategies in (
             ("--by", self.by, ("stratified",)),

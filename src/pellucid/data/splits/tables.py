@@ -17,7 +17,7 @@ from pellucid.data.splits.sides import Sides, at_random, by_hash, by_order, by_s
 from pellucid.data.splits.strata import Strata, strata_of
 from pellucid.data.splits.verdict import verdict
 from pellucid.data.splits.wandering import wanders
-from pellucid.errors import PellucidError, nearest, printable, quoted
+from pellucid.errors import PellucidError, did_you_mean, printable, quoted
 from pellucid.records import Drift, SplitReport, Straddle, Wander
 
 FEWEST_ROWS = len(SIDES)
@@ -92,11 +92,10 @@ def _require_rows_and_columns(data: TableData, request: SplitRequest) -> None:
         )
     for name in (request.by, *request.together_with, request.key, request.group, request.order):
         if name and name not in data.frame.columns:
-            meant = nearest(name, data.frame.columns)
             raise PellucidError(
                 f"there is no column {quoted(name)}",
                 where=f"in {data.name}",
-                fix=f"Perhaps you meant {quoted(meant)}" if meant else "The header of the file names the columns",
+                fix=did_you_mean(name, data.frame.columns, "The header of the file names the columns", show=quoted),
             )
 
 
