@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from pellucid.errors import PellucidError
-from pellucid.figures.answers_tables import confused_words, mistakes
-from pellucid.figures.card import all_figures
+from pellucid.figures.charts.gray_image import LEVELS, gray_image
 from pellucid.figures.drawings.accuracy_by_size import FIGURE as BY_SIZE
 from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
 from pellucid.figures.drawings.calibration import draw_calibration, interval
@@ -25,17 +24,18 @@ from pellucid.figures.drawings.loss_curves import draw_loss_curves
 from pellucid.figures.drawings.mistakes import draw_mistakes
 from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
-from pellucid.figures.gray_image import LEVELS, gray_image
-from pellucid.figures.ladder import ladder_json, show_ladder
-from pellucid.figures.merits import metric_words, percent, ranked
-from pellucid.figures.model_facts import show
-from pellucid.figures.predictions import MOST_ROWS, predictions_json, show_predictions
+from pellucid.figures.picture import all_figures
 from pellucid.figures.progress import ProgressLine
-from pellucid.figures.samples import sample_parts
-from pellucid.figures.size_ladder import reached, show_size_ladder, size_ladder_json
 from pellucid.figures.tiny_answers import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_RECONSTRUCTION, TINY_ROWS
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.training_summary import baseline_table, data_lines, loss_picture, report_json, show_report
+from pellucid.figures.words.answers import confused_words, mistakes
+from pellucid.figures.words.ladder import ladder_json, show_ladder
+from pellucid.figures.words.merits import metric_words, percent, ranked
+from pellucid.figures.words.model_facts import show
+from pellucid.figures.words.predictions import MOST_ROWS, predictions_json, show_predictions
+from pellucid.figures.words.samples import sample_parts
+from pellucid.figures.words.size_ladder import reached, show_size_ladder, size_ladder_json
+from pellucid.figures.words.training_summary import baseline_table, data_lines, loss_picture, report_json, show_report
 from pellucid.records import (
     Answered,
     ConfidenceBin,

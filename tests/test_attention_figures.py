@@ -21,7 +21,9 @@ from pellucid.cli.measuring import MEASURES
 from pellucid.data import Characters
 from pellucid.data.colours import colours_of
 from pellucid.data.examples import ImagePreparation
-from pellucid.figures.card import Picture, all_figures
+from pellucid.figures.charts.habits import breadth, habit
+from pellucid.figures.charts.images import colour_png
+from pellucid.figures.charts.matrix import hundredths
 from pellucid.figures.drawings.attention_maps import MOST_TOKENS, draw_attention_maps
 from pellucid.figures.drawings.masks import draw_masks
 from pellucid.figures.drawings.patch_attention import draw_patch_attention
@@ -29,9 +31,7 @@ from pellucid.figures.drawings.patches import draw_patches
 from pellucid.figures.drawings.positions import by_distance, draw_positions
 from pellucid.figures.drawings.road import draw_road
 from pellucid.figures.drawings.vit_positions import draw_vit_positions
-from pellucid.figures.habits import breadth, habit
-from pellucid.figures.matrix import hundredths
-from pellucid.figures.pixels import colour_png
+from pellucid.figures.picture import Picture, all_figures
 from pellucid.layers.positions import POSITIONS
 from pellucid.models.attention_records import new_positions_shown, road_shown
 from pellucid.models.examples.vit import ViT, ViTConfig

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import pellucid
 from pellucid.errors import PellucidError
-from pellucid.figures.diagnosis import diagnosis_json, show_diagnosis
+from pellucid.figures.words.diagnosis import diagnosis_json, show_diagnosis
 from pellucid.inspection.doctor import diagnose, examined
 from pellucid.inspection.given import batch_in, patient_from
 from pellucid.inspection.losses import LOSSES, loss_called

@@ -15,13 +15,13 @@ from pellucid.cli.draw import MEASURES, SUFFIXES
 from pellucid.cli.measuring import OF_RUN, Asked
 from pellucid.data import Characters, ListData, encode_list, open_data
 from pellucid.data.splits import split_list
-from pellucid.figures.card import Chart, Picture, all_figures
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_line
 from pellucid.figures.drawings.smoothing import draw_smoothing
+from pellucid.figures.picture import Chart, Picture, all_figures
 from pellucid.figures.rendering import drawing_html, drawing_png, drawing_svg
-from pellucid.figures.symbols import labels
 from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.words.text import labels
 from pellucid.models import Bigram, BigramConfig, loss
 from pellucid.models.bigram_records import SHOWN, TRIED, bigram_counts, smoothing_study, word_counts
 from pellucid.records import BigramCounts
@@ -353,7 +353,7 @@ def test_without_a_run_a_small_one_is_trained_and_leaves_nothing(pellucid, tmp_p
 def test_figures_know_no_engine():
     """The pictures of yesterday's numbers need neither NumPy nor torch, and nothing heavy is loaded to list them."""
     code = (
-        "import sys; from pellucid.figures.card import all_figures\n"
+        "import sys; from pellucid.figures.picture import all_figures\n"
         "for card in all_figures().values(): card.draw(card.tiny)\n"
         "print([name for name in ('torch', 'numpy', 'polars', 'vl_convert') if name in sys.modules])"
     )

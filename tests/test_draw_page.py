@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from pellucid.data import ListData
-from pellucid.figures.card import Drawing
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix
 from pellucid.figures.drawings.smoothing import draw_smoothing
+from pellucid.figures.picture import Drawing
 from pellucid.figures.rendering import drawing_html, drawing_svg
 from pellucid.models.bigram_records import bigram_counts, smoothing_study, word_counts
 from pellucid.records import Bigram, BigramCounts

@@ -18,7 +18,7 @@ from pellucid.cli import main
 from pellucid.cli.inspect import names_in
 from pellucid.cli.inspecting import seen
 from pellucid.errors import ExpressionError, PellucidError
-from pellucid.figures.inspection_tables import inspection_json, show_inspection
+from pellucid.figures.words.inspection import inspection_json, show_inspection
 from pellucid.inspection.commas import readable
 from pellucid.inspection.loading import MOST_PRINTED, answered
 from pellucid.inspection.their_code import found_in, module_from

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from pellucid.autograd.derivation import derive
-from pellucid.figures.folding import MOST_DRAWN
-from pellucid.figures.graph import graph_svg
-from pellucid.figures.numbers import bracketed, short
-from pellucid.figures.page import page_html
+from pellucid.figures.derivation_page import page_html
+from pellucid.figures.graph.folding import MOST_DRAWN
+from pellucid.figures.graph.picture import graph_svg
+from pellucid.figures.words.numbers import bracketed, short
 from pellucid.records import Check, Derivation, Note
 
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1400, "height": 900}

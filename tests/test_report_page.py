@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from pellucid.figures.card import all_figures
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.mistakes import draw_mistakes
-from pellucid.figures.merits import metric_words
+from pellucid.figures.picture import all_figures
 from pellucid.figures.rendering import drawing_html, drawing_svg
 from pellucid.figures.report_page import report_html
 from pellucid.figures.tiny_answers import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_ROWS
 from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.words.merits import metric_words
 from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Smoothing, Step, TrainingReport
 
 HOSTILE = "</style></script></title><img src=x onerror=alert(1)><!--\u2028@@DATA@@'\"><svg onload=alert(2)>\x1b[2J"

@@ -11,7 +11,7 @@ from pellucid.data.kinds import Column
 from pellucid.data.sets.transactions import load
 from pellucid.data.splits import SplitRequest, divide
 from pellucid.errors import PellucidError
-from pellucid.figures.split_report import report_text
+from pellucid.figures.words.splitting import report_text
 
 N = 40_000
 

@@ -15,7 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid.errors import PellucidError
-from pellucid.figures.axes import Axis, spanning
+from pellucid.figures.charts.axes import Axis, spanning
+from pellucid.figures.charts.images import png
+from pellucid.figures.charts.panel import spread
+from pellucid.figures.charts.series import thinned
 from pellucid.figures.drawings.dead_unit import FIGURE as DEAD_UNIT
 from pellucid.figures.drawings.gains import FIGURE as GAINS
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
@@ -29,14 +32,11 @@ from pellucid.figures.drawings.loss_curves import draw_loss_curves
 from pellucid.figures.drawings.saturation import FIGURE as SATURATION
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios, ratios
-from pellucid.figures.ladder import ladder_json, show_ladder
-from pellucid.figures.panel import spread
-from pellucid.figures.pixels import png
 from pellucid.figures.progress import ProgressLine
-from pellucid.figures.rate_search import rate_search_json, show_rate_search
-from pellucid.figures.thinning import thinned
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.training_summary import (
+from pellucid.figures.words.ladder import ladder_json, show_ladder
+from pellucid.figures.words.rate_search import rate_search_json, show_rate_search
+from pellucid.figures.words.training_summary import (
     baseline_table,
     data_lines,
     plan_lines,

@@ -67,7 +67,7 @@ class Machine:
 
             import pellucid.cli.train
             import pellucid.figures.report_page
-            import pellucid.figures.training_summary
+            import pellucid.figures.words.training_summary
             import pellucid.training.running
             from pellucid.models.neural import network_called
 

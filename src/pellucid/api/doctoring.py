@@ -40,7 +40,7 @@ def doctor(
     >>> found.is_ill
     False
     """
-    from pellucid.figures.diagnosis import show_diagnosis
+    from pellucid.figures.words.diagnosis import show_diagnosis
     from pellucid.inspection.doctor import diagnose
 
     patient = as_patient(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)

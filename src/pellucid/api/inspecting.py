@@ -25,7 +25,7 @@ def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Insp
     """
     from torch import nn
 
-    from pellucid.figures.inspection_tables import show_inspection
+    from pellucid.figures.words.inspection import show_inspection
     from pellucid.inspection.looking import looked_at, of_expression
 
     if isinstance(model, str):

@@ -46,7 +46,7 @@ class Run:
 
     def table(self) -> Shown[Ladder]:
         """The network beside everything that only counts, the best on dev first."""
-        from pellucid.figures.ladder import show_ladder
+        from pellucid.figures.words.ladder import show_ladder
 
         return Shown(self.report.ladder, show_ladder)
 
@@ -54,7 +54,7 @@ class Run:
         self, n: int = 10, *, prompt: str = "", temperature: float = 1.0, top_p: float = 1.0, seed: int = 0
     ) -> Shown[Samples]:
         """New items, or of running text as many samples, each with how new it is."""
-        from pellucid.figures.samples import show_samples
+        from pellucid.figures.words.samples import show_samples
         from pellucid.records import Samples
 
         drawn = self.trained.sample(n, prompt=prompt, temperature=temperature, top_p=top_p, seed=seed)
@@ -62,13 +62,13 @@ class Run:
 
     def score(self, text: str) -> Shown[ScoredText]:
         """The surprise of every token of a text."""
-        from pellucid.figures.surprise import show_scored
+        from pellucid.figures.words.surprise import show_scored
 
         return Shown(self.trained.score(text), show_scored)
 
     def predict(self, *files: str | Path, text: str = "", beam: int = 0) -> Shown[Predictions]:
         """What the network of a run on tables, images or pairs says of new ones; text: one source of pairs."""
-        from pellucid.figures.predictions import show_predictions
+        from pellucid.figures.words.predictions import show_predictions
         from pellucid.training.asking import answering_run, questions
 
         run = answering_run(self.folder)
@@ -143,9 +143,9 @@ def compare(
     ]
     folder = place_for(name, f"compare-{stem_of(reading.source)}")
 
-    from pellucid.figures.ladder import show_ladder
     from pellucid.figures.report_page import report_html
     from pellucid.training.callbacks import Callbacks
+    from pellucid.figures.words.ladder import show_ladder
     from pellucid.training.comparison import compare as compared
 
     ladder = compared(reading, asked, folder, Callbacks(page=report_html), read=read)
@@ -166,7 +166,7 @@ def rate(
     reading, read = _read(data, model, wishes)
     asked = _asked(read.kind, model, wishes, minutes=1.0, steps=N_RATES, seed=1, size=size)
 
-    from pellucid.figures.rate_search import show_rate_search
+    from pellucid.figures.words.rate_search import show_rate_search
     from pellucid.training.searching import searched
 
     return Shown(searched(reading, asked, seeds, read=read), show_rate_search)

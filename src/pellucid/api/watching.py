@@ -43,15 +43,15 @@ class Watching:
 
     def report(self) -> Shown[Watched]:
         """All of it: findings, looks and the size of the gradients at every step."""
-        from pellucid.figures.watched import show_watched
+        from pellucid.figures.words.watched import show_watched
 
         return Shown(self._watch.report(), show_watched)
 
     def draw(self, figure: str, file: str | Path) -> Path:
         """One of the pictures layer-histograms, update-ratios, gradient-norms and unit-maps as .svg, .png or .html."""
-        from pellucid.figures.card import figure_called
+        from pellucid.figures.picture import figure_called
         from pellucid.figures.rendering import rendered
-        from pellucid.figures.watched import PICTURES
+        from pellucid.figures.words.watched import PICTURES
 
         if figure not in PICTURES:
             raise PellucidError(

@@ -69,11 +69,11 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
         return
     ladder = _compared(ctx, reading, data, wishes, name)
     if as_json:
-        from pellucid.figures.ladder import ladder_json
+        from pellucid.figures.words.ladder import ladder_json
 
         click.echo(ladder_json(ladder))
     else:
-        from pellucid.figures.ladder import show_ladder
+        from pellucid.figures.words.ladder import show_ladder
 
         click.echo("")
         show_ladder(ladder)
@@ -134,7 +134,7 @@ def _by_size(
     from pellucid.cli.files import write_whole
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
     from pellucid.figures.rendering import rendered
-    from pellucid.figures.size_ladder import show_size_ladder, size_ladder_json
+    from pellucid.figures.words.size_ladder import show_size_ladder, size_ladder_json
 
     write_whole(folder / PICTURE, rendered(draw_accuracy_by_size(ladder), ".svg"))
     if as_json:

@@ -83,7 +83,7 @@ def command(
 
         click.echo(derivation_latex(derivation))
     else:
-        from pellucid.figures.terminal import Detail, show
+        from pellucid.figures.words.derivation import Detail, show
 
         detail = Detail.BRIEF if brief else Detail.WHOLE if steps else Detail.USUAL
         show(derivation, detail, has_chosen_h=h is not None)

@@ -73,7 +73,7 @@ def command(
     else:
         diagnosis = _of_a_file(model, batch, loss, rules, seed, seconds)
 
-    from pellucid.figures.diagnosis import diagnosis_json, show_diagnosis
+    from pellucid.figures.words.diagnosis import diagnosis_json, show_diagnosis
 
     if as_json:
         click.echo(diagnosis_json(diagnosis))

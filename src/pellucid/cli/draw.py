@@ -12,7 +12,7 @@ from pellucid.cli.measuring import MEASURES
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
-    from pellucid.figures.card import FigureCard
+    from pellucid.figures.picture import FigureCard
 
 SUFFIXES = (".svg", ".png", ".html")
 LONGEST_WORD = 60  # whose arrows can still be told apart
@@ -66,7 +66,7 @@ def command(
     RUN is a folder, or a name under ./runs; without it, a small network is trained to have something to draw.
     A page holds everything it needs, opens without a network, and tells the numbers under the pointer.
     """
-    from pellucid.figures.card import all_figures, figure_called
+    from pellucid.figures.picture import all_figures, figure_called
 
     if is_list:
         _show_list(list(all_figures().values()), as_json)

@@ -63,7 +63,7 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     job = {"models": wanted, "inputs": list(inputs), "batch": _batch(batch) if batch else ""}
     found = _looked_at(job, wanted, timeout)
 
-    from pellucid.figures.inspection_tables import inspection_json, show_inspection, show_versus, versus_json
+    from pellucid.figures.words.inspection import inspection_json, show_inspection, show_versus, versus_json
 
     if against:
         from pellucid.inspection.versus import versus

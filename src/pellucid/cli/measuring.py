@@ -78,7 +78,7 @@ def _run(asked: Asked) -> Measured:
 
 def _require_trainable(asked: Asked) -> None:
     """Refuse to train a network of names for what it cannot show: only what a seed changes is trained for."""
-    from pellucid.figures.card import figure_called
+    from pellucid.figures.picture import figure_called
 
     if "--seed" not in figure_called(asked.figure).options:
         raise PellucidError(

@@ -66,7 +66,7 @@ def command(
         require_beam(beam)
     asked = questions(found, files, text=text, encoding=encoding, separator=separator)
 
-    from pellucid.figures.predictions import predictions_json, show_predictions
+    from pellucid.figures.words.predictions import predictions_json, show_predictions
     from pellucid.training.predicting import predictions
 
     answered = predictions(found, asked, beam)

@@ -56,11 +56,11 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
     if out:
         write_whole(out, _picture(found, out.suffix.lower()))
     if as_json:
-        from pellucid.figures.rate_search import rate_search_json
+        from pellucid.figures.words.rate_search import rate_search_json
 
         click.echo(rate_search_json(found))
         return
-    from pellucid.figures.rate_search import show_rate_search
+    from pellucid.figures.words.rate_search import show_rate_search
 
     show_rate_search(found)
     if out:

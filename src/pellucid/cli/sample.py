@@ -104,11 +104,11 @@ def _show(ctx: click.Context, speaker: Speaker, given: dict[str, Any]) -> None:
         given["length_penalty"],
     )
     if given["as_json"]:
-        from pellucid.figures.samples import samples_json
+        from pellucid.figures.words.samples import samples_json
 
         click.echo(samples_json(made))
     else:
-        from pellucid.figures.samples import show_samples
+        from pellucid.figures.words.samples import show_samples
 
         show_samples(made)
 

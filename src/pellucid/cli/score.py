@@ -49,11 +49,11 @@ def command(ctx: click.Context, /, source: str, text: str, as_json: bool, **_: o
     run = run_called(ctx, source)
     scored = _counted(ctx, source, text) if run is None else _trained(ctx, run, text)
     if as_json:
-        from pellucid.figures.surprise import scored_json
+        from pellucid.figures.words.surprise import scored_json
 
         click.echo(scored_json(scored))
     else:
-        from pellucid.figures.surprise import show_scored
+        from pellucid.figures.words.surprise import show_scored
 
         show_scored(scored)
 

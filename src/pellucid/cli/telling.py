@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from pellucid.figures.model_facts import show
 from pellucid.figures.progress import ProgressLine
-from pellucid.figures.training_summary import baseline_table, data_lines, plan_lines, start_line
+from pellucid.figures.words.model_facts import show
+from pellucid.figures.words.training_summary import baseline_table, data_lines, plan_lines, start_line
 from pellucid.records import (
     DataFacts,
     Evaluation,

@@ -71,11 +71,11 @@ def command(
                 raise PellucidError(f"{flag} changes nothing without --resume", fix="Leave it out")
         report = _trained(ctx, name)
     if as_json:
-        from pellucid.figures.training_summary import report_json
+        from pellucid.figures.words.training_summary import report_json
 
         click.echo(report_json(report))
     else:
-        from pellucid.figures.training_summary import show_report
+        from pellucid.figures.words.training_summary import show_report
 
         click.echo("")
         show_report(report)

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 
-from pellucid.figures.answers_tables import chance_words, metric_lines
-from pellucid.figures.card import Picture
-from pellucid.figures.data_words import is_judged, read_as
 from pellucid.figures.drawings.calibration import draw_calibration
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.latent import draw_latent
 from pellucid.figures.drawings.mistakes import draw_mistakes
 from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
-from pellucid.figures.formulas import cut
-from pellucid.figures.frame import safe
-from pellucid.figures.merits import metric_words
+from pellucid.figures.graph.frame import safe
+from pellucid.figures.picture import Picture
 from pellucid.figures.report_tables import rows
+from pellucid.figures.words.answers import chance_words, metric_lines
+from pellucid.figures.words.data_words import is_judged, read_as
+from pellucid.figures.words.formulas import cut
+from pellucid.figures.words.merits import metric_words
 from pellucid.records import Answered, Answers, TrainingReport
 
 LONGEST = 48  # letters of a cell

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.arrows import Arrow, Point, bent, loop
-from pellucid.figures.frame import safe
-from pellucid.figures.house_theme import INK, PAPER, QUIET, depth, depth_marks, shade
-from pellucid.figures.symbols import spoken
+from pellucid.figures.charts.arrows import Arrow, Point, bent, loop
+from pellucid.figures.charts.svg import INK, PAPER, QUIET, depth, depth_marks, shade
+from pellucid.figures.graph.frame import safe
 from pellucid.figures.word_walk import label_mark
+from pellucid.figures.words.text import spoken
 from pellucid.records import Bigram
 
 RADIUS = 430.0

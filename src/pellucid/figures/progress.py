@@ -5,8 +5,8 @@ import time
 from typing import TextIO
 
 from pellucid.errors import printable
-from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import lasting
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import lasting
 from pellucid.records import Evaluation, Measure, Plan, SampledAt, Step
 
 SMOOTH = 0.95  # of the loss that is shown, from one step to the next

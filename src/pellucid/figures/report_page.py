@@ -9,17 +9,14 @@ from importlib.resources import files
 
 from pellucid.errors import PellucidError, printable
 from pellucid.figures.answers_page import answers_html, metric_boxes
-from pellucid.figures.card import Picture
-from pellucid.figures.data_words import guessing_costs, has_tokens, one_of, side_sizes, wanted_words
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
 from pellucid.figures.drawings.loss_curves import draw_loss_curves
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios
-from pellucid.figures.frame import safe
-from pellucid.figures.merits import gap_unit, gap_words, metric_words
-from pellucid.figures.numbers import counted, ended, lasting
+from pellucid.figures.graph.frame import safe
+from pellucid.figures.picture import Picture
 from pellucid.figures.report_tables import (
     chips,
     facts,
@@ -30,8 +27,11 @@ from pellucid.figures.report_tables import (
     sample_rows,
     sampled_rows,
 )
-from pellucid.figures.symbols import labels
-from pellucid.figures.training_summary import config_words
+from pellucid.figures.words.data_words import guessing_costs, has_tokens, one_of, side_sizes, wanted_words
+from pellucid.figures.words.merits import gap_unit, gap_words, metric_words
+from pellucid.figures.words.numbers import counted, ended, lasting
+from pellucid.figures.words.text import labels
+from pellucid.figures.words.training_summary import config_words
 from pellucid.records import Rung, TrainingReport
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

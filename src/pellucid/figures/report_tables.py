@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.formulas import cut
-from pellucid.figures.frame import safe
-from pellucid.figures.ladder import has_test
-from pellucid.figures.merits import gap_words, loss_unit, loss_words, metric_words, ranked
-from pellucid.figures.numbers import counted, ended, lasting, rough
-from pellucid.figures.samples import tally
-from pellucid.figures.training_summary import advice, goal_facts
+from pellucid.figures.graph.frame import safe
+from pellucid.figures.words.formulas import cut
+from pellucid.figures.words.ladder import has_test
+from pellucid.figures.words.merits import gap_words, loss_unit, loss_words, metric_words, ranked
+from pellucid.figures.words.numbers import counted, ended, lasting, rough
+from pellucid.figures.words.samples import tally
+from pellucid.figures.words.training_summary import advice, goal_facts
 from pellucid.records import Finding, Ladder, NetworkFacts, Plan, Rung, Sample, SampledAt
 
 LONGEST = 240  # letters of one item

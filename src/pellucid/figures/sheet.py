@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from pellucid.figures.card import Picture
-from pellucid.figures.frame import safe
-from pellucid.figures.house_theme import FONT, INK, PAPER, QUIET
+from pellucid.figures.charts.svg import FONT, INK, PAPER, QUIET
+from pellucid.figures.graph.frame import safe
+from pellucid.figures.picture import Picture
 
 MARGIN = 32.0
 TITLE_SIZE, CAPTION_SIZE, LINE_HEIGHT = 26.0, 17.0, 24.0

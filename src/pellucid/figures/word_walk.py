@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from pellucid.figures.arrows import Arrow, Point, bent, loop
-from pellucid.figures.frame import safe
-from pellucid.figures.house_theme import BLUE, INK, ORANGE, PAPER
-from pellucid.figures.symbols import spoken
+from pellucid.figures.charts.arrows import Arrow, Point, bent, loop
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, PAPER
+from pellucid.figures.graph.frame import safe
+from pellucid.figures.words.text import spoken
 
 RADIUS, GAP, LEVEL = 34.0, 170.0, 48.0
 MOST_PARALLEL = 3  # arrows between the same two symbols that are drawn one by one

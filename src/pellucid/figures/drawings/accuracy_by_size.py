@@ -1,15 +1,15 @@
 """What networks and simple models reach with more and more examples to learn from."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.axes import spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import COLOURS, INK, LINE, QUIET
-from pellucid.figures.merits import is_share, metric_words
-from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.axes import spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.size_ladder import Reached, by_model, reached, spread_words, winners
+from pellucid.figures.words.merits import is_share, metric_words
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.size_ladder import Reached, by_model, reached, spread_words, winners
 from pellucid.records import SizeLadder, SizeRung
 
 WIDTH, HEIGHT, RIGHT, KEY = 760.0, 480.0, 300.0, 40.0

@@ -2,17 +2,17 @@
 
 from typing import NamedTuple
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.habits import breadth, habit
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import Rows, heat, hundredths, moved, weight_colour
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import lettered
-from pellucid.figures.scales import weight_key
+from pellucid.figures.charts.habits import breadth, habit
+from pellucid.figures.charts.matrix import Rows, heat, hundredths, moved, weight_colour
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.scales import weight_key
+from pellucid.figures.charts.series import evenly
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.charts.token_labels import token_label
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
-from pellucid.figures.thinning import evenly
-from pellucid.figures.token_labels import token_label
+from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.text import share
 from pellucid.records import Attended, AttentionMaps
 
 MOST_HEADS = 4

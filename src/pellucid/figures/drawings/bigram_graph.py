@@ -2,13 +2,13 @@
 
 from pellucid.errors import printable
 from pellucid.figures.bigram_circle import LEGEND, SIZE, circle_style, draw_circle
-from pellucid.figures.card import FigureCard, Picture
 from pellucid.figures.drawings.bigram_matrix import sums_line
-from pellucid.figures.formulas import cut
-from pellucid.figures.numbers import counted
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import sheet, wrapped
-from pellucid.figures.symbols import labels, most_frequent, share, spoken
 from pellucid.figures.word_walk import MOST_PARALLEL, draw_walk
+from pellucid.figures.words.formulas import cut
+from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.text import labels, most_frequent, share, spoken
 from pellucid.records import Bigram, BigramCounts
 
 MOST_SYMBOLS = 40

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pellucid.figures.card import Chart, FigureCard
-from pellucid.figures.house_theme import INK, PAPER, QUIET, SHADES, chart_specification, depth, depth_marks
-from pellucid.figures.symbols import compact, labels, listed, most_frequent, share, spoken
+from pellucid.figures.charts.svg import INK, PAPER, QUIET, SHADES, chart_specification, depth, depth_marks
+from pellucid.figures.picture import Chart, FigureCard
+from pellucid.figures.words.text import compact, labels, listed, most_frequent, share, spoken
 from pellucid.records import Bigram, BigramCounts
 
 MOST_SYMBOLS = 40  # rows whose numbers can still be read on a wall

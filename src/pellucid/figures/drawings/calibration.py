@@ -3,15 +3,15 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.answers_tables import calibration_line
-from pellucid.figures.axes import Axis
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.data_words import one_of
-from pellucid.figures.house_theme import BLUE, QUIET
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.axes import Axis
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.svg import BLUE, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
 from pellucid.figures.tiny_answers import TINY_IMAGES
+from pellucid.figures.words.answers import calibration_line
+from pellucid.figures.words.data_words import one_of
+from pellucid.figures.words.numbers import counted
 from pellucid.records import ConfidenceBin, TrainingReport
 
 SIDE, LOWER, BETWEEN, RIGHT, KEY = 480.0, 110.0, 26.0, 330.0, 34.0

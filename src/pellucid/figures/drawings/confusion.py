@@ -1,18 +1,18 @@
 """What a network takes for what: a row for each true class, a column for each answer, a number in each cell."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.answers_tables import confused_words
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.data_words import one_of
-from pellucid.figures.formulas import cut
-from pellucid.figures.frame import safe
-from pellucid.figures.house_theme import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth
-from pellucid.figures.merits import percent
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import lettered
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth
+from pellucid.figures.graph.frame import safe
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import compact, labels, most_frequent, share
 from pellucid.figures.tiny_answers import TINY_IMAGES
+from pellucid.figures.words.answers import confused_words
+from pellucid.figures.words.data_words import one_of
+from pellucid.figures.words.formulas import cut
+from pellucid.figures.words.merits import percent
+from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.text import compact, labels, most_frequent, share
 from pellucid.records import Confusion, TrainingReport
 
 MOST_CLASSES = 24  # whose numbers can still be read

@@ -1,12 +1,12 @@
 """Attention that is told what to do: the identity, a permutation and a convolution, for several scales."""
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import Rows, heat, hundredths, moved, weight_colour
-from pellucid.figures.numbers import rough
-from pellucid.figures.panel import lettered
-from pellucid.figures.scales import weight_key
+from pellucid.figures.charts.matrix import Rows, heat, hundredths, moved, weight_colour
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.scales import weight_key
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
+from pellucid.figures.words.numbers import rough
 from pellucid.records import GivenAttention, GivenShown, GivenWeights
 
 CELL, GAP, ROW_GAP, NARROWEST, INDENT = 38.0, 34.0, 30.0, 190.0, 16.0

@@ -3,13 +3,13 @@
 import math
 from statistics import median
 
-from pellucid.figures.axes import spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import BLUE, INK, ORANGE
-from pellucid.figures.numbers import rough
-from pellucid.figures.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.charts.axes import spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.charts.series import not_finite
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.thinning import not_finite
+from pellucid.figures.words.numbers import rough
 from pellucid.records import Curve, DecayStudy
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 900.0, 380.0, 110.0, 28.0, 170.0

@@ -1,12 +1,12 @@
 """Figure 12: histograms of activations and gradients, layer by layer, for gains that are right and that are not."""
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import BLUE, ORANGE
-from pellucid.figures.numbers import rough
-from pellucid.figures.panel import lettered
-from pellucid.figures.ridges import Ridge, height, layer_ridge, ridges, shared_axis
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
+from pellucid.figures.charts.svg import BLUE, ORANGE
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
+from pellucid.figures.words.numbers import rough
+from pellucid.figures.words.text import share
 from pellucid.records import GainStudy, Histogram, LayerStats
 
 WIDTH, NOTES, LABELS, GAP, HEADING = 260.0, 96.0, 88.0, 22.0, 34.0

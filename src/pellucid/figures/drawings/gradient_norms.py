@@ -3,16 +3,16 @@
 import math
 from statistics import median
 
-from pellucid.figures.axes import spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import BLUE, INK
-from pellucid.figures.many_lines import draw_lines
-from pellucid.figures.numbers import counted, rough
-from pellucid.figures.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.charts.axes import spanning
+from pellucid.figures.charts.many_lines import draw_lines
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.charts.series import Point, block_means, not_finite
+from pellucid.figures.charts.svg import BLUE, INK
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
-from pellucid.figures.thinning import Point, block_means, not_finite
 from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.words.numbers import counted, rough
+from pellucid.figures.words.text import share
 from pellucid.records import TrainingReport, Watched
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 820.0, 220.0, 360.0, 30.0, 290.0

@@ -1,10 +1,10 @@
 """What the exam's decoder attends to, whose matrices are set by hand, and what that makes of its loss."""
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import Heat, heat, hundredths, moved, weight_colour
-from pellucid.figures.panel import lettered
-from pellucid.figures.scales import weight_key
+from pellucid.figures.charts.matrix import Heat, heat, hundredths, moved, weight_colour
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.scales import weight_key
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
 from pellucid.records import HandSetModel, HandSetShown
 

@@ -2,14 +2,14 @@
 
 import math
 
-from pellucid.figures.axes import Axis, spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import BLUE, INK, LINE, ORANGE, QUIET
-from pellucid.figures.merits import gap_size, gap_words, is_share, metric_words, ranked
-from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import counted, lasting
-from pellucid.figures.panel import lettered
+from pellucid.figures.charts.axes import Axis, spanning
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
+from pellucid.figures.words.merits import gap_size, gap_words, is_share, metric_words, ranked
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import counted, lasting
 from pellucid.records import Ladder, Rung
 
 LABELS, WIDTH, NOTES, ROW, TOP = 230.0, 600.0, 330.0, 40.0, 40.0

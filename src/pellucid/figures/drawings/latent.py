@@ -3,17 +3,17 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.axes import spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.data_words import one_of
-from pellucid.figures.frame import safe
-from pellucid.figures.house_theme import BLUE, COLOURS, INK, PAPER, QUIET
-from pellucid.figures.merits import percent
-from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.axes import spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET
+from pellucid.figures.graph.frame import safe
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
 from pellucid.figures.tiny_answers import TINY_RECONSTRUCTION
+from pellucid.figures.words.data_words import one_of
+from pellucid.figures.words.merits import percent
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import counted
 from pellucid.records import LatentPoint, TrainingReport
 
 WIDTH, HEIGHT, KEY_WIDTH, ROW = 760.0, 600.0, 230.0, 26.0

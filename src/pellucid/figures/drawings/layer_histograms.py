@@ -1,17 +1,17 @@
 """What the layers of a run put out, and the gradients that come back to them, at the first look and at the last."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK
-from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import lettered
-from pellucid.figures.ridges import Ridge, height, layer_ridge, ridges, shared_axis
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
+from pellucid.figures.charts.series import evenly
+from pellucid.figures.charts.svg import INK
+from pellucid.figures.charts.unit_grid import called
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
-from pellucid.figures.thinning import evenly
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.unit_grid import called
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.text import share
 from pellucid.records import Health, LayerStats, TrainingReport, Watched
 
 WIDTH, NOTES, LABELS, GAP, HEADING = 330.0, 110.0, 300.0, 24.0, 34.0

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.axes import Axis, spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET, pen
-from pellucid.figures.numbers import rough
-from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.axes import Axis, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.series import Point
+from pellucid.figures.charts.svg import INK, QUIET, pen
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.thinning import Point
+from pellucid.figures.words.numbers import rough
 from pellucid.records import RateSearch, RateTrial
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 900.0, 340.0, 190.0, 30.0, 120.0

@@ -2,15 +2,15 @@
 
 import math
 
-from pellucid.figures.axes import Axis, spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import BLUE, INK, ORANGE, QUIET
-from pellucid.figures.merits import loss_unit
-from pellucid.figures.numbers import rough
-from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.axes import Axis, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.series import Point, block_means, not_finite
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.thinning import Point, block_means, not_finite
 from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.words.merits import loss_unit
+from pellucid.figures.words.numbers import rough
 from pellucid.records import TrainingReport
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0

@@ -2,10 +2,8 @@
 
 import math
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.habits import n_seen
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import (
+from pellucid.figures.charts.habits import n_seen
+from pellucid.figures.charts.matrix import (
     BARRED,
     added_colour,
     added_written,
@@ -15,7 +13,9 @@ from pellucid.figures.matrix import (
     moved,
     weight_colour,
 )
-from pellucid.figures.panel import lettered
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
 from pellucid.records import MaskShown, MasksShown
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET, shade
-from pellucid.figures.matrix import heat, moved
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import lettered
-from pellucid.figures.pixels import colours_address
-from pellucid.figures.scales import part_key
+from pellucid.figures.charts.images import colours_address
+from pellucid.figures.charts.matrix import heat, moved
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.scales import part_key
+from pellucid.figures.charts.series import evenly
+from pellucid.figures.charts.svg import INK, QUIET, shade
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
-from pellucid.figures.thinning import evenly
+from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.text import share
 from pellucid.records import PatchAttention
 
 SIDE, GAP, LINE_GAP, HEADING = 190.0, 34.0, 30.0, 26.0

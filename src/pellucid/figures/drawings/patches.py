@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, LINE, ORANGE, QUIET
-from pellucid.figures.matrix import moved
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import lettered
-from pellucid.figures.pixels import colours_address
+from pellucid.figures.charts.images import colours_address
+from pellucid.figures.charts.matrix import moved
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
+from pellucid.figures.words.numbers import counted
 from pellucid.records import PatchesShown
 
 SIDE, GAP, NUMBERS = 440.0, 56.0, 22.0  # of the image, to the row of patches, and for the number above each

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import Rows, balanced, heat, moved
-from pellucid.figures.panel import lettered
-from pellucid.figures.scales import balance_key
+from pellucid.figures.charts.matrix import Rows, balanced, heat, moved
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.scales import balance_key
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import listed
+from pellucid.figures.words.text import listed
 from pellucid.records import PositionKinds, PositionsShown
 
 SIDE, LABELS, GAP = 196.0, 26.0, 30.0

@@ -3,18 +3,18 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.answers_tables import metrics_words
-from pellucid.figures.axes import spanning
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.data_words import one_of
-from pellucid.figures.house_theme import BLUE, ORANGE, QUIET
-from pellucid.figures.merits import sized
-from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.axes import spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.series import Point
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.thinning import Point
 from pellucid.figures.tiny_answers import TINY_ROWS
+from pellucid.figures.words.answers import metrics_words
+from pellucid.figures.words.data_words import one_of
+from pellucid.figures.words.merits import sized
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import counted
 from pellucid.records import TrainingReport
 
 SIDE, KEY = 600.0, 38.0

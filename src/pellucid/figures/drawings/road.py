@@ -3,9 +3,7 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import (
+from pellucid.figures.charts.matrix import (
     Rows,
     added_colour,
     added_written,
@@ -15,10 +13,12 @@ from pellucid.figures.matrix import (
     moved,
     weight_colour,
 )
-from pellucid.figures.panel import lettered
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.charts.token_labels import token_label
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
-from pellucid.figures.token_labels import token_label
+from pellucid.figures.words.text import share
 from pellucid.records import RoadShown
 
 SIDE, LARGEST_CELL, GAP = 330.0, 48.0, 40.0

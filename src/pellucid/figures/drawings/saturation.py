@@ -1,11 +1,18 @@
 """Figures 9 and 10: which units of a tanh layer are saturated, and what that leaves of their gradients."""
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import BLUE, ORANGE, QUIET
-from pellucid.figures.panel import lettered
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET
+from pellucid.figures.charts.unit_grid import (
+    flat_columns,
+    gradient_colours,
+    gradient_key,
+    grid,
+    value_colours,
+    value_key,
+)
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
-from pellucid.figures.unit_grid import flat_columns, gradient_colours, gradient_key, grid, value_colours, value_key
+from pellucid.figures.words.text import share
 from pellucid.records import SaturationStudy, UnitMap
 
 GAP = 56.0

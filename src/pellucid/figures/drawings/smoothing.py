@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
-from pellucid.figures.card import Chart, FigureCard
-from pellucid.figures.house_theme import BLUE, INK, ORANGE, QUIET, chart_specification
-from pellucid.figures.numbers import rough, short
-from pellucid.figures.symbols import labels, most_frequent, share, spoken
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, chart_specification
+from pellucid.figures.picture import Chart, FigureCard
+from pellucid.figures.words.numbers import rough, short
+from pellucid.figures.words.text import labels, most_frequent, share, spoken
 from pellucid.records import SmoothedLoss, SmoothedRow, Smoothing
 
 MOST_SYMBOLS = 32

@@ -1,16 +1,10 @@
 """Every unit of a run's layers on a batch: which are saturated, which are dead, and the gradients that reach them."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.model_facts import cut
-from pellucid.figures.numbers import counted
-from pellucid.figures.panel import lettered
-from pellucid.figures.sheet import picture
-from pellucid.figures.symbols import share
-from pellucid.figures.thinning import evenly
-from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.unit_grid import (
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.series import evenly
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.charts.unit_grid import (
     called,
     flat_columns,
     gradient_colours,
@@ -19,6 +13,12 @@ from pellucid.figures.unit_grid import (
     value_colours,
     value_key,
 )
+from pellucid.figures.picture import FigureCard, Picture
+from pellucid.figures.sheet import picture
+from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.text import share
 from pellucid.records import Health, TrainingReport, UnitMap, Watched
 
 WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4

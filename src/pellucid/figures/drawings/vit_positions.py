@@ -1,10 +1,10 @@
 """How alike the positions are that a vision transformer learned: for each patch a map of all patches, in its place."""
 
-from pellucid.figures.card import FigureCard, Picture
-from pellucid.figures.house_theme import INK, QUIET
-from pellucid.figures.matrix import balanced, heat, moved
-from pellucid.figures.panel import lettered
-from pellucid.figures.scales import balance_key
+from pellucid.figures.charts.matrix import balanced, heat, moved
+from pellucid.figures.charts.panel import lettered
+from pellucid.figures.charts.scales import balance_key
+from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.picture import FigureCard, Picture
 from pellucid.figures.sheet import picture
 from pellucid.records import PatchPositions
 

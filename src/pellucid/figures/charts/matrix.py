@@ -1,0 +1,183 @@
+"""A matrix as a heat map: a square for each number, words beside the rows and above the columns.
+
+The squares are one small image, so that sixteen maps stay a small file; what a row holds is told under the pointer, and
+where the squares are large enough their numbers are written into them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pellucid.figures.charts.images import colours_address
+from pellucid.figures.charts.panel import SIZE, lettered
+from pellucid.figures.charts.svg import INK, LINE, PAPER, shade
+from pellucid.figures.graph.frame import safe, text_width
+
+Rows = Sequence[Sequence[float]]
+
+BARRED = "#ffffff"  # a weight of exactly nothing
+SMALLEST_WRITTEN = 34.0  # the side of a square that has room for a number
+GAP = 6.0  # between a label and what it names
+
+
+class Heat(NamedTuple):
+    """A heat map that was drawn; its squares begin `left` and `top` inside of it."""
+
+    marks: list[str]
+    width: float
+    height: float
+    left: float
+    top: float
+
+
+def heat(
+    values: Rows,
+    colour: Callable[[float], str],
+    cell: float,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    written: Callable[[float], str] | None = None,
+    says: Sequence[str] = (),
+) -> Heat:
+    """The map with its labels; those of rows or columns may be left out, and take no room then.
+
+    >>> drawn = heat([[1.0, 0.0], [0.5, 0.5]], weight_colour, 20.0, rows=(), columns=())
+    >>> drawn.width, drawn.height
+    (40.0, 40.0)
+    """
+    size = max(11.0, min(SIZE, 0.85 * _room(cell, rows), 0.85 * _room(cell, columns)))
+    lies = any([text_width(label, size) > _room(cell, columns) + 2 for label in columns])
+    left = max([text_width(label, size) for label in rows], default=-GAP) + GAP
+    top = (max([text_width(label, size) for label in columns], default=0.0) if lies else size) + GAP if columns else 0.0
+    width, height = cell * max([len(row) for row in values], default=0), cell * len(values)
+    marks = [f'<g transform="translate({left:.1f} {top:.1f})">', *_squares(values, colour, cell, width, height)]
+    if written is not None and cell >= SMALLEST_WRITTEN:
+        marks += _numbers(values, colour, written, cell)
+    for i, words in enumerate(says):
+        marks.append(
+            f'<rect y="{i * cell:.1f}" width="{width:.1f}" height="{cell:.1f}" fill="none" pointer-events="all">'
+            f"<title>{safe(words)}</title></rect>"
+        )
+    for i, label in enumerate(rows):
+        marks.append(lettered(-GAP, (i + 0.5) * cell + size * 0.35, label, align="end", size=size))
+    for i, label in enumerate(columns):
+        middle = (i + 0.5) * cell
+        if lies:
+            marks.append(f'<g transform="translate({middle + size * 0.35:.1f} {-GAP:.1f}) rotate(-90)">')
+            marks += [lettered(0, 0, label, size=size), "</g>"]
+        else:
+            marks.append(lettered(middle, -GAP, label, align="middle", size=size))
+    marks.append("</g>")
+    return Heat(marks, left + width, top + height, left, top)
+
+
+def _room(cell: float, labels: Sequence[str]) -> float:
+    """What each label has; where only some are written, these have more."""
+    written = len([label for label in labels if label])
+    return cell * len(labels) / written if written else math.inf
+
+
+def _squares(values: Rows, colour: Callable[[float], str], cell: float, width: float, height: float) -> list[str]:
+    address = colours_address([[colour(value) for value in row] for row in values])
+    marks = [
+        # Both words for "do not blend neighbours": one for browsers, one for what makes PNG of it.
+        f'<image width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
+        f'style="image-rendering:pixelated" href="{address}"/>'
+    ]
+    if cell >= 8:
+        across, down = round(width / cell), len(values)
+        lines = "".join([f"M{x * cell:.1f} 0v{height:.1f}" for x in range(1, across)])
+        lines += "".join([f"M0 {y * cell:.1f}h{width:.1f}" for y in range(1, down)])
+        marks.append(f'<path stroke="{PAPER}" stroke-width="1" d="{lines}"/>')
+    return [*marks, f'<rect width="{width:.1f}" height="{height:.1f}" fill="none" stroke="{LINE}"/>']
+
+
+def _numbers(values: Rows, colour: Callable[[float], str], written: Callable[[float], str], cell: float) -> list[str]:
+    marks = []
+    for y, row in enumerate(values):
+        for x, value in enumerate(row):
+            text = written(value)
+            size = min(SIZE, (cell - 6) / (0.56 * max(1, len(text))))
+            ink = PAPER if is_dark(colour(value)) else INK
+            middle = (x + 0.5) * cell
+            marks.append(lettered(middle, (y + 0.5) * cell + size * 0.35, text, ink, align="middle", size=round(size)))
+    return marks
+
+
+def moved(marks: Sequence[str], x: float, y: float) -> list[str]:
+    """The same marks at another place."""
+    return [f'<g transform="translate({x:.1f} {y:.1f})">', *marks, "</g>"]
+
+
+def weight_colour(weight: float) -> str:
+    """Darker is more; white is exactly nothing, as of what may not be seen.
+
+    >>> weight_colour(0.0), weight_colour(1.0)
+    ('#ffffff', '#08284f')
+    """
+    return shade(min(1.0, weight)) if weight > 0 else BARRED
+
+
+def added_colour(score: float) -> str:
+    """Of what a mask adds to the scores: white for nothing, gray for -∞.
+
+    >>> added_colour(0.0), added_colour(-math.inf)
+    ('#ffffff', '#d5dade')
+    """
+    return LINE if score == -math.inf else BARRED
+
+
+def added_written(score: float) -> str:
+    """
+    >>> added_written(0.0), added_written(-math.inf)
+    ('0', '−∞')
+    """
+    return "−∞" if score == -math.inf else f"{score:.0f}"
+
+
+def balanced(most: float) -> Callable[[float], str]:
+    """Colours for numbers from -most to most: blue below 0, white at 0, orange above, deeper for larger.
+
+    >>> balanced(2.0)(0.0), balanced(2.0)(-2.0), balanced(2.0)(-math.inf)
+    ('#ffffff', '#2a6db0', '#d5dade')
+    """
+
+    def colour(value: float) -> str:
+        if not math.isfinite(value):
+            return LINE  # no number has this one
+        part = min(1.0, abs(value) / most) if most > 0 else 0.0
+        end = (194, 106, 22) if value > 0 else (42, 109, 176)
+        return "#" + "".join([f"{round(255 + (channel - 255) * part):02x}" for channel in end])
+
+    return colour
+
+
+def is_dark(colour: str) -> bool:
+    """Whether light letters are read better on it than dark ones.
+
+    >>> is_dark("#08284f"), is_dark("#ffffff")
+    (True, False)
+    """
+    red, green, blue = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 140
+
+
+def hundredths(weight: float) -> str:
+    """A weight in two digits, as it fits into a square; what is not quite 0 or 1 does not look like it.
+
+    >>> hundredths(0.25), hundredths(1.0), hundredths(0.0), hundredths(0.999), hundredths(1e-4)
+    ('.25', '1', '0', '1.0', '.00')
+    """
+    if weight in (0.0, 1.0):
+        return f"{weight:.0f}"
+    return "1.0" if weight >= 0.995 else f"{weight:.2f}".removeprefix("0")
+
+
+def difference(x: float) -> str:
+    """How far two numbers are apart, for a sentence.
+
+    >>> difference(0.0), difference(1.2e-16), difference(0.25)
+    ('0', '1e-16', '0.25')
+    """
+    return "0" if not x else f"{x:.0e}" if x < 1e-3 else f"{x:.3g}"

@@ -1,0 +1,124 @@
+"""Histograms of many layers above each other, all on one axis: how numbers spread or vanish on their way."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pellucid.figures.charts.axes import Axis
+from pellucid.figures.charts.panel import SIZE, lettered
+from pellucid.figures.charts.svg import INK, LINE, QUIET, shade
+from pellucid.figures.graph.frame import safe
+from pellucid.records import Histogram, LayerStats
+
+ROW, LOW_ROW, FEW = 46.0, 30.0, 12  # where there are more than a few, they stand closer
+MOST_TIMES = 4.0  # wider than the middle one
+COVERED = 0.999  # of the values of the widest layer; a few far ones would press all others together
+
+
+class Ridge(NamedTuple):
+    """One layer: its name, its histogram, and a few words at its right."""
+
+    name: str
+    histogram: Histogram
+    note: str
+
+
+def layer_ridge(name: str, layer: LayerStats, is_gradient: bool) -> Ridge:
+    """A layer's activations, or the gradients that come back to it, with their deviation as its note."""
+    if is_gradient:
+        histogram, mean, deviation = layer.gradients, layer.gradient_mean, layer.gradient_deviation
+    else:
+        histogram, mean, deviation = layer.values, layer.mean, layer.deviation
+    return Ridge(name, around(histogram, mean, deviation), f"σ {deviation:.2g}")
+
+
+def ridges(rows: Sequence[Ridge], axis: Axis, width: float, label_width: float) -> list[str]:
+    """The rows from the first layer down, each as high as its own most frequent value; darker is deeper."""
+    marks = []
+    apart = _apart(len(rows))
+    for i, row in enumerate(rows):
+        base = (i + 1) * apart
+        colour = shade(0.35 + 0.5 * (i / max(1, len(rows) - 1)))
+        marks.append(lettered(label_width - 12, base - apart / 4, row.name, align="end"))
+        marks.append(f'<g transform="translate({label_width:.1f} {base:.1f})">')
+        marks.append(f'<path d="M0 0H{width:.1f}" stroke="{LINE}"/>')
+        marks.append(_shape(row, axis, width, apart - 6, colour))
+        marks.append("</g>")
+        if row.note:
+            marks.append(lettered(label_width + width + 10, base - apart / 4, row.note, QUIET, size=15))
+    bottom = len(rows) * apart
+    for tick in axis.ticks(max(3, int(width / 65))):
+        x = label_width + width * axis.part(tick)
+        marks.append(f'<path d="M{x:.1f} {bottom:.1f}v6" stroke="{LINE}"/>')
+        marks.append(
+            f'<text x="{x:.1f}" y="{bottom + 23:.1f}" font-size="{SIZE - 1:g}" fill="{INK}" text-anchor="middle">'
+            f"{axis.written(tick)}</text>"
+        )
+    marks.append(lettered(label_width + width / 2, bottom + 45, axis.title, QUIET, align="middle"))
+    return marks
+
+
+def height(n_rows: int) -> float:
+    """What `ridges` needs from top to bottom."""
+    return n_rows * _apart(n_rows) + 54
+
+
+def _apart(n_rows: int) -> float:
+    return ROW if n_rows <= FEW else LOW_ROW
+
+
+def _shape(row: Ridge, axis: Axis, width: float, highest: float, colour: str) -> str:
+    counts = row.histogram.counts
+    most = max(counts, default=0)
+    reach = f"{sum(counts):,} values from {row.histogram.low:.3g} to {row.histogram.high:.3g}"
+    words = f"<title>{safe(f'{row.name}: {reach}')}</title>"
+    step = (row.histogram.high - row.histogram.low) / max(1, len(counts))
+    path = []
+    for i, n in enumerate(counts):
+        left, right = [axis.part(row.histogram.low + step * j) for j in (i, i + 1)]
+        left, right = max(0.0, left), min(1.0, right)
+        if n and left <= right:
+            # Never thinner than what can be seen, even where all values are one.
+            wide = max(width * (right - left), 1.5)
+            path.append(f"M{width * left:.1f} 0v{-highest * n / most:.1f}h{wide:.1f}V0z")
+    return f'<path d="{"".join(path)}" fill="{colour}">{words}</path>'
+
+
+def shared_axis(histograms: Sequence[Histogram], title: str) -> Axis:
+    """An axis, symmetric about zero, on which the widest of them has room for nearly all of its values.
+
+    >>> narrow, wide = Histogram(-1.0, 1.0, (5, 5)), Histogram(-8.0, 8.0, (1, 1))
+    >>> shared_axis([narrow, wide], "value")
+    Axis(low=-8.0, high=8.0, title='value', is_log=False)
+    >>> shared_axis([narrow, narrow, wide], "value")
+    Axis(low=-4.0, high=4.0, title='value, the widest cut', is_log=False)
+    """
+    reaches = sorted([_reach(histogram) for histogram in histograms])
+    widest = reaches[-1] if reaches else 1.0
+    # One that is far wider than most would make spikes of all others: then it is cut, and said to be.
+    usual = MOST_TIMES * reaches[len(reaches) // 2] if reaches else 1.0
+    reach = usual if 0 < usual < widest else widest or 1.0
+    return Axis(-reach, reach, f"{title}, the widest cut" if reach < widest else title)
+
+
+def around(histogram: Histogram, mean: float, deviation: float) -> Histogram:
+    """The histogram; where all values are one, without the width that its one part was given.
+
+    >>> around(Histogram(-0.5, 0.5, (0, 9)), mean=0.0, deviation=0.0)
+    Histogram(low=0.0, high=0.0, counts=(9,))
+    """
+    return histogram if deviation else Histogram(mean, mean, (sum(histogram.counts),))
+
+
+def _reach(histogram: Histogram) -> float:
+    """How far from zero nearly all values stay."""
+    step = (histogram.high - histogram.low) / max(1, len(histogram.counts))
+    ends = [
+        (max(abs(histogram.low + step * i), abs(histogram.low + step * (i + 1))), n)
+        for i, n in enumerate(histogram.counts)
+    ]
+    total, held = sum(histogram.counts), 0
+    for end, n in sorted(ends):
+        held += n
+        if held >= COVERED * total:
+            return end
+    return 0.0

@@ -1,0 +1,83 @@
+"""What a run's data are, in words: its sides, what is read of them, and what is to be said about them."""
+
+import math
+
+from pellucid.figures.words.merits import percent
+from pellucid.figures.words.model_facts import cut
+from pellucid.figures.words.numbers import counted
+from pellucid.records import DataFacts
+
+NOUNS = {"list": "item", "pairs": "pair", "table": "row", "images": "image"}
+MOST_CLASSES, LONGEST_CLASS = 12, 20
+
+
+def one_of(kind: str) -> str:
+    """What one example of such data is called.
+
+    >>> one_of("images"), one_of("list")
+    ('image', 'item')
+    """
+    return NOUNS.get(kind, "item")
+
+
+def read_as(kind: str) -> str:
+    """What the thing is called that was read for an answer.
+
+    >>> read_as("pairs"), read_as("table")
+    ('source', 'row')
+    """
+    return "source" if kind == "pairs" else one_of(kind)
+
+
+def has_tokens(data: DataFacts) -> bool:
+    """Whether the data are sequences, whose tokens are predicted: lists, texts and pairs."""
+    return data.kind not in ("table", "images")
+
+
+def is_judged(data: DataFacts) -> bool:
+    """Whether an answer is right or wrong, and not only nearer or farther, as a number is."""
+    return data.task not in ("regression", "reconstruction")
+
+
+def side_sizes(data: DataFacts) -> dict[str, str]:
+    """How much each side holds: examples, and of sequences the tokens that are predicted."""
+    sizes = {}
+    for side, n in data.n_tokens.items():
+        if has_tokens(data):
+            items = data.items.get(side, 0)
+            held = f"{counted(items, one_of(data.kind))}, " if items else ""
+            sizes[side] = f"{held}{counted(n, 'token')}"
+        else:
+            sizes[side] = counted(n, one_of(data.kind))
+    return sizes
+
+
+def wanted_words(data: DataFacts) -> str:
+    """What a network of rows or images is to say, and what guessing would come to.
+
+    >>> rows = DataFacts("a.csv", "", "table", "", "", 2, ("no", "yes"), {}, {}, task="classification", target="paid")
+    >>> wanted_words(rows)
+    'predicts paid, one of 2 classes (no, yes); guessing is right in 50.00 % and costs ln 2 = 0.6931 nats'
+    >>> wanted_words(rows._replace(task="regression", vocab_size=0))
+    'predicts paid, a number; always saying the mean of train comes to an R² of about 0'
+    """
+    if data.task == "reconstruction":
+        return "gives back what it read, through a narrow place; the mean of train comes to an R² of about 0"
+    predicts = f"predicts {data.target}" if data.target else "predicts"
+    if data.task == "regression":
+        return f"{predicts}, a number; always saying the mean of train comes to an R² of about 0"
+    shown = [cut(name, LONGEST_CLASS) for name in data.symbols[:MOST_CLASSES]]
+    more = [f"{len(data.symbols) - MOST_CLASSES:,} more"] if len(data.symbols) > MOST_CLASSES else []
+    # The classes of images often have no better name than that.
+    among = f"{predicts}, one of" if data.target not in ("", "class") else "predicts one of"
+    n = max(1, data.vocab_size)
+    guessing = f"guessing is right in {percent(1 / n)} and costs {guessing_costs(n)} nats"
+    return f"{among} {data.vocab_size:,} classes ({', '.join([*shown, *more])}); {guessing}"
+
+
+def guessing_costs(n: int) -> str:
+    """
+    >>> guessing_costs(3)
+    'ln 3 = 1.0986'
+    """
+    return f"ln {n:,} = {math.log(n):.4f}" if n > 0 else "nothing: there is no symbol, so 0"

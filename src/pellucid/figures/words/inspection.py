@@ -1,0 +1,259 @@
+"""What was seen of a module, in a terminal: a row for each part, why its shapes disagree, and two side by side."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pellucid.errors import printable
+from pellucid.figures.words.model_facts import cut, show, table
+from pellucid.figures.words.numbers import counted, ended
+from pellucid.records import Inspection, Mistake, ModuleRow, ShapeXray, Versus, as_plain
+
+MOST_ROWS = 150
+LETTERS = {
+    "batch": "b",
+    "time": "t",
+    "features": "f",
+    "channels": "c",
+    "height": "h",
+    "width": "w",
+    "depth": "d",
+    "layers": "l",
+    "batch·time": "bt",
+}
+
+
+def show_inspection(seen: Inspection) -> None:
+    """Print all that was seen on stdout."""
+    show(*inspection_parts(seen))
+
+
+def show_versus(versus: Versus) -> None:
+    """Print two modules side by side on stdout; where one of them fails, why."""
+    show(*_versus_parts(versus))
+
+
+def inspection_json(seen: Inspection) -> str:
+    """Everything as JSON."""
+    return json.dumps(as_plain(seen), ensure_ascii=False, allow_nan=False)
+
+
+def versus_json(versus: Versus) -> str:
+    """Everything as JSON."""
+    return json.dumps(as_plain(versus), ensure_ascii=False, allow_nan=False)
+
+
+def inspection_parts(seen: Inspection) -> Iterator[RenderableType]:
+    """What it is, what is wrong with it, its parts, and what they cost together."""
+    for mistake in seen.mistakes:
+        yield from mistake_parts(mistake)
+    if seen.failure:
+        yield from failure_parts(seen.failure)
+    if seen.mended:
+        yield Text("The whole, mended", "bold")
+        yield Padding(Text("\n".join(map(printable, seen.mended.splitlines()))), (0, 0, 1, 2), expand=False)
+    yield Text(cut(" ".join(seen.name.split()) or seen.kind, 110), "bold")
+    yield module_table(seen)
+    if len(seen.rows) > MOST_ROWS:
+        yield Text(f"… and {len(seen.rows) - MOST_ROWS:,} more rows; --json has them all", "dim")
+    if legend := _legend(seen.rows):
+        yield Text(legend, "dim")
+    yield Text("")
+    if seen.failure:
+        yield Text("Up to where it failed:", "dim")
+    yield from (Text(line) for line in total_lines(seen))
+    for row in seen.rows[:MOST_ROWS]:
+        if row.tied:
+            yield Text(f"tied: {printable(row.path)}: {printable(', '.join(row.tied))}")
+    for said in seen.broadcasts:
+        yield Text(f"silent broadcast: {ended(printable(said))}", "yellow")
+    for row in seen.rows[:MOST_ROWS]:
+        if row.note and row.note != "never called":
+            yield Text(f"note: {printable(row.path or row.kind)}: {printable(row.note)}", "yellow")
+    for note in seen.notes:
+        yield Text(f"note: {printable(note)}", "yellow")
+
+
+def module_table(seen: Inspection) -> Table:
+    """One row for each module, in the order of its first call."""
+    has_run = any(row.n_calls for row in seen.rows)
+    has_times = seen.seconds > 0
+    columns = [("module", "left"), ("type", "left")]
+    if has_run:
+        columns += [("in", "left"), ("out", "left")]
+    columns += [("parameters", "right")]
+    if has_run:
+        columns += [("FLOPs", "right"), ("memory", "right")]
+    if has_times:
+        columns += [("time", "right")]
+    made = table(*columns)
+    failed = seen.failure.path if seen.failure else None
+    for row, name in zip(seen.rows[:MOST_ROWS], indented(seen.rows[:MOST_ROWS]), strict=True):
+        cells = [cut(name, 26), cut(row.kind, 18)]
+        if has_run:
+            # Only a module that holds no other can be where it failed; those around it fail with it.
+            came_back = bool(row.outputs)
+            ended_here = "fails" if failed is not None and row.n_calls and not came_back else "" if row.n_calls else "–"
+            cells += [_shapes(row.inputs), _shapes(row.outputs) or ended_here]
+        cells += [f"{row.parameters:,}" if row.parameters else ""]
+        if has_run:
+            cells += [amount(row.flops_by_operation), memory(row.activation_bytes) if row.activation_bytes else ""]
+        if has_times:
+            cells += [f"{row.share_of_time:.0%}" if row.n_calls else ""]
+        made.add_row(*cells, style="bold red" if row.path == failed and seen.failure else "")
+    return made
+
+
+def total_lines(seen: Inspection) -> Iterator[str]:
+    """The sums, in words."""
+    ties = seen.parameters_with_ties - seen.parameters
+    tied = f", {ties:,} more if nothing were tied" if ties else ""
+    frozen = "" if seen.trainable == seen.parameters else f", {seen.trainable:,} of them trained"
+    buffers = f", and {counted(seen.buffers, 'number')} in buffers" if seen.buffers else ""
+    yield f"{counted(seen.parameters, 'parameter')} in {memory(seen.parameter_bytes)}{frozen}{tied}{buffers}"
+    if not any(row.n_calls for row in seen.rows):
+        return
+    if seen.flops_by_formula is None:
+        yield f"{seen.flops_by_operation:,} FLOPs by operation; by formula it is not known"
+    elif seen.flops_by_formula == seen.flops_by_operation:
+        yield f"{seen.flops_by_formula:,} FLOPs by formula, and the same by operation"
+    else:
+        yield f"{seen.flops_by_formula:,} FLOPs by formula, {seen.flops_by_operation:,} by operation"
+    depth = f"{counted(seen.sequential_depth, 'module')} with parameters in a row"
+    took = f", {seen.seconds * 1e3:.3g} ms a forward" if seen.seconds else ""
+    yield f"{memory(seen.activation_bytes)} of activations, {depth}{took}"
+    if seen.receptive_field:
+        yield printable(seen.receptive_field)
+    if seen.cache_bytes_per_token is not None:
+        yield f"{memory(seen.cache_bytes_per_token)} of keys and values to keep for each token"
+    if seen.scaling:
+        yield printable(seen.scaling.says)
+
+
+def failure_parts(failure: ShapeXray) -> Iterator[RenderableType]:
+    """Why a forward failed, how the shapes came there, and what mends it."""
+    yield Text(ended(printable(failure.says)), "bold red")
+    where = printable(f"{failure.kind} {failure.path}".strip()) + f", {printable(failure.where)}" * bool(failure.where)
+    lines = [("in", where), ("fed", failure.fed), ("wanted", failure.wanted), ("torch says", failure.error)]
+    for label, words in lines:
+        if words:
+            yield Padding(Text.assemble((f"{label:<11}", "dim"), printable(words)), (0, 0, 0, 2), expand=False)
+    if failure.chain:
+        yield Text("The way of the shapes", "bold")
+        yield from (Padding(Text(cut(line, 112)), (0, 0, 0, 2), expand=False) for line in failure.chain)
+    if failure.repairs:
+        yield Text("Tried, and it works", "bold")
+        for repair in failure.repairs:
+            yield Padding(Text(printable(repair.says), "green"), (0, 0, 0, 2), expand=False)
+    yield Text("")
+
+
+def mistake_parts(mistake: Mistake) -> Iterator[RenderableType]:
+    """One mistake in what was written, with a caret under it."""
+    yield Text(ended(printable(mistake.says)), "bold red")
+    yield from (Text(printable(line)) for line in mistake.excerpt.splitlines())
+    yield Padding(Text(f"{ended(printable(mistake.fix))} It was read as if it were so."), (0, 0, 1, 2), expand=False)
+
+
+def _versus_parts(versus: Versus) -> Iterator[RenderableType]:
+    for seen in (versus.left, versus.right):
+        if seen.failure or seen.mistakes:
+            yield Text(cut(seen.name or seen.kind, 110), "bold")
+        for mistake in seen.mistakes:
+            yield from mistake_parts(mistake)
+        if seen.failure:
+            yield from failure_parts(seen.failure)
+    made = table(
+        ("", "left"),
+        *((cut(one.name or one.kind, 36), "right") for one in (versus.left, versus.right)),
+        ("ratio", "right"),
+    )
+    for row in versus.rows:
+        made.add_row(*map(printable, row))
+    yield made
+    yield Text("")
+    for says in versus.says:
+        yield Text(ended(printable(says)))
+    for seen in (versus.left, versus.right):
+        for note in (*seen.broadcasts, *seen.notes):
+            yield Text(f"note: {cut(seen.name or seen.kind, 36)}: {printable(note)}", "yellow")
+
+
+def indented(rows: Sequence[ModuleRow]) -> list[str]:
+    """Each path, without that of the last row that holds it, and farther in than that; whole where it was never called.
+
+    >>> blank = ModuleRow("", "", (), (), 0, (), 0, 0, 0, 0.0, 0.0, n_calls=1)
+    >>> indented([blank._replace(path=path) for path in ("", "blocks.0", "blocks.0.norm", "head")])
+    ['(whole)', 'blocks.0', '  norm', 'head']
+    """
+    open_paths: list[str] = []  # from the outermost to the last row
+    names = []
+    for row in rows:
+        if not row.path or not row.n_calls:
+            names.append(row.path or "(whole)")
+            continue
+        while open_paths and not row.path.startswith(f"{open_paths[-1]}."):
+            open_paths.pop()
+        above = f"{open_paths[-1]}." if open_paths else ""
+        names.append("  " * len(open_paths) + row.path.removeprefix(above))
+        open_paths.append(row.path)
+    return names
+
+
+def _shapes(shapes: Sequence[str]) -> str:
+    """Every shape in short; several that are equal once."""
+    words = [short_shape(shape) for shape in shapes]
+    if len(words) > 1 and len(set(words)) == 1:
+        words = [f"{len(words)}× {words[0]}"]
+    return cut(", ".join(words), 26)
+
+
+def short_shape(shape: str) -> str:
+    """A shape with a letter for each name.
+
+    >>> short_shape("(batch 2, channels 8, 28, 28)"), short_shape("()")
+    ('b2 c8 28 28', 'one number')
+    """
+    sizes = [size.strip() for size in shape.strip("()").split(",") if size.strip()]
+    return " ".join(_short_size(size) for size in sizes) or "one number"
+
+
+def _short_size(size: str) -> str:
+    name, _, number = size.rpartition(" ")
+    return f"{LETTERS.get(name, name + ' ' * bool(name))}{number}"
+
+
+def _legend(rows: Sequence[ModuleRow]) -> str:
+    """The letters that were used."""
+    text = " ".join(shape for row in rows[:MOST_ROWS] for shape in (*row.inputs, *row.outputs))
+    used = [name for name in LETTERS if re.search(rf"(?<![·\w]){name} \d", text)]
+    return ", ".join(f"{LETTERS[name]} {name}" for name in used)
+
+
+def amount(n: int) -> str:
+    """
+    >>> amount(0), amount(950), amount(12_345), amount(3_400_000_000)
+    ('', '950', '12.3 k', '3.4 G')
+    """
+    if not n:
+        return ""
+    for unit, size in (("P", 10**15), ("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return str(n)
+
+
+def memory(n_bytes: float) -> str:
+    """
+    >>> memory(300), memory(13_928), memory(4 << 30)
+    ('300 B', '13.6 KB', '4 GB')
+    """
+    for unit, size in (("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes:.0f} B"
