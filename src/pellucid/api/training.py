@@ -144,8 +144,8 @@ def compare(
     folder = place_for(name, f"compare-{stem_of(reading.source)}")
 
     from pellucid.figures.report_page import report_html
-    from pellucid.training.callbacks import Callbacks
     from pellucid.figures.words.ladder import show_ladder
+    from pellucid.training.callbacks import Callbacks
     from pellucid.training.comparison import compare as compared
 
     ladder = compared(reading, asked, folder, Callbacks(page=report_html), read=read)
