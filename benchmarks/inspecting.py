@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from pellucid.inspection.table import inspect_module
-from pellucid.inspection.tracing import traced
-from pellucid.inspection.versus import versus
+from pellucid.inspection.table.module_table import tabulate_module
+from pellucid.inspection.table.trace import trace_forward
+from pellucid.inspection.table.versus import versus
 from pellucid.models.transformer import Transformer, sized
 
 BATCH = 3
@@ -106,7 +106,7 @@ def by_others(module: nn.Module, inputs: tuple[Tensor, ...]) -> list[str]:
 def show_counters() -> None:
     print(f"{'':24}{'parameters':>12}{'torchinfo':>12}{'FLOPs':>12}{'torch':>12}{'torchinfo':>12}{'fvcore':>12}")
     for name, (module, inputs) in cases().items():
-        seen = inspect_module(module, inputs)
+        seen = tabulate_module(module, inputs)
         parameters, *flops = by_others(module, inputs)
         ours = [f"{seen.parameters:,}", parameters, f"{seen.flops_by_operation:,}"]
         print(f"{name:24}" + "".join(f"{one:>12}" for one in (*ours, *flops)))
@@ -116,7 +116,7 @@ def show_wide_and_deep() -> None:
     """8 layers of 1024 and 32 of 512, one row of 16 tokens, causal."""
     mask = nn.Transformer.generate_square_subsequent_mask(16)
     seen = [
-        inspect_module(encoder(depth, width).eval(), (torch.randn(1, 16, width), mask), f"{depth}×{width}")
+        tabulate_module(encoder(depth, width).eval(), (torch.randn(1, 16, width), mask), f"{depth}×{width}")
         for depth, width in ((8, 1024), (32, 512))
     ]
     compared = versus(*seen)
@@ -137,8 +137,8 @@ def show_cost() -> None:
     print(f"{'milliseconds of CPU':24}{'forward':>12}{'traced':>12}{'':>8}{'a look':>12}")
     for name, (model, inputs) in sizes.items():
         forward = cpu_seconds(lambda model=model, inputs=inputs: plain(model, inputs))  # type: ignore[misc]
-        one = cpu_seconds(lambda model=model, inputs=inputs: traced(model, inputs))  # type: ignore[misc]
-        whole = cpu_seconds(lambda model=model, inputs=inputs: inspect_module(model, inputs), turns=1)  # type: ignore[misc]
+        one = cpu_seconds(lambda model=model, inputs=inputs: trace_forward(model, inputs))  # type: ignore[misc]
+        whole = cpu_seconds(lambda model=model, inputs=inputs: tabulate_module(model, inputs), turns=1)  # type: ignore[misc]
         print(f"{name:24}{forward * 1e3:12.2f}{one * 1e3:12.2f}{one / forward:7.1f}×{whole * 1e3:12.0f}")
 
 

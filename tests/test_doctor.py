@@ -16,10 +16,10 @@ import pellucid
 from pellucid.errors import PellucidError
 from pellucid.figures.words.diagnosis import diagnosis_json, show_diagnosis
 from pellucid.inspection.doctor import diagnose, examined
-from pellucid.inspection.given import batch_in, patient_from
 from pellucid.inspection.losses import LOSSES, loss_called
 from pellucid.inspection.patient import Patient
 from pellucid.inspection.rule import SEVERITIES, Rule, rules
+from pellucid.inspection.sandbox.examine import batch_in, patient_from
 from pellucid.inspection.state import State, chance, is_same
 from pellucid.records import Diagnosis, Finding, RuleTime, as_plain
 from pellucid.records.plain import from_plain

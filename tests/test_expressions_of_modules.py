@@ -5,15 +5,21 @@ import torch
 from torch import nn
 
 from pellucid.errors import ExpressionError, PellucidError, TooLarge
-from pellucid.inspection.expressions import LARGEST_HELD, built, constructors, signature_of
-from pellucid.inspection.grammar import DEEPEST, Call, read
-from pellucid.inspection.spelling import rebuilt, spelled
-from pellucid.inspection.tokens import MOST_CHARACTERS
+from pellucid.inspection.expression.grammar import DEEPEST, Call, read
+from pellucid.inspection.expression.modules import (
+    LARGEST_HELD,
+    build_module,
+    constructors,
+    rebuild_module,
+    signature_of,
+    spell_module,
+)
+from pellucid.inspection.expression.tokens import MOST_CHARACTERS
 
 
 def refusal(text: str) -> PellucidError:
     with pytest.raises(PellucidError) as caught:
-        built(text)
+        build_module(text)
     assert len("pellucid: " + str(caught.value)) <= 240
     assert "\n" not in str(caught.value)
     return caught.value
@@ -45,7 +51,7 @@ def refusal(text: str) -> PellucidError:
     ],
 )
 def test_it_is_what_torch_makes(text, module):
-    made = built(text).module
+    made = build_module(text).module
     assert repr(made) == repr(module)
     shapes = [(name, one.shape, one.dtype, one.is_meta) for name, one in made.named_parameters()]
     assert shapes == [(name, one.shape, one.dtype, False) for name, one in module.named_parameters()]
@@ -116,12 +122,12 @@ def test_missing_commas_are_named_and_read_over():
     assert [node.name for _, node in mended.root.arguments] == [
         *("nn.Conv2d", "nn.AvgPool2d", "nn.Conv2d", "nn.ReLU", "nn.Flatten"),
     ]
-    assert repr(built(text).module) == repr(built(written.mended).module)
+    assert repr(build_module(text).module) == repr(build_module(written.mended).module)
 
 
 def test_every_layer_knows_its_place():
     text = "nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU()))"
-    made = built(text)
+    made = build_module(text)
     assert {path: text[slice(*place)] for path, place in made.places.items()} == {
         "": text,
         "0": "nn.Linear(4, 8)",
@@ -133,14 +139,14 @@ def test_every_layer_knows_its_place():
 def test_the_same_weights_every_time_and_the_users_chance_untouched():
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    one, other = (built("nn.Linear(4, 2)").module.weight for _ in range(2))
+    one, other = (build_module("nn.Linear(4, 2)").module.weight for _ in range(2))
     assert torch.equal(one, other)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_what_is_too_large_is_not_made():
-    assert not built(f"nn.Linear({LARGEST_HELD // 4}, 2)").is_held
-    made = built("nn.Embedding(1000000000000, 100000)")
+    assert not build_module(f"nn.Linear({LARGEST_HELD // 4}, 2)").is_held
+    made = build_module("nn.Embedding(1000000000000, 100000)")
     assert not made.is_held
     assert sum(one.numel() for one in made.module.parameters()) == 10**17
     for text in ("nn.LSTM(4, 4, num_layers=1000000000)", "nn.LSTM(4, 4, 1000000000)"):
@@ -159,7 +165,7 @@ def test_hostile_texts_are_refused_at_once(text):
 
 def test_many_layers_are_read():
     text = f"nn.Sequential({', '.join(['nn.ReLU()'] * 2_000)})"
-    assert len(built(text).module) == 2_000
+    assert len(build_module(text).module) == 2_000
 
 
 def test_every_constructor_has_its_arguments():
@@ -195,6 +201,6 @@ def test_every_constructor_has_its_arguments():
     ],
 )
 def test_what_is_spelled_is_what_was_written(text):
-    module = built(text).module
-    assert spelled(module) == text
-    assert repr(rebuilt(module)) == repr(module)
+    module = build_module(text).module
+    assert spell_module(module) == text
+    assert repr(rebuild_module(module)) == repr(module)

@@ -19,9 +19,8 @@ from pellucid.cli.inspect import names_in
 from pellucid.cli.inspecting import seen
 from pellucid.errors import ExpressionError, PellucidError
 from pellucid.figures.words.inspection import inspection_json, show_inspection
-from pellucid.inspection.commas import readable
-from pellucid.inspection.loading import MOST_PRINTED, answered
-from pellucid.inspection.their_code import found_in, module_from
+from pellucid.inspection.sandbox.process import MOST_PRINTED, run_in_child
+from pellucid.inspection.sandbox.their_code import as_module, insert_missing_commas, load_name
 from pellucid.records import Inspection
 from pellucid.records.plain import as_plain, from_plain
 
@@ -56,7 +55,7 @@ def theirs(tmp_path):
     def load(text: str, name: str = "net", file: str = "model.py") -> nn.Module:
         path = tmp_path / file
         path.write_text(text, encoding="utf-8")
-        return module_from(found_in(path, name).value, name, path).model
+        return as_module(load_name(path, name).value, name, path).model
 
     yield load
     sys.meta_path[:] = finders
@@ -187,7 +186,7 @@ def test_a_syntax_error_has_a_caret(theirs, text, line, column):
 
 
 def test_missing_commas_of_a_file_are_named_and_read_over():
-    source = readable(NET, "model.py")
+    source = insert_missing_commas(NET, "model.py")
     assert [error.where for error in source.mistakes] == ["in model.py:10", "in model.py:14"]
     assert "after 'nn.Conv2d(1, 8, 5)'" in source.mistakes[0].what
     assert source.mistakes[0].excerpt().splitlines()[1].index("^") == 2 + NET.splitlines()[9].index(")") + 1
@@ -396,7 +395,7 @@ def prints():
 
     def ended(name: str, seconds: float = 60.0) -> str:
         with pytest.raises(PellucidError) as caught:
-            answered(entry, job(path, name), seconds=seconds, folder=tmp_path, whose=f"bad.py:{name}")
+            run_in_child(entry, job(path, name), seconds=seconds, folder=tmp_path, whose=f"bad.py:{name}")
         assert caught.value.exit_code == 2
         return str(caught.value)
 

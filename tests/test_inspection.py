@@ -13,12 +13,12 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.borrowing import borrowed
-from pellucid.inspection.flow import tensors_in
-from pellucid.inspection.receptive_field import Axis, through
-from pellucid.inspection.scaling import cost_scaling, polynomial, scaling_in_words
-from pellucid.inspection.table import inspect_module, inspection_of
-from pellucid.inspection.tracing import ForwardFailed, traced
-from pellucid.inspection.versus import versus
+from pellucid.inspection.table.cost_scaling import cost_scaling, polynomial, scaling_in_words
+from pellucid.inspection.table.flow import tensors_in
+from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
+from pellucid.inspection.table.receptive_field import FieldAxis, through
+from pellucid.inspection.table.trace import ForwardFailed, trace_forward
+from pellucid.inspection.table.versus import versus
 from pellucid.models.transformer import Transformer, TransformerConfig
 from pellucid.records.inspection import Inspection, ModuleRow
 
@@ -54,7 +54,7 @@ class Backwards(nn.Module):
 
 
 def test_rows_come_in_the_order_of_first_calls():
-    seen = inspect_module(Backwards(), torch.randn(5, 3), name="backwards")
+    seen = tabulate_module(Backwards(), torch.randn(5, 3), name="backwards")
     assert (seen.name, seen.kind) == ("backwards", "Backwards")
     assert [(one.path, one.n_calls) for one in seen.rows] == [
         *(("", 1), ("first", 1), ("twice", 2), ("last", 1), ("unused", 0)),
@@ -67,7 +67,7 @@ def test_rows_come_in_the_order_of_first_calls():
 
 
 def test_time_is_shared_out():
-    seen = inspect_module(nn.Sequential(nn.Linear(64, 256), nn.Linear(256, 8)), torch.randn(64, 64))
+    seen = tabulate_module(nn.Sequential(nn.Linear(64, 256), nn.Linear(256, 8)), torch.randn(64, 64))
     assert seen.seconds > 0
     assert all(0 <= one.share_of_time <= 1 for one in seen.rows)
     assert row(seen, "").share_of_time > row(seen, "0").share_of_time > 0
@@ -88,7 +88,7 @@ class Tied(nn.Module):
 
 def test_tied_parameters_count_once_and_are_named():
     model = Tied()
-    seen = inspect_module(model, torch.zeros(2, 3, dtype=torch.long))
+    seen = tabulate_module(model, torch.zeros(2, 3, dtype=torch.long))
     assert row(seen, "head").tied == ("weight = embedding.weight",)
     assert row(seen, "head").parameters == 7  # the bias
     assert seen.parameters == sum(p.numel() for p in model.parameters()) == 7 * 4 + 7
@@ -99,12 +99,12 @@ def test_tied_parameters_count_once_and_are_named():
 def test_what_is_counted_of_parameters_and_buffers():
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).double()
     model[0].weight.requires_grad_(False)
-    seen = inspect_module(model, torch.randn(2, 3, dtype=torch.float64))
+    seen = tabulate_module(model, torch.randn(2, 3, dtype=torch.float64))
     assert (seen.parameters, seen.trainable, seen.buffers, seen.parameter_bytes) == (24, 12, 9, 24 * 8)
 
 
 def test_a_reader_of_anothers_weights_is_named():
-    seen = inspect_module(nn.MultiheadAttention(8, 2, batch_first=True), (torch.randn(2, 3, 8),) * 3)
+    seen = tabulate_module(nn.MultiheadAttention(8, 2, batch_first=True), (torch.randn(2, 3, 8),) * 3)
     assert row(seen, "out_proj").note == "never called, read by the whole"
 
 
@@ -121,7 +121,7 @@ class Functional(nn.Module):
 
 
 def test_what_has_no_formula_is_not_guessed():
-    seen = inspect_module(Functional(), torch.randn(2, 3))
+    seen = tabulate_module(Functional(), torch.randn(2, 3))
     assert row(seen, "").flops_by_formula is None
     assert row(seen, "").note == "no formula: 48 FLOPs of its own by operation"
     assert (seen.flops_by_formula, seen.flops_by_operation) == (80, 128)
@@ -140,14 +140,14 @@ class Sly(nn.Linear):
 
 
 def test_a_subclass_with_its_own_forward_has_no_formula():
-    seen = inspect_module(Twofold(3, 4), torch.randn(2, 3))
+    seen = tabulate_module(Twofold(3, 4), torch.randn(2, 3))
     assert (seen.flops_by_formula, seen.flops_by_operation) == (None, 96)
 
 
 def test_two_counts_that_disagree_are_both_shown():
     model = Sly(3, 3)
     model.register_forward_hook(lambda module, args, out: out @ module.weight)
-    seen = inspect_module(model, torch.randn(2, 3))
+    seen = tabulate_module(model, torch.randn(2, 3))
     assert (seen.flops_by_formula, seen.flops_by_operation) == (36, 72)
     assert row(seen, "").note == "the two counts disagree: 36 by formula, 72 by operation"
     assert seen.notes == ("the two counts disagree: 36 FLOPs by formula, 72 by operation",)
@@ -158,7 +158,7 @@ def test_products_without_a_rule_are_named():
         def forward(self, x: Tensor) -> Tensor:
             return torch.fft.rfft(x).abs()
 
-    assert inspect_module(Fourier(), torch.randn(2, 8)).notes == ("not counted, for no rule is known: _fft_r2c",)
+    assert tabulate_module(Fourier(), torch.randn(2, 8)).notes == ("not counted, for no rule is known: _fft_r2c",)
 
 
 # --- names of dimensions ----------------------------------------------------------------------------------------------
@@ -166,14 +166,14 @@ def test_products_without_a_rule_are_named():
 
 def test_dimensions_are_named_where_they_can_be_told():
     convolutions = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5))
-    seen = inspect_module(convolutions, torch.randn(2, 1, 8, 8))
+    seen = tabulate_module(convolutions, torch.randn(2, 1, 8, 8))
     assert row(seen, "").inputs == ("(batch 2, channels 1, height 8, width 8)",)
     assert row(seen, "1").outputs == ("(batch 2, channels 4, height 6, width 6)",)
     assert row(seen, "3").outputs == row(seen, "4").inputs == ("(batch 2, features 36)",)
-    recurrent = inspect_module(nn.GRU(3, 5), torch.randn(7, 2, 3))
+    recurrent = tabulate_module(nn.GRU(3, 5), torch.randn(7, 2, 3))
     assert row(recurrent, "").inputs == ("(time 7, batch 2, features 3)",)
     assert row(recurrent, "").outputs == ("(time 7, batch 2, features 5)", "(layers 1, batch 2, features 5)")
-    seen = inspect_module(encoder(1, 8, batch_first=False), torch.randn(7, 2, 8))
+    seen = tabulate_module(encoder(1, 8, batch_first=False), torch.randn(7, 2, 8))
     assert row(seen, "").inputs == ("(time 7, batch 2, features 8)",)
 
 
@@ -189,7 +189,7 @@ def test_a_name_needs_the_right_size():
         def forward(self, tokens: Tensor) -> Tensor:
             return self.linear(self.embedding(tokens).flatten(0, 1))
 
-    seen = inspect_module(Folded(), torch.zeros(2, 7, dtype=torch.long))
+    seen = tabulate_module(Folded(), torch.zeros(2, 7, dtype=torch.long))
     assert row(seen, "").inputs == ("(batch 2, time 7)",)
     assert row(seen, "embedding").outputs == ("(batch 2, time 7, features 3)",)
     assert row(seen, "linear").inputs == ("(batch·time 14, features 3)",)
@@ -202,7 +202,7 @@ def test_a_name_needs_the_right_size():
         def forward(self, images: Tensor) -> Tensor:
             return self.linear(images.unfold(2, 4, 4).unfold(3, 4, 4).reshape(len(images), -1, 16))
 
-    assert row(inspect_module(Patches(), torch.randn(2, 1, 8, 8)), "linear").inputs == ("(batch 2, 4, features 16)",)
+    assert row(tabulate_module(Patches(), torch.randn(2, 1, 8, 8)), "linear").inputs == ("(batch 2, 4, features 16)",)
 
 
 # --- outputs of every kind --------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_outputs_of_every_kind(kind):
         def forward(self, x: Tensor) -> object:
             return made(self.linear(x))
 
-    seen = inspect_module(Maker(), torch.randn(2, 3))
+    seen = tabulate_module(Maker(), torch.randn(2, 3))
     assert len(row(seen, "").outputs) == n_tensors
     assert seen.flops_by_operation == 36
 
@@ -257,7 +257,7 @@ def test_tensors_are_found_in_order():
 
 def test_activation_memory_counts_what_is_new():
     model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(inplace=True), nn.Unflatten(1, (2, 4)), nn.Flatten())
-    seen = inspect_module(model, torch.randn(5, 3))
+    seen = tabulate_module(model, torch.randn(5, 3))
     assert row(seen, "1").activation_bytes == 5 * 8 * 4
     assert seen.activation_bytes == 5 * 8 * 4  # of the linear layer alone: the others write or look at the same memory
 
@@ -278,13 +278,13 @@ def test_sequential_depth_is_the_longest_way():
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.long(x) + self.short(x) + x)
 
-    assert inspect_module(Branches(), torch.randn(2, 3)).sequential_depth == 4
+    assert tabulate_module(Branches(), torch.randn(2, 3)).sequential_depth == 4
     # Projections in, projection out, two norms, two layers of feed-forward.
-    assert inspect_module(encoder(3, 8), torch.randn(2, 5, 8)).sequential_depth == 3 * 6
+    assert tabulate_module(encoder(3, 8), torch.randn(2, 5, 8)).sequential_depth == 3 * 6
     # A recurrent layer waits for itself at every step.
-    assert inspect_module(nn.LSTM(3, 4, num_layers=2), torch.randn(7, 2, 3)).sequential_depth == 14
+    assert tabulate_module(nn.LSTM(3, 4, num_layers=2), torch.randn(7, 2, 3)).sequential_depth == 14
     packed = nn.utils.rnn.pack_sequence([torch.randn(5, 3), torch.randn(2, 3)])
-    assert inspect_module(nn.GRU(3, 4), (packed,)).sequential_depth == 5
+    assert tabulate_module(nn.GRU(3, 4), (packed,)).sequential_depth == 5
 
 
 def test_steps_of_a_cell_wait_for_one_another():
@@ -299,7 +299,7 @@ def test_steps_of_a_cell_wait_for_one_another():
                 state = self.cell(step, state)
             return state
 
-    seen = inspect_module(Rolled(), torch.randn(2, 6, 3))
+    seen = tabulate_module(Rolled(), torch.randn(2, 6, 3))
     assert seen.sequential_depth == 6
     assert row(seen, "cell").n_calls == 6
 
@@ -327,32 +327,32 @@ class Attend(nn.Module):
 
 @pytest.mark.parametrize("how", ["written", "flag", "mask"])
 def test_the_cache_holds_keys_and_values_of_causal_attention(how):
-    assert inspect_module(Attend(how), torch.randn(3, 7, 5)).cache_bytes_per_token == (8 + 6) * 4
+    assert tabulate_module(Attend(how), torch.randn(3, 7, 5)).cache_bytes_per_token == (8 + 6) * 4
 
 
 def test_without_causal_attention_nothing_is_known_of_a_cache():
-    assert inspect_module(Attend("open"), torch.randn(3, 7, 5)).cache_bytes_per_token is None
-    assert inspect_module(nn.Linear(3, 4), torch.randn(2, 3)).cache_bytes_per_token is None
+    assert tabulate_module(Attend("open"), torch.randn(3, 7, 5)).cache_bytes_per_token is None
+    assert tabulate_module(nn.Linear(3, 4), torch.randn(2, 3)).cache_bytes_per_token is None
 
 
 def test_caches_of_whole_models():
-    seen = inspect_module(encoder(3, 8), (torch.randn(2, 5, 8), causal(5)))
+    seen = tabulate_module(encoder(3, 8), (torch.randn(2, 5, 8), causal(5)))
     assert seen.cache_bytes_per_token == 3 * 2 * 8 * 4
     ours = Transformer(TransformerConfig(vocab_size=7, context=8, width=16, depth=2, n_heads=2))
     memory = ours.begin(batch=1)
     kept = sum(past[..., :1, :].numel() * past.element_size() for past in memory.past)
-    assert inspect_module(ours, torch.zeros(2, 6, dtype=torch.long)).cache_bytes_per_token == kept
+    assert tabulate_module(ours, torch.zeros(2, 6, dtype=torch.long)).cache_bytes_per_token == kept
 
 
 def test_receptive_fields_by_formula_and_by_gradients():
     lenet = nn.Sequential(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 4, 3), nn.AvgPool2d(2))
     # 5, then 2 in steps of 1: 6; 3 in steps of 2: 10; 2 in steps of 2: 12.
-    says = inspect_module(lenet, torch.randn(4, 1, 24, 24)).receptive_field
+    says = tabulate_module(lenet, torch.randn(4, 1, 24, 24)).receptive_field
     assert says == "12×12 places of the input, 4×4 from one to the next, after 4 convolutions and poolings"
     dilated = nn.Sequential(nn.Conv1d(2, 4, 2), nn.Conv1d(4, 4, 2, dilation=2), nn.Conv1d(4, 4, 2, dilation=4))
-    says = inspect_module(dilated, torch.randn(2, 2, 20)).receptive_field
+    says = tabulate_module(dilated, torch.randn(2, 2, 20)).receptive_field
     assert says == "8 places of the input, 1 from one to the next, after 3 convolutions and poolings"
-    assert inspect_module(nn.Linear(3, 3), torch.randn(2, 3)).receptive_field == ""
+    assert tabulate_module(nn.Linear(3, 3), torch.randn(2, 3)).receptive_field == ""
 
 
 def test_a_field_that_cannot_be_filled_is_shown_both_ways():
@@ -360,13 +360,13 @@ def test_a_field_that_cannot_be_filled_is_shown_both_ways():
     blind = nn.Conv1d(1, 1, 3)
     with torch.no_grad():
         blind.weight[..., 0] = 0
-    says = inspect_module(blind, torch.randn(2, 1, 9)).receptive_field
+    says = tabulate_module(blind, torch.randn(2, 1, 9)).receptive_field
     assert says.endswith("; by gradients the middle sees 2, by formula 3")
 
 
 def test_windows_that_enlarge_have_no_field_by_formula():
     model = nn.Sequential(nn.Conv1d(1, 1, 3), nn.ConvTranspose1d(1, 1, 2, stride=2), nn.Conv1d(1, 1, 3))
-    says = inspect_module(model, torch.randn(2, 1, 12)).receptive_field
+    says = tabulate_module(model, torch.randn(2, 1, 12)).receptive_field
     assert says.startswith("not known by formula, since something is enlarged; by gradients ")
 
 
@@ -374,7 +374,7 @@ def test_windows_that_enlarge_have_no_field_by_formula():
 def test_the_arithmetic_of_windows_is_torchs(kernel, stride, padding, dilation):
     """Every place of an output against the places of the input that its gradient touches."""
     first, second = nn.Conv1d(1, 1, kernel, stride, padding, dilation), nn.Conv1d(1, 1, 3, padding=1)
-    axis = through(through(Axis(), kernel, stride, padding, dilation), 3, padding=1)
+    axis = through(through(FieldAxis(), kernel, stride, padding, dilation), 3, padding=1)
     x = torch.randn(1, 1, 17, requires_grad=True)
     out = second(first(x))
     for place in range(out.shape[-1]):
@@ -384,16 +384,16 @@ def test_the_arithmetic_of_windows_is_torchs(kernel, stride, padding, dilation):
 
 
 def test_cost_by_length_and_where_attention_overtakes():
-    seen = inspect_module(encoder(2, 8), torch.randn(2, 8, 8))
+    seen = tabulate_module(encoder(2, 8), torch.randn(2, 8, 8))
     assert seen.scaling is not None
     assert seen.scaling.lengths == (2, 4, 6, 8, 16, 32)
     # Of each block 24·d² for a position and 4·d for a pair of them; they meet at n = 6·d.
     assert seen.scaling.flops == tuple(2 * 2 * (24 * 64 * n + 4 * 8 * n * n) for n in seen.scaling.lengths)
     assert seen.scaling.says == "a sequence of n costs 3,072·n + 64·n² FLOPs: n² overtakes the rest from n = 49"
     with torch.device("meta"):
-        without_numbers = inspect_module(encoder(2, 8), torch.empty(2, 8, 8))
+        without_numbers = tabulate_module(encoder(2, 8), torch.empty(2, 8, 8))
     assert without_numbers.scaling == seen.scaling
-    masked = inspect_module(encoder(2, 8), (torch.randn(2, 8, 8), causal(8)))
+    masked = tabulate_module(encoder(2, 8), (torch.randn(2, 8, 8), causal(8)))
     assert masked.scaling is not None
     assert masked.scaling.says == seen.scaling.says
     tokens = (torch.zeros(2, 8, dtype=torch.long),)
@@ -404,14 +404,14 @@ def test_cost_by_length_and_where_attention_overtakes():
 
 def test_a_context_bounds_the_lengths():
     model = Transformer(TransformerConfig(vocab_size=7, context=8, width=16, depth=1, n_heads=2))
-    seen = inspect_module(model, torch.zeros(2, 8, dtype=torch.long))
+    seen = tabulate_module(model, torch.zeros(2, 8, dtype=torch.long))
     assert seen.scaling is not None
     assert seen.scaling.lengths == (2, 4, 6, 8)
 
 
 def test_only_what_has_time_is_lengthened():
-    assert inspect_module(nn.Linear(3, 4), torch.randn(2, 3)).scaling is None
-    assert inspect_module(nn.Conv2d(1, 2, 3), torch.randn(2, 1, 8, 8)).scaling is None
+    assert tabulate_module(nn.Linear(3, 4), torch.randn(2, 3)).scaling is None
+    assert tabulate_module(nn.Conv2d(1, 2, 3), torch.randn(2, 1, 8, 8)).scaling is None
 
 
 def test_polynomials():
@@ -428,7 +428,7 @@ def test_eight_wide_layers_against_thirty_two_narrow_ones():
     for name, depth, width in (("A", 8, 1024), ("B", 32, 512)):
         with torch.device("meta"):  # shapes are enough to count
             model, stream = encoder(depth, width, 8), torch.empty(1, 16, width)
-        seen[name] = inspect_module(model, stream, name)
+        seen[name] = tabulate_module(model, stream, name)
         # Of each layer: 4 matrices d × d and 4 vectors, two of d × 4d with their biases, and two norms.
         assert seen[name].parameters == depth * (4 * width**2 + 4 * width + 8 * width**2 + 5 * width + 4 * width)
         by_hand = 24 * 8_388_608 * 16 + depth * 4 * 16 * 16 * width
@@ -443,7 +443,7 @@ def test_eight_wide_layers_against_thirty_two_narrow_ones():
 
 def test_latency_is_measured():
     seen = [
-        inspect_module(encoder(depth, width).eval(), torch.randn(1, 8, width), name)
+        tabulate_module(encoder(depth, width).eval(), torch.randn(1, 8, width), name)
         for name, depth, width in (("wide", 2, 64), ("deep", 8, 32))
     ]
     compared = versus(*seen)
@@ -524,7 +524,7 @@ def test_looking_changes_nothing(kind, mode):
     model.register_forward_hook(lambda module, args, out: None)
     tokens = torch.tensor([[0, 1, 2, 4], [4, 3, 2, 1]])
     before, given = state_of(model), tokens.clone()
-    seen = inspect_module(model, tokens)
+    seen = tabulate_module(model, tokens)
     after = state_of(model)
     assert are_same(before, after), [one for one in range(len(before)) if not are_same(before[one], after[one])]
     assert torch.equal(tokens, given)
@@ -537,7 +537,7 @@ def test_a_look_that_fails_changes_nothing_either():
     model, batch = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(4, 2)), torch.randn(2, 3)
     before = state_of(model)
     with pytest.raises(ForwardFailed):
-        inspect_module(model, batch)
+        tabulate_module(model, batch)
     assert are_same(before, state_of(model))
 
 
@@ -560,14 +560,14 @@ def test_what_cannot_be_copied_is_put_back():
 def test_a_failure_is_told_with_its_module_and_all_before_it():
     model = nn.Sequential(nn.Conv2d(1, 8, 5), nn.Flatten(), nn.Linear(120, 10))
     with pytest.raises(ForwardFailed) as caught:
-        inspect_module(model, torch.randn(2, 1, 8, 8))
+        tabulate_module(model, torch.randn(2, 1, 8, 8))
     trace = caught.value.trace
     assert trace.failed_path == "2"
     assert str(caught.value).startswith(
         "Linear 2 raised RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x128"
     )
     assert isinstance(caught.value.__cause__, RuntimeError)
-    partly = inspection_of(model, trace, None)
+    partly = table_of_trace(model, trace, None)
     assert [one.path for one in partly.rows] == ["", "0", "1", "2"]
     assert partly.parameters == sum(p.numel() for p in model.parameters())
     assert row(partly, "1").outputs == ("(batch 2, features 128)",)
@@ -582,7 +582,7 @@ def test_a_hook_that_raises_is_named(where):
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     model[1].register_forward_pre_hook(angry) if where == "before" else model[1].register_forward_hook(angry)
     with pytest.raises(PellucidError) as caught:
-        inspect_module(model, torch.randn(1, 2))
+        tabulate_module(model, torch.randn(1, 2))
     assert str(caught.value) == "the hook angry of Linear 1 raised ValueError: not today. Take the hook off."
 
 
@@ -598,7 +598,7 @@ def test_an_error_that_is_caught_is_no_failure():
             except RuntimeError:
                 return self.right(x)
 
-    seen = inspect_module(Careful(), torch.randn(1, 2))
+    seen = tabulate_module(Careful(), torch.randn(1, 2))
     assert row(seen, "wrong").flops_by_operation == 0
     assert row(seen, "right").flops_by_formula == row(seen, "right").flops_by_operation == 8
 
@@ -620,7 +620,7 @@ def test_what_answers_to_every_name():
 
     model, batch = Obliging(), torch.randn(2, 2)
     before = state_of(model)
-    assert inspect_module(model, batch).parameters == 9
+    assert tabulate_module(model, batch).parameters == 9
     assert are_same(before, state_of(model))
 
 
@@ -633,7 +633,7 @@ def test_a_module_that_calls_itself():
         def forward(self, x: Tensor, left: int = 3) -> Tensor:
             return self(self.linear(x), left - 1) if left else x
 
-    seen = inspect_module(Again(), torch.randn(1, 2))
+    seen = tabulate_module(Again(), torch.randn(1, 2))
     assert (row(seen, "").n_calls, row(seen, "linear").n_calls) == (4, 3)
     assert row(seen, "").flops_by_operation == seen.flops_by_operation == 3 * 8
 
@@ -650,7 +650,7 @@ def test_a_module_that_runs_only_once():
             self.ran = True
             return self.linear(x)
 
-    seen = inspect_module(Once(), torch.randn(1, 2))
+    seen = tabulate_module(Once(), torch.randn(1, 2))
     assert seen.seconds == 0
     assert seen.notes == ("it ran once, and then raised ValueError: only once",)
 
@@ -665,18 +665,18 @@ def test_a_module_that_runs_only_once():
 )
 def test_lazy_modules_are_refused(model, says):
     with pytest.raises(PellucidError, match=says):
-        inspect_module(model, torch.randn(2, 3))
+        tabulate_module(model, torch.randn(2, 3))
 
 
 def test_torchscript_is_refused():
     with pytest.warns(DeprecationWarning, match="torch.jit.script"):
         scripted = torch.jit.script(nn.Sequential(nn.Linear(2, 3)))
     with pytest.raises(PellucidError, match="is TorchScript, which hides its parts"):
-        inspect_module(scripted, torch.randn(1, 2))
+        tabulate_module(scripted, torch.randn(1, 2))
 
 
 def test_what_is_compiled_is_seen_through():
-    seen = inspect_module(torch.compile(nn.Sequential(nn.Linear(2, 3)), backend="eager"), torch.randn(1, 2))
+    seen = tabulate_module(torch.compile(nn.Sequential(nn.Linear(2, 3)), backend="eager"), torch.randn(1, 2))
     assert [one.kind for one in seen.rows] == ["Sequential", "Linear"]
 
 
@@ -696,21 +696,21 @@ def test_what_is_compiled_is_seen_through():
 def test_unusual_modules_are_counted(model, inputs):
     if inputs is None:
         with pytest.raises(ForwardFailed):
-            inspect_module(model, ())
+            tabulate_module(model, ())
         return
-    assert inspect_module(model, inputs).parameters == sum(p.numel() for p in model.parameters())
+    assert tabulate_module(model, inputs).parameters == sum(p.numel() for p in model.parameters())
 
 
 def test_very_many_modules():
     """More than are copied, so that the user's own are hooked."""
     model = nn.Sequential(*(nn.Identity() for _ in range(10_500)))
-    seen = inspect_module(model, torch.randn(1, 2))
+    seen = tabulate_module(model, torch.randn(1, 2))
     assert len(seen.rows) == 10_501
     assert all(not module._forward_hooks and not module._forward_pre_hooks for module in model.modules())
 
 
 def test_a_trace_has_every_call():
-    trace = traced(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), (torch.ones(4, 2),))
+    trace = trace_forward(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), (torch.ones(4, 2),))
     assert [(trace.paths[call.module], call.parent, call.flops) for call in trace.calls] == [
         *(("", -1, 48), ("0", 0, 48), ("1", 0, 0)),
     ]

@@ -8,15 +8,15 @@ from torch import nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.inspection.attempts import attempted
-from pellucid.inspection.broadcasts import silent_broadcasts
-from pellucid.inspection.expressions import built
-from pellucid.inspection.inputs import guessed, made_up, stored_batch
-from pellucid.inspection.looking import looked_at, of_expression
+from pellucid.inspection.expression.input_shape import InputShape, read_shape
+from pellucid.inspection.expression.modules import build_module
+from pellucid.inspection.inputs import guess_inputs, make_inputs, stored_batch
+from pellucid.inspection.inspect import inspect_expression, inspect_module
 from pellucid.inspection.patient import Patient
-from pellucid.inspection.shapes import InputShape, read_shape
+from pellucid.inspection.shapes.attempts import attempt_forward
+from pellucid.inspection.shapes.broadcasts import silent_broadcasts
+from pellucid.inspection.shapes.xray import LONGEST_CHAIN, explain_failure
 from pellucid.inspection.state import State
-from pellucid.inspection.xray import LONGEST_CHAIN, xray
 
 EXAM = """nn.Sequential(
     nn.Conv2d(1, 8, 5)
@@ -137,8 +137,8 @@ WRITTEN = {name: case for name, case in CASES.items() if case[3].startswith("nn.
 
 @pytest.mark.parametrize(("text", "sizes", "path", "works"), CASES.values(), ids=CASES)
 def test_the_layer_and_a_repair_that_works(text, sizes, path, works):
-    model = built(text).module
-    found = xray(model, (numbers(*sizes),))
+    model = build_module(text).module
+    found = explain_failure(model, (numbers(*sizes),))
     assert found is not None
     assert found.seen.path == path
     assert found.mended[0].says == works
@@ -149,13 +149,13 @@ def test_the_layer_and_a_repair_that_works(text, sizes, path, works):
 @pytest.mark.parametrize(("text", "sizes"), [case[:2] for case in WRITTEN.values()], ids=WRITTEN)
 def test_what_is_written_anew_really_runs(text, sizes):
     """Read again from the text alone, without anything of the search for repairs."""
-    mended = of_expression(built(text), (numbers(*sizes),)).mended
+    mended = inspect_expression(build_module(text), (numbers(*sizes),)).mended
     assert mended
-    assert attempted(built(mended).module, (numbers(*sizes),)).error is None
+    assert attempt_forward(build_module(mended).module, (numbers(*sizes),)).error is None
 
 
 def test_the_exams_network_with_all_its_mistakes():
-    seen = of_expression(built(EXAM), (numbers(2, 1, 32, 32),))
+    seen = inspect_expression(build_module(EXAM), (numbers(2, 1, 32, 32),))
     assert [mistake.says for mistake in seen.mistakes] == [
         "a comma is missing between nn.Conv2d(1, 8, 5) and nn.AvgPool2d(...) in line 2 at column 23",
         "a comma is missing between nn.AvgPool2d(2) and nn.ReLU(...) in line 6 at column 20",
@@ -172,7 +172,7 @@ def test_the_exams_network_with_all_its_mistakes():
     # What was seen up to there, and all parameters: 208 + 2,064 + 1,210 as it was written.
     assert seen.parameters == 3_482
     assert [row.outputs for row in seen.rows if row.path == "6"] == [("(batch 2, features 144)",)]
-    mended = looked_at(built(seen.mended).module, (numbers(2, 1, 32, 32),))
+    mended = inspect_module(build_module(seen.mended).module, (numbers(2, 1, 32, 32),))
     assert mended.failure is None
     assert mended.parameters == 3_722  # the figure of the exam's key
 
@@ -193,7 +193,7 @@ def test_the_exams_network_with_all_its_mistakes():
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
 def test_in_modules_of_ones_own(model, inputs, path, says):
-    found = xray(model, (inputs,))
+    found = explain_failure(model, (inputs,))
     assert found is not None
     assert found.seen.path == path
     assert found.seen.says.endswith(says)
@@ -202,7 +202,7 @@ def test_in_modules_of_ones_own(model, inputs, path, says):
 
 
 def test_the_line_is_the_one_that_failed():
-    found = xray(View(), (numbers(2, 1, 28, 28),))
+    found = explain_failure(View(), (numbers(2, 1, 28, 28),))
     assert found is not None
     line = int(found.seen.where.rpartition(":")[2])
     with open(__file__, encoding="utf-8") as file:
@@ -214,7 +214,7 @@ def test_what_nobody_can_mend_is_told_without_a_repair():
         def forward(self, x):
             raise ValueError("never\nin your life")
 
-    found = xray(nn.Sequential(nn.Linear(4, 2), Refusing()), (numbers(2, 4),))
+    found = explain_failure(nn.Sequential(nn.Linear(4, 2), Refusing()), (numbers(2, 4),))
     assert found is not None
     assert found.seen.says == "Refusing 1 raised ValueError: never"
     assert found.seen.repairs == ()
@@ -222,7 +222,7 @@ def test_what_nobody_can_mend_is_told_without_a_repair():
 
 def test_a_long_way_is_cut():
     layers = [nn.Linear(4, 4) for _ in range(40)]
-    found = xray(nn.Sequential(*layers, nn.Linear(5, 1)), (numbers(2, 4),))
+    found = explain_failure(nn.Sequential(*layers, nn.Linear(5, 1)), (numbers(2, 4),))
     assert found is not None
     assert len(found.seen.chain) == LONGEST_CHAIN + 1
     assert found.seen.chain[-1] == "Linear 40: (2, 4) -> fails"
@@ -240,7 +240,7 @@ def test_an_error_that_was_caught_is_none():
             except RuntimeError:
                 return self.right(x)
 
-    assert xray(Trying(), (numbers(2, 4),)) is None
+    assert explain_failure(Trying(), (numbers(2, 4),)) is None
 
 
 def pictures(in_features: int) -> nn.Module:
@@ -257,8 +257,8 @@ def test_looking_changes_nothing(model, inputs):
     model.eval()
     state = State(Patient(model, (inputs,)))
     weights = copy.deepcopy(model.state_dict())
-    looked_at(model, (inputs,))
-    looked_at(model)
+    inspect_module(model, (inputs,))
+    inspect_module(model)
     assert state.restored() == []
     assert all(torch.equal(one, weights[name]) for name, one in model.state_dict().items())
 
@@ -322,7 +322,7 @@ def test_ordinary_broadcasts_are_not_named(model, inputs):
 
 
 def test_a_broadcast_is_in_the_table():
-    seen = looked_at(Loss(), (numbers(6, 8), numbers(6)))
+    seen = inspect_module(Loss(), (numbers(6, 8), numbers(6)))
     assert seen.failure is None
     assert len(seen.broadcasts) == 1
     assert not seen.has_found_something_wrong
@@ -349,27 +349,27 @@ def test_a_broadcast_is_in_the_table():
     ],
 )
 def test_an_input_is_guessed_where_it_can_be_told(text, shapes):
-    model = built(text).module
-    guess = guessed(model)
+    model = build_module(text).module
+    guess = guess_inputs(model)
     assert " ".join(map(str, guess.shapes)) == shapes
     assert "guessed" in guess.says
     if shapes:
-        assert attempted(copy.deepcopy(model), made_up(guess.shapes, model)).error is None
+        assert attempt_forward(copy.deepcopy(model), make_inputs(guess.shapes, model)).error is None
 
 
 def test_a_guess_proves_only_what_no_input_could_mend():
     def flattened(in_features: int) -> nn.Module:
         return nn.Sequential(nn.Conv2d(1, 8, 5), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(in_features, 10))
 
-    assert looked_at(flattened(120)).failure is None  # 8·15·1, of a picture that is no square
-    assert "proves nothing" in looked_at(flattened(120)).notes[1]
-    assert looked_at(flattened(121)).failure is not None  # no multiple of 8 channels
-    assert looked_at(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure is not None
-    assert looked_at(nn.TransformerDecoderLayer(16, 2), (numbers(5, 2, 16), numbers(5, 2, 17))).failure is not None
+    assert inspect_module(flattened(120)).failure is None  # 8·15·1, of a picture that is no square
+    assert "proves nothing" in inspect_module(flattened(120)).notes[1]
+    assert inspect_module(flattened(121)).failure is not None  # no multiple of 8 channels
+    assert inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure is not None
+    assert inspect_module(nn.TransformerDecoderLayer(16, 2), (numbers(5, 2, 16), numbers(5, 2, 17))).failure is not None
 
 
 def test_without_an_input_there_is_still_a_table():
-    seen = looked_at(nn.Sequential(nn.ReLU(), nn.ReLU()))
+    seen = inspect_module(nn.Sequential(nn.ReLU(), nn.ReLU()))
     assert [row.path for row in seen.rows] == ["", "0", "1"]
     assert seen.parameters == 0
     assert "none can be guessed" in seen.notes[0]
@@ -378,12 +378,12 @@ def test_without_an_input_there_is_still_a_table():
 def test_lazy_modules_need_an_input_and_get_it():
     lazy = nn.Sequential(nn.LazyLinear(4), nn.ReLU())
     with pytest.raises(PellucidError, match="needs an input shape"):
-        looked_at(lazy)
-    assert looked_at(lazy, (numbers(2, 6),)).parameters == 28
+        inspect_module(lazy)
+    assert inspect_module(lazy, (numbers(2, 6),)).parameters == 28
 
 
 def test_weights_that_are_not_held_are_counted():
-    seen = of_expression(built("nn.Sequential(nn.Linear(100000, 50000), nn.Linear(50000, 2))"), ())
+    seen = inspect_expression(build_module("nn.Sequential(nn.Linear(100000, 50000), nn.Linear(50000, 2))"), ())
     assert seen.parameters == 100_001 * 50_000 + 100_002
     assert seen.failure is None
     assert any("only shapes were followed" in note for note in seen.notes)

@@ -10,9 +10,9 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from pellucid.inspection.operations import RULES, flops_of
-from pellucid.inspection.table import inspect_module
-from pellucid.inspection.tracing import traced
+from pellucid.inspection.table.flops import RULES, flops_of
+from pellucid.inspection.table.module_table import tabulate_module
+from pellucid.inspection.table.trace import trace_forward
 from pellucid.models import example_networks, networks, pair_networks
 
 B = 3  # the batch
@@ -69,7 +69,7 @@ def test_both_counts_are_those_by_hand(case):
     module, shapes, expected = case
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
-        seen = inspect_module(module, tuple(torch.randn(shape) for shape in shapes))
+        seen = tabulate_module(module, tuple(torch.randn(shape) for shape in shapes))
     assert seen.flops_by_operation == expected
     assert seen.flops_by_formula == expected
     assert not [row.note for row in seen.rows if "disagree" in row.note or "no formula" in row.note]
@@ -79,14 +79,14 @@ def test_in_use_torchs_transformers_are_seen_through():
     """There one kernel would do all of a layer, and its parts would never be called."""
     layer = nn.TransformerEncoderLayer(E, 2, 16, batch_first=True)
     stream = torch.randn(B, 5, E)
-    trained, used = inspect_module(layer, stream), inspect_module(layer.eval(), stream)
+    trained, used = tabulate_module(layer, stream), tabulate_module(layer.eval(), stream)
     assert [row[:2] for row in used.rows] == [row[:2] for row in trained.rows]
     assert used.flops_by_formula == used.flops_by_operation == trained.flops_by_operation
 
 
 def test_lookups_are_free():
-    assert inspect_module(nn.Embedding(5, 3), torch.zeros(2, 4, dtype=torch.long)).flops_by_operation == 0
-    assert inspect_module(nn.EmbeddingBag(5, 3), torch.zeros(2, 4, dtype=torch.long)).flops_by_operation == 0
+    assert tabulate_module(nn.Embedding(5, 3), torch.zeros(2, 4, dtype=torch.long)).flops_by_operation == 0
+    assert tabulate_module(nn.EmbeddingBag(5, 3), torch.zeros(2, 4, dtype=torch.long)).flops_by_operation == 0
 
 
 class Attend(nn.Module):
@@ -110,7 +110,7 @@ class Attend(nn.Module):
 @pytest.mark.parametrize("how", ["fused", "causal", "einsum", "written out"])
 def test_attention_costs_the_same_however_it_is_written(how):
     q, k, v = torch.randn(2, 4, 6, 8), torch.randn(2, 4, 6, 8), torch.randn(2, 4, 6, 8)
-    trace = traced(Attend(how), (q, k, v))
+    trace = trace_forward(Attend(how), (q, k, v))
     assert trace.failure is None
     assert trace.flops == 2 * 4 * (2 * 6 * 6 * 8 + 2 * 6 * 6 * 8)
 
@@ -243,7 +243,7 @@ def catalogue() -> dict[str, tuple[nn.Module, tuple[Tensor, ...], int]]:
 
 @pytest.mark.parametrize(("model", "inputs", "by_hand"), catalogue().values(), ids=catalogue())
 def test_every_network_costs_what_paper_says(model, inputs, by_hand):
-    seen = inspect_module(model, inputs)
+    seen = tabulate_module(model, inputs)
     assert seen.flops_by_operation == by_hand
     without = [row for row in seen.rows if row.flops_by_formula is None]
     if not without:
@@ -278,5 +278,5 @@ def test_where_torchs_counter_is_wrong():
     for name, (module, inputs) in cases.items():
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             module(*inputs)
-        ours = inspect_module(module, inputs).flops_by_operation
+        ours = tabulate_module(module, inputs).flops_by_operation
         assert counter.get_total_flops() == 0 < ours, name

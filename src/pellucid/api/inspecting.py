@@ -26,14 +26,14 @@ def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Insp
     from torch import nn
 
     from pellucid.figures.words.inspection import show_inspection
-    from pellucid.inspection.looking import looked_at, of_expression
+    from pellucid.inspection.inspect import inspect_expression, inspect_module
 
     if isinstance(model, str):
-        from pellucid.inspection.expressions import built
+        from pellucid.inspection.expression.modules import build_module
 
-        return Shown(of_expression(built(model), example, name or " ".join(model.split())), show_inspection)
+        return Shown(inspect_expression(build_module(model), example, name or " ".join(model.split())), show_inspection)
     if not isinstance(model, nn.Module):
         raise PellucidError(
             f"a {type(model).__name__} is no nn.Module", fix="Give a module, or an expression such as nn.Linear(4, 2)"
         )
-    return Shown(looked_at(model, example, name), show_inspection)
+    return Shown(inspect_module(model, example, name), show_inspection)

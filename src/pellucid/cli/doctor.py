@@ -90,7 +90,7 @@ def _is_file(word: str) -> bool:
 
 def _of_a_file(word: str, batch: str, loss: str, rules: tuple[str, ...], seed: int, seconds: float) -> Diagnosis:
     """What a file has under a name, examined in a process of its own."""
-    from pellucid.inspection.loading import answered
+    from pellucid.inspection.sandbox.process import run_in_child
     from pellucid.records import Diagnosis
     from pellucid.records.plain import from_plain
 
@@ -110,8 +110,8 @@ def _of_a_file(word: str, batch: str, loss: str, rules: tuple[str, ...], seed: i
         "rules": rules,
         "seed": seed,
     }
-    entry = "pellucid.inspection.examining:examine"
-    return from_plain(Diagnosis, answered(entry, job, seconds=seconds, folder=path.parent, whose=word).plain)
+    entry = "pellucid.inspection.sandbox.examine:examine_file"
+    return from_plain(Diagnosis, run_in_child(entry, job, seconds=seconds, folder=path.parent, whose=word).plain)
 
 
 def _of_a_run(word: str, data: str, rules: tuple[str, ...], seed: int) -> Diagnosis:

@@ -51,7 +51,7 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     shapes disagree, it is told which layer was fed what, how that came, and which repairs were tried and work. Without
     an input, one is guessed from the first layers.
     """
-    from pellucid.inspection.shapes import read_shape
+    from pellucid.inspection.expression.input_shape import read_shape
 
     if inputs and batch:
         raise PellucidError("--input and --batch exclude each other", fix="Keep one of them")
@@ -66,7 +66,7 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     from pellucid.figures.words.inspection import inspection_json, show_inspection, show_versus, versus_json
 
     if against:
-        from pellucid.inspection.versus import versus
+        from pellucid.inspection.table.versus import versus
 
         both = versus(*found)
         click.echo(versus_json(both)) if as_json else show_versus(both)
@@ -81,13 +81,13 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
 
 def _looked_at(job: dict[str, Any], wanted: list[dict[str, str]], timeout: float) -> list[Inspection]:
     """What the child saw. Its folder is that of the first file, so that what lies beside it is found."""
-    from pellucid.inspection.loading import answered
+    from pellucid.inspection.sandbox.process import run_in_child
     from pellucid.records import Inspection
     from pellucid.records.plain import from_plain
 
     files = [one["file"] for one in wanted if one["kind"] == "file"]
     with _running(files):
-        answer = answered(
+        answer = run_in_child(
             ENTRY,
             job,
             seconds=timeout,
@@ -136,7 +136,7 @@ def _wanted(word: str) -> dict[str, str]:
 
 
 def _expression(text: str) -> dict[str, str]:
-    from pellucid.inspection.grammar import read
+    from pellucid.inspection.expression.grammar import read
 
     read(text)
     return {"kind": "expression", "name": " ".join(text.split()), "text": text}
@@ -201,7 +201,7 @@ def _batch(word: str) -> str:
 
 
 def _standard_input() -> str:
-    from pellucid.inspection.tokens import MOST_CHARACTERS
+    from pellucid.inspection.expression.tokens import MOST_CHARACTERS
 
     if sys.stdin is None:
         raise PellucidError("standard input is closed", fix="Give the expression between quotes")

@@ -9,13 +9,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.inspection.attempts import attempted
 from pellucid.inspection.borrowing import borrowed
-from pellucid.inspection.expressions import built
-from pellucid.inspection.inputs import made_up, stored_batch
-from pellucid.inspection.looking import as_mistake, looked_at, of_expression
-from pellucid.inspection.shapes import InputShape, read_shape
-from pellucid.inspection.their_code import found_in, in_their_words, module_from
+from pellucid.inspection.expression.input_shape import InputShape, read_shape
+from pellucid.inspection.expression.modules import build_module
+from pellucid.inspection.inputs import make_inputs, stored_batch
+from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_module
+from pellucid.inspection.sandbox.their_code import as_module, load_name, translate_errors
+from pellucid.inspection.shapes.attempts import attempt_forward
 from pellucid.records import Inspection, as_plain
 from pellucid.records.inspection import Mistake
 
@@ -43,30 +43,30 @@ def _looked_at(
     """One model on the inputs that are given, on its own, or on those of the model that it stands beside."""
     name = str(wanted["name"])
     if wanted["kind"] == "expression":
-        made = built(str(wanted["text"]))
+        made = build_module(str(wanted["text"]))
         inputs = _given(job, made.module) or _fitting(first, made.module)
-        return of_expression(made, inputs, name), inputs
+        return inspect_expression(made, inputs, name), inputs
     mistakes: tuple[Mistake, ...] = ()
     own: tuple[Any, ...]
     if wanted["kind"] == "file":
         path = Path(wanted["file"])
-        found = found_in(path, str(wanted["of"]))
-        model, own = module_from(found.value, str(wanted["of"]), path)
+        found = load_name(path, str(wanted["of"]))
+        model, own = as_module(found.value, str(wanted["of"]), path)
         mistakes = tuple(map(as_mistake, found.mistakes))
     else:
         model, own = network_of(Path(wanted["run"]))
     inputs = _given(job, model) or own or _fitting(first, model)
     try:
-        return looked_at(model, inputs, name)._replace(mistakes=mistakes), inputs
+        return inspect_module(model, inputs, name)._replace(mistakes=mistakes), inputs
     except (SystemExit, MemoryError):  # what a forward of theirs can raise past every other handler
-        with in_their_words(Path(wanted.get("file", ""))):
+        with translate_errors(Path(wanted.get("file", ""))):
             raise
 
 
 def _given(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:
     if job["batch"]:
         return stored_batch(Path(job["batch"]))
-    return made_up([read_shape(word) for word in job["inputs"]], model)
+    return make_inputs([read_shape(word) for word in job["inputs"]], model)
 
 
 def _fitting(inputs: tuple[Tensor, ...], model: nn.Module) -> tuple[Tensor, ...]:
@@ -75,7 +75,7 @@ def _fitting(inputs: tuple[Tensor, ...], model: nn.Module) -> tuple[Tensor, ...]
         return ()
     try:
         with borrowed(model) as ours:
-            return inputs if attempted(ours, inputs).error is None else ()
+            return inputs if attempt_forward(ours, inputs).error is None else ()
     except PellucidError:
         return ()
 
@@ -113,5 +113,5 @@ def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
             (InputShape((ROWS, *config.numbers), "float"), 1),
             (InputShape((ROWS, len(config.categories)), "int"), min(config.categories, default=1)),
         ]
-    inputs = tuple(made_up([shape], nn.Embedding(below, 1))[0] for shape, below in shapes)
+    inputs = tuple(make_inputs([shape], nn.Embedding(below, 1))[0] for shape, below in shapes)
     return model.eval(), inputs

@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.inspection.attempts import Attempt, attempted
 from pellucid.inspection.borrowing import borrowed
-from pellucid.inspection.shapes import InputShape
+from pellucid.inspection.expression.input_shape import InputShape
+from pellucid.inspection.shapes.attempts import Attempt, attempt_forward
 
 ROWS, TIME = 2, 16
 SIZES = (32, 28, 64, 224, 96, 128, 48, 16, 8)  # of images, the usual ones first
@@ -27,17 +27,17 @@ LARGEST_FILE = 4 << 30
 SUFFIXES = (".npy", ".safetensors")
 
 
-class Guess(NamedTuple):
+class GuessedInputs(NamedTuple):
     """Inputs that a module seems to want, and why; none where it cannot be told."""
 
     shapes: tuple[InputShape, ...]
     says: str
 
 
-def made_up(shapes: Sequence[InputShape], model: nn.Module) -> tuple[Tensor, ...]:
+def make_inputs(shapes: Sequence[InputShape], model: nn.Module) -> tuple[Tensor, ...]:
     """Numbers in these shapes, the same every time; tokens are such as the module knows.
 
-    >>> made_up([InputShape((2, 3), "int")], nn.Embedding(5, 4))[0].max() < 5
+    >>> make_inputs([InputShape((2, 3), "int")], nn.Embedding(5, 4))[0].max() < 5
     tensor(True)
     """
     draw = torch.Generator().manual_seed(0)
@@ -77,10 +77,10 @@ def stored_batch(path: Path) -> tuple[Tensor, ...]:
     return tuple(stored[name] for name in names)
 
 
-def guessed(model: nn.Module) -> Guess:
+def guess_inputs(model: nn.Module) -> GuessedInputs:
     """The inputs that a module seems to want, from its kind and its first layers, and those of them that run.
 
-    >>> guessed(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 26 * 26, 10))).shapes
+    >>> guess_inputs(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 26 * 26, 10))).shapes
     (InputShape(sizes=(2, 3, 28, 28), kind='float'),)
     """
     first: tuple[InputShape, ...] = ()
@@ -93,10 +93,12 @@ def guessed(model: nn.Module) -> Guess:
             break
         first = first or shapes
         if _runs(model, shapes):
-            return Guess(shapes, f"no input was given: {_words(shapes)} was guessed")
+            return GuessedInputs(shapes, f"no input was given: {_words(shapes)} was guessed")
     if not first:
-        return Guess((), "no input was given and none can be guessed: give --input SHAPE")
-    return Guess(first, f"no input was given: {_words(first)} was guessed, and no other size that was tried fits")
+        return GuessedInputs((), "no input was given and none can be guessed: give --input SHAPE")
+    return GuessedInputs(
+        first, f"no input was given: {_words(first)} was guessed, and no other size that was tried fits"
+    )
 
 
 def _words(shapes: Sequence[InputShape]) -> str:
@@ -170,10 +172,10 @@ def _wanted_by(module: nn.Module) -> Iterator[tuple[InputShape, ...]]:
 
 
 def _runs(model: nn.Module, shapes: Sequence[InputShape]) -> bool:
-    inputs = made_up(shapes, model)
+    inputs = make_inputs(shapes, model)
     return _outcome(model, inputs).error is None
 
 
 def _outcome(model: nn.Module, inputs: tuple[Any, ...]) -> Attempt:
     with borrowed(model) as ours:
-        return attempted(ours, inputs)
+        return attempt_forward(ours, inputs)

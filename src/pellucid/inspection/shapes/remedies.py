@@ -1,18 +1,130 @@
-"""For every cause the changes that usually mend it, the likeliest first. Whether one does is found by trying it."""
+"""Small changes to a module or its inputs, and for every cause those that usually mend it, the likeliest first.
+
+Whether one does is found by trying it on a copy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from math import isqrt, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.attempts import Attempt, shape_words
-from pellucid.inspection.causes import Cause
-from pellucid.inspection.changes import Change, Trial, before, exchanged, flattened, of_inputs, of_operation, replaced
-from pellucid.inspection.spelling import is_of_torch, spelled
+from pellucid.inspection.expression.modules import is_of_torch, rebuild_module, spell_module
+from pellucid.inspection.shapes.attempts import Attempt, shape_words
+from pellucid.inspection.shapes.causes import Cause
+
+
+@dataclass
+class ChangedCopy:
+    """A copy of a module and its inputs, on which changes are made."""
+
+    model: nn.Module
+    inputs: tuple[Any, ...]
+    replacing: list[tuple[str, Callable[..., Any]]] = field(default_factory=list)  # operations, and what stands in
+
+
+class Change(NamedTuple):
+    """One change: what is said of it, and how it is made."""
+
+    says: str
+    path: str
+    writes: str  # what stands in an expression in place of the module; "" where it cannot be written there
+    make: Callable[[ChangedCopy], None]
+    reason: str = ""
+    group: str = ""  # of changes that are the same but for a number, the first that works is enough
+
+
+def replace_arguments(path: str, module: nn.Module, **arguments: Any) -> Change:
+    """Another module of the same kind, with other arguments."""
+    return exchange_module(path, module, rebuild_module(module, **arguments))
+
+
+def exchange_module(path: str, module: nn.Module, other: nn.Module) -> Change:
+    """Another module in its place."""
+
+    def make(trial: ChangedCopy) -> None:
+        set_module(trial, path, other)
+
+    return Change(f"{spell_module(other)} in place of {spell_module(module)}", path, spell_module(other), make)
+
+
+def insert_before(path: str, says: str, change: Callable[[Any], Any], *, writes: str = "", reason: str = "") -> Change:
+    """Something done to what a module is given, before it is."""
+
+    def make(trial: ChangedCopy) -> None:
+        def hook(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (change(args[0]), *args[1:]) if args else args
+
+        trial.model.get_submodule(path).register_forward_pre_hook(hook)
+
+    return Change(says, path, writes, make, reason)
+
+
+def flatten_before(path: str, module: nn.Module, **arguments: Any) -> Change:
+    """nn.Flatten() before a module, which may need other arguments then."""
+    other = rebuild_module(module, **arguments)
+
+    def make(trial: ChangedCopy) -> None:
+        set_module(trial, path, other)
+        insert_before(path, "", lambda x: x.flatten(1)).make(trial)
+
+    says = f"nn.Flatten() before {spell_module(module)}" + f", and {spell_module(other)} in its place" * bool(arguments)
+    return Change(says, path, f"nn.Flatten(), {spell_module(other)}", make)
+
+
+def change_inputs(says: str, change: Callable[[Tensor], Tensor], *, reason: str = "", group: str = "") -> Change:
+    """Something done to every tensor that the model is given."""
+
+    def make(trial: ChangedCopy) -> None:
+        trial.inputs = tuple(change(one) if isinstance(one, Tensor) else one for one in trial.inputs)
+
+    return Change(says, "", "", make, reason, group)
+
+
+def change_operation(says: str, path: str, name: str, instead: Callable[..., Any]) -> Change:
+    """Another operation wherever torch's own of that name raises."""
+
+    def make(trial: ChangedCopy) -> None:
+        trial.replacing.append((name, instead))
+
+    return Change(says, path, "", make)
+
+
+class Replacing(TorchFunctionMode):
+    """Where an operation raises, what is to stand in its place is asked."""
+
+    def __init__(self, replacing: list[tuple[str, Callable[..., Any]]]) -> None:
+        super().__init__()
+        self.replacing = dict(replacing)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        try:
+            return func(*args, **(kwargs or {}))
+        except Exception:
+            instead = self.replacing.get(getattr(func, "__name__", ""))
+            if instead is None:
+                raise
+            return instead(*args, **(kwargs or {}))
+
+
+def set_module(trial: ChangedCopy, path: str, module: nn.Module) -> None:
+    """Put a module in the place of the one at that path, and wherever else the same one is held."""
+    if not path:
+        trial.model = module
+        return
+    old = trial.model.get_submodule(path)
+    for holder in trial.model.modules():
+        for name, child in holder._modules.items():
+            if child is old:
+                holder._modules[name] = module
+
 
 Changes = Iterator[Change]
 
@@ -28,21 +140,21 @@ def remedies(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
         yield from _before_block(cause, attempt, model)
         yield from _of_producer(cause, attempt, model)
     if not attempt.steps:
-        yield of_inputs("x.unsqueeze(0)", lambda x: x.unsqueeze(0), reason="a batch of one")
+        yield change_inputs("x.unsqueeze(0)", lambda x: x.unsqueeze(0), reason="a batch of one")
 
 
 def _features(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     x = attempt.args[0]
     row = prod(x.shape[1:])
     if x.dim() > 2 and row == module.in_features:
-        yield flattened(attempt.path, module)
+        yield flatten_before(attempt.path, module)
     elif x.dim() > 3:
-        yield flattened(attempt.path, module, in_features=row)
+        yield flatten_before(attempt.path, module, in_features=row)
     yield from _transposed(attempt, module, module.in_features)
     if x.dim() < 4:
-        yield replaced(attempt.path, module, in_features=cause.came)
+        yield replace_arguments(attempt.path, module, in_features=cause.came)
     if x.dim() == 3 and row != module.in_features:
-        yield flattened(attempt.path, module, in_features=row)
+        yield flatten_before(attempt.path, module, in_features=row)
 
 
 def _transposed(attempt: Attempt, module: nn.Module, wanted: int) -> Changes:
@@ -50,22 +162,24 @@ def _transposed(attempt: Attempt, module: nn.Module, wanted: int) -> Changes:
     x = attempt.args[0]
     if x.dim() >= 2 and x.shape[-2] == wanted:
         said = "x.T" if x.dim() == 2 else "x.transpose(-1, -2)"
-        yield before(attempt.path, f"{said} before {spelled(module)}", lambda x: x.transpose(-1, -2))
+        yield insert_before(attempt.path, f"{said} before {spell_module(module)}", lambda x: x.transpose(-1, -2))
 
 
 def _channels(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     x, wanted, path = attempt.args[0], module.in_channels, attempt.path
     n_space = len(module.kernel_size)
     if wanted == 1 and x.dim() == n_space + 1:
-        yield before(path, f"x.unsqueeze(1) before {spelled(module)}", lambda x: x.unsqueeze(1), reason="a channel")
+        yield insert_before(
+            path, f"x.unsqueeze(1) before {spell_module(module)}", lambda x: x.unsqueeze(1), reason="a channel"
+        )
     if x.shape[-1] == wanted and x.dim() == n_space + 2:
         order = (0, x.dim() - 1, *range(1, x.dim() - 1))
-        says = f"x.permute{order} before {spelled(module)}"
-        yield before(path, says, lambda x: x.permute(order), reason="the channels stood last")
+        says = f"x.permute{order} before {spell_module(module)}"
+        yield insert_before(path, says, lambda x: x.permute(order), reason="the channels stood last")
     if cause.came % module.groups == 0:
-        yield replaced(path, module, in_channels=cause.came)
+        yield replace_arguments(path, module, in_channels=cause.came)
     elif cause.came == module.out_channels:
-        yield replaced(path, module, in_channels=cause.came, groups=1)
+        yield replace_arguments(path, module, in_channels=cause.came, groups=1)
 
 
 def _rank(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -74,28 +188,28 @@ def _rank(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     if name.startswith("BatchNorm"):
         meant = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}.get(x.dim())
         if meant is not None:
-            yield exchanged(path, module, meant(x.shape[1]))
+            yield exchange_module(path, module, meant(x.shape[1]))
         return
     if isinstance(module, nn.RNNBase):
         return
     n_space, channels = len(module.kernel_size), module.in_channels
     if x.dim() == n_space and channels == 1:
-        says = f"x[None, None] before {spelled(module)}"
-        yield before(path, says, lambda x: x[None, None], reason="a batch and a channel")
+        says = f"x[None, None] before {spell_module(module)}"
+        yield insert_before(path, says, lambda x: x[None, None], reason="a batch and a channel")
     side = isqrt(x.shape[-1] // channels)
     if x.dim() == 2 and n_space == 2 and channels * side * side == x.shape[-1]:
         sizes = (channels, side, side)
-        writes = f"nn.Unflatten(1, {sizes}), {spelled(module)}"
-        says = f"nn.Unflatten(1, {sizes}) before {spelled(module)}"
-        yield before(path, says, lambda x: x.unflatten(1, sizes), writes=writes)
+        writes = f"nn.Unflatten(1, {sizes}), {spell_module(module)}"
+        says = f"nn.Unflatten(1, {sizes}) before {spell_module(module)}"
+        yield insert_before(path, says, lambda x: x.unflatten(1, sizes), writes=writes)
 
 
 def _norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     if isinstance(module, nn.GroupNorm):
         groups = next(one for one in range(module.num_groups, 0, -1) if cause.came % one == 0)
-        yield replaced(attempt.path, module, num_channels=cause.came, num_groups=groups)
+        yield replace_arguments(attempt.path, module, num_channels=cause.came, num_groups=groups)
     else:
-        yield replaced(attempt.path, module, num_features=cause.came)
+        yield replace_arguments(attempt.path, module, num_features=cause.came)
 
 
 def _last_norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -103,7 +217,7 @@ def _last_norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     came = tuple(x.shape[-len(asked) :])
     if len(asked) == 1:
         yield from _transposed(attempt, module, asked[0])
-    yield replaced(attempt.path, module, normalized_shape=came[0] if len(came) == 1 else came)
+    yield replace_arguments(attempt.path, module, normalized_shape=came[0] if len(came) == 1 else came)
 
 
 def _index(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -113,19 +227,19 @@ def _index(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     n = module.num_embeddings
     if torch.equal(indices.reshape(-1)[: indices.shape[-1]], torch.arange(indices.shape[-1])):
         # 0, 1, 2, ...: these are positions, so that the sequence may be what is too long.
-        yield of_inputs(f"inputs of at most {n} positions", lambda x: x[:, :n] if x.dim() > 1 else x[:n])
-    yield replaced(attempt.path, module, num_embeddings=cause.came + 1)
+        yield change_inputs(f"inputs of at most {n} positions", lambda x: x[:, :n] if x.dim() > 1 else x[:n])
+    yield replace_arguments(attempt.path, module, num_embeddings=cause.came + 1)
 
 
 def _recurrent(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     yield from _transposed(attempt, module, module.input_size)
-    yield replaced(attempt.path, module, input_size=cause.came)
+    yield replace_arguments(attempt.path, module, input_size=cause.came)
 
 
 def _attention(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     came = cause.came
     heads = next(one for one in range(module.num_heads, 0, -1) if came % one == 0)
-    yield replaced(attempt.path, module, embed_dim=came, kdim=came, vdim=came, num_heads=heads)
+    yield replace_arguments(attempt.path, module, embed_dim=came, kdim=came, vdim=came, num_heads=heads)
 
 
 def _before_block(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
@@ -137,30 +251,30 @@ def _before_block(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
         if is_of_torch(block) and not isinstance(block, nn.Sequential | nn.ModuleList | nn.ModuleDict):
             bridge = nn.Linear(cause.came, cause.asked)
             name = type(block).__name__
-            yield before(path, f"nn.Linear({cause.came}, {cause.asked}) before {name}", bridge)
+            yield insert_before(path, f"nn.Linear({cause.came}, {cause.asked}) before {name}", bridge)
             return
 
 
 def _tuple(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     made_by = attempt.steps[-1] if attempt.steps else None
     whose = made_by.name if made_by else "what comes before"
-    says = f"x[0] before {spelled(module)}"
-    yield before(attempt.path, says, lambda x: x[0], reason=f"{whose} puts out several, as outputs, state")
-    last = f"outputs[:, -1] before {spelled(module)}"
-    yield before(attempt.path, last, lambda x: x[0][:, -1], reason=f"the last step of {whose}")
+    says = f"x[0] before {spell_module(module)}"
+    yield insert_before(attempt.path, says, lambda x: x[0], reason=f"{whose} puts out several, as outputs, state")
+    last = f"outputs[:, -1] before {spell_module(module)}"
+    yield insert_before(attempt.path, last, lambda x: x[0][:, -1], reason=f"the last step of {whose}")
 
 
 def _type(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):
         if bool((attempt.args[0] == attempt.args[0].round()).all()):
-            yield before(attempt.path, f"x.long() before {spelled(module)}", lambda x: x.long())
-        yield of_inputs("inputs of whole numbers", lambda x: x.long() * 0, reason="--input SHAPE:int")
+            yield insert_before(attempt.path, f"x.long() before {spell_module(module)}", lambda x: x.long())
+        yield change_inputs("inputs of whole numbers", lambda x: x.long() * 0, reason="--input SHAPE:int")
         return
     weight = next(module.parameters(recurse=False))
     name = {"float32": "float", "float64": "double", "int64": "long", "float16": "half"}
     kind = str(weight.dtype).removeprefix("torch.")
     call = f"{name[kind]}()" if kind in name else f"to(torch.{kind})"
-    yield before(attempt.path, f"x.{call} before {spelled(module)}", lambda x: x.to(weight.dtype))
+    yield insert_before(attempt.path, f"x.{call} before {spell_module(module)}", lambda x: x.to(weight.dtype))
 
 
 def _size(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -171,16 +285,16 @@ def _size(cause: Cause, attempt: Attempt, module: Any) -> Changes:
         def larger(x: Tensor, sizes: list[int] = sizes) -> Tensor:
             return nn.functional.interpolate(x, sizes) if x.dim() == len(sizes) + 2 and x.is_floating_point() else x
 
-        yield of_inputs(f"an input of {shape_words((*first[:2], *sizes))}", larger, group="larger")
+        yield change_inputs(f"an input of {shape_words((*first[:2], *sizes))}", larger, group="larger")
     space = attempt.args[0].shape[2:]
     if space and min(space) >= 1:
-        yield replaced(attempt.path, module, kernel_size=min(space))
+        yield replace_arguments(attempt.path, module, kernel_size=min(space))
 
 
 def _one_row(cause: Cause, attempt: Attempt, module: Any) -> Changes:
-    yield of_inputs("a batch of at least two rows", lambda x: x.repeat(2, *[1] * (x.dim() - 1)))
+    yield change_inputs("a batch of at least two rows", lambda x: x.repeat(2, *[1] * (x.dim() - 1)))
 
-    def evaluate(trial: Trial) -> None:
+    def evaluate(trial: ChangedCopy) -> None:
         trial.model.eval()
 
     yield Change("model.eval()", "", "", evaluate, reason="it uses the statistics of training")
@@ -193,11 +307,11 @@ def _operation(cause: Cause, attempt: Attempt, module: Any) -> Changes:
         asked = cause.fed.rpartition(" as ")[2]
         says = f"x.flatten(1) in place of x.{name}{asked}"
         if asked.count(",") == 1:
-            yield of_operation(says, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
+            yield change_operation(says, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
     if name in ("matmul", "mm", "bmm", "__matmul__") and len(tensors) == 2 and tensors[1].dim() > 1:
         one, other = tensors
         if one.shape[-1] == other.shape[-1]:
-            yield of_operation("x @ y.mT", attempt.path, attempt.operation, lambda x, y: x @ y.mT)
+            yield change_operation("x @ y.mT", attempt.path, attempt.operation, lambda x, y: x @ y.mT)
     yield from _heads(attempt, module)
 
 
@@ -212,7 +326,7 @@ def _heads(attempt: Attempt, module: nn.Module) -> Changes:
             better = min((one for one in range(1, width + 1) if width % one == 0), key=lambda one: abs(one - heads))
 
             def make(
-                trial: Trial, name: str = name, heads: int = heads, better: int = better, width: int = width
+                trial: ChangedCopy, name: str = name, heads: int = heads, better: int = better, width: int = width
             ) -> None:
                 held = trial.model.get_submodule(attempt.path)
                 for other, number in numbers.items():
@@ -230,14 +344,14 @@ def _of_producer(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
         if not is_of_torch(producer):
             continue
         if isinstance(producer, nn.Linear) and producer.out_features == cause.came:
-            yield replaced(step.path, producer, out_features=cause.asked)
+            yield replace_arguments(step.path, producer, out_features=cause.asked)
         elif isinstance(producer, nn.Conv1d | nn.Conv2d | nn.Conv3d) and producer.out_channels == cause.came:
             if cause.asked % producer.groups == 0:
-                yield replaced(step.path, producer, out_channels=cause.asked)
+                yield replace_arguments(step.path, producer, out_channels=cause.asked)
         elif isinstance(producer, nn.Embedding) and producer.embedding_dim == cause.came:
-            yield replaced(step.path, producer, embedding_dim=cause.asked)
+            yield replace_arguments(step.path, producer, embedding_dim=cause.asked)
         elif isinstance(producer, nn.RNNBase) and producer.hidden_size == cause.came:
-            yield replaced(step.path, producer, hidden_size=cause.asked)
+            yield replace_arguments(step.path, producer, hidden_size=cause.asked)
         else:
             continue
         return

@@ -16,13 +16,13 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.borrowing import MOST_COPIED_BYTES, MOST_COPIED_MODULES, own_inputs
-from pellucid.inspection.flow import tensors_in
 from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.table.flow import tensors_in
 
 Shape = tuple[int, ...]
 
 
-class Step(NamedTuple):
+class LayerStep(NamedTuple):
     """A module without parts that was called and came back."""
 
     path: str
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 class Attempt:
     """What happened in one forward."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[LayerStep] = field(default_factory=list)
     error: Exception | None = None
     path: str = ""  # of the module in which it failed
     module: nn.Module | None = None
@@ -64,10 +64,10 @@ class Attempt:
         return tuple(tuple(one.shape) for one in tensors_in(self.args))
 
 
-def attempted(model: nn.Module, inputs: tuple[Any, ...], around: TorchFunctionMode | None = None) -> Attempt:
+def attempt_forward(model: nn.Module, inputs: tuple[Any, ...], around: TorchFunctionMode | None = None) -> Attempt:
     """Run one forward of a module that may be written on. around: a mode that changes what torch is asked.
 
-    >>> attempt = attempted(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5)), (torch.ones(1, 2),))
+    >>> attempt = attempt_forward(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5)), (torch.ones(1, 2),))
     >>> attempt.path, attempt.steps[0].outputs, attempt.operation
     ('1', ((1, 3),), 'linear')
     """
@@ -123,7 +123,7 @@ def _listening(model: nn.Module, attempt: Attempt) -> Iterator[None]:
         if not any(module.children()):
             given = tuple(tuple(one.shape) for one in tensors_in((args, kwargs)))
             made = tuple(tuple(one.shape) for one in tensors_in(output))
-            attempt.steps.append(Step(path, type(module).__name__, given, made))
+            attempt.steps.append(LayerStep(path, type(module).__name__, given, made))
 
     handles = []
     try:

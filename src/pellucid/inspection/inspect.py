@@ -9,30 +9,29 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from pellucid.errors import ExpressionError, PellucidError, one_line
-from pellucid.inspection.attempts import users_line
-from pellucid.inspection.broadcasts import silent_broadcasts
-from pellucid.inspection.changes import Change
-from pellucid.inspection.expressions import Built
-from pellucid.inspection.inputs import guessed, made_up
-from pellucid.inspection.repairs import Mended
-from pellucid.inspection.table import inspect_module, inspection_of
-from pellucid.inspection.tracing import ForwardFailed, Trace
-from pellucid.inspection.xray import Xray, xray
+from pellucid.inspection.expression.modules import BuiltModule
+from pellucid.inspection.inputs import guess_inputs, make_inputs
+from pellucid.inspection.shapes.attempts import users_line
+from pellucid.inspection.shapes.broadcasts import silent_broadcasts
+from pellucid.inspection.shapes.remedies import Change
+from pellucid.inspection.shapes.xray import FailureReport, WorkingRepair, explain_failure
+from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
+from pellucid.inspection.table.trace import ForwardFailed, Trace
 from pellucid.records.inspection import Inspection, Mistake, ShapeXray
 
 LONGEST_SECONDS = 3.0  # of a forward that is run twice more
 
 
-def looked_at(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "") -> Inspection:
+def inspect_module(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "") -> Inspection:
     """The table of a module on these inputs; without any, on inputs that its first layers seem to want.
 
-    >>> looked_at(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure.says
+    >>> inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure.says
     'Linear(9, 2) is fed 8 features: nn.Linear(8, 2) works'
     """
     return _looked_at(model, inputs, name)[0]
 
 
-def of_expression(built: Built, inputs: tuple[Any, ...], name: str = "") -> Inspection:
+def inspect_expression(built: BuiltModule, inputs: tuple[Any, ...], name: str = "") -> Inspection:
     """The table of a module that was written as an expression, with what is to be mended in it."""
     seen, found = _looked_at(built.module, inputs, name)
     text = _mended(built, found.mended[0] if found and found.mended else None)
@@ -47,7 +46,7 @@ def as_mistake(error: ExpressionError) -> Mistake:
     return Mistake(f"{error.what} {error.where}", error.excerpt(), error.fix)
 
 
-def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Inspection, Xray | None]:
+def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Inspection, FailureReport | None]:
     notes: tuple[str, ...] = ()
     is_guessed = not inputs
     if not inputs and _is_lazy(model):
@@ -55,20 +54,20 @@ def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[In
             f"{type(model).__name__} has lazy parameters and needs an input shape", fix="Give one, as --input 2,16"
         )
     if not inputs:
-        guess = guessed(model)
+        guess = guess_inputs(model)
         notes = (guess.says,)
-        inputs = made_up(guess.shapes, model)
+        inputs = make_inputs(guess.shapes, model)
     if inputs and _is_lazy(model):
         model(*inputs)  # which gives its parameters their shapes
         notes = ("its lazy parameters got their shapes from these inputs",)
     if not inputs:
         return _parameters_only(model, name, notes), None
     try:
-        seen = inspect_module(model, inputs, name)
+        seen = tabulate_module(model, inputs, name)
     except ForwardFailed as error:
-        found = xray(model, inputs)
+        found = explain_failure(model, inputs)
         failure = found.seen if found else _unexplained(error)
-        seen = inspection_of(model, error.trace, None, name)
+        seen = table_of_trace(model, error.trace, None, name)
         if is_guessed and not (found and found.is_for_any_input):
             said = f"forward does not take what was guessed, which proves nothing: {failure.says}; give --input SHAPE"
             return seen._replace(notes=(*notes, said, *seen.notes)), None
@@ -83,7 +82,7 @@ def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[In
 def _parameters_only(model: nn.Module, name: str, notes: Iterable[str]) -> Inspection:
     """The table without shapes, for nothing was run."""
     named = list(nn.Module.named_modules(model))
-    seen = inspection_of(model, Trace([path for path, _ in named], [module for _, module in named]), None, name)
+    seen = table_of_trace(model, Trace([path for path, _ in named], [module for _, module in named]), None, name)
     rows = tuple(row._replace(note="") for row in seen.rows)
     return seen._replace(rows=rows, notes=tuple(notes))
 
@@ -110,14 +109,14 @@ def _unexplained(error: ForwardFailed) -> ShapeXray:
     )
 
 
-def _in_its_place(built: Built, change: Change) -> str:
+def _in_its_place(built: BuiltModule, change: Change) -> str:
     """What is written for one layer: two layers stand alone only among others of a sequence."""
     above = change.path.rpartition(".")[0]
     is_among = bool(change.path) and isinstance(built.module.get_submodule(above), nn.Sequential)
     return change.writes if is_among or ", nn." not in change.writes else f"nn.Sequential({change.writes})"
 
 
-def _mended(built: Built, mended: Mended | None) -> str:
+def _mended(built: BuiltModule, mended: WorkingRepair | None) -> str:
     """The expression with its commas, and with the repair where that can be written into it."""
     changes = mended.changes if mended else ()
     if not all(change.writes and change.path in built.places for change in changes):

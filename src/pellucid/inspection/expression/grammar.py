@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pellucid.errors import ExpressionError, TooLarge, quoted
-from pellucid.inspection.tokens import LARGEST_NUMBER, Token, mistake, number, tokens
+from pellucid.inspection.expression.tokens import LARGEST_NUMBER, Token, mistake, number, tokens
 
 DEEPEST = 60  # brackets in brackets
 CONSTANTS = {"True": True, "False": False, "None": None}

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.flow import Flow, Observer, tensors_in
 from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.table.flow import Flow, OpObserver, tensors_in
 
 
-class Seen(NamedTuple):
+class TensorFacts(NamedTuple):
     """A tensor that went in or out; two with one token are the same tensor."""
 
     shape: tuple[int, ...]
@@ -32,13 +32,13 @@ class Seen(NamedTuple):
 
 
 @dataclass
-class Call:
+class ModuleCall:
     """One time that a module was called."""
 
     module: int  # its number in the trace
-    inputs: tuple[Seen, ...]
+    inputs: tuple[TensorFacts, ...]
     parent: int  # the call that it was made in; -1 for the first
-    outputs: tuple[Seen, ...] = ()
+    outputs: tuple[TensorFacts, ...] = ()
     own_flops: int = 0  # by operation, those of calls inside it left out
     flops: int = 0
     is_done: bool = False
@@ -51,7 +51,7 @@ class Trace:
 
     paths: list[str]
     modules: list[nn.Module]
-    calls: list[Call] = field(default_factory=list)  # in the order in which they began
+    calls: list[ModuleCall] = field(default_factory=list)  # in the order in which they began
     made: dict[int, int] = field(default_factory=dict)  # by the token of what came out, the bytes that are new
     readers: dict[str, str] = field(default_factory=dict)  # of each parameter that was read, the module that did
     depth: int = 0
@@ -85,13 +85,15 @@ class ForwardFailed(PellucidError):
         self.trace = trace
 
 
-def traced(model: nn.Module, inputs: tuple[Any, ...], observers: Sequence[Observer] = (), seed: int = 0) -> Trace:
+def trace_forward(
+    model: nn.Module, inputs: tuple[Any, ...], observers: Sequence[OpObserver] = (), seed: int = 0
+) -> Trace:
     """Run one forward without gradients and tell what happened in it; an error is kept in `failure`.
 
     The module is hooked while it runs, and afterwards is not. What its forward writes on it stays written: give a
     borrowed one.
 
-    >>> trace = traced(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), (torch.ones(4, 2),))
+    >>> trace = trace_forward(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), (torch.ones(4, 2),))
     >>> [(trace.paths[call.module], call.outputs[0].shape, call.flops) for call in trace.calls]
     [('', (4, 3), 48), ('0', (4, 3), 48), ('1', (4, 3), 0)]
     """
@@ -131,14 +133,16 @@ class _Tokens:
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._next = 0
 
-    def seen(self, tensor: Tensor, memory: frozenset[int] = frozenset()) -> Seen:
+    def seen(self, tensor: Tensor, memory: frozenset[int] = frozenset()) -> TensorFacts:
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:
             known = self._known[id(tensor)] = (weakref.ref(tensor), self._next)
             self._next += 1
         n_bytes = tensor.numel() * tensor.element_size()
         is_whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype is not torch.bool
-        return Seen(tuple(tensor.shape), known[1], n_bytes, is_whole, not memory or address(tensor) not in memory)
+        return TensorFacts(
+            tuple(tensor.shape), known[1], n_bytes, is_whole, not memory or address(tensor) not in memory
+        )
 
 
 def address(tensor: Tensor) -> int:
@@ -159,7 +163,7 @@ def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
     def began(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = tensors_in((args, kwargs))
         memory = frozenset([address(one) for one in given]) - {0}
-        trace.calls.append(Call(number, tuple([tokens.seen(one) for one in given]), flow.call))
+        trace.calls.append(ModuleCall(number, tuple([tokens.seen(one) for one in given]), flow.call))
         flow.call = len(trace.calls) - 1
         running.append((flow.call, memory, sys.exception()))
 

@@ -1,9 +1,12 @@
-"""A module out of someone's file, imported as if it were run where it lies; only for the child of `loading`."""
+"""A module out of someone's file, imported as if it were run where it lies; only for the child of `process`."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import io
 import sys
+import tokenize
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,46 +20,46 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, one_line, quoted
-from pellucid.inspection.child import memory_bound
-from pellucid.inspection.commas import readable
+from pellucid.inspection.sandbox.child import memory_bound
 
 UNIQUE = "_looked_at_by_pellucid"  # begins the name of their module, which so is nobody else's
 LARGEST_FILE = 16 << 20
+MOST_COMMAS = 50  # that are put into a file; in memory, never on disk
 
 
-class Found(NamedTuple):
+class LoadedName(NamedTuple):
     """What a file has under a name."""
 
     value: Any
     mistakes: tuple[ExpressionError, ...]  # in the file, which were mended to read on
 
 
-class Given(NamedTuple):
+class ModuleWithInputs(NamedTuple):
     """A module, and the inputs where they came with it."""
 
     model: nn.Module
     inputs: tuple[Any, ...]
 
 
-def found_in(path: Path, name: str) -> Found:
+def load_name(path: Path, name: str) -> LoadedName:
     """What the file has under that name, after it was run."""
-    source = readable(_text_of(path), path.name)
+    source = insert_missing_commas(_text_of(path), path.name)
     module = _run(path, source.text)
     value: Any = module
     for part in name.split("."):
-        with in_their_words(path):
+        with translate_errors(path):
             if not hasattr(value, part):
                 raise _no_such(module, path, name)
             value = getattr(value, part)
-    return Found(value, source.mistakes)
+    return LoadedName(value, source.mistakes)
 
 
-def module_from(value: Any, name: str, path: Path) -> Given:
+def as_module(value: Any, name: str, path: Path) -> ModuleWithInputs:
     """The module that a value is, or makes: an instance, a class, or a function without arguments."""
     made = value
     if not isinstance(made, nn.Module) and callable(made):
         _require_no_arguments(made, name)
-        with in_their_words(path):
+        with translate_errors(path):
             made = made()
     inputs: tuple[Any, ...] = ()
     if isinstance(made, tuple) and made and isinstance(made[0], nn.Module):
@@ -70,7 +73,7 @@ def module_from(value: Any, name: str, path: Path) -> Given:
             f"{quoted(name)} of {quoted(path.name)} {how} of the type {type(made).__name__}, and no nn.Module",
             fix="Name a module, a class of them, or a function that makes one",
         )
-    return Given(made, inputs)
+    return ModuleWithInputs(made, inputs)
 
 
 def _require_no_arguments(make: Callable[..., Any], name: str) -> None:
@@ -125,7 +128,7 @@ def _run(path: Path, text: str) -> ModuleType:
     assert spec is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
-    with in_their_words(path):
+    with translate_errors(path):
         assert spec.loader is not None
         spec.loader.exec_module(module)
     return module
@@ -157,7 +160,7 @@ class _Mended(SourceFileLoader):
 
 
 @contextmanager
-def in_their_words(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Whatever their code raises inside becomes one line with their file and line."""
     try:
         yield
@@ -205,3 +208,103 @@ def _fix(error: BaseException) -> str:
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return "Make it smaller"
     return "Mend it there; python alone shows the whole way to it"
+
+
+class MendedSource(NamedTuple):
+    """A file that can be read by Python, with the mistakes that were mended for that."""
+
+    text: str
+    mistakes: tuple[ExpressionError, ...]
+
+
+def insert_missing_commas(text: str, name: str) -> MendedSource:
+    """The source with missing commas in their places; any other mistake is raised, with its line and a caret.
+
+    >>> source = insert_missing_commas("net = [1 2]", "net.py")
+    >>> source.text, str(source.mistakes[0])
+    ('net = [1, 2]', "a comma is missing after 'net = [1' in net.py:1. Write 'net = [1,' there.")
+    """
+    mistakes: list[ExpressionError] = []
+    for _ in range(MOST_COMMAS):
+        error = _error_in(text)
+        if error is None:
+            return MendedSource(text, tuple(mistakes))
+        place = _comma_for(text, error) if "forgot a comma" in str(error.msg) else None
+        if place is None:
+            break
+        line, column = place
+        lines = text.splitlines(keepends=True)
+        before = lines[line - 1]
+        word = _last_word(before[:column])
+        mistakes.append(_mistake(f"a comma is missing after {quoted(word)}", name, before, line, column, f"'{word},'"))
+        lines[line - 1] = before[:column] + "," + before[column:]
+        text = "".join(lines)
+    assert error is not None, "the loop ends where there is none"
+    raise _syntax(error, name, text)
+
+
+def _error_in(text: str) -> SyntaxError | None:
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte, or thousands of brackets
+        return SyntaxError(str(error) or type(error).__name__)
+    return None
+
+
+def _comma_for(text: str, error: SyntaxError) -> tuple[int, int] | None:
+    """The line and column after which a comma brings Python farther: tried after every word of what it points at."""
+    first, last = error.lineno or 1, (error.end_lineno or error.lineno or 1)
+    reached = (first, error.offset or 0)
+    for end_line, end_column in _ends_of_words(text):
+        if not first <= end_line <= last:
+            continue
+        lines = text.splitlines(keepends=True)
+        line = lines[end_line - 1]
+        lines[end_line - 1] = line[:end_column] + "," + line[end_column:]
+        again = _error_in("".join(lines))
+        if again is None or (again.lineno or 0, again.offset or 0) > _behind(reached, error):
+            return end_line, end_column
+    return None
+
+
+def _behind(reached: tuple[int, int], error: SyntaxError) -> tuple[int, int]:
+    """A comma that helps moves the error behind all that it pointed at, or it is only another mistake."""
+    end = (error.end_lineno or reached[0], error.end_offset or reached[1])
+    return max(reached, end)
+
+
+def _ends_of_words(text: str) -> list[tuple[int, int]]:
+    """Where every closing bracket, name, number and string ends."""
+    found = []
+    try:
+        for word in tokenize.generate_tokens(io.StringIO(text).readline):
+            is_end = word.type in (tokenize.NAME, tokenize.NUMBER, tokenize.STRING) or word.string in (")", "]", "}")
+            if is_end:
+                found.append(word.end)
+    except (tokenize.TokenError, IndentationError, SyntaxError):
+        pass  # what was read up to there is enough
+    return found
+
+
+def _syntax(error: SyntaxError, name: str, text: str) -> ExpressionError:
+    lines = text.splitlines() or [""]
+    number = min(max(error.lineno or 1, 1), len(lines))
+    column = max((error.offset or 1) - 1, 0)
+    said = str(error.msg or "it cannot be read")
+    return _mistake(f"Python cannot read this: {said}", name, lines[number - 1], number, column, "")
+
+
+def _mistake(what: str, name: str, line: str, number: int, column: int, writes: str) -> ExpressionError:
+    """A mistake in a line of a file."""
+    fix = f"Write {writes} there" if writes else "Mend the line, and run it again"
+    error = ExpressionError(what, text=line.rstrip("\r\n"), column=column + 1, fix=fix)
+    error.where = f"in {name}:{number}"
+    return error
+
+
+def _last_word(text: str) -> str:
+    """What stands before a place, as far as it fits: the last call or word."""
+    words = text.strip()
+    return words if len(words) <= 30 else f"…{words[-29:]}"

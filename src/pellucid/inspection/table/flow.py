@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pellucid.inspection.operations import RULES, flops_of, has_no_rule, named_arguments, short_name
+from pellucid.inspection.table.flops import RULES, flops_of, has_no_rule, named_arguments, short_name
 
 Fact = TypeVar("Fact")
 
@@ -29,7 +29,7 @@ class Origin(NamedTuple):
 UNKNOWN = Origin()
 
 
-class Remembered(Generic[Fact]):
+class TensorMemory(Generic[Fact]):
     """Something known of each living tensor; a tensor that is freed is forgotten."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Remembered(Generic[Fact]):
         return bool(self._known)
 
 
-class Operation:
+class DispatchedOp:
     """One operation as it was dispatched."""
 
     __slots__ = ("_args", "_func", "_kwargs", "made", "name", "out", "tensors")
@@ -65,10 +65,10 @@ class Operation:
         return named_arguments(self._func, self._args, self._kwargs)
 
 
-class Observer(Protocol):
+class OpObserver(Protocol):
     """Who looks at operations as they come."""
 
-    def saw(self, operation: Operation) -> None: ...
+    def saw(self, operation: DispatchedOp) -> None: ...
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     owners: Mapping[int, int]
-    observers: Sequence[Observer] = ()
+    observers: Sequence[OpObserver] = ()
     call: int = -1  # the call that runs now; set by whoever hooks the modules
     flops: int = 0
     in_calls: dict[int, int] = field(default_factory=dict)  # FLOPs of each call, those of calls inside it left out
@@ -96,7 +96,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._names: dict[Any, str] = {}
-        self._origins: Remembered[Origin] = Remembered()
+        self._origins: TensorMemory[Origin] = TensorMemory()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -109,7 +109,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = self._names.get(func)
         if name is None:
             name = self._names[func] = short_name(func)
-        operation = Operation(name, func, args, kwargs, out)
+        operation = DispatchedOp(name, func, args, kwargs, out)
         if name in RULES:
             self._count(operation)
         elif has_no_rule(name):
@@ -119,7 +119,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             observer.saw(operation)
         return out
 
-    def _count(self, operation: Operation) -> None:
+    def _count(self, operation: DispatchedOp) -> None:
         try:
             flops = flops_of(operation.name, operation.given, operation.out)
         except RuntimeError:  # nested tensors have no shape
@@ -128,7 +128,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.flops += flops
         self.in_calls[self.call] = self.in_calls.get(self.call, 0) + flops
 
-    def _follow(self, operation: Operation) -> None:
+    def _follow(self, operation: DispatchedOp) -> None:
         owner: int | None = None
         latest: Origin | None = None
         for tensor in operation.tensors:

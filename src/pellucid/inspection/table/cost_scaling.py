@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.flow import Flow
 from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.table.flow import Flow
 from pellucid.records.inspection import CostScaling
 
 ENOUGH_SECONDS = 1.0  # for one length: a recurrent layer is run step by step

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from pellucid.inspection.tracing import Call, Seen, Trace
+from pellucid.inspection.table.trace import ModuleCall, TensorFacts, Trace
 
 Names = tuple[str, ...]  # one for each dimension; "" where it cannot be told
 _MAYBE_TIME = "time?"  # time, if it is as long as the sequences that came in: patches of an image are not
@@ -44,8 +44,8 @@ class Namer:
     """Names the shapes of a trace.
 
     >>> import torch
-    >>> from pellucid.inspection.tracing import traced
-    >>> trace = traced(nn.Sequential(nn.Conv1d(2, 3, 3), nn.ReLU()), (torch.zeros(4, 2, 9),))
+    >>> from pellucid.inspection.table.trace import trace_forward
+    >>> trace = trace_forward(nn.Sequential(nn.Conv1d(2, 3, 3), nn.ReLU()), (torch.zeros(4, 2, 9),))
     >>> [Namer(trace).outputs(call) for call in trace.calls][-1]
     ('(batch 4, channels 3, time 7)',)
     """
@@ -58,10 +58,10 @@ class Namer:
         self._given = list(self._named_inputs(trace.calls[0])) if trace.calls else []
         self.sizes = self._measure()
 
-    def inputs(self, call: Call) -> tuple[str, ...]:
+    def inputs(self, call: ModuleCall) -> tuple[str, ...]:
         return tuple(self._named(one) for one in call.inputs)
 
-    def outputs(self, call: Call) -> tuple[str, ...]:
+    def outputs(self, call: ModuleCall) -> tuple[str, ...]:
         return tuple(self._named(one) for one in call.outputs)
 
     def time_axis(self, shape: Sequence[int]) -> int | None:
@@ -70,7 +70,7 @@ class Namer:
             (names.index("time") for seen, names in self._given if seen.shape == shape and "time" in names), None
         )
 
-    def _learn(self, call: Call) -> None:
+    def _learn(self, call: ModuleCall) -> None:
         """What the kind of a module says of the tensors that it was given and made, whatever their sizes."""
         module = self._modules[call.module]
         if isinstance(module, nn.RNNBase):  # its states come behind what it reads and makes
@@ -88,7 +88,7 @@ class Namer:
             if names:
                 self._told.setdefault(seen.token, names)
 
-    def _named_inputs(self, whole: Call) -> Iterator[tuple[Seen, Names]]:
+    def _named_inputs(self, whole: ModuleCall) -> Iterator[tuple[TensorFacts, Names]]:
         """What comes into the whole: as its modules call it, and where none says more by its rank."""
         are_whole = all(seen.is_whole for seen in whole.inputs)
         for seen in whole.inputs:
@@ -108,7 +108,7 @@ class Namer:
         times = frozenset(size for name, size in named if name == "time")
         return Sizes(batches.pop() if len(batches) == 1 else 0, times)
 
-    def _named(self, seen: Seen) -> str:
+    def _named(self, seen: TensorFacts) -> str:
         rank = len(seen.shape)
         names = self._told.get(seen.token) or ("batch", _MAYBE_TIME, *("" for _ in seen.shape[2:]))[:rank]
         return named_shape(seen.shape, [self._agreed(name, size) for name, size in zip(names, seen.shape, strict=True)])
@@ -145,7 +145,7 @@ def _by_kind(module: nn.Module, rank: int, is_whole: bool) -> Names:
     return ()
 
 
-def _by_rank(seen: Seen, are_tokens: bool) -> Names:
+def _by_rank(seen: TensorFacts, are_tokens: bool) -> Names:
     """What the input of a whole model is taken for where none of its modules says more.
 
     Whole numbers are tokens where nothing else comes; beside other numbers they may be categories.

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from pellucid.errors import one_line
-from pellucid.inspection.borrowing import borrowed, uncompiled
-from pellucid.inspection.costs import formula_of
-from pellucid.inspection.flow import tensors_in
-from pellucid.inspection.key_cache import KeyCache
-from pellucid.inspection.naming import Namer
-from pellucid.inspection.parameters import own_parameters, parameter_totals
-from pellucid.inspection.receptive_field import Fields, measured_field, receptive_field
-from pellucid.inspection.scaling import cost_scaling
-from pellucid.inspection.timing import Timing, timed
-from pellucid.inspection.tracing import Call, ForwardFailed, Trace, traced
+from pellucid.inspection.borrowing import borrowed, own_inputs, uncompiled
+from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.table.axis_names import Namer
+from pellucid.inspection.table.cost_scaling import cost_scaling
+from pellucid.inspection.table.flops import formula_of
+from pellucid.inspection.table.flow import tensors_in
+from pellucid.inspection.table.key_cache import KeyCache
+from pellucid.inspection.table.receptive_field import FieldFollower, measure_field, receptive_field
+from pellucid.inspection.table.trace import ForwardFailed, ModuleCall, Trace, trace_forward
 from pellucid.records.inspection import Inspection, ModuleRow
 
 Result = TypeVar("Result")
 QUICK = 0.02  # seconds of a forward that may be run several times more, also on longer inputs
+MOST_RUNS = 5
+ENOUGH_SECONDS = 1.0  # of timed runs of one kind; the first is always made
 _LISTS = (nn.ModuleList, nn.ModuleDict)  # they hold modules, and are never called
 
 
-def inspect_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: str = "") -> Inspection:
+def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: str = "") -> Inspection:
     """Run a few forwards of a module on these inputs, and tell what each part of it is, was given and cost.
 
     The module is afterwards what it was before. Where its forward fails, ForwardFailed has what was seen until then.
 
     >>> import torch
-    >>> seen = inspect_module(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), torch.ones(3, 4))
+    >>> seen = tabulate_module(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), torch.ones(3, 4))
     >>> [(row.path, row.outputs, row.parameters, row.flops_by_formula) for row in seen.rows]
     [('', ('(batch 3, features 2)',), 0, 0), ('0', ('(batch 3, features 8)',), 40, 192),
      ('1', ('(batch 3, features 8)',), 0, 0), ('2', ('(batch 3, features 2)',), 18, 96)]
@@ -40,14 +45,14 @@ def inspect_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: str
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     model = uncompiled(model)
-    fields, cache = Fields(), KeyCache()
+    fields, cache = FieldFollower(), KeyCache()
     with borrowed(model) as ours:
-        trace = traced(ours, given, observers=(fields, cache))
+        trace = trace_forward(ours, given, observers=(fields, cache))
         if trace.failure is not None:
             raise ForwardFailed(trace) from trace.failure
         has_numbers = not any(one.is_meta for one in tensors_in((given, list(ours.parameters()))))
-        timing, note = _attempted(lambda: timed(ours, given, trace.modules)) if has_numbers else (None, "")
-        seen = inspection_of(model, trace, timing, name)
+        timing, note = _attempted(lambda: time_forward(ours, given, trace.modules)) if has_numbers else (None, "")
+        seen = table_of_trace(model, trace, timing, name)
         namer = Namer(trace)
         axes = [namer.time_axis(one.shape) if isinstance(one, Tensor) else None for one in given]
         # On another device an index that is too large would end the whole process, not the forward.
@@ -55,9 +60,7 @@ def inspect_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: str
             timing is not None and timing.whole < QUICK and all(one.device.type == "cpu" for one in tensors_in(given))
         )
         scaling = cost_scaling(ours, given, axes, namer.sizes.batch, is_quick)
-        measured, _ = (
-            _attempted(lambda: measured_field(ours, given)) if fields.n_windows and has_numbers else (None, "")
-        )
+        measured, _ = _attempted(lambda: measure_field(ours, given)) if fields.n_windows and has_numbers else (None, "")
     return seen._replace(
         cache_bytes_per_token=cache.bytes_per_token(namer.sizes.batch),
         scaling=scaling,
@@ -74,7 +77,7 @@ def _attempted(look: Callable[[], Result]) -> tuple[Result | None, str]:
         return None, one_line(f"it ran once, and then raised {type(raised).__name__}: {raised}")
 
 
-def inspection_of(model: nn.Module, trace: Trace, timing: Timing | None, name: str = "") -> Inspection:
+def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, name: str = "") -> Inspection:
     """The table of what a trace saw; without times where there are none, as of a forward that failed."""
     calls = _by_module(trace)
     order = sorted(
@@ -135,7 +138,7 @@ def _by_module(trace: Trace) -> list[list[int]]:
     return found
 
 
-def _by_formula(module: nn.Module, made: list[Call]) -> int | None:
+def _by_formula(module: nn.Module, made: list[ModuleCall]) -> int | None:
     """FLOPs of all calls of a module by its formula; None where it has none and yet has products of its own."""
     formula = formula_of(module)
     if formula is None:
@@ -146,7 +149,7 @@ def _by_formula(module: nn.Module, made: list[Call]) -> int | None:
     )
 
 
-def _is_inside_itself(call: Call, trace: Trace) -> bool:
+def _is_inside_itself(call: ModuleCall, trace: Trace) -> bool:
     """Whether a module was called by itself, directly or not: its FLOPs are in those of the call around it."""
     parent = call.parent
     while parent >= 0:
@@ -156,7 +159,7 @@ def _is_inside_itself(call: Call, trace: Trace) -> bool:
     return False
 
 
-def _notes(trace: Trace, number: int, made: list[Call], formula: int | None, own_flops: int) -> list[str]:
+def _notes(trace: Trace, number: int, made: list[ModuleCall], formula: int | None, own_flops: int) -> list[str]:
     notes = []
     if not made:
         path = trace.paths[number]
@@ -182,3 +185,141 @@ def _notes_on_the_whole(rows: list[ModuleRow], trace: Trace) -> list[str]:
     if trace.uncounted:
         notes.append(f"not counted, for no rule is known: {', '.join(sorted(trace.uncounted))}")
     return notes
+
+
+class OwnParameters(NamedTuple):
+    """Those of one module, its parts left out."""
+
+    counted: int  # numbers in those that come here first
+    tied: tuple[str, ...]  # the others: "weight = embedding.weight"
+
+
+class ParameterTotals(NamedTuple):
+    """Those of a whole module."""
+
+    unique: int
+    with_ties: int  # as many as there would be if each name had its own
+    trainable: int
+    buffers: int
+    n_bytes: int
+
+
+def own_parameters(modules: Iterable[tuple[str, nn.Module]]) -> list[OwnParameters]:
+    """What each module, in this order, has that none before it had.
+
+    >>> head = nn.Linear(2, 5, bias=False)
+    >>> head.weight = (embedding := nn.Embedding(5, 2)).weight
+    >>> own_parameters([("embedding", embedding), ("head", head)])
+    [OwnParameters(counted=10, tied=()), OwnParameters(counted=0, tied=('weight = embedding.weight',))]
+    """
+    first: dict[int, str] = {}
+    found = []
+    for path, module in modules:
+        counted, tied = 0, []
+        for name, parameter in module._parameters.items():
+            if parameter is None:
+                continue
+            if id(parameter) in first:
+                tied.append(f"{name} = {first[id(parameter)]}")
+            else:
+                first[id(parameter)] = f"{path}.{name}" if path else name
+                counted += parameter.numel()
+        found.append(OwnParameters(counted, tuple(tied)))
+    return found
+
+
+def parameter_totals(model: nn.Module) -> ParameterTotals:
+    """All parameters and buffers of a module.
+
+    >>> parameter_totals(nn.BatchNorm1d(3))
+    ParameterTotals(unique=6, with_ties=6, trainable=6, buffers=7, n_bytes=24)
+    """
+    unique = list({id(one): one for one in nn.Module.parameters(model)}.values())
+    named = nn.Module.named_parameters(model, remove_duplicate=False)
+    buffers = {id(one): one for one in nn.Module.buffers(model)}.values()
+    return ParameterTotals(
+        unique=sum(one.numel() for one in unique),
+        with_ties=sum(one.numel() for _, one in named),
+        trainable=sum(one.numel() for one in unique if one.requires_grad),
+        buffers=sum(one.numel() for one in buffers),
+        n_bytes=sum(one.numel() * one.element_size() for one in unique),
+    )
+
+
+class ForwardTimes(NamedTuple):
+    """Seconds of a forward; the middle of several."""
+
+    whole: float
+    of_modules: tuple[float, ...]  # with their parts and over all calls of one forward, in the order they were given
+    shares: tuple[float, ...]  # of the same forward
+
+
+def time_forward(model: nn.Module, inputs: tuple[Any, ...], modules: Sequence[nn.Module]) -> ForwardTimes:
+    """Time a forward without gradients, and each of these modules in it.
+
+    The whole is timed as the user runs it, without a hook. The shares come from other runs, with a clock on every
+    module: a clock costs about a microsecond, which is much of a small module's time and nothing of the whole's.
+    """
+    settle = torch.cuda.synchronize if any(one.is_cuda for one in tensors_in(inputs)) else _nothing
+
+    def forward() -> float:
+        ours = own_inputs(inputs)
+        settle()
+        start = perf_counter()
+        model(*ours)
+        settle()
+        return perf_counter() - start
+
+    with unchanged_randomness(), torch.no_grad():
+        plain = list(_runs(forward))
+        clocked = []
+        with _clocks(modules, settle) as seconds:
+            for total in _runs(forward):
+                clocked.append((total, tuple(seconds)))
+                seconds[:] = [0.0] * len(modules)
+    middles = tuple(median(one) for one in zip(*(each for _, each in clocked), strict=True))
+    shares = zip(*([part / total for part in each] for total, each in clocked), strict=True)
+    return ForwardTimes(median(plain), middles, tuple(median(one) for one in shares))
+
+
+def _runs(forward: Callable[[], float]) -> Iterator[float]:
+    spent, n = 0.0, 0
+    while n == 0 or (n < MOST_RUNS and spent < ENOUGH_SECONDS):
+        seconds = forward()
+        spent, n = spent + seconds, n + 1
+        yield seconds
+
+
+@contextmanager
+def _clocks(modules: Sequence[nn.Module], settle: Callable[[], None]) -> Iterator[list[float]]:
+    """A clock on each module; what they show is added up in the list."""
+    seconds = [0.0] * len(modules)
+    running: list[tuple[int, float]] = []
+
+    def clocks(number: int) -> tuple[Callable[..., None], Callable[..., None]]:
+        def began(module: nn.Module, args: Any) -> None:
+            settle()
+            running.append((number, perf_counter()))
+
+        def ended(module: nn.Module, args: Any, output: Any) -> None:
+            settle()
+            while running[-1][0] != number:  # those whose error was caught around them
+                running.pop()
+            seconds[number] += perf_counter() - running.pop()[1]
+
+        return began, ended
+
+    handles = []
+    try:
+        for number, module in enumerate(modules):
+            began, ended = clocks(number)
+            handles.append(nn.Module.register_forward_pre_hook(module, began, prepend=True))
+            handles.append(nn.Module.register_forward_hook(module, ended))
+        yield seconds
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _nothing() -> None:
+    """A CPU is never behind."""

@@ -17,16 +17,18 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from pellucid.errors import ExpressionError, PellucidError, TooLarge, did_you_mean, nearest, one_line, quoted
-from pellucid.inspection.grammar import Call, Constant, Node, Series, Written, read
-from pellucid.inspection.tokens import mistake
+from pellucid.inspection.expression.grammar import Call, Constant, Node, Series, Written, read
+from pellucid.inspection.expression.tokens import mistake
 
 MOST_LAYERS = 1_000  # that one argument may ask for, as num_layers
 LARGEST_HELD = 4 << 30  # bytes of weights; a larger module is looked at without its numbers
 DIVIDING = ("num_heads", "nhead", "groups", "num_groups")  # what must divide another number
 PREFIXES = ("torch.nn.", "nn.", "")
+_PLACE = "_pellucid_place"  # where a module keeps its place in the text while it is made
+_NEVER_WRITTEN = ("device", "dtype", "_weight", "_freeze")  # arguments
 
 
-class Built(NamedTuple):
+class BuiltModule(NamedTuple):
     """A module, and for each of its paths the place of the text that made it."""
 
     module: nn.Module
@@ -46,10 +48,10 @@ def constructors() -> dict[str, type[nn.Module]]:
     return {name: one for name, one in known.items() if isinstance(one, type) and issubclass(one, nn.Module)}
 
 
-def built(text: str) -> Built:
+def build_module(text: str) -> BuiltModule:
     """The module that an expression describes.
 
-    >>> built("nn.Sequential(nn.Linear(4, 8), nn.ReLU())").module[0].out_features
+    >>> build_module("nn.Sequential(nn.Linear(4, 8), nn.ReLU())").module[0].out_features
     8
     """
     written = read(text)
@@ -61,7 +63,7 @@ def built(text: str) -> Built:
     places = {path: place for path, one in module.named_modules() if (place := _place_of(one))}
     for one in module.modules():
         one.__dict__.pop(_PLACE, None)
-    return Built(module, written, places, is_held)
+    return BuiltModule(module, written, places, is_held)
 
 
 def signature_of(kind: type[nn.Module]) -> inspect.Signature:
@@ -79,9 +81,6 @@ def signature_of(kind: type[nn.Module]) -> inspect.Signature:
         usual = inspect.Parameter("nonlinearity", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="tanh")
         taken.insert(3, usual)
     return inspect.Signature(taken)
-
-
-_PLACE = "_pellucid_place"
 
 
 def _place_of(module: nn.Module) -> tuple[int, int] | None:
@@ -241,3 +240,75 @@ def _reason(error: Exception) -> str:
 def _nearest_letters(name: str, known: Mapping[str, object]) -> str:
     """The known name with the same letters, as Relu for ReLU."""
     return next((one for one in known if one.lower() == name.lower()), "")
+
+
+def is_of_torch(module: nn.Module) -> bool:
+    """Whether it is a class of torch.nn itself, so that its constructor is known."""
+    return constructors().get(type(module).__name__) is type(module)
+
+
+def spell_module(module: nn.Module) -> str:
+    """The call that makes such a module; of classes that are not torch's only the name.
+
+    >>> spell_module(nn.Conv2d(1, 8, 5, padding=2, bias=False)), spell_module(nn.LayerNorm(4))
+    ('nn.Conv2d(1, 8, 5, padding=2, bias=False)', 'nn.LayerNorm(4)')
+    """
+    if not is_of_torch(module):
+        return type(module).__name__
+    words = []
+    for name, parameter in signature_of(type(module)).parameters.items():
+        if name in _NEVER_WRITTEN or not _is_known(module, name):
+            continue
+        value, usual = _argument(module, name), parameter.default
+        if usual is inspect.Parameter.empty:
+            words.append(_short(value))
+        elif _short(value) != _short(usual) and not _follows(module, name, value):
+            words.append(f"{name}={_short(value)}")
+    return f"nn.{type(module).__name__}({', '.join(words)})"
+
+
+def rebuild_module(module: nn.Module, **changes: Any) -> nn.Module:
+    """A new module of the same kind, with other arguments where they are given; for kinds of torch.nn.
+
+    >>> rebuild_module(nn.Linear(120, 10), in_features=144)
+    Linear(in_features=144, out_features=10, bias=True)
+    """
+    arguments = {
+        name: _argument(module, name)
+        for name in signature_of(type(module)).parameters
+        if name not in _NEVER_WRITTEN and _is_known(module, name)
+    }
+    made = type(module)(**{**arguments, **changes})
+    first = next(module.parameters(), None)
+    if first is not None:
+        made.to(first.device, first.dtype)
+    return made.train(module.training)
+
+
+def _is_known(module: nn.Module, name: str) -> bool:
+    return hasattr(module, name) or name in ("bias", "add_bias_kv")
+
+
+def _argument(module: nn.Module, name: str) -> Any:
+    """What the constructor was given under that name, as the module keeps it."""
+    if name == "bias" and isinstance(module, nn.MultiheadAttention):
+        return module.in_proj_bias is not None
+    if name == "add_bias_kv":
+        return getattr(module, "bias_k", None) is not None
+    value = getattr(module, name, None)
+    return value if name != "bias" or isinstance(value, bool) else value is not None
+
+
+def _follows(module: nn.Module, name: str, value: Any) -> bool:
+    """Whether a value is what it becomes when it is not given, as the stride of a pool is its window."""
+    leaders = {"kdim": "embed_dim", "vdim": "embed_dim", "stride": "kernel_size", "bias": "affine"}
+    leader = getattr(module, leaders.get(name, ""), None)
+    is_of_conv = hasattr(module, "in_channels")
+    return leader is not None and not is_of_conv and value == leader
+
+
+def _short(value: Any) -> str:
+    """The value as people write it: one number for several that are equal."""
+    if isinstance(value, tuple) and value and all(one == value[0] for one in value):
+        return repr(value[0])
+    return repr(value)

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.attempts import Shape, is_small, shape_words
 from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.shapes.attempts import Shape, is_small, shape_words
 
 FEW, MORE = 3, 5  # rows
 OPERATIONS = {

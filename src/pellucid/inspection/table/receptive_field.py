@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.flow import Operation, Remembered
 from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.table.flow import DispatchedOp, TensorMemory
 
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "max_pool2d")
 _WINDOWS = tuple(f"{kind}{n}d" for kind in ("conv", "max_pool", "avg_pool") for n in (1, 2, 3))
 _DRAWS = 4  # of inputs: a unit that is cut to zero on one is not on all
 
 
-class Axis(NamedTuple):
+class FieldAxis(NamedTuple):
     """What a row of places sees along one dimension of the input."""
 
     reach: int = 1  # of one place
@@ -38,31 +38,33 @@ class Axis(NamedTuple):
         return max(0, min(size, begin + self.reach) - max(0, begin))
 
 
-def through(axis: Axis, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> Axis:
+def through(axis: FieldAxis, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> FieldAxis:
     """What is seen through one more window.
 
-    >>> through(through(Axis(), kernel=5), kernel=2, stride=2)
-    Axis(reach=6, step=2, left=0)
+    >>> through(through(FieldAxis(), kernel=5), kernel=2, stride=2)
+    FieldAxis(reach=6, step=2, left=0)
     """
-    return Axis(axis.reach + (kernel - 1) * dilation * axis.step, axis.step * stride, axis.left - padding * axis.step)
+    return FieldAxis(
+        axis.reach + (kernel - 1) * dilation * axis.step, axis.step * stride, axis.left - padding * axis.step
+    )
 
 
-class Fields:
+class FieldFollower:
     """Follows what every place sees, through a forward."""
 
     def __init__(self) -> None:
-        self._axes: Remembered[tuple[Axis, ...]] = Remembered()
-        self._last: tuple[Axis, ...] = ()
+        self._axes: TensorMemory[tuple[FieldAxis, ...]] = TensorMemory()
+        self._last: tuple[FieldAxis, ...] = ()
         self._rank = 0  # of the first window: torch pools a line as a plane of one row
         self.n_windows = 0
         self.is_known = True  # False where something was enlarged: that is no window over the input
 
     @property
-    def last(self) -> tuple[Axis, ...]:
+    def last(self) -> tuple[FieldAxis, ...]:
         """What a place of the last window's output sees."""
         return self._last[-self._rank :]
 
-    def saw(self, operation: Operation) -> None:
+    def saw(self, operation: DispatchedOp) -> None:
         if operation.name == "convolution":
             given = operation.given
             self.is_known &= not given["transposed"]
@@ -77,12 +79,12 @@ class Fields:
             self._passed_on(operation)
 
     def _window(
-        self, operation: Operation, tensor: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any
+        self, operation: DispatchedOp, tensor: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any
     ) -> None:
         rank = tensor.dim() - 2
         if rank < 1:
             return
-        before = (*(Axis() for _ in range(rank)), *(self._axes.get(tensor) or ()))[-rank:]
+        before = (*(FieldAxis() for _ in range(rank)), *(self._axes.get(tensor) or ()))[-rank:]
         sizes = zip(before, *(_each(one, rank) for one in (kernel, stride, padding, dilation)), strict=True)
         self._last = tuple(through(*one) for one in sizes)
         self._rank = self._rank or (1 if rank == 2 and tensor.shape[2] == _each(kernel, rank)[0] == 1 else rank)
@@ -90,7 +92,7 @@ class Fields:
         for out in operation.made:
             self._axes.put(out, self._last)
 
-    def _passed_on(self, operation: Operation) -> None:
+    def _passed_on(self, operation: DispatchedOp) -> None:
         known = [axes for tensor in operation.tensors if (axes := self._axes.get(tensor))]
         if not known:
             return
@@ -111,7 +113,7 @@ def _each(value: Any, rank: int) -> tuple[int, ...]:
     return numbers * rank if len(numbers) == 1 else numbers
 
 
-class Measured(NamedTuple):
+class MeasuredField(NamedTuple):
     """What moved the middle of an output, along each dimension."""
 
     reach: tuple[int, ...]  # from the first place of the input that did to the last
@@ -138,13 +140,13 @@ class _Middle(TorchFunctionMode):
         return out
 
 
-def measured_field(model: nn.Module, inputs: tuple[Any, ...]) -> Measured | None:
+def measure_field(model: nn.Module, inputs: tuple[Any, ...]) -> MeasuredField | None:
     """What moves the middle of the last window's output; None where there is no window.
 
     The module is run as it is when it is used, not as when it is trained: batch norm would mix the examples.
 
-    >>> measured_field(nn.Sequential(nn.Conv1d(1, 2, 3), nn.Conv1d(2, 1, 3)), (torch.zeros(1, 1, 9),))
-    Measured(reach=(5,), inputs=(9,), outputs=(5,))
+    >>> measure_field(nn.Sequential(nn.Conv1d(1, 2, 3), nn.Conv1d(2, 1, 3)), (torch.zeros(1, 1, 9),))
+    MeasuredField(reach=(5,), inputs=(9,), outputs=(5,))
     """
     touched: Tensor | None = None
     inputs_size: tuple[int, ...] = ()
@@ -162,7 +164,7 @@ def measured_field(model: nn.Module, inputs: tuple[Any, ...]) -> Measured | None
             moved = (slopes != 0).flatten(0, 1).any(0)
             touched = moved if touched is None else touched | moved
     assert touched is not None
-    return Measured(_extents(touched), inputs_size, outputs_size)
+    return MeasuredField(_extents(touched), inputs_size, outputs_size)
 
 
 def _extents(touched: Tensor) -> tuple[int, ...]:
@@ -171,7 +173,7 @@ def _extents(touched: Tensor) -> tuple[int, ...]:
     return tuple((places.amax(0) - places.amin(0) + 1).tolist()) if len(places) else (0,) * touched.dim()
 
 
-def receptive_field(fields: Fields, measured: Measured | None) -> str:
+def receptive_field(fields: FieldFollower, measured: MeasuredField | None) -> str:
     """The field in words: by formula, and beside it by gradients where these do not agree."""
     if not fields.n_windows:
         return ""

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.errors import ExpressionError, PellucidError
-from pellucid.inspection.loading import HEADER
+from pellucid.inspection.sandbox.process import HEADER
 
 SHARE_OF_MEMORY = 0.75
 MAPPED_BY_TORCH = 8 << 30  # bytes of addresses that libraries take without using them
 MORE_PROCESSES = 256  # than the user has at the start, threads included
 
 
-def main(entry: str, pipe: int) -> None:
+def run_job(entry: str, pipe: int) -> None:
     """Do the job, and say what came of it."""
     job = json.loads(sys.stdin.buffer.read())
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -91,4 +91,4 @@ def _tasks_of_user() -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    run_job(sys.argv[1], int(sys.argv[2]))

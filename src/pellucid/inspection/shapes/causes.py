@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.attempts import Attempt, Shape, shape_words
-from pellucid.inspection.flow import tensors_in
-from pellucid.inspection.origins import origin_of
-from pellucid.inspection.spelling import spelled
+from pellucid.inspection.expression.modules import spell_module
+from pellucid.inspection.shapes.attempts import Attempt, LayerStep, Shape, shape_words
+from pellucid.inspection.table.flow import tensors_in
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 CHANNEL_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
@@ -36,8 +36,8 @@ class Cause(NamedTuple):
 def cause_of(attempt: Attempt, given: Sequence[Shape]) -> Cause:
     """Why a forward stopped where it did. given: the shapes of the model's inputs.
 
-    >>> from pellucid.inspection.attempts import attempted
-    >>> attempt = attempted(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),))
+    >>> from pellucid.inspection.shapes.attempts import attempt_forward
+    >>> attempt = attempt_forward(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),))
     >>> cause_of(attempt, [(2, 16, 3, 3)]).fed
     '144 = 16·3·3 features'
     """
@@ -73,7 +73,7 @@ def _features(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     return Cause(
         "features",
         f"{x.shape[-1]:d} features",
-        f"{module.in_features:d} features: in_features of {spelled(module)}",
+        f"{module.in_features:d} features: in_features of {spell_module(module)}",
         x.shape[-1],
         module.in_features,
     )
@@ -90,7 +90,7 @@ def _channels(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
         return Cause(
             "channels",
             f"{came} channel{'s' * (came != 1)}",
-            f"{module.in_channels} channel{'s' * (module.in_channels != 1)}: in_channels of {spelled(module)}",
+            f"{module.in_channels} channel{'s' * (module.in_channels != 1)}: in_channels of {spell_module(module)}",
             came,
             module.in_channels,
         )
@@ -104,7 +104,7 @@ def _norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
         ranks = " or ".join(one for one in found.groups() if one)
         return Cause("rank", f"{x.dim()} dimensions {shape_words(tuple(x.shape))}", f"{ranks} dimensions")
     if x.dim() > 1 and x.shape[1] != asked:
-        return Cause("norm", f"{x.shape[1]} channels", f"{asked} channels of {spelled(module)}", x.shape[1], asked)
+        return Cause("norm", f"{x.shape[1]} channels", f"{asked} channels of {spell_module(module)}", x.shape[1], asked)
     if "more than 1 value per channel" in attempt.said:
         return Cause("one-row", f"one number for each channel {shape_words(tuple(x.shape))}", "at least two")
     return None
@@ -118,7 +118,7 @@ def _last_norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     return Cause(
         "last-norm",
         f"{'·'.join(map(str, came))} features",
-        f"{'·'.join(map(str, asked))} features of {spelled(module)}",
+        f"{'·'.join(map(str, asked))} features of {spell_module(module)}",
         came[-1] if came else 0,
         asked[-1],
     )
@@ -136,7 +136,7 @@ def _index(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     return Cause(
         "index",
         f"the number {wrong}",
-        f"0 to {module.num_embeddings - 1}: num_embeddings of {spelled(module)}",
+        f"0 to {module.num_embeddings - 1}: num_embeddings of {spell_module(module)}",
         wrong,
         module.num_embeddings,
     )
@@ -150,7 +150,7 @@ def _recurrent(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     return Cause(
         "recurrent",
         f"{x.shape[-1]} features",
-        f"{module.input_size} features: input_size of {spelled(module)}",
+        f"{module.input_size} features: input_size of {spell_module(module)}",
         x.shape[-1],
         module.input_size,
     )
@@ -161,7 +161,7 @@ def _attention(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
         return Cause(
             "attention",
             f"{x.shape[-1]} features",
-            f"{module.embed_dim} features: embed_dim of {spelled(module)}",
+            f"{module.embed_dim} features: embed_dim of {spell_module(module)}",
             x.shape[-1],
             module.embed_dim,
         )
@@ -190,7 +190,7 @@ def _small(attempt: Attempt) -> Cause | None:
     return Cause(
         "size",
         f"{'×'.join(map(str, x.shape[2:]))} places of {shape_words(tuple(x.shape))}",
-        f"at least {'×'.join(map(str, sizes))}: the window of {spelled(module) if module else ''}",
+        f"at least {'×'.join(map(str, sizes))}: the window of {spell_module(module) if module else ''}",
     )
 
 
@@ -235,3 +235,49 @@ def _flat(sizes: Sequence[Any]) -> list[Any]:
 
 def _type_name(x: Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")
+
+
+def origin_of(number: int, steps: Sequence[LayerStep], given: Sequence[Shape]) -> str:
+    """How a number was made, in words behind it; "" where it cannot be told. given: the shapes of the model's inputs.
+
+    >>> steps = [LayerStep("pool", "AvgPool2d", ((2, 16, 6, 6),), ((2, 16, 3, 3),))]
+    >>> origin_of(144, steps, [(2, 1, 32, 32)])
+    '16·3·3 of (2, 16, 3, 3) that pool puts out'
+    """
+    for step in reversed(steps[-3:]):
+        for shape in (*step.outputs[:1], *step.inputs[:1]):
+            if product := _product(number, shape):
+                return f"{product} of {shape_words(shape)} {_who(step, shape)}"
+    for step in reversed(steps):
+        if step.outputs and number in step.outputs[0][1:]:
+            # The state of a recurrent layer stands behind its outputs, one for each direction.
+            halves = [shape[-1] for shape in step.outputs[1:2] if step.kind in ("RNN", "GRU", "LSTM")]
+            both = f"2·{halves[0]} of both directions, " if halves and 2 * halves[0] == number else ""
+            return f"{both}of {shape_words(step.outputs[0])} that {step.name} puts out"
+    for shape in given:
+        if product := _product(number, shape):
+            return f"{product} of the input {shape_words(shape)}"
+        if number in shape:
+            return f"of the input {shape_words(shape)}"
+    return _sum(number, steps)
+
+
+def _who(step: LayerStep, shape: Shape) -> str:
+    is_made = bool(step.outputs) and shape == step.outputs[0]
+    return f"that {step.name} puts out" if is_made else f"that {step.name} is given"
+
+
+def _product(number: int, shape: Shape) -> str:
+    """The sizes behind the batch whose product it is, as 16·3·3; only where there are several."""
+    sizes = shape[1:]
+    return "·".join(map(str, sizes)) if len(sizes) > 1 and prod(sizes) == number and max(sizes) < number else ""
+
+
+def _sum(number: int, steps: Sequence[LayerStep]) -> str:
+    """Two layers whose outputs put side by side have that many features."""
+    ends = [(step, step.outputs[0][1 if len(step.outputs[0]) == 4 else -1]) for step in steps if step.outputs]
+    for place, (one, first) in reversed(list(enumerate(ends))):
+        for other, second in reversed(ends[:place]):
+            if first + second == number:
+                return f"{second} + {first} that {other.name} and {one.name} put out"
+    return ""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pellucid.inspection.flow import Operation, Remembered
+from pellucid.inspection.table.flow import DispatchedOp, TensorMemory
 
 _SOFTMAX = ("_softmax", "_safe_softmax")
 _HIDDEN = -1e4  # a score that is lower is meant to be hidden
@@ -29,7 +29,7 @@ class KeyCache:
     """Adds up the keys and values of every causal attention of a forward."""
 
     def __init__(self) -> None:
-        self._scores: Remembered[_Scores] = Remembered()
+        self._scores: TensorMemory[_Scores] = TensorMemory()
         self._of_examples: list[float] = []  # bytes for each token of one example
         self._of_batches: list[float] = []  # the same where heads and examples were folded into one dimension
 
@@ -39,7 +39,7 @@ class KeyCache:
             return None
         return round(sum(self._of_examples) + sum(self._of_batches) / max(1, batch))
 
-    def saw(self, operation: Operation) -> None:
+    def saw(self, operation: DispatchedOp) -> None:
         name = operation.name
         if name.startswith("_scaled_dot_product"):
             given = operation.given
@@ -63,7 +63,7 @@ class KeyCache:
         elif out.shape[-1]:
             self._scores.put(out, _Scores(each / out.shape[-1]))
 
-    def _passed_on(self, operation: Operation) -> None:
+    def _passed_on(self, operation: DispatchedOp) -> None:
         """Scores stay scores while they are scaled, masked, reshaped or dropped, and become weights by a softmax."""
         found = [(one, tensor) for tensor in operation.tensors if (one := self._scores.get(tensor)) is not None]
         if not found:

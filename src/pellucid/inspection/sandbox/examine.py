@@ -1,4 +1,5 @@
-"""What someone's file gives the doctor: a module, a class, a patient, or a function that makes one of them.
+"""The doctor over someone's file, in the child of `process`. The file gives a module, a class, a patient, or a function
+that makes one of them.
 
 The simplest is a function that returns (model, inputs, targets, loss) and, if there is one, the optimizer. What it does
 not give can come from a file of tensors and the name of a loss.
@@ -6,6 +7,7 @@ not give can come from a file of tensors and the name of a loss.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, quoted
+from pellucid.inspection.doctor import diagnose
 from pellucid.inspection.losses import loss_called
 from pellucid.inspection.patient import Patient
+from pellucid.inspection.sandbox.their_code import load_name, translate_errors
+from pellucid.records import as_plain
 
 SUFFIXES = (".pt", ".npz", ".npy")
 INPUTS, TARGETS = ("inputs", "x", "input", "tokens"), ("targets", "y", "target", "labels")
@@ -122,3 +127,17 @@ def _by_name(content: dict[str, Any], path: Path) -> tuple[tuple[Any, ...], Tens
         held = ", ".join(list(content)[:5])
         raise PellucidError(f"{quoted(path.name)} has no inputs, only {held}", fix="Call them inputs and targets")
     return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets
+
+
+def examine_file(job: Mapping[str, Any]) -> object:
+    """The diagnosis of what a file has under a name, as plain values.
+
+    job: file, name, batch (a file of tensors, or ""), loss (the name of one, or ""), rules and seed.
+    """
+    path, name = Path(job["file"]), str(job["name"])
+    found = load_name(path, name)
+    with translate_errors(path):
+        patient = patient_from(found.value, name, str(job["batch"]), str(job["loss"]))
+        diagnosis = diagnose(patient, list(job["rules"]), int(job["seed"]))
+    mended = [f"{path.name} was read as if mended: {mistake}" for mistake in found.mistakes]
+    return as_plain(diagnosis._replace(notes=(*mended, *diagnosis.notes)))

@@ -25,14 +25,14 @@ MOST_ANSWERED = 256 << 20
 HEADER = 20  # digits of the length that an answer begins with
 
 
-class Answer(NamedTuple):
+class ChildAnswer(NamedTuple):
     """What came back."""
 
     plain: Any
     n_printed: int  # bytes that their code printed
 
 
-def answered(entry: str, job: Mapping[str, Any], *, seconds: float, folder: Path, whose: str) -> Answer:
+def run_in_child(entry: str, job: Mapping[str, Any], *, seconds: float, folder: Path, whose: str) -> ChildAnswer:
     """What a function of ours says of a job, run in a child. entry: "pellucid.room.file:function", of the job alone.
 
     folder: where the child works. whose: what the user called their code, for messages. An error of the user's that the
@@ -41,7 +41,7 @@ def answered(entry: str, job: Mapping[str, Any], *, seconds: float, folder: Path
     read_end, write_end = os.pipe()
     child = subprocess.Popen(
         # -P: a torch.py or random.py in the folder is not imported in place of the real one.
-        [sys.executable, "-P", "-m", "pellucid.inspection.child", entry, str(write_end)],
+        [sys.executable, "-P", "-m", "pellucid.inspection.sandbox.child", entry, str(write_end)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -63,7 +63,7 @@ def answered(entry: str, job: Mapping[str, Any], *, seconds: float, folder: Path
             child.stdout.close()
     if answer is None:
         raise _silent(child.returncode, printed, whose)
-    return Answer(_understood(answer), n_printed)
+    return ChildAnswer(_understood(answer), n_printed)
 
 
 def _hand_over(pipe: Any, text: str) -> None:

@@ -1,0 +1,1 @@
+"""Code of other people, run in a process of its own."""

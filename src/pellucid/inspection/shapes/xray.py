@@ -1,0 +1,218 @@
+"""Why a forward failed: the layer, the line, the shapes up to it, the two numbers, and repairs that were tried."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from pellucid.errors import one_line, printable
+from pellucid.inspection.borrowing import borrowed
+from pellucid.inspection.expression.modules import spell_module
+from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.shapes.attempts import (
+    Attempt,
+    LayerStep,
+    Shape,
+    attempt_forward,
+    is_small,
+    shape_words,
+    users_line,
+)
+from pellucid.inspection.shapes.causes import Cause, cause_of, origin_of
+from pellucid.inspection.shapes.remedies import Change, ChangedCopy, Replacing, remedies
+from pellucid.inspection.table.flow import tensors_in
+from pellucid.records.inspection import Repair, ShapeXray
+
+LONGEST_CHAIN = 12
+MOST_SHOWN = 3  # repairs
+MOST_MISTAKES = 6  # one behind the other
+MOST_TRIED = 60
+MOST_SECONDS = 8.0
+
+
+class FailureReport(NamedTuple):
+    """What is shown, and what it was made of."""
+
+    seen: ShapeXray
+    mended: list[WorkingRepair]
+    attempt: Attempt
+    cause: Cause
+
+    @property
+    def is_for_any_input(self) -> bool:
+        """Whether two layers disagree that would do so whatever sizes come in, so that a guess proves it as well.
+
+        Features that were flattened out of a picture go with its size, unless no size can make them: what a linear
+        layer asks for must be a multiple of the channels.
+        """
+        if not self.attempt.steps or not self.mended or not all(one.writes for one in self.mended[0].changes):
+            return False
+        pictures = [step.outputs[0] for step in self.attempt.steps if step.outputs and len(step.outputs[0]) > 2]
+        is_of_windows = any("Conv" in step.kind or "Pool" in step.kind for step in self.attempt.steps)
+        if self.cause.kind not in ("features", "recurrent", "last-norm") or not is_of_windows:
+            return self.cause.kind not in ("size", "index", "rank", "type", "one-row")
+        return bool(self.cause.asked % pictures[-1][1])
+
+
+def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport | None:
+    """Run the module once, and where that fails tell why; None where it runs.
+
+    >>> import torch
+    >>> seen = explain_failure(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)).seen
+    >>> seen.says
+    'Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works'
+    """
+    with borrowed(model) as ours:
+        attempt = attempt_forward(ours, inputs)
+    if attempt.error is None:
+        return None
+    given = tuple(tuple(one.shape) for one in tensors_in(inputs))
+    cause = cause_of(attempt, given)
+    with unchanged_randomness():  # layers that are made to be tried draw their weights
+        mended = find_repairs(model, inputs, attempt)
+    seen = ShapeXray(
+        path=attempt.path,
+        kind=type(attempt.module).__name__ if attempt.module is not None else type(model).__name__,
+        where=users_line(attempt.error),
+        error=one_line(f"{type(attempt.error).__name__}: {attempt.said}"),
+        fed=_with_place(cause, attempt, given),
+        wanted=cause.wanted,
+        chain=tuple(_chain(attempt, given, cause)),
+        repairs=tuple(one.repair for one in mended),
+        says=_sentence(cause, attempt, mended, model),
+    )
+    return FailureReport(seen, mended, attempt, cause)
+
+
+def _with_place(cause: Cause, attempt: Attempt, given: tuple[Shape, ...]) -> str:
+    """What came, with where it was made."""
+    origin = origin_of(cause.came, attempt.steps, given) if cause.came > 0 and cause.kind != "index" else ""
+    place = origin[origin.index("of ") :] if "of " in origin else ""
+    return f"{cause.fed}, {place}" if place and cause.kind != "operation" else cause.fed
+
+
+def _sentence(cause: Cause, attempt: Attempt, mended: list[WorkingRepair], model: nn.Module) -> str:
+    module = attempt.module if attempt.module is not None else model
+    name = spell_module(module).removeprefix("nn.")
+    if attempt.path and not name.endswith(")"):
+        name = f"{name} {printable(attempt.path)}"
+    if cause.kind == "operation":
+        what = f"{name} computes {cause.fed}, which torch refuses"
+    elif cause.fed:
+        what = f"{name} is fed {cause.fed}"
+    else:
+        what = f"{name} raised {type(attempt.error).__name__}: {printable(attempt.said)}"
+    if not mended:
+        return f"{what}; wanted: {cause.wanted}" if cause.wanted else what
+    return f"{what}: {mended[0].says} works"
+
+
+def _chain(attempt: Attempt, given: tuple[Shape, ...], cause: Cause) -> list[str]:
+    """Every shape from the input to where it failed; what a forward did between two layers has a line of its own."""
+    lines = [f"input: {', '.join(map(shape_words, given)) or 'no tensor'}"]
+    last = given[0] if given else ()
+    for step in attempt.steps:
+        if step.inputs and step.inputs[0] != last:
+            lines.append(f"in forward: {shape_words(last)} -> {shape_words(step.inputs[0])}")
+        made = ", ".join(map(shape_words, step.outputs)) or "no tensor"
+        came = ", ".join(map(shape_words, step.inputs))
+        lines.append(f"{printable(step.name)}: {came} -> {made}")
+        last = step.outputs[0] if step.outputs else ()
+    fed = attempt.input_shapes()
+    if cause.kind == "operation":
+        lines.append(f"in forward: {cause.fed} -> fails")
+    elif fed and attempt.module is not None:
+        if attempt.steps and fed[0] != last and not any(attempt.module.children()):
+            lines.append(f"in forward: {shape_words(last)} -> {shape_words(fed[0])}")
+        failed = LayerStep(attempt.path, type(attempt.module).__name__, fed, ())
+        lines.append(f"{printable(failed.name)}: {', '.join(map(shape_words, fed))} -> fails")
+    if len(lines) > LONGEST_CHAIN:
+        left_out = len(lines) - LONGEST_CHAIN
+        lines = [lines[0], f"… {left_out} more", *lines[-(LONGEST_CHAIN - 1) :]]
+    return lines
+
+
+class WorkingRepair(NamedTuple):
+    """Changes after which the whole forward ran."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def repair(self) -> Repair:
+        said = [f"{change.says}: {change.reason}" if change.reason else change.says for change in self.changes]
+        return Repair("; ".join(said), self.changes[0].path)
+
+    @property
+    def says(self) -> str:
+        """What stands in the sentence: the new layer itself, where that is the repair."""
+        return "; ".join(change.writes or change.says for change in self.changes)
+
+
+def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> list[WorkingRepair]:
+    """Up to three ways that make the forward run, the shortest first; none where the module cannot be copied.
+
+    Each is made on a copy, the copy is run, and only what ran to the end is told. Where one mistake hides another, a
+    change that brings the forward farther is kept, and the next one looked for.
+
+    >>> import torch
+    >>> model, batch = nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)
+    >>> [mended.says for mended in find_repairs(model, batch, attempt_forward(model, batch))]
+    ['nn.Linear(144, 10)']
+    """
+    given = tuple(tuple(one.shape) for one in tensors_in(inputs))
+    deadline, n_tried = time.monotonic() + MOST_SECONDS, 0
+    front: list[tuple[tuple[Change, ...], Attempt, nn.Module]] = [((), failed, model)]
+    if not is_small(model):
+        return []
+    for _ in range(MOST_MISTAKES):
+        found: list[WorkingRepair] = []
+        farther: list[tuple[tuple[Change, ...], Attempt, nn.Module]] = []
+        for made, attempt, seen in front:
+            for change in _possible(attempt, given, seen):
+                if n_tried >= MOST_TRIED or time.monotonic() > deadline or len(found) == MOST_SHOWN:
+                    return found
+                if change.group and any(change.group == one.changes[-1].group for one in found):
+                    continue
+                n_tried += 1
+                tried = _tried(model, inputs, (*made, change))
+                if tried is None:
+                    continue
+                again, changed = tried
+                if again.error is None:
+                    found.append(WorkingRepair((*made, change)))
+                elif again.progress > attempt.progress:
+                    farther.append(((*made, change), again, changed))
+        if found or not farther:
+            return found
+        farther.sort(key=lambda one: one[1].progress, reverse=True)
+        front = farther[:2]
+    return []
+
+
+def _possible(attempt: Attempt, given: Sequence[Shape], model: nn.Module) -> list[Change]:
+    """The changes for a failed attempt; a layer that cannot be made so is no change."""
+    found: list[Change] = []
+    changes = remedies(cause_of(attempt, given), attempt, model)
+    while True:
+        try:
+            found.append(next(changes))
+        except StopIteration:
+            return found
+        except Exception:  # a constructor refused: what would come behind it is not looked for
+            return found
+
+
+def _tried(model: nn.Module, inputs: tuple[Any, ...], changes: Sequence[Change]) -> tuple[Attempt, nn.Module] | None:
+    """One forward of a copy on which the changes were made; None where there is no copy, or they cannot be made."""
+    try:
+        trial = ChangedCopy(copy.deepcopy(model), inputs)
+        for change in changes:
+            change.make(trial)
+    except Exception:
+        return None
+    around = Replacing(trial.replacing) if trial.replacing else None
+    return attempt_forward(trial.model, trial.inputs, around), trial.model
