@@ -26,8 +26,8 @@ from pellucid.training.loop import steps
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.plan import choose_plan
 from pellucid.training.task import Task
+from pellucid.training.trainer import build_training
 from pellucid.training.wishes import TrainingWishes
-from pellucid.training.workshop import workshop
 
 NETWORKS = ("neural-ngram", "mlp", "gru", "transformer")
 STEPS_OF_A_RUN = 3000
@@ -65,13 +65,13 @@ def cost(name: str, task: Task, n_looks: int) -> Cost:
     card = network_called(name)
     wishes = TrainingWishes(model=name, steps=2 * n_looks + 6, training={"threads": 1})
     config, plan = choose_plan(card, task, wishes)
-    shop = workshop(card, config, plan, task)
-    probe = HealthProbe(shop.model)
+    state = build_training(card, config, plan, task)
+    probe = HealthProbe(state.model)
 
     def watch(step: int) -> AbstractContextManager[None]:
         return probe.watch(step) if step % 2 else nullcontext()
 
-    taken = list(timed(steps(shop.model, shop.batches, shop.optimizer, plan, watch=watch)))[6:]
+    taken = list(timed(steps(state.model, state.batches, state.optimizer, plan, watch=watch)))[6:]
     looked, plain = (statistics.median(taken[start::2]) for start in (0, 1))
     return Cost(name, 1e3 * plain, 1e3 * looked, (looked - plain) / plain / cadence(STEPS_OF_A_RUN))
 

@@ -46,7 +46,7 @@ from pellucid.training.batches import Batch, Items, batches_of, items_of
 from pellucid.training.evaluation import loss_on
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import optimizer_for
-from pellucid.training.randomness import philox
+from pellucid.training.rng import numpy_rng
 from pellucid.training.task import Batches
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -98,7 +98,7 @@ class PaddedBatches:
         self.longest = int(np.argmax(items.lengths))
 
     def batch(self, step: int) -> Batch:
-        rows = philox(self.seed, step, "padded").integers(len(self.items), size=self.size)
+        rows = numpy_rng(self.seed, step, "padded").integers(len(self.items), size=self.size)
         tokens, targets, n_tokens = self.items.together(np.append(rows, self.longest))
         return Batch(tokens[:-1], targets[:-1], n_tokens - int(self.items.lengths[self.longest]))
 

@@ -9,7 +9,7 @@ import torch
 from pellucid.data import Characters, encode_list, open_data
 from pellucid.data.sides import Side
 from pellucid.training.batches import IGNORED, Batch, ListBatches, TextBatches, batches_of
-from pellucid.training.randomness import drawing, generator, number, philox
+from pellucid.training.rng import derive_seed, numpy_rng, seed_torch, torch_rng
 
 
 def list_side(n: int = 50, seed: int = 0) -> Side:
@@ -112,9 +112,9 @@ def test_a_text_shorter_than_its_context_is_one_window():
 
 
 def test_chance_is_a_function_of_seed_step_and_purpose():
-    assert number(0, 1, "batches") == 3783679012601048814
-    assert philox(0, 1, "a").random() == philox(0, 1, "a").random() != philox(0, 1, "b").random()
-    one, other = (torch.rand(3, generator=generator(5, step, "a")) for step in (1, 2))
+    assert derive_seed(0, 1, "batches") == 3783679012601048814
+    assert numpy_rng(0, 1, "a").random() == numpy_rng(0, 1, "a").random() != numpy_rng(0, 1, "b").random()
+    one, other = (torch.rand(3, generator=torch_rng(5, step, "a")) for step in (1, 2))
     assert not torch.equal(one, other)
 
 
@@ -122,8 +122,8 @@ def test_drawing_leaves_torchs_generator_as_it_was():
     torch.manual_seed(0)
     wanted = torch.rand(2)
     torch.manual_seed(0)
-    with drawing(1, 2, "dropout"):
+    with seed_torch(1, 2, "dropout"):
         inside = torch.rand(2)
     assert torch.equal(torch.rand(2), wanted)
-    with drawing(1, 2, "dropout"):
+    with seed_torch(1, 2, "dropout"):
         assert torch.equal(torch.rand(2), inside)

@@ -18,8 +18,15 @@ from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
 from pellucid.runs.places import checkpoint_at, checkpoint_steps
 from pellucid.runs.sealed import Damaged, sealed, unsealed
-from pellucid.training import checkpoints
-from pellucid.training.tensors import MOST_TENSORS, packed, unpacked
+from pellucid.training.checkpoints import Checkpoint, delete_old_checkpoints, newest_checkpoint, save_checkpoint
+from pellucid.training.weights import (
+    MOST_TENSORS,
+    from_safetensors,
+    load_best,
+    require_matching_weights,
+    save_best,
+    to_safetensors,
+)
 
 
 def tensors(step: int) -> dict[str, torch.Tensor]:
@@ -38,7 +45,7 @@ def momenta(step: int) -> dict[str, torch.Tensor]:
 
 
 def save(run: Path, step: int) -> Path:
-    return checkpoints.save(run, step, tensors(step), momenta(step), {"best_step": step - 1, "loss": step / 3})
+    return save_checkpoint(run, step, tensors(step), momenta(step), {"best_step": step - 1, "loss": step / 3})
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ def refused(action, *words: str, kind: type[PellucidError] = PellucidError, code
 
 def falls_back(run: RunWriter, *words: str) -> None:
     """Step 2 is refused for a reason that is said, and step 1 is used."""
-    found = checkpoints.newest(run.path)
+    found = newest_checkpoint(run.path)
     assert found is not None
     assert found.step == 1
     assert "step 2 is not used" in found.note
@@ -71,7 +78,7 @@ def falls_back(run: RunWriter, *words: str) -> None:
     assert_is(found, 1)
 
 
-def assert_is(found: checkpoints.Checkpoint, step: int) -> None:
+def assert_is(found: Checkpoint, step: int) -> None:
     for came, due in ((found.model, tensors(step)), (found.optimizer, momenta(step))):
         assert came.keys() == due.keys()
         for name, tensor in due.items():
@@ -81,32 +88,32 @@ def assert_is(found: checkpoints.Checkpoint, step: int) -> None:
 
 
 def test_what_is_saved_comes_back_to_the_bit(run):
-    found = checkpoints.newest(run.path)
+    found = newest_checkpoint(run.path)
     assert found is not None
     assert found.step == 2
     assert found.note == ""
     assert_is(found, 2)
     # Loaded tensors are one's own: training on changes no file.
     found.model["table"].add_(1)
-    again = checkpoints.newest(run.path)
+    again = newest_checkpoint(run.path)
     assert again is not None
     assert_is(again, 2)
 
 
 def test_equal_tensors_give_equal_bytes():
     one = tensors(3)
-    assert packed(one) == packed(dict(reversed(list(tensors(3).items()))))
+    assert to_safetensors(one) == to_safetensors(dict(reversed(list(tensors(3).items()))))
     base = torch.arange(12.0)
     tied = {"a": base.view(3, 4), "b": base.view(3, 4).t(), "c": base[2:5], "d": base, "e": base}
-    assert packed(tied) == packed({name: tensor.clone() for name, tensor in tied.items()})
-    assert torch.equal(unpacked(packed(tied), "x")["b"], tied["b"])
+    assert to_safetensors(tied) == to_safetensors({name: tensor.clone() for name, tensor in tied.items()})
+    assert torch.equal(from_safetensors(to_safetensors(tied), "x")["b"], tied["b"])
 
 
 def test_files_have_the_mode_that_the_umask_gives(run):
     before = os.umask(0o027)
     try:
         save(run.path, 3)
-        checkpoints.save_best(run.path, 3, tensors(3))
+        save_best(run.path, 3, tensors(3))
     finally:
         os.umask(before)
     for path in [*checkpoint_at(run.path, 3).iterdir(), run.path / "model.safetensors", run.path / "model.json"]:
@@ -152,7 +159,7 @@ def test_one_bit_flipped(run, name):
             assert "made by a newer pellucid" in str(error)  # noqa: PT017
             assert name == "state.json"
     path.write_bytes(whole)
-    found = checkpoints.newest(run.path)
+    found = newest_checkpoint(run.path)
     assert found is not None
     assert found.step == 2
 
@@ -203,7 +210,7 @@ ONE_TEXT = json.dumps(ONE).encode()
 def test_a_forged_file_that_is_vouched_for(run, content, why):
     forged(run, content)
     falls_back(run, why)
-    forged(run, packed(tensors(2)))
+    forged(run, to_safetensors(tensors(2)))
     forged(run, content, "optimizer.safetensors")
     falls_back(run, "optimizer.safetensors", why)
 
@@ -239,7 +246,7 @@ def test_a_file_is_missing_one_too_many_or_swapped(run):
     shutil.rmtree(second)
     (run.path / "checkpoints" / "step-000000003").write_text("a file")
     second.mkdir()
-    found = checkpoints.newest(run.path)
+    found = newest_checkpoint(run.path)
     assert found is not None
     assert found.step == 1
     assert "step 3" in found.note
@@ -250,7 +257,7 @@ def test_nothing_whole_is_left(run):
     for step in (1, 2):
         (checkpoint_at(run.path, step) / "model.safetensors").write_bytes(b"")
     refused(
-        lambda: checkpoints.newest(run.path),
+        lambda: newest_checkpoint(run.path),
         "no checkpoint of x is whole",
         "of step 2, model.safetensors",
         kind=Damaged,
@@ -260,17 +267,17 @@ def test_nothing_whole_is_left(run):
 def test_a_newer_checkpoint_is_not_passed_over(run):
     path = checkpoint_at(run.path, 2) / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    refused(lambda: checkpoints.newest(run.path), "made by a newer pellucid")
+    refused(lambda: newest_checkpoint(run.path), "made by a newer pellucid")
 
 
 def test_before_the_first_checkpoint(tmp_path):
     with RunWriter.create(tmp_path / "x", {}, 1) as run:
-        assert checkpoints.newest(run.path) is None
+        assert newest_checkpoint(run.path) is None
         half = run.path / "checkpoints" / ".tmp-abc"
         half.mkdir()
         (half / "model.safetensors").write_bytes(b"half")
-        assert checkpoints.newest(run.path) is None
-        checkpoints.tidy(run.path, keep=set())
+        assert newest_checkpoint(run.path) is None
+        delete_old_checkpoints(run.path, keep=set())
         assert os.listdir(run.path / "checkpoints") == []
 
 
@@ -285,10 +292,10 @@ class Small(nn.Module):
 
 def test_weights_of_another_model():
     model = Small(81)
-    checkpoints.require_fits(model, Small(81).state_dict())
+    require_matching_weights(model, Small(81).state_dict())
 
     def fits(other: dict[str, torch.Tensor]):
-        return lambda: checkpoints.require_fits(model, other)
+        return lambda: require_matching_weights(model, other)
 
     refused(fits(Small(65).state_dict()), "checkpoint has 65 symbols, data has 81.")
     refused(fits(Small(81, width=8).state_dict()), "'table.weight' is 81 × 8 in the checkpoint and 81 × 4 in the model")
@@ -305,7 +312,7 @@ def test_what_is_not_finite_is_never_saved(run):
         (tensors(3), {"m": torch.tensor(float("inf"))}),
     ):
         refused(
-            lambda model=model, optimizer=optimizer: checkpoints.save(run.path, 3, model, optimizer, {}),
+            lambda model=model, optimizer=optimizer: save_checkpoint(run.path, 3, model, optimizer, {}),
             "is not finite at step 3",
             kind=NotWritten,
             code=3,
@@ -316,17 +323,17 @@ def test_what_is_not_finite_is_never_saved(run):
 def test_never_fewer_than_two_whole_ones(run):
     for step in range(3, 40):
         save(run.path, step)
-    checkpoints.tidy(run.path, keep={7})
+    delete_old_checkpoints(run.path, keep={7})
     assert checkpoint_steps(run.path) == [39, 38, 7]
     for step in range(40, 43):
         save(run.path, step)
     # Damaged ones do not count as kept.
     for step in (40, 42):
         (checkpoint_at(run.path, step) / "model.safetensors").write_bytes(b"")
-    checkpoints.tidy(run.path, keep=set())
+    delete_old_checkpoints(run.path, keep=set())
     assert checkpoint_steps(run.path) == [42, 41, 40, 39]
     (checkpoint_at(run.path, 39) / "state.json").unlink()
-    checkpoints.tidy(run.path, keep=set())
+    delete_old_checkpoints(run.path, keep=set())
     assert checkpoint_steps(run.path) == [42, 41, 40, 39]
 
 
@@ -337,7 +344,7 @@ def test_order_is_by_step_and_not_by_any_clock(run, monkeypatch):
     os.utime(checkpoint_at(run.path, 1_000_000_000), (0, 0))
     monkeypatch.setattr(time, "time", lambda: -1.0)
     assert checkpoint_steps(run.path) == [1_000_000_000, 10, 3, 2, 1]
-    checkpoints.tidy(run.path, keep=set())
+    delete_old_checkpoints(run.path, keep=set())
     assert checkpoint_steps(run.path) == [1_000_000_000, 10]
 
 
@@ -346,17 +353,17 @@ def test_clean_up_that_was_killed(run):
     trash = run.path / "checkpoints" / ".trash-abc"
     shutil.copytree(checkpoint_at(run.path, 2), trash)
     (trash / "optimizer.safetensors").unlink()
-    found = checkpoints.newest(run.path)
+    found = newest_checkpoint(run.path)
     assert found is not None
     assert (found.step, found.note) == (2, "")
-    checkpoints.tidy(run.path, keep=set())
+    delete_old_checkpoints(run.path, keep=set())
     assert sorted(os.listdir(run.path / "checkpoints")) == ["step-000000001", "step-000000002"]
 
 
 def test_a_step_is_saved_again_over_a_damaged_one(run):
     (checkpoint_at(run.path, 2) / "model.safetensors").write_bytes(b"")
     save(run.path, 2)
-    found = checkpoints.newest(run.path)
+    found = newest_checkpoint(run.path)
     assert found is not None
     assert_is(found, 2)
     assert sorted(os.listdir(run.path / "checkpoints")) == ["step-000000001", "step-000000002"]
@@ -365,14 +372,15 @@ def test_a_step_is_saved_again_over_a_damaged_one(run):
 WRITER = """
 import sys, torch
 from pathlib import Path
-from pellucid.training import checkpoints
+from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint, delete_old_checkpoints
+from pellucid.training.weights import load_best, save_best
 torch.set_num_threads(1)
 run = Path(sys.argv[1])
 for step in range(3, 100_000):
     weights = {"w": torch.full((20_000,), float(step))}
-    checkpoints.save(run, step, weights, {"m": -weights["w"]}, {"step": step})
-    checkpoints.save_best(run, step, weights)
-    checkpoints.tidy(run, keep=set())
+    save_checkpoint(run, step, weights, {"m": -weights["w"]}, {"step": step})
+    save_best(run, step, weights)
+    delete_old_checkpoints(run, keep=set())
 """
 
 
@@ -391,13 +399,13 @@ def writing(run):
 def test_reading_while_another_process_writes(run, writing):
     steps = []
     for _ in range(250):
-        found = checkpoints.newest(run.path)
+        found = newest_checkpoint(run.path)
         assert found is not None
         assert found.note == ""
         assert found.state == {"step": found.step}
         assert bool((found.model["w"] == found.step).all())
         assert torch.equal(found.optimizer["m"], -found.model["w"])
-        best, step = checkpoints.load_best(run.path)
+        best, step = load_best(run.path)
         assert bool((best["w"] == step).all())
         steps.append(found.step)
     assert writing.poll() is None
@@ -408,7 +416,8 @@ def test_reading_while_another_process_writes(run, writing):
 KILLER = """
 import os, random, signal, sys, time, torch
 from pathlib import Path
-from pellucid.training import checkpoints
+from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint, delete_old_checkpoints
+from pellucid.training.weights import load_best, save_best
 torch.set_num_threads(1)
 run, draw = Path(sys.argv[1]), random.Random(1)
 
@@ -416,9 +425,9 @@ def weights(step):
     return {"w": torch.full((20_000,), float(step))}
 
 def save(step):
-    checkpoints.save(run, step, weights(step), weights(-step), {"step": step})
-    checkpoints.save_best(run, step, weights(step))
-    checkpoints.tidy(run, keep=set())
+    save_checkpoint(run, step, weights(step), weights(-step), {"step": step})
+    save_best(run, step, weights(step))
+    delete_old_checkpoints(run, keep=set())
 
 save(10)
 began = time.monotonic()
@@ -434,8 +443,8 @@ for kill in range(60):
     os.kill(child, signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     torn += any(path.name.startswith(".") for path in (run / "checkpoints").iterdir())
-    found = checkpoints.newest(run)
-    best, step = checkpoints.load_best(run)
+    found = newest_checkpoint(run)
+    best, step = load_best(run)
     assert found.note == "" and found.step >= last and found.state == {"step": found.step}
     assert (found.model["w"] == found.step).all() and (found.optimizer["w"] == -found.step).all()
     assert (best["w"] == step).all() and step <= found.step
@@ -453,10 +462,10 @@ def test_killed_while_it_saves(run):
 
 
 def test_best_weights_come_back(run):
-    refused(lambda: checkpoints.load_best(run.path), "x has no weights yet", "pellucid train --resume x")
+    refused(lambda: load_best(run.path), "x has no weights yet", "pellucid train --resume x")
     for step in (1, 5):
-        checkpoints.save_best(run.path, step, tensors(step))
-        found, at = checkpoints.load_best(run.path)
+        save_best(run.path, step, tensors(step))
+        found, at = load_best(run.path)
         assert at == step
         assert torch.equal(found["table"], tensors(step)["table"])
         assert json.loads((run.path / "model.json").read_text())["weights"][0]["step"] == step
@@ -464,24 +473,24 @@ def test_best_weights_come_back(run):
 
 def test_best_weights_however_their_writer_was_killed(run):
     """All states that the protocol passes through: old, vouched for twice, new."""
-    checkpoints.save_best(run.path, 1, tensors(1))
+    save_best(run.path, 1, tensors(1))
     old = (run.path / "model.json").read_bytes(), (run.path / "model.safetensors").read_bytes()
-    checkpoints.save_best(run.path, 5, tensors(5))
+    save_best(run.path, 5, tensors(5))
     new = (run.path / "model.json").read_bytes(), (run.path / "model.safetensors").read_bytes()
     both = sealed({"weights": [unsealed(said, run.path)["weights"][0] for said in (new[0], old[0])]})
     for voucher, weights, step in ((both, old[1], 1), (both, new[1], 5)):
         (run.path / "model.json").write_bytes(voucher)
         (run.path / "model.safetensors").write_bytes(weights)
-        found, at = checkpoints.load_best(run.path)
+        found, at = load_best(run.path)
         assert at == step
         assert torch.equal(found["table"], tensors(step)["table"])
-        checkpoints.save_best(run.path, 5, tensors(5))
+        save_best(run.path, 5, tensors(5))
         assert ((run.path / "model.json").read_bytes(), (run.path / "model.safetensors").read_bytes()) == new
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
 def test_best_weights_that_were_changed(run, name):
-    checkpoints.save_best(run.path, 1, tensors(1))
+    save_best(run.path, 1, tensors(1))
     path = run.path / name
     whole = path.read_bytes()
     for at in range(len(whole)):
@@ -489,9 +498,9 @@ def test_best_weights_that_were_changed(run, name):
         damaged[at] ^= 1 << at % 8
         for content in (bytes(damaged), whole[:at]):
             path.write_bytes(content)
-            refused(lambda: checkpoints.load_best(run.path))
+            refused(lambda: load_best(run.path))
     path.write_bytes(whole + b"\n")
-    refused(lambda: checkpoints.load_best(run.path))
+    refused(lambda: load_best(run.path))
 
 
 def test_c1_a_pickle_is_never_opened(run, tmp_path):
@@ -508,5 +517,5 @@ def test_c1_a_pickle_is_never_opened(run, tmp_path):
     said = {"step": 1, "bytes": len(trap), "sha256": hashlib.sha256(trap).hexdigest()}
     (run.path / "model.json").write_bytes(sealed({"weights": [said]}))
     falls_back(run, "damaged")
-    refused(lambda: checkpoints.load_best(run.path), "model.safetensors is damaged")
+    refused(lambda: load_best(run.path), "model.safetensors is damaged")
     assert not (tmp_path / "canary").exists()

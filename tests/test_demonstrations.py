@@ -24,7 +24,7 @@ from pellucid.training.demonstrations import (
     saturation_study,
     start_study,
 )
-from pellucid.training.randomness import drawing, generator
+from pellucid.training.rng import seed_torch, torch_rng
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,7 +55,7 @@ def test_a_rate_divided_late_brings_rest(sides):
 def test_the_table_learns_as_torch_would_from_all_names_at_once(sides):
     """Three steps by autograd over every pair of letters in train."""
     tokens = torch.from_numpy(sides.train.tokens.astype(np.int64))
-    scores = torch.randn(27, 27, generator=generator(5, 0, "table"), dtype=torch.float64).requires_grad_()
+    scores = torch.randn(27, 27, generator=torch_rng(5, 0, "table"), dtype=torch.float64).requires_grad_()
     wanted = []
     for _ in range(3):
         loss = functional.cross_entropy(scores[tokens[:-1]], tokens[1:])
@@ -83,11 +83,11 @@ def test_the_share_of_saturated_units_is_numpys(sides):
     windows = functional.pad(batch.tokens, (2, 0)).unfold(1, 3, 1)[batch.targets != -100].numpy()  # (examples, 3)
     found = {}
     for name in ("bad", "good"):
-        with drawing(2, 0, "weights"):
+        with seed_torch(2, 0, "weights"):
             weights = {key: value.numpy() for key, value in MLP(MLPConfig(27)).state_dict().items()}
         if name == "bad":
             weights = {
-                key: torch.empty(value.shape).normal_(generator=generator(2, 0, key)).numpy()
+                key: torch.empty(value.shape).normal_(generator=torch_rng(2, 0, key)).numpy()
                 for key, value in weights.items()
             }
         into = weights["embedding.weight"][windows].reshape(len(windows), -1) @ weights["layers.0.linear.weight"].T
@@ -108,7 +108,7 @@ def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
     assert study.gradient_of_dead == 0.0
     assert study.gradient_of_others > 1e-3
     # Trained once more by torch's own SGD, and looked at by autograd alone.
-    with drawing(1, 0, "weights"):
+    with seed_torch(1, 0, "weights"):
         model = MLP(MLPConfig(27, activation="relu"))
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
     batches = batches_of(sides.train, 32, 16, 1, by_length=False)

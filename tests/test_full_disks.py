@@ -12,7 +12,8 @@ import torch
 from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
 from pellucid.runs.places import checkpoint_steps
-from pellucid.training import checkpoints
+from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint
+from pellucid.training.weights import load_best, save_best
 
 CHECKPOINT = 250_000  # bytes of one, with a little room
 
@@ -41,11 +42,11 @@ def weights(step: int) -> dict[str, torch.Tensor]:
 
 
 def save(run: RunWriter, step: int) -> None:
-    checkpoints.save(run.path, step, weights(step), weights(-step), {})
+    save_checkpoint(run.path, step, weights(step), weights(-step), {})
 
 
 def assert_whole(run: RunWriter, step: int) -> None:
-    found = checkpoints.newest(run.path)
+    found = newest_checkpoint(run.path)
     assert found is not None
     assert (found.step, found.note) == (step, "")
     assert bool((found.model["w"] == step).all())
@@ -109,7 +110,7 @@ def test_a_full_disk_without_anything_to_spare(mounted):
     with RunWriter.create(disk / "x", {}, CHECKPOINT) as run:
         run.append("metrics", {"step": 1})
         save(run, 1)
-        checkpoints.save_best(run.path, 1, weights(1))
+        save_best(run.path, 1, weights(1))
         for leave in (0, 4096, 8192, 50_000, 130_000, 240_000):
             fill(disk, leave)
             with pytest.raises(NotWritten, match="step 2 could not be saved: No space left") as caught:
@@ -120,8 +121,8 @@ def test_a_full_disk_without_anything_to_spare(mounted):
             assert os.listdir(run.path / "checkpoints") == ["step-000000001"]
         fill(disk, leave=0)
         with pytest.raises(NotWritten, match="the best weights could not be saved"):
-            checkpoints.save_best(run.path, 2, weights(2))
-        assert checkpoints.load_best(run.path)[1] == 1
+            save_best(run.path, 2, weights(2))
+        assert load_best(run.path)[1] == 1
         with pytest.raises(NotWritten, match=r"report\.html could not be written"):
             run.write("report.html", "x" * 100_000)
         # A log takes whole lines or none.
@@ -139,16 +140,16 @@ LIMITED = """
 import resource, signal, sys, torch
 from pathlib import Path
 from pellucid.errors import PellucidError
-from pellucid.training import checkpoints
+from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 run = Path(sys.argv[1])
 for limit in (1, 100, 1000, 10_000, 100_000, 120_100):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        checkpoints.save(run, 2, {"w": torch.ones(30_000)}, {"w": torch.ones(30_000)}, {})
+        save_checkpoint(run, 2, {"w": torch.ones(30_000)}, {"w": torch.ones(30_000)}, {})
         print("saved")
     except PellucidError as error:
-        print(error.exit_code, checkpoints.newest(run).step, error)
+        print(error.exit_code, newest_checkpoint(run).step, error)
 """
 
 

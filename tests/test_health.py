@@ -18,8 +18,8 @@ from pellucid.inspection.layer_stats import NEARLY_ZERO, flatness, histogram, un
 from pellucid.models.transformer import MODEL as TRANSFORMER
 from pellucid.records import Health, Histogram, LayerStats, WeightStats, as_plain
 from pellucid.records.plain import from_plain
-from pellucid.training.findings import findings
 from pellucid.training.initial import initial_loss
+from pellucid.training.run import judge_run
 
 VOCAB = 11
 
@@ -396,7 +396,7 @@ def look(*layers, ratio=1e-3, step=100):
     ],
 )
 def test_what_a_look_means(health, severity, where, words):
-    found = [finding for finding in findings(health, START) if words in finding.seen]
+    found = [finding for finding in judge_run(health, START) if words in finding.seen]
     assert [(finding.severity, finding.where) for finding in found] == [(severity, where)]
     assert found[0].step == health[-1].step
     assert bool(found[0].try_next) is (severity != "sound")
@@ -404,10 +404,10 @@ def test_what_a_look_means(health, severity, where, words):
 
 def test_the_gravest_comes_first_and_a_bad_start_is_told():
     start = initial_loss(17.3, np.arange(27), 27)
-    found = findings([look(layer(dead=100, saturated=1.0))], start)
+    found = judge_run([look(layer(dead=100, saturated=1.0))], start)
     assert [finding.severity for finding in found] == ["broken", "suspicious", "suspicious", "sound"]
     assert "sure and wrong" in next(finding.seen for finding in found if finding.where == "the first loss")
-    assert findings([], initial_loss(math.nan, np.arange(27), 27))[0].severity == "broken"
+    assert judge_run([], initial_loss(math.nan, np.arange(27), 27))[0].severity == "broken"
 
 
 def test_a_network_that_is_ill_is_found_ill_and_a_well_one_well():
@@ -422,7 +422,7 @@ def test_a_network_that_is_ill_is_found_ill_and_a_well_one_well():
         tokens, targets = batch(0)
         with probe.watch(1):
             loss_of(model(tokens), targets).backward()
-        return {(finding.severity, finding.where) for finding in findings(probe.taken(), START)}
+        return {(finding.severity, finding.where) for finding in judge_run(probe.taken(), START)}
 
     assert ("suspicious", "act") in found_with(30.0)
     assert not {pair for pair in found_with(1.0) if pair[1] == "act" and pair[0] != "sound"}

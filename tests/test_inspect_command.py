@@ -343,7 +343,7 @@ def test_two_side_by_side():
 def test_a_run_of_our_own(tmp_path):
     from pellucid.training.callbacks import Callbacks
     from pellucid.training.opening import DataWishes
-    from pellucid.training.running import train
+    from pellucid.training.run import train
     from pellucid.training.wishes import TrainingWishes
 
     words = tmp_path / "words.txt"

@@ -15,7 +15,7 @@ from pellucid.training.asking import answering_run, questions
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.predicting import awakened, predictions
-from pellucid.training.running import train
+from pellucid.training.run import train
 from pellucid.training.wishes import TrainingWishes
 
 ASKED = {

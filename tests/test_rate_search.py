@@ -18,19 +18,22 @@ from pellucid.records import Plan, RateSearch, RateTrial, as_plain
 from pellucid.records.plain import from_plain
 from pellucid.training.batches import batches_of
 from pellucid.training.evaluation import loss_on
-from pellucid.training.loop import steps
-from pellucid.training.optimizers import optimizer_for
-from pellucid.training.rate import agreed, rates_between, search, sweep
-from pellucid.training.rate_rules import (
+from pellucid.training.learning_rate import (
     SMOOTHING,
     between,
     by_percentile,
     by_valley,
+    combine_answers,
     longest_fall,
-    smoothed,
-    trials_of,
-    why_not,
+    make_trials,
+    rates_between,
+    reason_for_no_answer,
+    smooth_losses,
+    sweep_learning_rates,
+    sweep_seeds,
 )
+from pellucid.training.loop import steps
+from pellucid.training.optimizers import optimizer_for
 
 BATCH = 64
 
@@ -73,13 +76,15 @@ def test_a_sweep_leaves_no_trace(sides, optimizer):
     gradients = [parameter.grad.clone() for parameter in model.parameters()]
     before = {name: tensor.numpy().tobytes() for name, tensor in model.state_dict().items()}
     drawn = torch.get_rng_state().numpy().tobytes()
-    trials, is_blown_up = sweep(model, batches, plan(optimizer, 0.01, 0.02), rates_between(1e-4, 1e4, 40), seed=3)
+    trials, is_blown_up = sweep_learning_rates(
+        model, batches, plan(optimizer, 0.01, 0.02), rates_between(1e-4, 1e4, 40), seed=3
+    )
     assert is_blown_up or trials[-1].loss != trials[0].loss
     assert {name: tensor.numpy().tobytes() for name, tensor in model.state_dict().items()} == before
     assert torch.get_rng_state().numpy().tobytes() == drawn
     assert all(torch.equal(p.grad, wanted) for p, wanted in zip(model.parameters(), gradients, strict=True))
     assert not model.training
-    again, _ = sweep(model, batches, plan(optimizer, 0.01, 0.02), rates_between(1e-4, 1e4, 40), seed=3)
+    again, _ = sweep_learning_rates(model, batches, plan(optimizer, 0.01, 0.02), rates_between(1e-4, 1e4, 40), seed=3)
     assert again == trials
 
 
@@ -90,7 +95,7 @@ def test_a_sweep_leaves_no_trace(sides, optimizer):
 @given(st.lists(st.floats(0.0, 10.0), min_size=2, max_size=40))
 def test_smoothing_is_a_weighted_line_at_each_place(losses):
     places = np.arange(len(losses))
-    found = smoothed(np.array(losses))
+    found = smooth_losses(np.array(losses))
     for i in {0, len(losses) // 2, len(losses) - 1}:
         bell = np.exp(-0.5 * ((places - i) / SMOOTHING) ** 2)
         line = np.polyfit(places - i, losses, 1, w=np.sqrt(bell))
@@ -118,14 +123,14 @@ def planted(low=-3.0, high=-0.5, n=100, noise=0.01, seed=0, depth=1.0):
     logs = np.linspace(-6, 1, n)
     draw = np.random.default_rng(seed)
     losses = 3.3 - depth * np.clip((logs - low) / (high - low), 0, 1) + np.maximum(0, logs - high) ** 2
-    return trials_of((10**logs).tolist(), (losses + draw.normal(0, noise, n)).tolist())
+    return make_trials((10**logs).tolist(), (losses + draw.normal(0, noise, n)).tolist())
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(-4, -2), st.floats(1.0, 2.5), st.integers(0, 1000))
 def test_both_rules_answer_within_the_fall(low, width, seed):
     trials = planted(low, low + width, seed=seed)
-    assert why_not(trials, is_blown_up=False) == ""
+    assert reason_for_no_answer(trials, is_blown_up=False) == ""
     for rule in (by_percentile, by_valley, between):
         assert low - 0.3 <= math.log10(rule(trials)) <= low + width + 0.3
     assert by_percentile(trials) <= between(trials)
@@ -151,15 +156,15 @@ def test_by_the_rate_itself_the_steepest_would_be_noise():
     ],
 )
 def test_when_there_is_no_answer(trials, is_blown_up, words):
-    assert words in why_not(trials, is_blown_up)
+    assert words in reason_for_no_answer(trials, is_blown_up)
 
 
 def test_seeds_must_agree():
-    assert agreed([0.1, 0.2, 0.4], 3)[0] == 0.2
-    assert agreed([0.1, 0.4, 1.1], 3)[0] is None
-    assert agreed([0.1], 2)[:1] == (None,)
-    assert agreed([0.1, 0.11], 3)[0] == 0.1
-    answer, spread, says = agreed([], 3)
+    assert combine_answers([0.1, 0.2, 0.4], 3)[0] == 0.2
+    assert combine_answers([0.1, 0.4, 1.1], 3)[0] is None
+    assert combine_answers([0.1], 2)[:1] == (None,)
+    assert combine_answers([0.1, 0.11], 3)[0] == 0.1
+    answer, spread, says = combine_answers([], 3)
     assert answer is None
     assert math.isnan(spread)
     assert says.startswith("No answer")
@@ -177,7 +182,7 @@ def test_seeds_must_agree():
     ],
 )
 def test_a_range_without_an_answer_has_none(mlp, rates, words):
-    found = search(*mlp, plan(), seeds=[1, 2], rates=rates)
+    found = sweep_seeds(*mlp, plan(), seeds=[1, 2], rates=rates)
     assert found.suggestion is None
     assert found.by_percentile == found.by_valley == (None, None)
     assert found.says[0].startswith("No answer")
@@ -187,7 +192,7 @@ def test_a_range_without_an_answer_has_none(mlp, rates, words):
 def test_the_suggestion_trains_better_than_ten_times_less_and_ten_times_more(sides, mlp):
     """Measured: 0.47, with which 150 steps reach 2.36 nats on dev; a tenth of it 2.67, ten times as much 34.8."""
     build, batches_for = mlp
-    found = search(build, batches_for, plan(), seeds=[1, 2, 3], source="names", network="mlp")
+    found = sweep_seeds(build, batches_for, plan(), seeds=[1, 2, 3], source="names", network="mlp")
     assert found.suggestion is not None
     assert found.spread < 2
     assert min(map(len, found.sweeps)) < 100, "a sweep ends when its loss explodes"

@@ -16,13 +16,13 @@ from pellucid.models.neural import network_called
 from pellucid.records import Plan, Step, Timing
 from pellucid.runs import LOGS, RunWriter, read_log
 from pellucid.runs.places import checkpoint_at
-from pellucid.training import checkpoints
 from pellucid.training.callbacks import Callbacks
+from pellucid.training.checkpoints import newest_checkpoint
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.reports import evaluations_of
 from pellucid.training.sequence_task import SequenceTask
-from pellucid.training.session import Session
-from pellucid.training.workshop import Workshop, workshop
+from pellucid.training.trainer import Trainer, TrainingState, build_training
+from pellucid.training.weights import require_matching_weights
 
 STEPS = 100
 AHEAD = 3
@@ -74,28 +74,28 @@ def data(tmp_path_factory) -> dict[str, SequenceTask]:
     return {kind: opened(one) for kind, one in wishes.items()}
 
 
-def shop_for(model: str, data: dict[str, SequenceTask], *, save_every: int = 1000) -> Workshop:
+def state_for(model: str, data: dict[str, SequenceTask], *, save_every: int = 1000) -> TrainingState:
     """What a run of this model works with. How often it is saved changes nothing but the time it takes."""
     kind, plan, settings = KINDS[model]
     plan = plan._replace(save_every=save_every)
     card = network_called(model)
     config = dataclasses.replace(card.tiny, vocab_size=len(data[kind].sides.vocabulary), **settings)
-    return workshop(card, config, plan, dataclasses.replace(data[kind], context=plan.context))
+    return build_training(card, config, plan, dataclasses.replace(data[kind], context=plan.context))
 
 
-def gone_on_with(run: Path, shop: Workshop, callbacks: Callbacks | None = None) -> int:
+def gone_on_with(run: Path, state: TrainingState, callbacks: Callbacks | None = None) -> int:
     """Train a run from its newest checkpoint to its end, as another process would; the step it went on from."""
     with RunWriter.resume(run) as writer:
-        found = checkpoints.newest(run)
+        found = newest_checkpoint(run)
         if found is not None:
-            checkpoints.require_fits(shop.model, found.model)
-            shop.model.load_state_dict(found.model)
-            shop.optimizer.load(found.optimizer)
+            require_matching_weights(state.model, found.model)
+            state.model.load_state_dict(found.model)
+            state.optimizer.load(found.optimizer)
         step = found.step if found else 0
         writer.rewind(step)
         evaluations = list(evaluations_of(run))
-        session = Session(writer, shop, callbacks or Callbacks(), evaluations, Timing(0, 0.0, 0.0))
-        session.go_on(step)
+        trainer = Trainer(writer, state, callbacks or Callbacks(), evaluations, Timing(0, 0.0, 0.0))
+        trainer.train_from(step)
     return step
 
 
@@ -125,19 +125,19 @@ def test_resumed_at_every_step(tmp_path, data, model):
     """A few steps on, everything is what it was the first time; so it will be at the end, which some go on to."""
     run, album = tmp_path / "alone", tmp_path / "after"
     RunWriter.create(run, {}, 1).close()
-    gone_on_with(run, shop_for(model, data, save_every=1), Photographer(run, album))
+    gone_on_with(run, state_for(model, data, save_every=1), Photographer(run, album))
     wanted = digests(run)
     for step in range(0, STEPS - AHEAD, 1 if model == "mlp" else 4):
         copy = shutil.copytree(album / str(step), tmp_path / "copies" / str(step))
         with pytest.raises(Stopped):
-            gone_on_with(copy, shop_for(model, data), Impatient({step + AHEAD}))
+            gone_on_with(copy, state_for(model, data), Impatient({step + AHEAD}))
         assert_equal_at(step + AHEAD, copy, album / str(step + AHEAD))
     for step in (0, 37, STEPS - 3, STEPS - 2, STEPS - 1):
         copy = album / str(step)
-        assert gone_on_with(copy, shop_for(model, data)) == step
+        assert gone_on_with(copy, state_for(model, data)) == step
         assert digests(copy) == wanted, step
     # The last step too: nothing is left to train, and nothing changes.
-    assert gone_on_with(run, shop_for(model, data)) == STEPS
+    assert gone_on_with(run, state_for(model, data)) == STEPS
     assert digests(run) == wanted
 
 
@@ -154,12 +154,12 @@ def test_killed_before_the_first_checkpoint(tmp_path, data):
     """Lines are in the logs and half of a checkpoint lies there; all of it goes."""
     for name in ("alone", "killed"):
         RunWriter.create(tmp_path / name, {}, 1).close()
-    gone_on_with(tmp_path / "alone", shop_for("mlp", data))
+    gone_on_with(tmp_path / "alone", state_for("mlp", data))
     for log in LOGS:
         (tmp_path / "killed" / f"{log}.jsonl").write_text('{"step": 0}\n{"step": 1}\n{"ste')
     (tmp_path / "killed" / "checkpoints" / ".tmp-0").mkdir()
     (tmp_path / "killed" / "checkpoints" / ".tmp-0" / "model.safetensors").write_bytes(b"half")
-    assert gone_on_with(tmp_path / "killed", shop_for("mlp", data)) == 0
+    assert gone_on_with(tmp_path / "killed", state_for("mlp", data)) == 0
     assert digests(tmp_path / "killed") == digests(tmp_path / "alone")
     assert not [name for name in os.listdir(tmp_path / "killed" / "checkpoints") if name.startswith(".")]
 
@@ -179,12 +179,12 @@ class Impatient(Callbacks):
 def test_a_stop_is_saved_at_its_own_step(tmp_path, data):
     for name in ("alone", "stopped"):
         RunWriter.create(tmp_path / name, {}, 1).close()
-    gone_on_with(tmp_path / "alone", shop_for("mlp", data))
+    gone_on_with(tmp_path / "alone", state_for("mlp", data))
     for step in (1, 7, 40, 99):
         with pytest.raises(Stopped, match=f"stopped by SIGTERM at step {step}. Go on with .* --resume stopped"):
-            gone_on_with(tmp_path / "stopped", shop_for("mlp", data), Impatient({step}))
-        found = checkpoints.newest(tmp_path / "stopped")
+            gone_on_with(tmp_path / "stopped", state_for("mlp", data), Impatient({step}))
+        found = newest_checkpoint(tmp_path / "stopped")
         assert found is not None
         assert found.step == step
-    gone_on_with(tmp_path / "stopped", shop_for("mlp", data))
+    gone_on_with(tmp_path / "stopped", state_for("mlp", data))
     assert digests(tmp_path / "stopped") == digests(tmp_path / "alone")

@@ -14,7 +14,7 @@ from pellucid.records import Step, Timing, as_plain
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.opening import DataWishes
 from pellucid.training.reports import report_of
-from pellucid.training.running import Resumption, resume, train
+from pellucid.training.run import ResumeOptions, resume, train
 from pellucid.training.wishes import TrainingWishes
 
 WISHES = TrainingWishes(model="mlp", steps=24, size="tiny", seed=3, training={"threads": 1})
@@ -95,13 +95,13 @@ def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
         run = tmp_path / f"at-{step}"
         with pytest.raises(Stopped, match=rf"stopped by SIGTERM at step {step}\. Go on with pellucid train --resume"):
             train(names, WISHES, run, StopAt(step))
-        resume(run, Resumption(), Callbacks())
+        resume(run, ResumeOptions(), Callbacks())
         assert fingerprint(run) == wanted, step
 
 
 def test_a_finished_run_is_only_read(whole):
     before = fingerprint(whole)
-    read = resume(whole, Resumption(), Callbacks(page=report_html))
+    read = resume(whole, ResumeOptions(), Callbacks(page=report_html))
     assert as_plain(read) == as_plain(report_of(whole))
     assert fingerprint(whole) == before
 
@@ -121,7 +121,7 @@ def stopped(names, tmp_path):
 
 
 def going_on(run: Path, **changes: object) -> None:
-    resume(run, Resumption(**changes), Callbacks(page=report_html))
+    resume(run, ResumeOptions(**changes), Callbacks(page=report_html))
 
 
 def test_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
@@ -163,7 +163,7 @@ def test_other_threads_are_told(stopped):
         def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
             heard.extend(notes)
 
-    resume(stopped, Resumption(threads=2), Ear())
+    resume(stopped, ResumeOptions(threads=2), Ear())
     assert heard == ["2 threads in place of 1: the last bits may differ"]
 
 

@@ -3,13 +3,13 @@
 import pytest
 
 from pellucid.errors import PellucidError
-from pellucid.training.schedule import DECAYS, rate_factor
+from pellucid.training.schedule import SCHEDULES, learning_rate_factor
 
 
-@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("decay", SCHEDULES)
 @pytest.mark.parametrize(("steps", "warm_up"), [(1, 0), (1, 1), (10, 0), (100, 10), (7, 6), (3, 5)])
 def test_it_climbs_then_falls_and_never_reaches_zero(decay, steps, warm_up):
-    factors = [rate_factor(step, steps, warm_up, decay) for step in range(1, steps + 1)]
+    factors = [learning_rate_factor(step, steps, warm_up, decay) for step in range(1, steps + 1)]
     assert all(0 < factor <= 1 for factor in factors)
     top = min(warm_up, steps)
     assert factors[:top] == sorted(factors[:top])
@@ -19,13 +19,13 @@ def test_it_climbs_then_falls_and_never_reaches_zero(decay, steps, warm_up):
 
 
 def test_where_each_decay_stands():
-    halfway = {decay: rate_factor(51, 100, 0, decay) for decay in DECAYS}
+    halfway = {decay: learning_rate_factor(51, 100, 0, decay) for decay in SCHEDULES}
     assert halfway == {"linear": 0.5, "cosine": pytest.approx(0.5), "step": 1.0, "constant": 1.0}
-    assert [rate_factor(step, 100, 0, "step") for step in (60, 61, 90, 91)] == [1.0, 0.1, 0.1, 0.01]
-    assert rate_factor(100, 100, 0, "linear") == pytest.approx(0.01)
-    assert rate_factor(10_000, 10_000, 0, "cosine") < 1e-7
+    assert [learning_rate_factor(step, 100, 0, "step") for step in (60, 61, 90, 91)] == [1.0, 0.1, 0.1, 0.01]
+    assert learning_rate_factor(100, 100, 0, "linear") == pytest.approx(0.01)
+    assert learning_rate_factor(10_000, 10_000, 0, "cosine") < 1e-7
 
 
 def test_an_unknown_decay_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"'cosin'\. Perhaps you meant cosine"):
-        rate_factor(5, 10, 0, "cosin")
+        learning_rate_factor(5, 10, 0, "cosin")

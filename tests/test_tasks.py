@@ -20,9 +20,9 @@ from pellucid.training.example_task import ExampleTask
 from pellucid.training.opening import DataWishes, opened
 from pellucid.training.pair_batches import IGNORED, PairBatches
 from pellucid.training.plan import choose_plan
-from pellucid.training.running import Resumption, resume, train
+from pellucid.training.run import ResumeOptions, resume, train
+from pellucid.training.trainer import build_training
 from pellucid.training.wishes import TrainingWishes
-from pellucid.training.workshop import workshop
 
 LOGS = ("metrics", "evaluations", "health", "samples", "findings")
 ASKED = {
@@ -83,7 +83,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(name, runs, tmp_path):
     whole = Path(runs(name).folder)
     with pytest.raises(Stopped):
         run_of(name, tmp_path / "stopped", StopAt(17))
-    resume(tmp_path / "stopped", Resumption(), Callbacks())
+    resume(tmp_path / "stopped", ResumeOptions(), Callbacks())
     assert fingerprint(tmp_path / "stopped") == fingerprint(whole)
 
 
@@ -169,13 +169,13 @@ def test_a_penalty_pulls_the_weights():
         wishes = TrainingWishes("logistic", steps=40, kind="images", training=training)
         card = task.card("logistic")
         config, plan = choose_plan(card, task, wishes)
-        shop = workshop(card, config, plan, task)
+        state = build_training(card, config, plan, task)
         ask = task.ask(plan)
         for step in range(1, 41):
-            shop.optimizer.zero()
-            ask(shop.model, shop.batches.batch(step)).backward()
-            shop.optimizer.step(1.0)
-        norms[strength] = sum(parameter.square().sum().item() for parameter in shop.model.parameters())
+            state.optimizer.zero()
+            ask(state.model, state.batches.batch(step)).backward()
+            state.optimizer.step(1.0)
+        norms[strength] = sum(parameter.square().sum().item() for parameter in state.model.parameters())
     assert norms[0.5] < 0.5 * norms[0.0]
 
 

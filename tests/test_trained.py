@@ -20,8 +20,8 @@ from pellucid.models.mlp import MODEL as MLP
 from pellucid.models.transformer import MODEL as TRANSFORMER
 from pellucid.records import DataFacts, Evaluation
 from pellucid.runs import RunWriter
-from pellucid.training.best_weights import save_best
 from pellucid.training.trained import load_trained
+from pellucid.training.weights import save_best
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,7 +13,7 @@ from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
 from pellucid.models.examples.contract import example_networks
 from pellucid.models.neural import networks
 from pellucid.models.pairs.contract import pair_networks
-from pellucid.training.schedule import DECAYS as DECAYS_OF_SCHEDULE
+from pellucid.training.schedule import SCHEDULES as DECAYS_OF_SCHEDULE
 from pellucid.training.wishes import (
     COMPARED,
     DECAYS,

@@ -11,9 +11,18 @@ from scipy import stats
 
 from pellucid.records import Ending, Evaluation, Plan
 from pellucid.training.initial import initial_loss, label_entropy
-from pellucid.training.schedule import rate_factor
-from pellucid.training.stopping import IN_A_ROW, NEARLY_DONE, RISEN, WORTH_IT, best, ending_of, gain_ahead, unrest
-from pellucid.training.verdict import verdict
+from pellucid.training.schedule import learning_rate_factor
+from pellucid.training.stopping import (
+    IN_A_ROW,
+    NEARLY_DONE,
+    RISEN,
+    WORTH_IT,
+    best_evaluation,
+    check_ending,
+    gain_ahead,
+    judge_fit,
+    loss_noise,
+)
 
 BUDGET = Ending("budget", 0, 0, "")
 
@@ -32,7 +41,7 @@ def curves(n: int, dev, train=None) -> list[Evaluation]:
 
 def first_ending(evaluations: list[Evaluation], of: Plan) -> Ending:
     """What a run would do that asks after every evaluation."""
-    endings = (ending_of(evaluations[: k + 1], of) for k in range(len(evaluations)))
+    endings = (check_ending(evaluations[: k + 1], of) for k in range(len(evaluations)))
     return next(ending for ending in endings if ending is not None)
 
 
@@ -71,7 +80,7 @@ def healthy(decay: str, floor: float, power: float, unrest: float, bend: float, 
     """A fall by a power of the steps, and above it what the rate keeps stirred up."""
 
     def at(done: float) -> float:
-        factor = rate_factor(max(1, round(done * steps)), steps, 0, decay) if done < 1 else 0.0
+        factor = learning_rate_factor(max(1, round(done * steps)), steps, 0, decay) if done < 1 else 0.0
         return floor + 0.4 * (20 * done + 1) ** -power + unrest * factor**bend
 
     return at
@@ -91,7 +100,9 @@ def test_a_run_that_still_gains_is_not_stopped(decay, n, power, stirred, bend, n
     """Whatever is stopped early would have gained less than two seeds differ by."""
     rng = np.random.default_rng(seed)
     course = healthy(decay, 1.9, power, stirred, bend, 100 * n)
-    scatter = rng.normal(0, noise, n + 1) * [rate_factor(max(1, 100 * i), 100 * n, 0, decay) for i in range(n + 1)]
+    scatter = rng.normal(0, noise, n + 1) * [
+        learning_rate_factor(max(1, 100 * i), 100 * n, 0, decay) for i in range(n + 1)
+    ]
     seen = [Evaluation(100 * i, course(i / n) - 0.05 * i / n, course(i / n) + scatter[i]) for i in range(n + 1)]
     ending = first_ending(seen, plan(n, decay))
     assert ending.reason in ("budget", "plateau")
@@ -149,7 +160,7 @@ def test_unrest_is_not_over_fitting(seed):
 def test_what_is_not_finite_stops_nothing_here():
     seen = curves(20, lambda done: math.nan)
     assert first_ending(seen, plan(20)).reason == "budget"
-    assert ending_of([], plan(20)) is None
+    assert check_ending([], plan(20)) is None
 
 
 @settings(deadline=None)
@@ -171,7 +182,7 @@ def test_the_gain_ahead_is_scipys_regression(losses, slope):
 
 def test_unrest_is_the_deviation_of_noise_on_any_straight_course():
     rng = np.random.default_rng(0)
-    found = [unrest((3 - 0.01 * np.arange(16) + rng.normal(0, 0.01, 16)).tolist()) for _ in range(500)]
+    found = [loss_noise((3 - 0.01 * np.arange(16) + rng.normal(0, 0.01, 16)).tolist()) for _ in range(500)]
     assert np.median(found) == pytest.approx(0.01, rel=0.15)
 
 
@@ -181,7 +192,7 @@ def test_unrest_is_the_deviation_of_noise_on_any_straight_course():
 def test_verdicts():
     def of(train: list[float], dev: list[float], count=1.977, ending=BUDGET):
         seen = [Evaluation(100 * i, *both) for i, both in enumerate(zip(train, dev, strict=True))]
-        return verdict(seen, ending, count)
+        return judge_fit(seen, ending, count)
 
     good = of([3.3, 2.1, 1.95, 1.87, 1.82], [3.3, 2.15, 2.0, 1.93, 1.904])
     assert good.name == "good fit"
@@ -217,15 +228,15 @@ def test_a_rise_within_the_unrest_is_no_over_fitting():
     dev = [1.95 + rng.normal(0, 0.01) for _ in range(20)]
     dev[10], dev[-1] = 1.93, 1.945
     seen = [Evaluation(100 * i, loss - 0.05 - 0.001 * i, loss) for i, loss in enumerate(dev)]
-    assert seen[-1].dev - best(seen).dev < RISEN
-    assert verdict(seen, BUDGET, 1.977).name == "good fit"
+    assert seen[-1].dev - best_evaluation(seen).dev < RISEN
+    assert judge_fit(seen, BUDGET, 1.977).name == "good fit"
 
 
 def test_a_run_of_one_evaluation_has_a_verdict():
-    assert verdict([Evaluation(0, 3.3, 3.3)], BUDGET, None).name == "under-fit"
+    assert judge_fit([Evaluation(0, 3.3, 3.3)], BUDGET, None).name == "under-fit"
 
 
 def test_where_nothing_is_left_to_learn_it_fits():
     curve = [Evaluation(0, 2.3, 2.3), Evaluation(50, 0.002, 0.004), Evaluation(100, 0.0001, 0.0002)]
-    assert verdict(curve, Ending("budget", 100, 100, ""), None, guessing=2.3).name == "good fit"
-    assert verdict(curve, Ending("budget", 100, 100, "")).name != "good fit"  # against nothing known it stays open
+    assert judge_fit(curve, Ending("budget", 100, 100, ""), None, guessing=2.3).name == "good fit"
+    assert judge_fit(curve, Ending("budget", 100, 100, "")).name != "good fit"  # against nothing known it stays open

@@ -22,7 +22,8 @@ import torch
 
 from pellucid.errors import PellucidError
 from pellucid.runs import LOGS, RunWriter, read_log
-from pellucid.training import checkpoints
+from pellucid.training.checkpoints import delete_old_checkpoints, newest_checkpoint, save_checkpoint
+from pellucid.training.weights import load_best, save_best
 
 CALLS = (
     *("openat", "write", "pwrite64", "ftruncate", "fsync", "fdatasync", "mkdir", "rename", "renameat", "renameat2"),
@@ -45,22 +46,22 @@ def weights(step: int) -> dict[str, torch.Tensor]:
 def save(run: RunWriter, step: int) -> None:
     run.append("metrics", {"step": step})
     run.append("evaluations", {"step": step, "dev": step / 3})
-    checkpoints.save(run.path, step, weights(step), weights(-step), {"step": step})
-    checkpoints.save_best(run.path, step, weights(step))
-    checkpoints.tidy(run.path, keep=set())
+    save_checkpoint(run.path, step, weights(step), weights(-step), {"step": step})
+    save_best(run.path, step, weights(step))
+    delete_old_checkpoints(run.path, keep=set())
 
 
 def work(path: Path) -> None:
     """Go on to the last step from wherever the folder stands."""
     with RunWriter.resume(path) as run:
-        found = checkpoints.newest(path)
+        found = newest_checkpoint(path)
         step = found.step if found else 0
         run.rewind(step)
         while step < LAST:
             step += 1
             save(run, step)
-        checkpoints.save_best(path, LAST, weights(LAST))
-        checkpoints.tidy(path, keep=set())
+        save_best(path, LAST, weights(LAST))
+        delete_old_checkpoints(path, keep=set())
         run.write("report.html", "<p>done")
         run.finish({"step": step})
 
@@ -108,8 +109,8 @@ def traced(path: Path, options: list[str]) -> tuple[int, str]:
 def recovers(path: Path, wanted: dict[str, str]) -> str:
     """What is wrong after a fault, or "" when everything is well."""
     try:
-        found = checkpoints.newest(path)
-        best, step = checkpoints.load_best(path)
+        found = newest_checkpoint(path)
+        best, step = load_best(path)
         for log in LOGS:
             read_log(path, log)
         if found is None or found.note or found.step < 2:

@@ -68,13 +68,13 @@ class Machine:
             import pellucid.cli.train
             import pellucid.figures.report_page
             import pellucid.figures.words.training_summary
-            import pellucid.training.running
+            import pellucid.training.run
             from pellucid.models.neural import network_called
 
             for case in CASES:
                 network_called(case.words.split()[1])
             assert torch is not None
-            assert pellucid.training.running is not None
+            assert pellucid.training.run is not None
 
     def start(self, folder: Path, words: list[str]) -> int:
         if pid := os.fork():

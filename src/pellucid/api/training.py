@@ -107,7 +107,7 @@ def train(
 
     from pellucid.figures.report_page import report_html
     from pellucid.training.callbacks import Callbacks
-    from pellucid.training.running import train as trained
+    from pellucid.training.run import train as trained
 
     trained(reading, asked, place, Callbacks(page=report_html), read=read)
     return Run(place)
@@ -161,15 +161,15 @@ def rate(
     **wishes: Wish,
 ) -> Shown[RateSearch]:
     """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
-    from pellucid.training.rate import N_RATES
+    from pellucid.training.learning_rate import N_RATES
 
     reading, read = _read(data, model, wishes)
     asked = _asked(read.kind, model, wishes, minutes=1.0, steps=N_RATES, seed=1, size=size)
 
     from pellucid.figures.words.rate_search import show_rate_search
-    from pellucid.training.searching import searched
+    from pellucid.training.learning_rate import search_learning_rate
 
-    return Shown(searched(reading, asked, seeds, read=read), show_rate_search)
+    return Shown(search_learning_rate(reading, asked, seeds, read=read), show_rate_search)
 
 
 def _read(data: str | Path, model: str, wishes: dict[str, Wish]) -> tuple[DataWishes, Data]:

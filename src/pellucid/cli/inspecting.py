@@ -87,9 +87,8 @@ def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
     from pellucid.models.neural import SequenceModel, network_called
     from pellucid.models.pairs.contract import PairModel, pair_network_called
     from pellucid.runs import read_record
-    from pellucid.training.best_weights import load_best
     from pellucid.training.stored import kind_of
-    from pellucid.training.tensors import require_fits
+    from pellucid.training.weights import load_best, require_matching_weights
 
     record = read_record(run)
     kind, name = kind_of(record), str(record["model"])
@@ -98,7 +97,7 @@ def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
     config = config_of(card, record["config"])
     model = card.build(config)
     tensors, _ = load_best(run)
-    require_fits(model, tensors)
+    require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
     if isinstance(model, SequenceModel):
         length = min(USUAL_LENGTH, model.longest)

@@ -69,7 +69,7 @@ def trained_for_it(wishes: Mapping[str, Any], seed: int, data: str = "names") ->
 
     from pellucid.training.callbacks import Callbacks
     from pellucid.training.opening import DataWishes
-    from pellucid.training.running import train
+    from pellucid.training.run import train
     from pellucid.training.signals import stop_requests
     from pellucid.training.wishes import TrainingWishes
 

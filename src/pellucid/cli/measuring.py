@@ -122,13 +122,13 @@ def _rate_search(asked: Asked) -> Measured:
     """Three sweeps with the small network that is also trained where no run is given."""
     _opened(asked)  # what cannot be read is refused before torch is loaded
 
+    from pellucid.training.learning_rate import search_learning_rate
     from pellucid.training.opening import DataWishes
-    from pellucid.training.searching import searched
     from pellucid.training.wishes import TrainingWishes
 
     seed = asked.chosen_seed
     reading = DataWishes(asked.source or "names", asked.kind, asked.encoding)
-    return Measured(searched(reading, TrainingWishes(**SHOWN, seed=seed), (seed, seed + 1, seed + 2)), ())
+    return Measured(search_learning_rate(reading, TrainingWishes(**SHOWN, seed=seed), (seed, seed + 1, seed + 2)), ())
 
 
 def _sizes(asked: Asked) -> Measured:

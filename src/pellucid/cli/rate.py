@@ -74,9 +74,9 @@ def _searched(ctx: click.Context, seeds: range) -> RateSearch:
     data = opened_early(ctx, reading)
     wishes = training_wishes(ctx, data.kind)
 
-    from pellucid.training.searching import searched
+    from pellucid.training.learning_rate import search_learning_rate
 
-    return searched(reading, wishes, seeds, read=data)
+    return search_learning_rate(reading, wishes, seeds, read=data)
 
 
 def _picture(found: RateSearch, suffix: str) -> str | bytes:

@@ -97,7 +97,7 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
 
     from pellucid.cli.telling import ConsoleCallbacks
     from pellucid.figures.report_page import report_html
-    from pellucid.training.running import train
+    from pellucid.training.run import train
     from pellucid.training.signals import steady_output, stop_requests
 
     with steady_output(), stop_requests() as stop:
@@ -118,10 +118,10 @@ def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_opt
 
     from pellucid.cli.telling import ConsoleCallbacks
     from pellucid.figures.report_page import report_html
-    from pellucid.training.running import Resumption, resume
+    from pellucid.training.run import ResumeOptions, resume
     from pellucid.training.signals import steady_output, stop_requests
 
-    changes = Resumption(
+    changes = ResumeOptions(
         data=source_of(ctx, default=""),
         is_new_data_allowed=is_new_data_allowed,
         is_optimizer_fresh=is_optimizer_fresh,

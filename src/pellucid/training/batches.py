@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data.sides import Side
-from pellucid.training.randomness import philox
+from pellucid.training.rng import numpy_rng
 from pellucid.training.task import Batches
 
 IGNORED = -100  # the target of padding, which torch's cross-entropy passes over
@@ -98,7 +98,7 @@ class ListBatches:
 
     def _batched(self, epoch: int) -> list[Ints]:
         """The rows of each batch of an epoch: shuffled, sorted by length, cut, and the batches shuffled."""
-        draw = philox(self.seed, epoch, "batches")
+        draw = numpy_rng(self.seed, epoch, "batches")
         shuffled = draw.permutation(len(self.items))
         if not self.by_length:
             return np.array_split(shuffled, self.per_epoch)
@@ -148,7 +148,7 @@ class TextBatches:
 
     def _batched(self, epoch: int) -> list[Ints]:
         """The first tokens of the windows of each batch of an epoch."""
-        draw = philox(self.seed, epoch, "batches")
+        draw = numpy_rng(self.seed, epoch, "batches")
         shift = int(draw.integers(self.context))
         # The last window ends with the text, so it may share tokens with the one before it.
         firsts = np.minimum(shift + np.arange(self.n_windows) * self.context, len(self.tokens) - 1 - self.context)

@@ -23,10 +23,7 @@ from pellucid.runs.disk import TEMPORARY, read_regular, synchronise, temporary_b
 from pellucid.runs.logs import log_sizes
 from pellucid.runs.places import checkpoint_at, checkpoint_steps, checkpoints_of
 from pellucid.runs.sealed import Damaged, read_sealed, sealed
-from pellucid.training.best_weights import load_best, save_best
-from pellucid.training.tensors import not_finite, packed, require_fits, unpacked
-
-__all__ = ["Checkpoint", "load_best", "newest", "require_fits", "save", "save_best", "tidy"]
+from pellucid.training.weights import first_nonfinite, from_safetensors, to_safetensors
 
 TRASH = ".trash-"
 FILES = ("model.safetensors", "optimizer.safetensors")
@@ -45,7 +42,7 @@ class Checkpoint(NamedTuple):
     note: str  # what was wrong with newer ones; "" when this is the newest
 
 
-def save(
+def save_checkpoint(
     run: Path, step: int, model: Mapping[str, Tensor], optimizer: Mapping[str, Tensor], state: Mapping[str, object]
 ) -> Path:
     """Write the checkpoint of a step, and with it how long the logs are, which reach the disk first.
@@ -53,31 +50,31 @@ def save(
     On a full disk older checkpoints make room, but never the newest that is whole.
     """
     for tensors in (model, optimizer):
-        if name := not_finite(tensors):
+        if name := first_nonfinite(tensors):
             raise NotWritten(f"{name} is not finite at step {step}, so it was not saved", run=run.name)
-    parts = dict(zip(FILES, (packed(model), packed(optimizer)), strict=True))
+    parts = dict(zip(FILES, (to_safetensors(model), to_safetensors(optimizer)), strict=True))
     try:
         try:
-            return _written(run, step, parts, state)
+            return _write_checkpoint(run, step, parts, state)
         except OSError as error:
-            if error.errno not in FULL or not _made_room(run, step):
+            if error.errno not in FULL or not _make_room(run, step):
                 raise
-            return _written(run, step, parts, state)
+            return _write_checkpoint(run, step, parts, state)
     except OSError as error:
         raise NotWritten(f"step {step} could not be saved: {error.strerror}", run=run.name) from error
 
 
-def newest(run: Path) -> Checkpoint | None:
+def newest_checkpoint(run: Path) -> Checkpoint | None:
     """The newest checkpoint that is whole, with a note about newer ones that are not; None when there is none at all.
 
     May be called while another process trains: a finished checkpoint never changes.
     """
     refused: dict[int, str] = {}
-    while steps := [step for step in _steps(run) if step not in refused]:
+    while steps := [step for step in _list_steps(run) if step not in refused]:
         folder = checkpoint_at(run, steps[0])
         try:
-            content, parts = _checked(folder, steps[0])
-            model, optimizer = (unpacked(parts[name], name) for name in FILES)
+            content, parts = _read_checkpoint(folder, steps[0])
+            model, optimizer = (from_safetensors(parts[name], name) for name in FILES)
         except (Damaged, OSError) as error:
             # One that is gone was tidied away while it was read, so there is a newer one by now.
             if os.path.lexists(folder):
@@ -93,7 +90,7 @@ def newest(run: Path) -> Checkpoint | None:
     return None
 
 
-def tidy(run: Path, keep: set[int]) -> None:
+def delete_old_checkpoints(run: Path, keep: set[int]) -> None:
     """Delete all but the newest two that are whole and those to keep, and what a killed process left half done.
 
     A checkpoint goes only when two newer ones have been read back; it is renamed first, so that half of one is never
@@ -103,14 +100,14 @@ def tidy(run: Path, keep: set[int]) -> None:
         for path in list(checkpoints_of(run).iterdir()):
             if path.name.startswith((TEMPORARY, TRASH)):
                 shutil.rmtree(path, ignore_errors=True)
-        whole = _whole(run, at_most=KEPT)
+        whole = _whole_checkpoints(run, at_most=KEPT)
         if len(whole) == KEPT:
-            _delete(run, [step for step in checkpoint_steps(run) if step < whole[-1] and step not in keep])
+            _delete_checkpoints(run, [step for step in checkpoint_steps(run) if step < whole[-1] and step not in keep])
     except OSError as error:
         raise NotWritten(f"old checkpoints could not be deleted: {error.strerror}", run=run.name) from error
 
 
-def _steps(run: Path) -> list[int]:
+def _list_steps(run: Path) -> list[int]:
     try:
         return checkpoint_steps(run)
     except OSError as error:
@@ -119,7 +116,7 @@ def _steps(run: Path) -> list[int]:
         ) from error
 
 
-def _written(run: Path, step: int, parts: Mapping[str, bytes], state: Mapping[str, object]) -> Path:
+def _write_checkpoint(run: Path, step: int, parts: Mapping[str, bytes], state: Mapping[str, object]) -> Path:
     content = {
         "step": step,
         "files": {
@@ -137,7 +134,7 @@ def _written(run: Path, step: int, parts: Mapping[str, bytes], state: Mapping[st
         synchronise(temporary)
         if os.path.lexists(place):
             # Of this step already: damaged, or from a process that ended between saving and going on.
-            _delete(run, [step])
+            _delete_checkpoints(run, [step])
         os.rename(temporary, place)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -146,7 +143,7 @@ def _written(run: Path, step: int, parts: Mapping[str, bytes], state: Mapping[st
     return place
 
 
-def _checked(folder: Path, step: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _read_checkpoint(folder: Path, step: int) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What state.json says and the bytes of both files, each of the size and SHA-256 that it says."""
     found = {name for name in os.listdir(folder) if not name.startswith(".")}
     if odd := found ^ {*FILES, STATE}:
@@ -180,27 +177,27 @@ def _is_manifest(content: Mapping[str, Any]) -> bool:
     )
 
 
-def _whole(run: Path, at_most: int) -> list[int]:
+def _whole_checkpoints(run: Path, at_most: int) -> list[int]:
     """The steps of the newest checkpoints that are whole, newest first."""
     whole: list[int] = []
     for step in checkpoint_steps(run):
         if len(whole) < at_most:
             try:
-                _checked(checkpoint_at(run, step), step)
+                _read_checkpoint(checkpoint_at(run, step), step)
                 whole.append(step)
             except (PellucidError, OSError):
                 continue
     return whole
 
 
-def _made_room(run: Path, step: int) -> bool:
+def _make_room(run: Path, step: int) -> bool:
     """Delete every whole checkpoint before this step but the newest of them; whether there was one."""
-    older = [one for one in _whole(run, at_most=1_000_000) if one < step][1:]
-    _delete(run, older)
+    older = [one for one in _whole_checkpoints(run, at_most=1_000_000) if one < step][1:]
+    _delete_checkpoints(run, older)
     return bool(older)
 
 
-def _delete(run: Path, steps: list[int]) -> None:
+def _delete_checkpoints(run: Path, steps: list[int]) -> None:
     trash = [(checkpoint_at(run, step), checkpoints_of(run) / f"{TRASH}{secrets.token_hex(8)}") for step in steps]
     for place, away in trash:
         os.rename(place, away)

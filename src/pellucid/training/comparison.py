@@ -13,9 +13,8 @@ from pellucid.records import Ladder, Rung, SizeLadder, SizeRung
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.finishing import ranked
 from pellucid.training.opening import DataWishes, opened, task_of
-from pellucid.training.running import train_on, tried_on
+from pellucid.training.run import measure_baselines, rank_ladder, train_on
 from pellucid.training.task import Baseline, Task
 from pellucid.training.wishes import TrainingWishes
 
@@ -38,7 +37,7 @@ def compare(
     """
     task = task_of(read, data) if read is not None else opened(data)
     callbacks.on_data(task.facts)
-    simple = tried_on(task, wishes[0], callbacks)
+    simple = measure_baselines(task, wishes[0], callbacks)
     folder.mkdir(parents=True)
     rungs = [one.with_test() for one in simple]
     notes = []
@@ -47,7 +46,7 @@ def compare(
         report = train_on(task, simple, data, each, folder / each.model, heard)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
         notes.append(f"{each.model}: {report.verdict.name}. {report.ending.says}")
-    return ranked(Ladder(task.facts.said, tuple(rungs), tuple(notes), task.measure))
+    return rank_ladder(Ladder(task.facts.said, tuple(rungs), tuple(notes), task.measure))
 
 
 def compare_sizes(
@@ -66,7 +65,7 @@ def compare_sizes(
     task = task_of(read, data)
     chosen = sizes_for(task, sizes)
     callbacks.on_data(task.facts)
-    tried_on(task, wishes[0], callbacks)
+    measure_baselines(task, wishes[0], callbacks)
     folder.mkdir(parents=True)
     found: list[SizeRung] = []
     for n_train in sorted(chosen):

@@ -31,7 +31,7 @@ from pellucid.records import (
 )
 from pellucid.training.batches import Batch, batches_of
 from pellucid.training.loop import loss_of
-from pellucid.training.randomness import drawing, generator
+from pellucid.training.rng import seed_torch, torch_rng
 from pellucid.training.task import Batches
 
 BATCH = 32  # names in a step
@@ -185,7 +185,7 @@ def _table_trained(
     train: Tensor, dev: Tensor, rate_at: Callable[[int], float], n_steps: int, seed: int
 ) -> tuple[list[float], float]:
     """Gradient descent on a table of scores, from N(0, 1): the loss before each step, and on dev at the end."""
-    scores = torch.randn(train.shape, generator=generator(seed, 0, "table"), dtype=train.dtype)
+    scores = torch.randn(train.shape, generator=torch_rng(seed, 0, "table"), dtype=train.dtype)
     losses = []
     for step in range(1, n_steps + 1):
         losses.append(_pair_loss(scores, train))
@@ -205,7 +205,7 @@ def _names() -> Sides:
 
 
 def _mlp(sides: Sides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> MLP:
-    with drawing(seed, 0, "weights"):
+    with seed_torch(seed, 0, "weights"):
         return MLP(MLPConfig(len(sides.vocabulary), activation=activation, depth=depth, hidden=hidden))
 
 
@@ -213,7 +213,7 @@ def _start_too_large(model: MLP, seed: int) -> None:
     """Every weight and bias from N(0, 1), whatever its fan-in."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.normal_(generator=generator(seed, 0, name))
+            parameter.normal_(generator=torch_rng(seed, 0, name))
 
 
 def _batches(sides: Sides, seed: int, batch: int = BATCH) -> Batches:

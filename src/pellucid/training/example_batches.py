@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.data.examples import Examples
-from pellucid.training.randomness import philox
+from pellucid.training.rng import numpy_rng
 
 
 class ExampleBatch(NamedTuple):
@@ -57,13 +57,13 @@ class ExampleBatches:
     def batch(self, step: int) -> ExampleBatch:
         epoch, place = divmod(step - 1, self.per_epoch)
         if epoch != self._epoch:
-            shuffled = philox(self.seed, epoch, "batches").permutation(len(self.all.targets))
+            shuffled = numpy_rng(self.seed, epoch, "batches").permutation(len(self.all.targets))
             self._order, self._epoch = np.array_split(shuffled, self.per_epoch), epoch
         rows = torch.from_numpy(self._order[place])
         batch = ExampleBatch(*(part.index_select(0, rows) for part in self.all))
         if not self.shift:
             return batch
-        by = philox(self.seed, step, "shift").integers(-self.shift, self.shift + 1, (2, len(rows)))
+        by = numpy_rng(self.seed, step, "shift").integers(-self.shift, self.shift + 1, (2, len(rows)))
         return batch._replace(numbers=shifted(batch.numbers, torch.from_numpy(by)))
 
 

@@ -23,8 +23,8 @@ from pellucid.errors import NotFinite
 from pellucid.records import Plan, Step
 from pellucid.training.batches import IGNORED, Batch
 from pellucid.training.optimizers import Optimizer
-from pellucid.training.randomness import drawing
-from pellucid.training.schedule import rate_factor
+from pellucid.training.rng import seed_torch
+from pellucid.training.schedule import learning_rate_factor
 from pellucid.training.task import Ask, Batches
 
 Watch = Callable[[int], AbstractContextManager[None]]
@@ -59,8 +59,8 @@ def steps(
         if not model.training:
             model.train()
         batch = batches.batch(step)
-        factor = rate_factor(step, plan.steps, plan.warm_up, plan.decay)
-        with watch(step), drawing(plan.seed, step, "dropout"):
+        factor = learning_rate_factor(step, plan.steps, plan.warm_up, plan.decay)
+        with watch(step), seed_torch(plan.seed, step, "dropout"):
             optimizer.zero()
             loss = ask(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -85,7 +85,7 @@ def not_finite(model: nn.Module, again: Callable[[], object], seen: Step, plan: 
     if math.isfinite(seen.loss):
         what, layer = f"a gradient became {seen.gradient_norm}", _first_bad_gradient(model)
     else:
-        with drawing(plan.seed, seen.step, "dropout"), torch.no_grad():
+        with seed_torch(plan.seed, seen.step, "dropout"), torch.no_grad():
             what, layer = f"loss became {seen.loss}", _first_bad_output(model, again)
     return NotFinite(what, step=seen.step, layer=layer, rate=seen.rate, highest=plan.rate)
 

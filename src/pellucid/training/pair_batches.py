@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pellucid.models.pairs.sources import padded
 from pellucid.training.batches import IGNORED
-from pellucid.training.randomness import philox
+from pellucid.training.rng import numpy_rng
 
 Tokens = Sequence[tuple[list[int], list[int]]]  # source and target, without boundaries
 
@@ -58,7 +58,7 @@ class PairBatches:
     def batch(self, step: int) -> PairBatch:
         epoch, place = divmod(step - 1, self.per_epoch)
         if epoch != self._epoch:
-            shuffled = philox(self.seed, epoch, "batches").permutation(len(self.all.sources))
+            shuffled = numpy_rng(self.seed, epoch, "batches").permutation(len(self.all.sources))
             self._order, self._epoch = np.array_split(shuffled, self.per_epoch), epoch
         rows = torch.from_numpy(self._order[place])
         sources, tokens, targets = (part.index_select(0, rows) for part in self.all[:3])

@@ -14,16 +14,15 @@ from pellucid.models.network import config_of
 from pellucid.records import Plan
 from pellucid.records.plain import from_plain
 from pellucid.training.batches import batches_of
-from pellucid.training.best_weights import load_best
 from pellucid.training.example_batches import ExampleBatches
 from pellucid.training.example_passes import wanted
 from pellucid.training.example_task import ExampleTask
 from pellucid.training.pair_batches import PairBatches
 from pellucid.training.pair_task import PairTask
-from pellucid.training.running import Resumption, data_again
+from pellucid.training.run import ResumeOptions, reopen_data
 from pellucid.training.sequence_task import SequenceTask
 from pellucid.training.task import Task
-from pellucid.training.tensors import require_fits
+from pellucid.training.weights import load_best, require_matching_weights
 
 MOST_ROWS = 64  # of a batch: more prove no more, and every probe waits for them
 N_BATCHES = 3
@@ -34,12 +33,12 @@ Given = tuple[tuple[Any, ...], Tensor | None]  # inputs and targets
 def patient_of(run: Path, data: str = "") -> Patient:
     """The network of a run with its best weights, in the mode it learns in. data: where its data are, if they moved."""
     record = runs.read_record(run)
-    task, _ = data_again(run, record, Resumption(data=data))
+    task, _ = reopen_data(run, record, ResumeOptions(data=data))
     card = task.card(str(record["model"]))
     plan = from_plain(Plan, record["plan"])
     model = card.build(config_of(card, record["config"]))
     tensors, step = load_best(run)
-    require_fits(model, tensors)
+    require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
     (inputs, targets), *more = batches_on_dev(task, plan, model.train())
     return Patient(

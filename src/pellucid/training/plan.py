@@ -19,8 +19,8 @@ from pellucid.models.network import Card, Recipe
 from pellucid.records import Plan
 from pellucid.training.loop import steps
 from pellucid.training.task import Task
+from pellucid.training.trainer import TrainingState, build_training
 from pellucid.training.wishes import BYTES_OF_A_WEIGHT, SIZES, TrainingWishes
-from pellucid.training.workshop import Workshop, workshop
 
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
@@ -54,17 +54,17 @@ def choose_plan(card: Card, task: Task, wishes: TrainingWishes, spent: float = 0
     if "batch" in wishes.training and plan.batch != wishes.training["batch"]:
         because.append(f"a batch of {plan.batch:,} in place of {wishes.training['batch']:,}: train has no more")
     if wishes.steps:
-        epochs = wishes.steps / workshop(card, config, plan, task).batches.per_epoch
+        epochs = wishes.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, wishes)
         return config, plan._replace(because=(*because, *why), size=size)
     seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent))
     while True:
         # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
         config, _ = with_dropout(card, config, card.recipe.epochs, wishes)
-        plan, shop, pace = _fastest(card, config, plan, task, is_asked="threads" in wishes.training)
+        plan, state, pace = _fastest(card, config, plan, task, is_asked="threads" in wishes.training)
         fitting = steps_within(seconds, pace)
-        per_epoch = shop.batches.per_epoch
-        enough = min(n_train, 20 * shop.model.n_parameters) / n_train * per_epoch
+        per_epoch = state.batches.per_epoch
+        enough = min(n_train, 20 * state.model.n_parameters) / n_train * per_epoch
         if wishes.size or size == SIZES[0] or fitting >= enough:
             break
         smaller = SIZES[SIZES.index(size) - 1]
@@ -91,13 +91,13 @@ def choose_plan(card: Card, task: Task, wishes: TrainingWishes, spent: float = 0
     return config, plan._replace(seconds=expected, because=tuple(because), size=size)
 
 
-def _fastest(card: Card, config: Any, plan: Plan, task: Task, *, is_asked: bool) -> tuple[Plan, Workshop, Pace]:
+def _fastest(card: Card, config: Any, plan: Plan, task: Task, *, is_asked: bool) -> tuple[Plan, TrainingState, Pace]:
     """The plan with the number of threads that is faster here and now: beside a busy neighbour that may be one."""
     found = []
     for threads in sorted({plan.threads} if is_asked else {1, plan.threads}):
         planned = plan._replace(threads=threads)
-        shop = workshop(card, config, planned, task)
-        found.append((planned, shop, tried(shop)))
+        state = build_training(card, config, planned, task)
+        found.append((planned, state, measure_pace(state)))
     return min(found, key=lambda one: one[2].step)
 
 
@@ -182,14 +182,14 @@ def threads_for(n_parameters: int) -> int:
     return 1 if n_parameters <= SMALL else min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
-def tried(shop: Workshop) -> Pace:
-    """Train the workshop's network for a moment and measure; whoever asks throws it away afterwards."""
-    plan = with_steps(shop.plan, 10**6, {})
-    probe = HealthProbe(shop.model)
+def measure_pace(state: TrainingState) -> Pace:
+    """Train the network for a moment and measure; whoever asks throws it away afterwards."""
+    plan = with_steps(state.plan, 10**6, {})
+    probe = HealthProbe(state.model)
     began = last = time.monotonic()
     taken: list[float] = []
-    ask = shop.task.ask(plan)
-    for step in steps(shop.model, shop.batches, shop.optimizer, plan, ask=ask):
+    ask = state.task.ask(plan)
+    for step in steps(state.model, state.batches, state.optimizer, plan, ask=ask):
         now = time.monotonic()
         taken.append(now - last)
         last = now
@@ -198,10 +198,10 @@ def tried(shop: Workshop) -> Pace:
     # The median: the first steps and those in which the machine did something else do not count.
     each = statistics.median(taken[WARM_STEPS:])
     looked = time.monotonic()
-    [_] = steps(shop.model, shop.batches, shop.optimizer, plan._replace(steps=1), ask=ask, watch=probe.watch)
+    [_] = steps(state.model, state.batches, state.optimizer, plan._replace(steps=1), ask=ask, watch=probe.watch)
     evaluated = time.monotonic()
     for side in ("train", "dev"):
-        shop.task.measured(shop.model, side)
+        state.task.measured(state.model, side)
     return Pace(each, time.monotonic() - evaluated, max(0.0, evaluated - looked - each))
 
 

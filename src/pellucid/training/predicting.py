@@ -18,8 +18,7 @@ from pellucid.models.pairs.reading import PairReading
 from pellucid.models.pairs.sources import padded
 from pellucid.records import Prediction, Predictions
 from pellucid.training.asking import Answering, Questions
-from pellucid.training.best_weights import load_best
-from pellucid.training.tensors import require_fits
+from pellucid.training.weights import load_best, require_matching_weights
 
 AT_ONCE = 512  # examples of one pass
 RANKED = 3  # classes told for each example
@@ -46,7 +45,7 @@ def awakened(run: Answering) -> Network:
     card: Any = called(str(run.record["model"]))
     model: Network = card.build(config_of(card, run.record["config"]))
     tensors, _ = load_best(run.path)
-    require_fits(model, tensors)
+    require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
     return model.for_inference()
 

@@ -4,16 +4,16 @@ import math
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
 
-DECAYS = ("linear", "cosine", "step", "constant")
+SCHEDULES = ("linear", "cosine", "step", "constant")
 DROPS = ((0.9, 0.01), (0.6, 0.1))  # "step": after so much of the way, so much of the rate
 
 
-def rate_factor(step: int, steps: int, warm_up: int, decay: str) -> float:
+def learning_rate_factor(step: int, steps: int, warm_up: int, decay: str) -> float:
     """The part of the highest rate that step `step` of `steps` learns with, above 0 and at most 1. The first step is 1.
 
-    >>> [rate_factor(step, steps=6, warm_up=2, decay="linear") for step in range(1, 7)]
+    >>> [learning_rate_factor(step, steps=6, warm_up=2, decay="linear") for step in range(1, 7)]
     [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
-    >>> [round(rate_factor(step, steps=4, warm_up=0, decay="cosine"), 3) for step in range(1, 5)]
+    >>> [round(learning_rate_factor(step, steps=4, warm_up=0, decay="cosine"), 3) for step in range(1, 5)]
     [1.0, 0.854, 0.5, 0.146]
     """
     if step <= warm_up:
@@ -29,5 +29,5 @@ def rate_factor(step: int, steps: int, warm_up: int, decay: str) -> float:
         return 1.0
     raise PellucidError(
         f"there is no decay called {quoted(decay)}",
-        fix=did_you_mean(decay, DECAYS),
+        fix=did_you_mean(decay, SCHEDULES),
     )

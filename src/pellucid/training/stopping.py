@@ -2,39 +2,54 @@
 
 A pure function of what the log holds, so that a resumed run ends where the uninterrupted one does.
 
-A plateau is told by looking ahead. As long as the rate will still fall, a flat stretch may be the unrest of the high
+A plateau is told by looking ahead. As long as the rate will still fall, a flat stretch may be the noise of the high
 rate, and the best is yet to come: so the fall of the loss over the last evaluations is drawn on to the end of the plan,
 at the upper end of what their scatter allows, and twice over. If even that would earn next to nothing, on train as on
 dev, the rest is spared. Before half of the plan nothing is called a plateau: networks stand still before they find
 something. In its last tenth nothing is spared any more: there is little left to spare.
+
+At the end the same curves tell how well the network fits:
+
+    over-fit    it learned what only train has: dev rose from its best while train went on falling, or lies far above it
+    under-fit   it could learn more: train is no better than dev, or counting is better than it, or dev was falling fast
+    good fit    dev is at its best, and train a little below it
+
+The lines between them are judgements; the numbers stand in every sentence.
 """
 
 import math
 from collections.abc import Sequence
 
-from pellucid.records import Ending, Evaluation, Plan
-from pellucid.training.schedule import rate_factor
+from pellucid.records import Ending, Evaluation, Plan, Verdict
+from pellucid.training.schedule import learning_rate_factor
 
 WORTH_IT = 0.003  # nats; less than two seeds of one network differ by
 FEWEST = 8  # evaluations before a plateau can be told
 BENDS = 2.0  # a loss may fall this much faster than it did: it bends down while the rate goes to 0
 NEARLY_DONE = 0.9  # of the plan
 RISEN = 0.02  # nats above the best, and
-UNRESTS = 4.0  # deviations of the evaluations' own scatter, until
+NOISES = 4.0  # deviations of the evaluations' own scatter, until
 IN_A_ROW = 4  # evaluations were so, while train fell: over-fit
 
+ROSE = 0.01  # for the verdict: nats of dev above its best at the end
+FAR_BELOW = 0.2  # of dev: so much lower train is memory
+NEARLY_SOLVED = 0.2  # of guessing
+SOLVED = 0.05  # of guessing: less is left than is worth a word
+NO_BETTER = 0.02  # nats between train and dev within which nothing was learned by heart
+STILL_FALLING = 0.05  # nats of dev over the last tenth; the last of a decaying rate alone brings about 0.01 to 0.02
 
-def ending_of(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None:
+
+def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None:
     """Why the run ends after these evaluations, or None: go on.
 
     >>> plan = Plan(10, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
-    >>> ending_of([Evaluation(0, 3.3, 3.3), Evaluation(5, 2.5, 2.5)], plan)
-    >>> ending_of([Evaluation(0, 3.3, 3.3), Evaluation(5, 2.5, 2.5), Evaluation(10, 2.2, 2.3)], plan).reason
+    >>> check_ending([Evaluation(0, 3.3, 3.3), Evaluation(5, 2.5, 2.5)], plan)
+    >>> check_ending([Evaluation(0, 3.3, 3.3), Evaluation(5, 2.5, 2.5), Evaluation(10, 2.2, 2.3)], plan).reason
     'budget'
     """
     if not evaluations:
         return None
-    last, kept = evaluations[-1], best(evaluations)
+    last, kept = evaluations[-1], best_evaluation(evaluations)
     if last.step >= plan.steps:
         return Ending("budget", last.step, kept.step, f"All {plan.steps:,} steps of the plan are done.")
     seen = [one for one in evaluations if one.step > plan.warm_up]
@@ -59,13 +74,13 @@ def ending_of(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None:
 
 
 def _factor(step: int, plan: Plan) -> float:
-    return rate_factor(step, plan.steps, plan.warm_up, plan.decay)
+    return learning_rate_factor(step, plan.steps, plan.warm_up, plan.decay)
 
 
-def best(evaluations: Sequence[Evaluation]) -> Evaluation:
+def best_evaluation(evaluations: Sequence[Evaluation]) -> Evaluation:
     """The one with the least loss on dev; of equals the first.
 
-    >>> best([Evaluation(0, 3.0, 3.0), Evaluation(5, 1.0, 2.0), Evaluation(10, 0.5, 2.0)]).step
+    >>> best_evaluation([Evaluation(0, 3.0, 3.0), Evaluation(5, 1.0, 2.0), Evaluation(10, 0.5, 2.0)]).step
     5
     """
     return min(evaluations, key=lambda one: one.dev)
@@ -97,23 +112,106 @@ def _fall(steps: Sequence[int], losses: Sequence[float]) -> float:
 
 
 def _over_fits(evaluations: Sequence[Evaluation]) -> bool:
-    """Whether dev left its best behind and stayed away, by more than its own unrest, while train went on falling."""
-    kept = best(evaluations)
+    """Whether dev left its best behind and stayed away, by more than its own noise, while train went on falling."""
+    kept = best_evaluation(evaluations)
     after = [one for one in evaluations if one.step > kept.step][-IN_A_ROW:]
-    margin = max(RISEN, UNRESTS * unrest([one.dev for one in evaluations]))
+    margin = max(RISEN, NOISES * loss_noise([one.dev for one in evaluations]))
     is_away = len(after) == IN_A_ROW and all(one.dev > kept.dev + margin for one in after)
     return is_away and after[-1].train < kept.train
 
 
-def unrest(losses: Sequence[float]) -> float:
+def loss_noise(losses: Sequence[float]) -> float:
     """The deviation of the losses around their own course, by the second differences of the last of them.
 
     A straight or gently bent course has none, and of noise with deviation σ they have √6 σ.
 
-    >>> unrest([3.0, 2.0, 1.0, 0.0])
+    >>> loss_noise([3.0, 2.0, 1.0, 0.0])
     0.0
     """
     recent = losses[-16:]
     bends = sorted(abs(a - 2 * b + c) for a, b, c in zip(recent, recent[1:], recent[2:], strict=False))
     # The median, which a single leap does not move; of normal noise it is 0.6745 deviations.
     return bends[len(bends) // 2] / 0.6745 / math.sqrt(6) if bends else 0.0
+
+
+def judge_fit(
+    evaluations: Sequence[Evaluation],
+    ending: Ending,
+    best_count_dev: float | None = None,
+    guessing: float = 0.0,
+    simple: str = "counting",
+) -> Verdict:
+    """best_count_dev: the loss on dev of the best model that only counts or is simple; None: there is none.
+
+    guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory.
+    simple: what those models are called.
+
+    >>> curve = [Evaluation(0, 3.3, 3.3), Evaluation(500, 2.0, 2.05), Evaluation(1000, 1.82, 1.90)]
+    >>> judge_fit(curve, Ending("budget", 1000, 1000, ""), best_count_dev=1.98).name
+    'good fit'
+    """
+    kept, last = best_evaluation(evaluations), evaluations[-1]
+    gap = kept.dev - kept.train
+    at_best = f"at step {kept.step:,} dev is {kept.dev:.3f} and train {kept.train:.3f}"
+    rose = last.dev - kept.dev
+    if ending.reason == "over-fit" or (rose > _margin(evaluations) and last.train < kept.train):
+        return Verdict(
+            "over-fit",
+            f"dev was lowest at step {kept.step:,} with {kept.dev:.3f} and then rose to {last.dev:.3f}, "
+            f"while train fell from {kept.train:.3f} to {last.train:.3f}; the weights of the best step were kept",
+            f"Train about {max(1, kept.step):,} steps, or give it more data, dropout or a smaller size",
+        )
+    far = FAR_BELOW * max(kept.dev, NEARLY_SOLVED * guessing)
+    if gap > far:
+        return Verdict(
+            "over-fit",
+            f"{at_best}: {gap:.3f} below, so much of train is known by heart",
+            "Give it more data, dropout or a smaller size",
+        )
+    if kept.dev < SOLVED * guessing:
+        return Verdict("good fit", f"{at_best}: next to nothing is left to learn", "Try it on something harder")
+    fell = _fell_at_the_end(evaluations)
+    if fell > STILL_FALLING:
+        return Verdict(
+            "under-fit",
+            f"dev fell by {fell:.3f} over the last tenth of the run, to {last.dev:.3f}, and had not come to rest",
+            "Train longer: --minutes or --steps",
+        )
+    if best_count_dev is not None and kept.dev > best_count_dev and gap < far / 2:
+        return Verdict(
+            "under-fit",
+            f"{at_best}, where {simple} alone {'reaches' if simple == 'counting' else 'reach'} {best_count_dev:.3f}",
+            f"Give it {'more context, ' * (simple == 'counting')}a larger size or more time; or search its rate with "
+            "pellucid rate",
+        )
+    if gap < NO_BETTER:
+        return Verdict(
+            "under-fit",
+            f"{at_best}, {abs(gap):.3f} apart: nothing was learned by heart, so there is room to learn more",
+            "Choose a larger size or train longer",
+        )
+    return Verdict(
+        "good fit",
+        f"{at_best}, {gap:.3f} apart, and dev did not rise again",
+        "For less, give it more data; a larger size with dropout may earn a little",
+    )
+
+
+def _margin(evaluations: Sequence[Evaluation]) -> float:
+    """How much dev must have risen to mean something: more than its own noise, once the first steep fall is over."""
+    return max(ROSE, NOISES / 2 * loss_noise([one.dev for one in evaluations[len(evaluations) // 2 :]]))
+
+
+def _fell_at_the_end(evaluations: Sequence[Evaluation]) -> float:
+    """By how much dev fell over the last tenth of the steps, by the evaluation nearest before it.
+
+    >>> curve = [Evaluation(step, 3.0, 3.0 - step / 100) for step in range(0, 101, 5)]
+    >>> round(_fell_at_the_end(curve), 3)
+    0.1
+    """
+    last = evaluations[-1]
+    before = [one for one in evaluations if one.step <= 0.9 * last.step]
+    if not before or before[-1].step == 0:
+        return 0.0  # a single evaluation tells nothing of where the curve was going
+    share = (last.step - before[-1].step) / (0.1 * last.step)
+    return (before[-1].dev - last.dev) / share

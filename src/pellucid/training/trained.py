@@ -21,10 +21,9 @@ from pellucid.errors import PellucidError
 from pellucid.models.neural import ANY_LENGTH, SequenceModel, config_of, network_called
 from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.records import Loss, Sample, ScoredText, Surprise, TrainedFacts
-from pellucid.training.best_weights import load_best
 from pellucid.training.reports import evaluations_of
 from pellucid.training.stored import StoredRun, stored_run
-from pellucid.training.tensors import require_fits
+from pellucid.training.weights import load_best, require_matching_weights
 
 LONGEST_ITEM = 1_000  # tokens; a list's sample without an end is cut here
 LONGEST_PROMPT = 1_000  # tokens, where the network itself has no limit
@@ -130,7 +129,7 @@ def awakened(stored: StoredRun) -> Trained:
     card = network_called(str(stored.record["model"]))
     model = card.build(config_of(card, stored.record["config"]))
     tensors, step = load_best(stored.path)
-    require_fits(model, tensors)
+    require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
     measured = next((one for one in evaluations_of(stored.path) if one.step == step), None)
     n_train, n_dev = stored.data.n_tokens["train"], stored.data.n_tokens["dev"]

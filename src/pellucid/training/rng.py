@@ -14,31 +14,31 @@ import numpy as np
 import torch
 
 
-def number(seed: int, step: int, purpose: str) -> int:
+def derive_seed(seed: int, step: int, purpose: str) -> int:
     """A whole number below 2⁶³ that is the same on every machine.
 
-    >>> number(1, 2, "dropout") == number(1, 2, "dropout"), number(1, 2, "dropout") == number(12, 0, "dropout")
-    (True, False)
+    >>> derive_seed(1, 2, "dropout") == derive_seed(12, 0, "dropout")
+    False
     """
     digest = hashlib.blake2b(f"{seed} {step} {purpose}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
-def philox(seed: int, step: int, purpose: str) -> np.random.Generator:
+def numpy_rng(seed: int, step: int, purpose: str) -> np.random.Generator:
     """NumPy's generator for this purpose, new each time."""
-    return np.random.Generator(np.random.Philox(number(seed, step, purpose)))
+    return np.random.Generator(np.random.Philox(derive_seed(seed, step, purpose)))
 
 
-def generator(seed: int, step: int, purpose: str) -> torch.Generator:
+def torch_rng(seed: int, step: int, purpose: str) -> torch.Generator:
     """torch's generator for this purpose, new each time."""
-    return torch.Generator().manual_seed(number(seed, step, purpose))
+    return torch.Generator().manual_seed(derive_seed(seed, step, purpose))
 
 
 @contextmanager
-def drawing(seed: int, step: int, purpose: str) -> Iterator[None]:
+def seed_torch(seed: int, step: int, purpose: str) -> Iterator[None]:
     """Inside, torch's own generator draws for this purpose, as dropout must; afterwards it is as it was."""
     before = torch.default_generator.get_state()
-    torch.default_generator.manual_seed(number(seed, step, purpose))
+    torch.default_generator.manual_seed(derive_seed(seed, step, purpose))
     try:
         yield
     finally:

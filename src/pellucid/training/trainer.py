@@ -1,45 +1,87 @@
-"""One run while it is trained: the loop's steps are written down, and now and then the network is looked at,
-evaluated, sampled and saved.
+"""One run while it trains: the loop's steps are logged, and now and then it is probed, evaluated, sampled and saved.
 
-Nothing that is written but the timings depends on the clock, so that a run that was stopped and resumed leaves the
-same bytes as one that never was.
+Everything is made from the plan: the same seed gives the same weights, batches and draws, on this machine and with this
+many threads. Nothing that is logged but the timings depends on the clock, so that a run that was stopped and resumed
+leaves the same bytes as one that never was.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
+
+import torch
 
 from pellucid.inspection.health import HealthProbe, is_look
-from pellucid.records import Ending, Evaluation, Health, InitialLoss, SampledAt, Step, Timing
+from pellucid.models.network import Card, Network
+from pellucid.records import Ending, Evaluation, Health, InitialLoss, NetworkFacts, Plan, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
-from pellucid.training import checkpoints
 from pellucid.training.callbacks import Callbacks
+from pellucid.training.checkpoints import delete_old_checkpoints, save_checkpoint
 from pellucid.training.loop import steps
+from pellucid.training.optimizers import Optimizer, optimizer_for
 from pellucid.training.reports import health_of
-from pellucid.training.stopping import best, ending_of
-from pellucid.training.workshop import Workshop
+from pellucid.training.rng import derive_seed
+from pellucid.training.stopping import best_evaluation, check_ending
+from pellucid.training.task import Batches, Task
+from pellucid.training.weights import save_best
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """A network with its task, its batches and its optimizer."""
+
+    card: Card
+    config: Any
+    plan: Plan
+    task: Task
+    model: Network
+    batches: Batches
+    optimizer: Optimizer
+
+
+def build_training(card: Card, config: Any, plan: Plan, task: Task) -> TrainingState:
+    """Build the network and what it trains with."""
+    torch.set_num_threads(plan.threads)
+    model = build_network(card, config, plan.seed)
+    batches = task.batches(plan, is_fair=model.rows_meet)
+    return TrainingState(card, config, plan, task, model, batches, optimizer_for(model, plan))
+
+
+def build_network(card: Card, config: Any, seed: int) -> Network:
+    """The network with its first weights, which depend on the seed alone. The global generator stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(seed, 0, "weights"))
+        return card.build(config)
+
+
+def network_facts(card: Card, config: Any, model: Network) -> NetworkFacts:
+    """The network as the report shows it."""
+    shapes = tuple((name, tuple(parameter.shape)) for name, parameter in model.named_parameters())
+    return NetworkFacts(card.name, card.says, dataclasses.asdict(config), model.n_parameters, shapes)
 
 
 @dataclass
-class Session:
+class Trainer:
     """A run in the hands of the process that trains it."""
 
     writer: RunWriter
-    shop: Workshop
+    state: TrainingState
     callbacks: Callbacks
     evaluations: list[Evaluation]  # so far, by this process and those before it
     last_timing: Timing  # how long they took
 
-    def go_on(self, after: int) -> Ending:
+    def train_from(self, after: int) -> Ending:
         """Train from the step after this one to the end, and say why it is the end."""
-        plan = self.shop.plan
+        plan = self.state.plan
         if not self.evaluations:
             self._evaluate(0)
         self.callbacks.on_start(self.start)
-        ending = ending_of(self.evaluations, plan)
+        ending = check_ending(self.evaluations, plan)
         stopwatch = _Stopwatch(self.last_timing.seconds)
         for step in self._steps(after + 1) if ending is None else ():
             self.last_timing = stopwatch.lap(step)
@@ -49,7 +91,7 @@ class Session:
             if is_last or step.step % plan.evaluate_every == 0:
                 self._evaluate(step.step)
                 self.writer.append("timings", self.last_timing)
-                ending = ending_of(self.evaluations, plan)
+                ending = check_ending(self.evaluations, plan)
             if ending or step.step % plan.sample_every == 0:
                 self._sample(step.step)
             is_asked_to_stop = (
@@ -68,25 +110,25 @@ class Session:
     @property
     def start(self) -> InitialLoss:
         """The loss before the first step beside what it should have been."""
-        return self.shop.task.start(self.evaluations[0].dev)
+        return self.state.task.start(self.evaluations[0].dev)
 
-    def looks(self) -> tuple[Health, ...]:
-        """All looks inside so far, of earlier processes too."""
+    def read_health(self) -> tuple[Health, ...]:
+        """All that was probed so far, by earlier processes too."""
         self.writer.flush()
         return health_of(self.writer.path)
 
     def _steps(self, first: int) -> Iterator[Step]:
         """The loop's steps, some of them looked at."""
-        shop, plan = self.shop, self.shop.plan
-        probe = HealthProbe(shop.model)
+        state, plan = self.state, self.state.plan
+        probe = HealthProbe(state.model)
 
         def watch(step: int) -> AbstractContextManager[None]:
             if not is_look(step, plan.probe_every, plan.steps):
                 return nullcontext()
             return probe.watch(step, with_maps=step in (1, plan.steps))
 
-        ask = shop.task.ask(plan)
-        for step in steps(shop.model, shop.batches, shop.optimizer, plan, ask=ask, first=first, watch=watch):
+        ask = state.task.ask(plan)
+        for step in steps(state.model, state.batches, state.optimizer, plan, ask=ask, first=first, watch=watch):
             for health in probe.taken():
                 self._look(health)
             yield step
@@ -96,25 +138,25 @@ class Session:
         self.callbacks.on_health(health)
 
     def _evaluate(self, step: int) -> None:
-        shop = self.shop
-        train, dev = (shop.task.measured(shop.model, side) for side in ("train", "dev"))
+        state = self.state
+        train, dev = (state.task.measured(state.model, side) for side in ("train", "dev"))
         evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)
-        if best(self.evaluations) is evaluation:
-            checkpoints.save_best(self.writer.path, step, shop.model.state_dict())
+        if best_evaluation(self.evaluations) is evaluation:
+            save_best(self.writer.path, step, state.model.state_dict())
         self.callbacks.on_evaluation(evaluation)
 
     def _sample(self, step: int) -> None:
-        sampled = SampledAt(step, self.shop.task.texts(self.shop.model, self.shop.plan))
+        sampled = SampledAt(step, self.state.task.texts(self.state.model, self.state.plan))
         self.writer.append("samples", sampled)
         self.callbacks.on_samples(sampled)
 
     def _save(self, step: int) -> None:
         # What the logs say up to this step must be on the disk before a checkpoint says that it is.
         self.writer.flush()
-        checkpoints.save(self.writer.path, step, self.shop.model.state_dict(), self.shop.optimizer.tensors(), {})
-        checkpoints.tidy(self.writer.path, keep=set())
+        save_checkpoint(self.writer.path, step, self.state.model.state_dict(), self.state.optimizer.tensors(), {})
+        delete_old_checkpoints(self.writer.path, keep=set())
 
 
 class _Stopwatch:

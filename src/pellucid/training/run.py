@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,27 +18,29 @@ import torch
 from pellucid import __version__, runs
 from pellucid.data import Data
 from pellucid.errors import PellucidError, quoted
+from pellucid.inspection.judgements import judged
+from pellucid.inspection.rule import SEVERITIES
 from pellucid.models.network import config_of
-from pellucid.records import Finding, Ladder, Plan, Timing, TrainingReport
+from pellucid.records import Ending, Finding, Health, InitialLoss, Ladder, Plan, Rung, Timing, TrainingReport
 from pellucid.records.plain import from_plain
 from pellucid.runs import RunWriter
-from pellucid.training import checkpoints
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.finishing import finished
+from pellucid.training.checkpoints import newest_checkpoint
 from pellucid.training.opening import DataWishes, opened, task_of
 from pellucid.training.plan import choose_plan
-from pellucid.training.reports import evaluations_of, last_timing_of, report_of
-from pellucid.training.session import Session
+from pellucid.training.reports import Result, evaluations_of, last_timing_of, report_from, report_of
 from pellucid.training.sources import found_again, remembered
-from pellucid.training.task import Baseline, Task
+from pellucid.training.stopping import judge_fit
+from pellucid.training.task import Baseline, Measured, Task
+from pellucid.training.trainer import Trainer, TrainingState, build_training, network_facts
+from pellucid.training.weights import load_best, require_matching_weights
 from pellucid.training.wishes import TrainingWishes
-from pellucid.training.workshop import Workshop, network_facts, workshop
 
 OPTIONS = {"n_heads": "heads", "order": "n"}  # wishes whose option has another name
 
 
 @dataclass(frozen=True)
-class Resumption:
+class ResumeOptions:
     """What may differ when a run is gone on with. Everything else is as its folder says."""
 
     data: str = ""  # where the data are now
@@ -59,14 +62,14 @@ def train(
     began = began or time.monotonic()
     task = task_of(read, data) if read is not None else opened(data)
     callbacks.on_data(task.facts)
-    simple = tried_on(task, wishes, callbacks)
+    baselines = measure_baselines(task, wishes, callbacks)
     spent = time.monotonic() - began
-    return train_on(task, simple, data, wishes, place, callbacks, spent=spent)
+    return train_on(task, baselines, data, wishes, place, callbacks, spent=spent)
 
 
 def train_on(
     task: Task,
-    simple: list[Baseline],
+    baselines: list[Baseline],
     data: DataWishes,
     wishes: TrainingWishes,
     place: Path,
@@ -74,11 +77,11 @@ def train_on(
     *,
     spent: float = 0.0,
 ) -> TrainingReport:
-    """A new run on a task whose simple models are known already. spent: seconds of its budget that took."""
+    """A new run on a task whose baselines are known already. spent: seconds of its budget that took."""
     card = task.card(wishes.model)
     config, plan = choose_plan(card, task, wishes, spent)
-    shop = workshop(card, config, plan, task)
-    network = network_facts(card, config, shop.model)
+    state = build_training(card, config, plan, task)
+    network = network_facts(card, config, state.model)
     callbacks.stop.raise_if_asked(place.name)
     callbacks.on_plan(plan, network, str(place))
     record: dict[str, Any] = {
@@ -94,24 +97,24 @@ def train_on(
         "plan": plan,
     }
     record["command"] = command_of(data, wishes, plan, task.facts.source)
-    n_bytes = 3 * sum(tensor.nbytes for tensor in shop.model.state_dict().values()) + 65_536
+    n_bytes = 3 * sum(tensor.nbytes for tensor in state.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
         for name, content in task.kept().items():
             writer.write(name, content)
-        session = Session(writer, shop, callbacks, [], Timing(0, 0.0, 0.0))
-        return _to_the_end(session, after=0, simple=simple)
+        trainer = Trainer(writer, state, callbacks, [], Timing(0, 0.0, 0.0))
+        return _train_to_end(trainer, after=0, baselines=baselines)
 
 
-def resume(run: Path, changes: Resumption, callbacks: Callbacks) -> TrainingReport:
+def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingReport:
     """Go on with a run from its newest whole checkpoint; one that is finished is only read."""
     if runs.is_finished(run):
         return report_of(run)
     with RunWriter.resume(run) as writer:
         record = writer.record
-        task, notes = data_again(run, record, changes)
+        task, notes = reopen_data(run, record, changes)
         callbacks.on_data(task.facts)
         asked = TrainingWishes(**record["asked"])
-        simple = tried_on(task, asked, callbacks)
+        baselines = measure_baselines(task, asked, callbacks)
         card = task.card(str(record["model"]))
         plan = from_plain(Plan, record["plan"])
         if changes.threads and changes.threads != plan.threads:
@@ -119,9 +122,9 @@ def resume(run: Path, changes: Resumption, callbacks: Callbacks) -> TrainingRepo
             plan = plan._replace(threads=changes.threads)
         if dict(record["versions"]) != _versions():
             notes = (*notes, "made with other versions or on another machine, where equal bits are not promised")
-        shop = workshop(card, config_of(card, record["config"]), plan, task)
-        callbacks.on_plan(plan, network_facts(card, shop.config, shop.model), str(run))
-        step, note = _restored(writer, shop, changes.is_optimizer_fresh)
+        state = build_training(card, config_of(card, record["config"]), plan, task)
+        callbacks.on_plan(plan, network_facts(card, state.config, state.model), str(run))
+        step, note = _restore_checkpoint(writer, state, changes.is_optimizer_fresh)
         callbacks.on_resume(step, (*notes, *note))
         if task.facts.fingerprint != record["data"]["fingerprint"]:
             says = f"new data from step {step + 1} on: {task.facts.said}"
@@ -131,8 +134,8 @@ def resume(run: Path, changes: Resumption, callbacks: Callbacks) -> TrainingRepo
         for name, content in task.kept().items():
             if not (run / name).is_file():
                 writer.write(name, content)
-        session = Session(writer, shop, callbacks, list(evaluations_of(run)), last_timing_of(run))
-        return _to_the_end(session, after=step, simple=simple)
+        trainer = Trainer(writer, state, callbacks, list(evaluations_of(run)), last_timing_of(run))
+        return _train_to_end(trainer, after=step, baselines=baselines)
 
 
 def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str) -> list[str]:
@@ -153,37 +156,39 @@ def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str
     return words
 
 
-def _to_the_end(session: Session, *, after: int, simple: list[Baseline]) -> TrainingReport:
-    ending = session.go_on(after)
-    report, result = finished(session, ending, simple)
-    if session.callbacks.page is not None:
-        session.writer.write("report.html", session.callbacks.page(report))
-    session.writer.finish(result)
+def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline]) -> TrainingReport:
+    ending = trainer.train_from(after)
+    report, result = finish_run(trainer, ending, baselines)
+    if trainer.callbacks.page is not None:
+        trainer.writer.write("report.html", trainer.callbacks.page(report))
+    trainer.writer.finish(result)
     return report
 
 
-def tried_on(task: Task, wishes: TrainingWishes, callbacks: Callbacks) -> list[Baseline]:
-    """What simple models reach; told when all are known."""
-    simple = list(task.baselines(wishes))
-    callbacks.on_baselines(Ladder(task.facts.said, tuple(one.rung for one in simple), (), task.measure))
-    return simple
+def measure_baselines(task: Task, wishes: TrainingWishes, callbacks: Callbacks) -> list[Baseline]:
+    """What baselines reach; told when all are known."""
+    baselines = list(task.baselines(wishes))
+    callbacks.on_baselines(Ladder(task.facts.said, tuple(one.rung for one in baselines), (), task.measure))
+    return baselines
 
 
-def _restored(writer: RunWriter, shop: Workshop, is_optimizer_fresh: bool) -> tuple[int, tuple[str, ...]]:
-    """Put the newest checkpoint into the workshop and cut the logs to it; without one, begin anew."""
-    found = checkpoints.newest(writer.path)
+def _restore_checkpoint(
+    writer: RunWriter, state: TrainingState, is_optimizer_fresh: bool
+) -> tuple[int, tuple[str, ...]]:
+    """Put the newest checkpoint into the workstate and cut the logs to it; without one, begin anew."""
+    found = newest_checkpoint(writer.path)
     if found is None:
         writer.rewind(0)
         return 0, ("it was stopped before its first checkpoint, so it begins again",)
-    checkpoints.require_fits(shop.model, found.model)
-    shop.model.load_state_dict(found.model)
+    require_matching_weights(state.model, found.model)
+    state.model.load_state_dict(found.model)
     if not is_optimizer_fresh:
-        shop.optimizer.load(found.optimizer)
+        state.optimizer.load(found.optimizer)
     writer.rewind(found.step)
     return found.step, (found.note,) if found.note else ()
 
 
-def data_again(run: Path, record: Mapping[str, Any], changes: Resumption) -> tuple[Task, tuple[str, ...]]:
+def reopen_data(run: Path, record: Mapping[str, Any], changes: ResumeOptions) -> tuple[Task, tuple[str, ...]]:
     """The data of a run, found again and still the same, or the ones that are to take their place."""
     reading = dict(record["reading"])
     was = str(record["data"]["fingerprint"])
@@ -223,3 +228,78 @@ def _versions() -> dict[str, str]:
         "machine": f"{sys.platform} {platform.machine()}",
         "kernels": torch.backends.cpu.get_cpu_capability(),
     }
+
+
+def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> tuple[TrainingReport, Result]:
+    """Everything that is known only at the end. The test side is read here, once."""
+    state, writer = trainer.state, trainer.writer
+    task = state.task
+    tensors, step = load_best(writer.path)
+    state.model.load_state_dict(tensors)
+    network = state.model.for_inference()
+    at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)
+    answers = task.answers(network, state.plan)
+    on_test = task.measured(network, "test") if task.facts.n_tokens["test"] else Measured(float("nan"))
+    timing = trainer.last_timing
+    rung = Rung(
+        name=state.card.name,
+        is_counted=False,
+        parameters=state.model.n_parameters,
+        train=at_best.train,
+        dev=at_best.dev,
+        test=on_test.loss if task.facts.n_tokens["test"] else None,
+        bits_per_character=task.bits_per_character(at_best.dev),
+        seconds=timing.seconds,
+        tokens_per_second=timing.tokens_per_second,
+        metric=answers.metrics[task.measure.metric] if answers else None,
+        test_metric=answers.test_metrics.get(task.measure.metric) if answers else None,
+    )
+    ladder = rank_ladder(Ladder(task.facts.said, (rung, *(one.with_test() for one in baselines)), (), task.measure))
+    for finding in judge_run(trainer.read_health(), trainer.start):
+        writer.append("findings", finding)
+        trainer.callbacks.on_finding(finding)
+    best = ladder.best_count
+    assert best is not None, "a simple model is always tried"
+    result = Result(
+        start=trainer.start,
+        ladder=ladder,
+        ending=ending,
+        verdict=judge_fit(trainer.evaluations, ending, best.dev, trainer.start.uniform, task.measure.simple),
+        samples=task.samples(network, state.plan),
+        sentence=task.sentence(rung, best),
+        answers=answers,
+    )
+    return report_from(writer.path, result), result
+
+
+def rank_ladder(ladder: Ladder) -> Ladder:
+    """The same with the best on dev first."""
+    return ladder._replace(rungs=tuple(sorted(ladder.rungs, key=ladder.merit, reverse=True)))
+
+
+def judge_run(health: Sequence[Health], start: InitialLoss) -> list[Finding]:
+    """What the start and the looks tell, the gravest first.
+
+    >>> start = InitialLoss(3.2961, 3.2958, 2.8, True, "3.2961 nats, and ln 27 = 3.2958: no opinions.")
+    >>> [(finding.severity, finding.where) for finding in judge_run([], start)]
+    [('sound', 'the first loss')]
+    """
+    return sorted([_judge_start(start), *judged(health)], key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def _judge_start(start: InitialLoss) -> Finding:
+    if start.is_as_expected:
+        means = "no step is lost on forgetting what was never learned"
+        return Finding("sound", "the first loss", start.says, means, "", rule="initial-loss")
+    return Finding(
+        "suspicious" if math.isfinite(start.measured) else "broken",
+        "the first loss",
+        start.says,
+        f"the first steps go into coming down from {start.measured:.2f} to {start.uniform:.2f}"
+        if start.measured > start.uniform
+        else "the loss before training should be about that of guessing",
+        "give the last layer's weights a smaller deviation at the start"
+        if start.measured > start.uniform
+        else "look at where the weights and the targets come from",
+        rule="initial-loss",
+    )

@@ -1,7 +1,15 @@
-"""Tensors as safetensors bytes and back, believed only after every check. Nothing is ever unpickled."""
+"""Weights on the disk: tensors as safetensors, believed only after every check, and the best weights of a run.
 
+Nothing is ever unpickled. The best weights so far are model.safetensors, and model.json holds their SHA-256. Two files
+cannot change at one moment. So model.json first vouches for the new weights beside the old ones, then the weights
+change, then it vouches for the new ones alone: whoever reads at any moment, and however the writer ends, the weights
+that are there are vouched for.
+"""
+
+import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,17 +18,76 @@ from safetensors.torch import load as safetensors_load
 from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError, quoted
-from pellucid.runs.sealed import Damaged
+from pellucid.errors import NotWritten, PellucidError, quoted
+from pellucid.runs.disk import read_regular, write_whole
+from pellucid.runs.sealed import Damaged, read_sealed, sealed
 
+WEIGHTS = "model.safetensors"
+VOUCHER = "model.json"
+LARGEST = 64 << 30
 LONGEST_HEADER = 8 << 20
 MOST_TENSORS = 20_000
 
 
-def packed(tensors: Mapping[str, Tensor]) -> bytes:
+def save_best(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
+    """Put these weights in the place of the best ones."""
+    content = to_safetensors(tensors)
+    new = {"step": step, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    try:
+        try:
+            old = [said for said in _read_voucher(run) if said != new]
+        except (FileNotFoundError, Damaged):
+            old = []
+        write_whole(run / VOUCHER, sealed({"weights": [new, *old]}))
+        write_whole(run / WEIGHTS, content)
+        write_whole(run / VOUCHER, sealed({"weights": [new]}))
+    except OSError as error:
+        raise NotWritten(f"the best weights could not be saved: {error.strerror}", run=run.name) from error
+
+
+def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
+    """The best weights of a run and the step they are from. May be called while another process trains."""
+    seen: tuple[object, str] | None = None
+    while True:
+        try:
+            vouched = _read_voucher(run)
+            content = read_regular(run / WEIGHTS, max(said["bytes"] for said in vouched))
+            digest = hashlib.sha256(content).hexdigest()
+        except FileNotFoundError as error:
+            raise PellucidError(
+                f"{run.name} has no weights yet", fix=f"Go on with pellucid train --resume {run.name}"
+            ) from error
+        except OSError as error:
+            vouched, digest, content = [], error.strerror or "", b""
+        for said in vouched:
+            if said["bytes"] == len(content) and said["sha256"] == digest:
+                return from_safetensors(content, WEIGHTS), said["step"]
+        if seen == (vouched, digest):
+            raise Damaged(f"{WEIGHTS} of {run.name} is not what was written", fix="Take it from a copy of the run")
+        # Perhaps the files changed between the two readings; what is still the same then is damaged.
+        seen = (vouched, digest)
+
+
+def _read_voucher(run: Path) -> list[dict[str, Any]]:
+    content = read_sealed(run / VOUCHER).get("weights")
+    kinds = {"step": int, "bytes": int, "sha256": str}
+    is_one = isinstance(content, list) and all(
+        type(said) is dict
+        and set(said) == set(kinds)
+        and all(type(said[name]) is kind for name, kind in kinds.items())
+        and 0 <= said["bytes"] <= LARGEST
+        for said in content
+    )
+    if not is_one or not content:
+        raise Damaged(f"{VOUCHER} of {run.name} is damaged", fix="Take it from a copy of the run")
+    vouched: list[dict[str, Any]] = content
+    return vouched
+
+
+def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
     """The tensors as one safetensors file. The same tensors give the same bytes, in whatever order they come.
 
-    >>> packed({"a": torch.ones(2)}) == packed({"a": torch.ones(2)})
+    >>> to_safetensors({"a": torch.ones(2)}) == to_safetensors({"a": torch.ones(2)})
     True
     """
     own: dict[str, Tensor] = {}
@@ -37,16 +104,16 @@ def packed(tensors: Mapping[str, Tensor]) -> bytes:
     return content
 
 
-def unpacked(content: bytes, what: str) -> dict[str, Tensor]:
+def from_safetensors(content: bytes, what: str) -> dict[str, Tensor]:
     """The tensors of a safetensors file that may come from anywhere; `what` is its name in messages.
 
-    >>> unpacked(packed({"a": torch.ones(2)}), "weights")
+    >>> from_safetensors(to_safetensors({"a": torch.ones(2)}), "weights")
     {'a': tensor([1., 1.])}
     """
     _require_sane_header(content, what)
     try:
         tensors: dict[str, Tensor] = safetensors_load(content)
-        odd = not_finite(tensors)
+        odd = first_nonfinite(tensors)
     except (SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise _damaged(what, "it is no safetensors file") from error
     if odd:
@@ -54,16 +121,16 @@ def unpacked(content: bytes, what: str) -> dict[str, Tensor]:
     return tensors
 
 
-def not_finite(tensors: Mapping[str, Tensor]) -> str:
+def first_nonfinite(tensors: Mapping[str, Tensor]) -> str:
     """The first tensor that holds a nan or an infinity, or "" when there is none.
 
-    >>> not_finite({"a": torch.ones(2), "b": torch.tensor([1.0, float("nan")])})
+    >>> first_nonfinite({"a": torch.ones(2), "b": torch.tensor([1.0, float("nan")])})
     'b'
     """
     return next((name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())), "")
 
 
-def require_fits(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def require_matching_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Refuse tensors that are not this model's, naming in one line what differs."""
     wanted = model.state_dict()
     missing = [name for name in wanted if name not in tensors]

@@ -1,0 +1,300 @@
+"""The search for a learning rate: train for a hundred steps while the rate climbs from far too low to far too high.
+
+Of the loss against the rate two rules read an answer:
+
+percentile   where the loss falls steepest: at the rates whose slope is among the lowest tenth of all slopes. The
+             sources take the slope by the rate itself. Where rates are spaced by a factor, that divides by ever smaller
+             numbers towards the left, and the lowest slopes are the noise of the lowest rates; and a range from 0 has
+             no factor at all. So here it is the slope of the smoothed loss by log10 of the rate, from a rate above 0.
+valley       two thirds along the longest stretch of ever lower losses, as fastai's documentation describes its
+             "valley". (Its code takes the half, counts the stretch's beginning back from its end as if no loss had been
+             passed over, and reads noise at the lowest rates as a stretch; here the loss must have left its noise.)
+
+Both are careful: on names they stood 3 to 10 times below the rate that trained best. What is suggested lies in the
+middle, by factors, between where the loss falls steepest and where it is lowest. Each seed has its own weights, batches
+and answer. Where they do not agree, where the loss never falls, or falls only at the end of the range, there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+
+from pellucid.data import Data
+from pellucid.records import Plan, RateSearch, RateTrial
+from pellucid.training.loop import next_token
+from pellucid.training.opening import DataWishes, opened, task_of
+from pellucid.training.optimizers import optimizer_for
+from pellucid.training.plan import choose_plan
+from pellucid.training.rng import seed_torch
+from pellucid.training.task import Ask, Batches
+from pellucid.training.trainer import build_network
+from pellucid.training.wishes import TrainingWishes
+
+LOWEST, HIGHEST, N_RATES = 1e-6, 10.0, 100
+DIVERGED = 4.0  # times the best loss: from there on nothing is learned of the rate
+AGREE = 10.0  # the most that the answers of seeds may differ by
+PERCENTILE = 10.0  # of the slopes: what is lower is steep
+ALONG_THE_VALLEY = 2 / 3
+SMOOTHING = 3.0  # deviation of the smoothing bell, in trials
+FEWEST = 10  # trials from which something can be read
+FALLS = 0.02  # of the first loss, and
+TIMES_NOISE = 3.0  # deviations of the losses around their smoothed course: a smaller fall is none
+
+Floats = npt.NDArray[np.float64]
+
+
+def search_learning_rate(
+    data: DataWishes, wishes: TrainingWishes, seeds: Sequence[int], *, read: Data | None = None
+) -> RateSearch:
+    """Sweeps over the rate, one for each seed; nothing is kept of the networks that were trained for it.
+
+    read: the data, where they are open already.
+    """
+    task = task_of(read, data) if read is not None else opened(data)
+    card = task.card(wishes.model)
+    config, plan = choose_plan(card, task, wishes)
+    torch.set_num_threads(plan.threads)
+    return sweep_seeds(
+        lambda seed: build_network(card, config, seed),
+        # In any order: where items are sorted by length, the losses of batches differ by that alone.
+        lambda seed: task.batches(plan._replace(seed=seed), is_fair=True),
+        plan._replace(steps=N_RATES),
+        seeds,
+        source=task.facts.said,
+        network=f"{card.name} with {plan.optimizer}",
+        ask=task.ask(plan),
+    )
+
+
+def rates_between(lowest: float, highest: float, n: int) -> list[float]:
+    """Each a fixed factor above the one before it.
+
+    >>> [round(rate, 6) for rate in rates_between(0.001, 1.0, 4)]
+    [0.001, 0.01, 0.1, 1.0]
+    """
+    return [lowest * (highest / lowest) ** (i / (n - 1)) for i in range(n)]
+
+
+def sweep_learning_rates(
+    model: nn.Module, batches: Batches, plan: Plan, rates: Sequence[float], seed: int, ask: Ask = next_token
+) -> tuple[tuple[RateTrial, ...], bool]:
+    """One step at each rate in turn, and whether the loss blew up before the last of them.
+
+    Where an optimizer has two rates, both climb in the proportion of the plan. Afterwards weights, buffers, gradients,
+    mode and the random numbers of torch are what they were before.
+    """
+    kept = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    gradients = [parameter.grad for parameter in model.parameters()]
+    was_training = model.training
+    optimizer = optimizer_for(model, plan)
+    losses: list[float] = []
+    try:
+        model.train()
+        for step, rate in enumerate(rates, start=1):
+            batch = batches.batch(step)
+            with seed_torch(seed, step, "dropout"):
+                optimizer.zero()
+                loss = ask(model, batch)
+                loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+            if not math.isfinite(loss.item()) or loss.item() > DIVERGED * min([*losses, loss.item()]):
+                break
+            losses.append(loss.item())
+            if plan.clip:
+                clip_grad_norm_(model.parameters(), plan.clip)
+            optimizer.step(rate / plan.rate)
+    finally:
+        model.load_state_dict(kept)
+        model.train(was_training)
+        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+    return make_trials(rates[: len(losses)], losses), len(losses) < len(rates)
+
+
+def sweep_seeds(
+    build: Callable[[int], nn.Module],
+    batches_for: Callable[[int], Batches],
+    plan: Plan,
+    seeds: Sequence[int],
+    *,
+    source: str = "",
+    network: str = "",
+    rates: Sequence[float] = (),
+    ask: Ask = next_token,
+) -> RateSearch:
+    """A sweep for each seed, with the optimizer and the clipping of the plan, and what the rules make of it.
+
+    batches_for: best of items in any order; where they are sorted by length, their losses differ by that alone.
+    """
+    rates = rates or rates_between(LOWEST, HIGHEST, N_RATES)
+    sweeps: list[tuple[RateTrial, ...]] = []
+    percentiles: list[float | None] = []
+    valleys: list[float | None] = []
+    answers: list[float] = []
+    notes: list[str] = []
+    for seed in seeds:
+        trials, is_blown_up = sweep_learning_rates(build(seed), batches_for(seed), plan, rates, seed, ask)
+        reason = reason_for_no_answer(trials, is_blown_up)
+        sweeps.append(trials)
+        percentiles.append(None if reason else by_percentile(trials))
+        valleys.append(None if reason else by_valley(trials))
+        if reason:
+            notes.append(f"Seed {seed} has no answer: {reason}.")
+        else:
+            answers.append(between(trials))
+    suggestion, spread, says = combine_answers(answers, len(seeds))
+    return RateSearch(
+        source,
+        network,
+        tuple(sweeps),
+        tuple(seeds),
+        tuple(percentiles),
+        tuple(valleys),
+        suggestion,
+        spread,
+        (
+            says,
+            *_beside("The loss fell fastest at", percentiles),
+            *_beside("Its valley is two thirds down at", valleys),
+            *notes,
+        ),
+    )
+
+
+def combine_answers(answers: Sequence[float], n_seeds: int) -> tuple[float | None, float, str]:
+    """The middle of the seeds' answers, the largest over the smallest, and a sentence. None where they do not agree.
+
+    >>> combine_answers([0.1, 0.4], n_seeds=2)
+    (0.2, 4.0, 'Try a rate of 0.2: 2 of 2 seeds say between 0.1 and 0.4.')
+    >>> combine_answers([0.001, 0.4], n_seeds=2)[0]
+    """
+    if not answers:
+        return None, math.nan, f"No answer: none of the {n_seeds} sweeps has one."
+    low, high = min(answers), max(answers)
+    spread = high / low
+    seen = f"{len(answers)} of {n_seeds} seeds say between {low:.2g} and {high:.2g}"
+    if 2 * len(answers) <= n_seeds:
+        return None, spread, f"No answer: only {seen}."
+    if spread > AGREE:
+        return None, spread, f"No answer: {seen}, which is more than {AGREE:g} times apart."
+    middle = math.exp(math.fsum(map(math.log, answers)) / len(answers))
+    rate = float(f"{middle:.2g}")  # more digits would claim more than a hundred steps can tell
+    return rate, spread, f"Try a rate of {rate:g}: {seen}."
+
+
+def _beside(where: str, found: Sequence[float | None]) -> list[str]:
+    """
+    >>> _beside("It fell fastest at", [0.1, None, 0.1004])
+    ['It fell fastest at 0.1.']
+    """
+    ends = sorted({f"{rate:.2g}": rate for rate in found if rate is not None}.items(), key=lambda item: item[1])
+    return [f"{where} {' to '.join(dict.fromkeys([ends[0][0], ends[-1][0]]))}."] if ends else []
+
+
+def make_trials(rates: Sequence[float], losses: Sequence[float]) -> tuple[RateTrial, ...]:
+    """The losses of a sweep with their smoothed course and its slope by log10 of the rate.
+
+    >>> [round(trial.slope, 6) for trial in make_trials([0.01, 0.1, 1.0], [3.0, 2.0, 1.0])]
+    [-1.0, -1.0, -1.0]
+    """
+    course = smooth_losses(np.array(losses, dtype=np.float64))
+    slopes = np.gradient(course, np.log10(rates)) if len(losses) > 1 else np.zeros(len(losses))
+    return tuple(
+        RateTrial(rate, loss, smooth, slope)
+        for rate, loss, smooth, slope in zip(rates, losses, course.tolist(), slopes.tolist(), strict=True)
+    )
+
+
+def smooth_losses(losses: Floats) -> Floats:
+    """A mean of each loss and its neighbours on both sides, by a bell. A mean of the past alone would lag behind.
+
+    At the ends a straight line is fitted in place of the mean, so that a fall there is not bent away.
+    """
+    places = np.arange(len(losses))
+    bell = np.exp(-0.5 * ((places[:, None] - places) / SMOOTHING) ** 2)
+    bell /= bell.sum(1, keepdims=True)
+    offsets = places - places[:, None]
+    middle = (bell * offsets).sum(1)
+    spread = (bell * offsets**2).sum(1) - middle**2
+    mean = bell @ losses
+    slope = ((bell * offsets * losses).sum(1) - middle * mean) / np.where(spread > 0, spread, 1.0)
+    smooth_losses: Floats = mean - slope * middle
+    return smooth_losses
+
+
+def by_percentile(trials: Sequence[RateTrial]) -> float:
+    """The middle, by factors, of the rates where the slope is among the lowest.
+
+    >>> flat_steep_flat = [3.0] * 20 + [2.5, 2.0, 1.5] + [1.0] * 20
+    >>> rates = [10 ** (-6 + 0.1 * i) for i in range(43)]
+    >>> round(math.log10(by_percentile(make_trials(rates, flat_steep_flat))), 2)
+    -3.9
+    """
+    slopes = np.array([trial.slope for trial in trials])
+    steep = np.array([trial.rate for trial in trials])[slopes <= np.percentile(slopes, PERCENTILE)]
+    return float(np.exp(np.log(steep).mean()))
+
+
+def by_valley(trials: Sequence[RateTrial]) -> float:
+    """Two thirds along the longest stretch of ever lower smoothed losses, once they have left their noise.
+
+    >>> losses = [9.0, 9.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 4.0, 5.0]
+    >>> by_valley([RateTrial(10.0 ** (i - 9), loss, loss, 0.0) for i, loss in enumerate(losses)])
+    0.001
+    """
+    course = np.array([trial.smoothed for trial in trials])
+    level = course[0] - TIMES_NOISE * noise_of(trials)
+    left = next((i for i in range(len(course)) if (course[i : course.argmin() + 1] < level).all()), 0)
+    first, last = longest_fall(course[left:].tolist())
+    return trials[left + first + round(ALONG_THE_VALLEY * (last - first))].rate
+
+
+def between(trials: Sequence[RateTrial]) -> float:
+    """The middle, by factors, between where the loss falls steepest and where it is lowest."""
+    return math.sqrt(by_percentile(trials) * min(trials, key=lambda trial: trial.smoothed).rate)
+
+
+def noise_of(trials: Sequence[RateTrial]) -> float:
+    """The deviation of the losses around their smoothed course, over the half with the lower rates."""
+    return float(np.std([trial.loss - trial.smoothed for trial in trials[: max(1, len(trials) // 2)]]))
+
+
+def longest_fall(losses: Sequence[float]) -> tuple[int, int]:
+    """The first and the last place of the longest row of ever lower numbers, others between them left out.
+
+    Of rows of one length it is the one that ends first.
+
+    >>> longest_fall([5, 9, 8, 3, 4, 2, 7])
+    (1, 5)
+    """
+    # For each place the length of the longest such row that ends there, and where that one begins.
+    lengths, begins = [1] * len(losses), list(range(len(losses)))
+    for i, loss in enumerate(losses):
+        for j in range(i):
+            if loss < losses[j] and lengths[j] + 1 > lengths[i]:
+                lengths[i], begins[i] = lengths[j] + 1, begins[j]
+    last = max(range(len(losses)), key=lambda i: lengths[i])
+    return begins[last], last
+
+
+def reason_for_no_answer(trials: Sequence[RateTrial], is_blown_up: bool) -> str:
+    """Why this sweep has no answer; "" where it has one. is_blown_up: it ended before its last rate."""
+    if len(trials) < FEWEST:
+        return f"it blew up after {len(trials)} steps, at the lowest rates already"
+    course = np.array([trial.smoothed for trial in trials])
+    noise = noise_of(trials)
+    lowest = int(course.argmin())
+    fall = float(course[0] - course[lowest])
+    if fall <= max(FALLS * course[0], TIMES_NOISE * noise):
+        return (
+            f"the loss never fell by more than {max(fall, 0.0):.3f} from {course[0]:.3f}, and its noise is {noise:.3f}"
+        )
+    if not is_blown_up and lowest >= len(trials) - 2:
+        return f"the loss still falls at the highest rate, {trials[-1].rate:.2g}"
+    return ""
