@@ -16,8 +16,8 @@ from torch import nn
 
 from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
-from pellucid.runs.places import checkpoint_at, checkpoint_steps
-from pellucid.runs.sealed import Damaged, sealed, unsealed
+from pellucid.runs.disk import Damaged, checksummed_json, parse_checksummed
+from pellucid.runs.paths import checkpoint_at, checkpoint_steps
 from pellucid.training.checkpoints import Checkpoint, delete_old_checkpoints, newest_checkpoint, save_checkpoint
 from pellucid.training.weights import (
     MOST_TENSORS,
@@ -167,10 +167,10 @@ def test_one_bit_flipped(run, name):
 def forged(run: RunWriter, content: bytes, name: str = "model.safetensors") -> None:
     """Put other content into step 2 with a manifest that vouches for it, as somebody who means harm would."""
     folder = checkpoint_at(run.path, 2)
-    state = unsealed((folder / "state.json").read_bytes(), folder)
+    state = parse_checksummed((folder / "state.json").read_bytes(), folder)
     state["files"][name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     (folder / name).write_bytes(content)
-    (folder / "state.json").write_bytes(sealed(state))
+    (folder / "state.json").write_bytes(checksummed_json(state))
 
 
 def safetensors_file(header: object, data: bytes, *, text: bytes | None = None) -> bytes:
@@ -218,7 +218,7 @@ def test_a_forged_file_that_is_vouched_for(run, content, why):
 @pytest.mark.parametrize("change", [{"step": 3}, {"logs": {"metrics": -1}}, {"more": 1}, {"files": {}}, {"state": []}])
 def test_a_manifest_of_another_shape(run, change):
     path = checkpoint_at(run.path, 2) / "state.json"
-    path.write_bytes(sealed({**unsealed(path.read_bytes(), path), **change}))
+    path.write_bytes(checksummed_json({**parse_checksummed(path.read_bytes(), path), **change}))
     falls_back(run, "state.json does not describe step 2")
 
 
@@ -477,7 +477,7 @@ def test_best_weights_however_their_writer_was_killed(run):
     old = (run.path / "model.json").read_bytes(), (run.path / "model.safetensors").read_bytes()
     save_best(run.path, 5, tensors(5))
     new = (run.path / "model.json").read_bytes(), (run.path / "model.safetensors").read_bytes()
-    both = sealed({"weights": [unsealed(said, run.path)["weights"][0] for said in (new[0], old[0])]})
+    both = checksummed_json({"weights": [parse_checksummed(said, run.path)["weights"][0] for said in (new[0], old[0])]})
     for voucher, weights, step in ((both, old[1], 1), (both, new[1], 5)):
         (run.path / "model.json").write_bytes(voucher)
         (run.path / "model.safetensors").write_bytes(weights)
@@ -515,7 +515,7 @@ def test_c1_a_pickle_is_never_opened(run, tmp_path):
         forged(run, trap, name)
     (run.path / "model.safetensors").write_bytes(trap)
     said = {"step": 1, "bytes": len(trap), "sha256": hashlib.sha256(trap).hexdigest()}
-    (run.path / "model.json").write_bytes(sealed({"weights": [said]}))
+    (run.path / "model.json").write_bytes(checksummed_json({"weights": [said]}))
     falls_back(run, "damaged")
     refused(lambda: load_best(run.path), "model.safetensors is damaged")
     assert not (tmp_path / "canary").exists()

@@ -25,8 +25,7 @@ from pellucid.figures.words.text import labels
 from pellucid.models import Bigram, BigramConfig, loss
 from pellucid.models.bigram_records import SHOWN, TRIED, bigram_counts, smoothing_study, word_counts
 from pellucid.records import BigramCounts
-from pellucid.runs import RunWriter
-from pellucid.training.reports import Result
+from pellucid.runs import RunResult, RunWriter
 
 ROOT = Path(__file__).parent.parent
 NAMES = ROOT.parent / "shared" / "data" / "names.txt"
@@ -283,7 +282,7 @@ def run(tmp_path) -> str:
         for log, lines in {**logs, "samples": seen.sampled, "timings": seen.timings}.items():
             for line in lines:
                 writer.append(log, line)
-        writer.finish(Result(seen.start, seen.ladder, seen.ending, seen.verdict, tuple(seen.samples), seen.sentence))
+        writer.finish(RunResult(seen.start, seen.ladder, seen.ending, seen.verdict, tuple(seen.samples), seen.sentence))
     return seen.name
 
 

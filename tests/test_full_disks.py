@@ -11,7 +11,7 @@ import torch
 
 from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
-from pellucid.runs.places import checkpoint_steps
+from pellucid.runs.paths import checkpoint_steps
 from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint
 from pellucid.training.weights import load_best, save_best
 

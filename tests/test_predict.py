@@ -96,9 +96,9 @@ def test_rows_are_answered_as_they_were_in_training(runs, tmp_path):
     frame[task.sides.places["dev"].tolist()].write_csv(tmp_path / "dev.csv")
     run = answering_run(place)
     found = predictions(run, questions(run, [str(tmp_path / "dev.csv")]))
-    from pellucid.training.reports import report_of
+    from pellucid.runs import open_run
 
-    answers = report_of(place).answers
+    answers = open_run(place).report().answers
     n_right = sum(
         one.answer == truth
         for one, truth in zip(found.predictions, frame[task.sides.places["dev"].tolist()]["species"], strict=True)

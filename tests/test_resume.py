@@ -14,12 +14,11 @@ import torch
 from pellucid.errors import Stopped
 from pellucid.models.neural import network_called
 from pellucid.records import Plan, Step, Timing
-from pellucid.runs import LOGS, RunWriter, read_log
-from pellucid.runs.places import checkpoint_at
+from pellucid.runs import LOGS, RunWriter, open_run, read_log
+from pellucid.runs.paths import checkpoint_at
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint
 from pellucid.training.opening import DataWishes, opened
-from pellucid.training.reports import evaluations_of
 from pellucid.training.sequence_task import SequenceTask
 from pellucid.training.trainer import Trainer, TrainingState, build_training
 from pellucid.training.weights import require_matching_weights
@@ -93,7 +92,7 @@ def gone_on_with(run: Path, state: TrainingState, callbacks: Callbacks | None = 
             state.optimizer.load(found.optimizer)
         step = found.step if found else 0
         writer.rewind(step)
-        evaluations = list(evaluations_of(run))
+        evaluations = list(open_run(run).evaluations)
         trainer = Trainer(writer, state, callbacks or Callbacks(), evaluations, Timing(0, 0.0, 0.0))
         trainer.train_from(step)
     return step

@@ -11,9 +11,9 @@ import pytest
 from pellucid.errors import PellucidError, Stopped
 from pellucid.figures.report_page import report_html
 from pellucid.records import Step, Timing, as_plain
+from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.opening import DataWishes
-from pellucid.training.reports import report_of
 from pellucid.training.run import ResumeOptions, resume, train
 from pellucid.training.wishes import TrainingWishes
 
@@ -73,7 +73,7 @@ def test_a_run_is_a_folder_that_anyone_can_read(whole):
 
 def test_what_is_read_back_is_what_was_said(names, tmp_path):
     said = train(names, WISHES, tmp_path / "run", Callbacks(page=report_html))
-    assert as_plain(report_of(tmp_path / "run")) == as_plain(said)  # where nan is a word, and equals itself
+    assert as_plain(open_run(tmp_path / "run").report()) == as_plain(said)  # where nan is a word, and equals itself
     assert said.sentence.startswith("The mlp earns")
     assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp"}
     assert said.start.is_as_expected
@@ -102,7 +102,7 @@ def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
 def test_a_finished_run_is_only_read(whole):
     before = fingerprint(whole)
     read = resume(whole, ResumeOptions(), Callbacks(page=report_html))
-    assert as_plain(read) == as_plain(report_of(whole))
+    assert as_plain(read) == as_plain(open_run(whole).report())
     assert fingerprint(whole) == before
 
 

@@ -19,12 +19,12 @@ from pellucid.runs import (
     find_run,
     is_finished,
     is_run,
-    place_for,
+    new_run_path,
     read_ending,
     read_log,
     read_record,
 )
-from pellucid.runs.sealed import Damaged, sealed, unsealed
+from pellucid.runs.disk import Damaged, checksummed_json, parse_checksummed
 
 RECORD = {"seed": 1, "data": {"source": "names", "fingerprint": "abc"}, "rates": [1e-3, 0.1], "threads": 2}
 
@@ -33,7 +33,7 @@ RECORD = {"seed": 1, "data": {"source": "names", "fingerprint": "abc"}, "rates":
 def run(tmp_path, monkeypatch):
     """A new run called x, in an empty folder that is the current one."""
     monkeypatch.chdir(tmp_path)
-    with RunWriter.create(place_for("x", "names"), RECORD, n_bytes=1000) as writer:
+    with RunWriter.create(new_run_path("x", "names"), RECORD, n_bytes=1000) as writer:
         yield writer
 
 
@@ -68,7 +68,7 @@ def test_a_run_is_found_by_its_name_or_its_path(run):
     assert not is_run("y")
     assert not is_run("")
     assert not is_run("../runs\0")
-    RunWriter.create(place_for("names-first", "names"), RECORD, 1).close()
+    RunWriter.create(new_run_path("names-first", "names"), RECORD, 1).close()
     said(lambda: find_run("name-first"), "there is no run called 'name-first'", "Perhaps you meant names-first")
     said(lambda: find_run("zzz"), "There are names-first, x")
     shutil.rmtree("runs")
@@ -76,25 +76,25 @@ def test_a_run_is_found_by_its_name_or_its_path(run):
 
 
 def test_names_that_are_free_and_names_that_are_none(run):
-    assert place_for("", "names") == Path("runs/names")
+    assert new_run_path("", "names") == Path("runs/names")
     RunWriter.create(Path("runs/names"), RECORD, 1).close()
     Path("runs/names-2").symlink_to("nowhere")
-    assert place_for("", "names") == Path("runs/names-3")
-    assert place_for("", "../My data (1)") == Path("runs/My-data-1-")
-    assert place_for("", "...") == Path("runs/run")
-    assert len(place_for("", "é" * 50 + "a" * 500).name) == 56
+    assert new_run_path("", "names") == Path("runs/names-3")
+    assert new_run_path("", "../My data (1)") == Path("runs/My-data-1-")
+    assert new_run_path("", "...") == Path("runs/run")
+    assert len(new_run_path("", "é" * 50 + "a" * 500).name) == 56
     for name in (".hidden", "a/b", "..", "a b", "é", "x" * 65, "\x1b[2J", "-rf\n"):
-        said(lambda name=name: place_for(name, "names"), "a run cannot be called")
-    assert place_for("x" * 64, "names").name == "x" * 64
+        said(lambda name=name: new_run_path(name, "names"), "a run cannot be called")
+    assert new_run_path("x" * 64, "names").name == "x" * 64
 
 
 def test_a_folder_that_holds_another_run(run):
-    said(lambda: place_for("x", "names"), "runs/x holds a run", "--resume x")
+    said(lambda: new_run_path("x", "names"), "runs/x holds a run", "--resume x")
     run.finish({"reason": "budget"})
-    said(lambda: place_for("x", "names"), "runs/x holds a finished run", "Choose another --name or --resume")
+    said(lambda: new_run_path("x", "names"), "runs/x holds a finished run", "Choose another --name or --resume")
     Path("runs/mine").mkdir()
     Path("runs/mine/notes.txt").write_text("kept")
-    said(lambda: place_for("mine", "names"), "runs/mine exists already and is no run")
+    said(lambda: new_run_path("mine", "names"), "runs/mine exists already and is no run")
     said(lambda: RunWriter.create(Path("runs/mine"), RECORD, 1), "exists already")
     assert Path("runs/mine/notes.txt").read_text() == "kept"
 
@@ -102,7 +102,7 @@ def test_a_folder_that_holds_another_run(run):
 def test_a_link_is_no_place_for_a_run(run, tmp_path):
     (tmp_path / "mine").mkdir()
     Path("runs/linked").symlink_to(tmp_path / "mine")
-    for action in (lambda: place_for("linked", "n"), lambda: RunWriter.create(Path("runs/linked"), RECORD, 1)):
+    for action in (lambda: new_run_path("linked", "n"), lambda: RunWriter.create(Path("runs/linked"), RECORD, 1)):
         said(action, "runs/linked is a link")
     assert os.listdir(tmp_path / "mine") == []
 
@@ -229,18 +229,18 @@ def test_a_newer_format(run):
 def test_every_changed_byte_of_a_record_is_found(run):
     path = Path("runs/x/run.json")
     whole = path.read_bytes()
-    assert unsealed(whole, path) == RECORD
+    assert parse_checksummed(whole, path) == RECORD
     for at in range(len(whole)):
         for bit in range(8):
             damaged = bytearray(whole)
             damaged[at] ^= 1 << bit
             with pytest.raises(PellucidError):
-                unsealed(bytes(damaged), path)
+                parse_checksummed(bytes(damaged), path)
         with pytest.raises(Damaged):
-            unsealed(whole[:at], path)
+            parse_checksummed(whole[:at], path)
     for extra in (b" ", b"\n", b"{}"):
         with pytest.raises(Damaged):
-            unsealed(whole + extra, path)
+            parse_checksummed(whole + extra, path)
 
 
 @pytest.mark.parametrize(
@@ -280,9 +280,9 @@ def test_a_record_that_is_a_pipe_a_link_or_gone(run, tmp_path):
 
 
 def test_a_duplicate_key_is_seen():
-    whole = sealed({"seed": 1})
+    whole = checksummed_json({"seed": 1})
     with pytest.raises(Damaged):
-        unsealed(whole.replace(b'"seed": 1', b'"seed": 2,\n "seed": 1'), Path("run.json"))
+        parse_checksummed(whole.replace(b'"seed": 1', b'"seed": 2,\n "seed": 1'), Path("run.json"))
 
 
 def test_whole_files(run, tmp_path):
@@ -351,7 +351,7 @@ def test_the_current_folder_is_gone(tmp_path):
     code = (
         "import os; from pellucid.runs import *; from pellucid.errors import PellucidError\n"
         "os.rmdir(os.getcwd())\n"
-        "try: RunWriter.create(place_for('x', ''), {}, 1)\n"
+        "try: RunWriter.create(new_run_path('x', ''), {}, 1)\n"
         "except PellucidError as error: print(error)"
     )
     (tmp_path / "gone").mkdir()

@@ -19,8 +19,8 @@ from trust.kills import write_data
 
 from pellucid.cli import main
 from pellucid.runs import LOGS, RunWriter, is_finished, read_log
-from pellucid.runs.places import checkpoint_at, checkpoint_steps
-from pellucid.runs.sealed import sealed, unsealed
+from pellucid.runs.disk import checksummed_json, parse_checksummed
+from pellucid.runs.paths import checkpoint_at, checkpoint_steps
 
 SMALL = ["--model", "mlp", "--size", "tiny", "--batch", "16", "--threads", "1", "--seed", "3"]
 TRAIN = ["train", "names.txt", *SMALL, "--steps", "40", "--name", "x"]
@@ -321,18 +321,18 @@ def test_a_newer_run(killed, pellucid_here):
 
 def test_a_run_that_names_another_model(killed, pellucid_here):
     """C2: what a run names is looked up in a closed list, never imported or called."""
-    content = unsealed((killed / "run.json").read_bytes(), killed)
+    content = parse_checksummed((killed / "run.json").read_bytes(), killed)
     for change in ({"model": "os.system"}, {"config": {**content["config"], "_instantiator": "os.system"}}):
-        (killed / "run.json").write_bytes(sealed({**content, **change}))
+        (killed / "run.json").write_bytes(checksummed_json({**content, **change}))
         said = pellucid_here(*RESUME)
         assert said.code == 2, said
         assert "Traceback" not in said.err
 
 
 def test_c8_a_run_that_names_a_file_far_away(killed, pellucid_here):
-    content = unsealed((killed / "run.json").read_bytes(), killed)
+    content = parse_checksummed((killed / "run.json").read_bytes(), killed)
     content["reading"]["source"] = "/etc/passwd"
-    (killed / "run.json").write_bytes(sealed(content))
+    (killed / "run.json").write_bytes(checksummed_json(content))
     refused(pellucid_here(*RESUME), "is gone", "--data")
 
 
@@ -371,13 +371,13 @@ def test_an_optimizer_that_is_gone_or_another(killed, finished, pellucid_here):
     content = to_safetensors({"momentum.of.another": torch.ones(3)})
     for step in checkpoint_steps(killed):
         folder = checkpoint_at(killed, step)
-        state = unsealed((folder / "state.json").read_bytes(), folder)
+        state = parse_checksummed((folder / "state.json").read_bytes(), folder)
         state["files"]["optimizer.safetensors"] = {
             "bytes": len(content),
             "sha256": hashlib.sha256(content).hexdigest(),
         }
         (folder / "optimizer.safetensors").write_bytes(content)
-        (folder / "state.json").write_bytes(sealed(state))
+        (folder / "state.json").write_bytes(checksummed_json(state))
     said = pellucid_here(*RESUME)
     assert said.code == 2, said
     assert "optimizer" in said.err

@@ -29,10 +29,10 @@ class Run:
     """A run that is finished: what was seen, and the network that came of it."""
 
     def __init__(self, folder: Path) -> None:
-        from pellucid.training.reports import report_of
+        from pellucid import runs
 
         self.folder = folder
-        self.report: TrainingReport = report_of(folder)
+        self.report: TrainingReport = runs.open_run(folder).report()
         self._trained: Trained | None = None
 
     @property
@@ -98,12 +98,12 @@ def train(
     Within so many minutes, or so many steps; without a model, one that suits the data. Every option of the command is a
     wish: width=64, rate=0.01, tokens="bpe", target="species".
     """
-    from pellucid.runs import place_for
+    from pellucid.runs import new_run_path
     from pellucid.training.sources import stem_of
 
     reading, read = _read(data, model, wishes)
     asked = _asked(read.kind, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size)
-    place = place_for(name, f"{stem_of(reading.source)}-{asked.model}")
+    place = new_run_path(name, f"{stem_of(reading.source)}-{asked.model}")
 
     from pellucid.figures.report_page import report_html
     from pellucid.training.callbacks import Callbacks
@@ -132,7 +132,7 @@ def compare(
     **wishes: Wish,
 ) -> Shown[Ladder]:
     """All networks, or those named, on one split with one budget each, beside models that are no network."""
-    from pellucid.runs import place_for
+    from pellucid.runs import new_run_path
     from pellucid.training.sources import stem_of
     from pellucid.training.wishes import COMPARED
 
@@ -141,7 +141,7 @@ def compare(
         _asked(read.kind, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size)
         for model in models or COMPARED[read.kind]
     ]
-    folder = place_for(name, f"compare-{stem_of(reading.source)}")
+    folder = new_run_path(name, f"compare-{stem_of(reading.source)}")
 
     from pellucid.figures.report_page import report_html
     from pellucid.figures.words.ladder import show_ladder

@@ -148,10 +148,10 @@ def _by_size(
 @contextmanager
 def _climb(ctx: click.Context, reading: DataWishes, n_runs: int, name: str) -> Iterator[tuple[Path, ConsoleCallbacks]]:
     """A folder for the runs, and the callbacks of the comparison."""
-    from pellucid.runs import place_for
+    from pellucid.runs import new_run_path
     from pellucid.training.sources import stem_of
 
-    folder = place_for(name, f"compare-{stem_of(reading.source)}")
+    folder = new_run_path(name, f"compare-{stem_of(reading.source)}")
 
     from pellucid.cli.telling import ComparisonCallbacks
     from pellucid.figures.report_page import report_html

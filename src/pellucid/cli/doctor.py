@@ -116,18 +116,17 @@ def _of_a_file(word: str, batch: str, loss: str, rules: tuple[str, ...], seed: i
 
 def _of_a_run(word: str, data: str, rules: tuple[str, ...], seed: int) -> Diagnosis:
     """The best network of a run, and what the looks at it while it was trained mean."""
-    from pellucid.runs import find_run
+    from pellucid.runs import open_run
 
-    run = find_run(word)
+    run = open_run(word)
 
     from pellucid.inspection.doctor import diagnose, with_findings
     from pellucid.inspection.judgements import PICTURED, judged
     from pellucid.training.patients import patient_of
-    from pellucid.training.reports import health_of
 
     seen = [
         finding._replace(again=f"pellucid draw {PICTURED[finding.rule]} {word}")
-        for finding in judged(health_of(run))
+        for finding in judged(run.health)
         if not rules or finding.rule in rules
     ]
-    return with_findings(diagnose(patient_of(run, data), rules, seed), seen)
+    return with_findings(diagnose(patient_of(run.path, data), rules, seed), seen)

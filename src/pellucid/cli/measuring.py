@@ -70,9 +70,9 @@ def _run(asked: Asked) -> Measured:
             return Measured(report, (said,))
     run = named_run(asked)
 
-    from pellucid.training.reports import report_of
+    from pellucid.runs import open_run
 
-    report = report_of(run)
+    report = open_run(run).report()
     return Measured(report, (f"{report.name}: {report.network.name} on {report.data.said}",))
 
 
@@ -140,7 +140,7 @@ def _sizes(asked: Asked) -> Measured:
         )
     from pathlib import Path
 
-    from pellucid.runs.places import BASE
+    from pellucid.runs.paths import BASE
     from pellucid.training.comparison import size_ladder_of
 
     by_name = BASE / asked.source

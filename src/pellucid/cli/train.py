@@ -90,10 +90,10 @@ def _trained(ctx: click.Context, name: str) -> TrainingReport:
     data = opened_early(ctx, reading)
     wishes = training_wishes(ctx, data.kind)
 
-    from pellucid.runs import place_for
+    from pellucid.runs import new_run_path
     from pellucid.training.sources import stem_of
 
-    place = place_for(name, f"{stem_of(reading.source)}-{wishes.model}")
+    place = new_run_path(name, f"{stem_of(reading.source)}-{wishes.model}")
 
     from pellucid.cli.telling import ConsoleCallbacks
     from pellucid.figures.report_page import report_html

@@ -1,9 +1,20 @@
-"""Bytes that reach the disk whole or not at all, and bytes read only from where they are expected."""
+"""Bytes that reach the disk whole or not at all, and bytes read only from where they are expected.
 
+Checksummed JSON is one object with the SHA-256 of the rest of itself. Every byte counts: a file is believed only if
+writing its content again gives the same bytes.
+"""
+
+import hashlib
+import json
 import os
 import secrets
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from pellucid.errors import PellucidError, quoted
+from pellucid.records import as_plain
 
 TEMPORARY = ".tmp-"
 
@@ -33,7 +44,7 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    synchronise(path.parent)
+    fsync_path(path.parent)
 
 
 def write_all(descriptor: int, content: bytes) -> None:
@@ -56,7 +67,7 @@ def read_regular(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
-def synchronise(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Wait until a file's or a folder's content has reached the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -71,3 +82,65 @@ def is_regular(path: Path) -> bool:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except (OSError, ValueError):
         return False
+
+
+FORMAT = 1
+LARGEST_JSON = 64 << 20
+OURS = {"format", "sha256"}
+
+
+class Damaged(PellucidError):
+    """A file of a run is not what was written."""
+
+
+def checksummed_json(content: Mapping[str, object]) -> bytes:
+    """The content as a JSON file with its format and its checksum.
+
+    >>> print(checksummed_json({"step": 3}).decode())
+    {
+     "format": 1,
+     "step": 3,
+     "sha256": "6837c3089c6458381ff10fda4477c45963cd8f906164d0c35062af9d1d5ab5bd"
+    }
+    <BLANKLINE>
+    """
+    if taken := OURS & set(content):
+        raise ValueError(f"{taken} cannot be a name of the content")
+    return _with_checksum({"format": FORMAT, **{name: as_plain(item) for name, item in content.items()}})
+
+
+def read_checksummed(path: Path) -> dict[str, Any]:
+    """The content of a checksummed file; one that was changed, or that a newer pellucid made, is refused.
+
+    A missing file is an OSError, for whoever asks knows what that means.
+    """
+    return parse_checksummed(read_regular(path, LARGEST_JSON), path)
+
+
+def parse_checksummed(text: bytes, path: Path) -> dict[str, Any]:
+    """What `checksummed_json` was given. The path is for the messages alone."""
+    where = f"in {quoted(str(path), 80)}"
+    try:
+        content = json.loads(text.decode("ascii"), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"the JSON is damaged {where}", fix="Take the file from a copy of the run") from error
+    if not isinstance(content, dict):
+        raise Damaged(f"there is no JSON object {where}", fix="Take the file from a copy of the run")
+    version = content.get("format")
+    if isinstance(version, int) and version > FORMAT:
+        raise PellucidError(f"format {version} was made by a newer pellucid {where}", fix="Install that version")
+    checksum = content.pop("sha256", None)
+    if not isinstance(checksum, str) or version != FORMAT or _with_checksum(content) != text:
+        raise Damaged(f"the content is not what was written {where}", fix="Take the file from a copy of the run")
+    del content["format"]
+    return content
+
+
+def _with_checksum(content: Mapping[str, object]) -> bytes:
+    text = json.dumps(content, indent=1, allow_nan=False)
+    checksum = hashlib.sha256(text.encode("ascii")).hexdigest()
+    return (json.dumps({**content, "sha256": checksum}, indent=1, allow_nan=False) + "\n").encode("ascii")
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")

@@ -1,55 +1,55 @@
-"""The one process that writes a run."""
+"""The one process that writes a run: it holds the lock, appends to the logs and writes whole files."""
+
+from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import platform
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pellucid.errors import NotWritten, PellucidError, quoted
-from pellucid.runs.disk import TEMPORARY, is_regular, synchronise, write_new, write_whole
-from pellucid.runs.locking import LOCK, Lock
-from pellucid.runs.logs import LOGS, LogWriter
-from pellucid.runs.places import FINISHED, NAME, RECORD, checkpoint_at, checkpoints_of, holds_run, require_free
-from pellucid.runs.sealed import Damaged, read_sealed, sealed
+from pellucid.errors import NotWritten, PellucidError, printable, quoted
+from pellucid.records import as_plain
+from pellucid.runs.disk import (
+    TEMPORARY,
+    Damaged,
+    checksummed_json,
+    fsync_path,
+    read_checksummed,
+    write_new,
+    write_whole,
+)
+from pellucid.runs.paths import (
+    FINISHED,
+    LOCK,
+    LOGS,
+    NAME,
+    RECORD,
+    checkpoint_at,
+    checkpoints_of,
+    holds_run,
+    log_path,
+    require_free,
+)
+from pellucid.runs.run import Run, read_record
 
 # Two are kept and a third is written before the oldest goes.
 CHECKPOINTS_AT_ONCE = 3
 RESERVED = {RECORD, FINISHED, LOCK, *(f"{log}.jsonl" for log in LOGS)}
 
 
-def read_record(run: Path) -> dict[str, Any]:
-    """What the run was made with."""
-    return _read(run, RECORD)
-
-
-def read_ending(run: Path) -> dict[str, Any]:
-    """How a finished run ended."""
-    return _read(run, FINISHED)
-
-
-def is_finished(run: Path) -> bool:
-    """Whether nothing is left to do."""
-    return is_regular(run / FINISHED)
-
-
-def _read(run: Path, name: str) -> dict[str, Any]:
-    try:
-        return read_sealed(run / name)
-    except OSError as error:
-        raise PellucidError(
-            f"{name} of {quoted(str(run), 80)} cannot be read: {error.strerror}", fix="Name the folder of a run"
-        ) from error
-
-
 class RunWriter:
     """Holds the lock of a run for as long as it lives, and is the only one to write there.
 
-    with RunWriter.create(place_for("", "names"), {"seed": 1}, n_bytes=4_000_000) as run:
+    with RunWriter.create(new_run_path("", "names"), {"seed": 1}, n_bytes=4_000_000) as run:
         run.append("metrics", Step(...))
     """
 
@@ -66,7 +66,7 @@ class RunWriter:
         Making it is also the probe: what cannot be written, locked, renamed or synchronised here fails now, not hours
         later.
         """
-        content = sealed(record)
+        content = checksummed_json(record)
         try:
             path.parent.mkdir(exist_ok=True)
             lock = _made(path, content, n_bytes)
@@ -99,6 +99,11 @@ class RunWriter:
             ) from error
         return cls(path, record, lock)
 
+    @property
+    def run(self) -> Run:
+        """The same run, to read from."""
+        return Run(self.path, self.record)
+
     def append(self, log: str, record: object) -> None:
         """One line at the end of a log. The record has a step; numbers that are not finite become words."""
         self._logs.append(log, record)
@@ -111,7 +116,7 @@ class RunWriter:
         """Make the logs what they were when the checkpoint of that step was made; without one, at step 0, empty."""
         sizes: Mapping[str, int] = {}
         try:
-            sizes = read_sealed(checkpoint_at(self.path, step) / "state.json")["logs"]
+            sizes = read_checksummed(checkpoint_at(self.path, step) / "state.json")["logs"]
         except OSError as error:
             if step or not isinstance(error, FileNotFoundError):
                 raise Damaged(f"{self.path.name} has no checkpoint of step {step}", fix="Name another step") from error
@@ -125,7 +130,7 @@ class RunWriter:
 
     def finish(self, ending: object) -> None:
         """Mark the run as finished; the last thing that happens to it."""
-        self._write(FINISHED, sealed({"ending": ending}))
+        self._write(FINISHED, checksummed_json({"ending": ending}))
 
     def close(self) -> None:
         self._logs.close()
@@ -161,7 +166,7 @@ def _made(path: Path, content: bytes, n_bytes: int) -> Lock:
             try:
                 checkpoints_of(temporary).mkdir()
                 write_new(temporary / RECORD, content)
-                synchronise(temporary)
+                fsync_path(temporary)
                 os.rename(temporary, path)
                 os.fsync(door)
             except BaseException:
@@ -201,3 +206,138 @@ def _require_space(folder: Path, n_bytes: int) -> None:
 
 def _megabytes(n: int) -> str:
     return f"{n / 1e6:,.1f} MB"
+
+
+class Lock:
+    """Held from its making to `release`, or to the end of the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            _take(self._descriptor, folder)
+            # For people only: nothing is ever decided by what stands in the file.
+            holder = {"pid": os.getpid(), "host": platform.node(), "start": time.time()}
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps(holder).encode("ascii"), 0)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _take(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise PellucidError(
+            f"the run {folder.name} is being trained by {_holder(descriptor)}",
+            fix="Wait for it or stop it with Ctrl-C",
+        ) from error
+    except OSError as error:
+        raise PellucidError(
+            f"the file system of {folder.name} cannot lock files", fix="Keep runs on a local disk"
+        ) from error
+
+
+def _holder(descriptor: int) -> str:
+    """Who holds the lock, as they wrote it themselves."""
+    try:
+        said: Any = json.loads(os.pread(descriptor, 4096, 0))
+        return f"pid {int(said['pid'])} on host {printable(str(said['host']))[:64]}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def log_sizes(run: Path) -> dict[str, int]:
+    """How many bytes each log has now, all of them on the disk when this returns."""
+    sizes = {}
+    for log in LOGS:
+        try:
+            descriptor = os.open(log_path(run, log), os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            continue
+        try:
+            os.fsync(descriptor)
+            sizes[log] = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+    return sizes
+
+
+class LogWriter:
+    """Appends whole lines, each with one call, so that a kill can tear nothing but the last."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._descriptors: dict[str, int] = {}
+
+    def append(self, log: str, record: object) -> None:
+        plain = as_plain(record)
+        if not isinstance(plain, dict) or not isinstance(plain.get("step"), int):
+            raise ValueError(f"a record of {log} needs a step")
+        line = json.dumps(plain, allow_nan=False).encode("ascii") + b"\n"
+        descriptor = self._open(log)
+        before = os.fstat(descriptor).st_size
+        try:
+            written = os.write(descriptor, line)
+            if written < len(line):
+                # A full disk takes what fits and only then says so.
+                os.write(descriptor, line[written:])
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(descriptor, before)
+            raise NotWritten(f"{log}.jsonl could not be written: {error.strerror}", run=self._run.name) from error
+
+    def synchronise(self) -> None:
+        try:
+            for descriptor in self._descriptors.values():
+                os.fsync(descriptor)
+        except OSError as error:
+            raise NotWritten(f"the logs could not be written: {error.strerror}", run=self._run.name) from error
+
+    def cut(self, sizes: Mapping[str, int]) -> None:
+        """Take back what was appended after the logs had these sizes; a log that is not named becomes empty."""
+        for log in LOGS:
+            size = sizes.get(log, 0)
+            try:
+                if not size:
+                    # As if nothing had ever been appended.
+                    self._forget(log)
+                    continue
+                descriptor = self._open(log)
+                if not _ends_a_line(descriptor, size):
+                    raise Damaged(
+                        f"{log}.jsonl of {self._run.name} has lost lines that were there at the last checkpoint",
+                        fix="Take the file from a copy of the run",
+                    )
+                os.ftruncate(descriptor, size)
+                os.fsync(descriptor)
+            except OSError as error:
+                raise NotWritten(f"{log}.jsonl could not be cut: {error.strerror}", run=self._run.name) from error
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _forget(self, log: str) -> None:
+        if log in self._descriptors:
+            os.close(self._descriptors.pop(log))
+        log_path(self._run, log).unlink(missing_ok=True)
+
+    def _open(self, log: str) -> int:
+        if log not in self._descriptors:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            try:
+                self._descriptors[log] = os.open(log_path(self._run, log), flags, 0o666)
+            except OSError as error:
+                raise NotWritten(f"{log}.jsonl could not be opened: {error.strerror}", run=self._run.name) from error
+        return self._descriptors[log]
+
+
+def _ends_a_line(descriptor: int, size: int) -> bool:
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"

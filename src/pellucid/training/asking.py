@@ -14,8 +14,7 @@ from pellucid.data import ListData, PairsData, TableData, Vocabulary, open_data,
 from pellucid.data.opening import is_set
 from pellucid.data.sources import missing
 from pellucid.errors import PellucidError, quoted
-from pellucid.runs.disk import read_regular
-from pellucid.runs.sealed import Damaged
+from pellucid.runs.disk import Damaged, read_regular
 from pellucid.training.stored import kind_of, stored_vocabulary
 from pellucid.training.wishes import NETWORKS_OF, require_network
 

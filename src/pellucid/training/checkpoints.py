@@ -19,10 +19,18 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from pellucid.errors import NotWritten, PellucidError
-from pellucid.runs.disk import TEMPORARY, read_regular, synchronise, temporary_beside, write_new
-from pellucid.runs.logs import log_sizes
-from pellucid.runs.places import checkpoint_at, checkpoint_steps, checkpoints_of
-from pellucid.runs.sealed import Damaged, read_sealed, sealed
+from pellucid.runs.disk import (
+    TEMPORARY,
+    Damaged,
+    checksummed_json,
+    fsync_path,
+    read_checksummed,
+    read_regular,
+    temporary_beside,
+    write_new,
+)
+from pellucid.runs.paths import checkpoint_at, checkpoint_steps, checkpoints_of
+from pellucid.runs.writer import log_sizes
 from pellucid.training.weights import first_nonfinite, from_safetensors, to_safetensors
 
 TRASH = ".trash-"
@@ -129,9 +137,9 @@ def _write_checkpoint(run: Path, step: int, parts: Mapping[str, bytes], state: M
     temporary = temporary_beside(place)
     try:
         temporary.mkdir()
-        for name, part in {**parts, STATE: sealed(content)}.items():
+        for name, part in {**parts, STATE: checksummed_json(content)}.items():
             write_new(temporary / name, part)
-        synchronise(temporary)
+        fsync_path(temporary)
         if os.path.lexists(place):
             # Of this step already: damaged, or from a process that ended between saving and going on.
             _delete_checkpoints(run, [step])
@@ -139,7 +147,7 @@ def _write_checkpoint(run: Path, step: int, parts: Mapping[str, bytes], state: M
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    synchronise(place.parent)
+    fsync_path(place.parent)
     return place
 
 
@@ -149,7 +157,7 @@ def _read_checkpoint(folder: Path, step: int) -> tuple[dict[str, Any], dict[str,
     if odd := found ^ {*FILES, STATE}:
         says = "missing" if odd - found else "not part of it"
         raise Damaged(f"{min(odd - found or odd)} is {says}", fix="Take the folder from a copy of the run")
-    content = read_sealed(folder / STATE)
+    content = read_checksummed(folder / STATE)
     if not _is_manifest(content) or content["step"] != step:
         raise Damaged(f"{STATE} does not describe step {step}", fix="Take it from a copy of the run")
     parts = {}
@@ -163,7 +171,7 @@ def _read_checkpoint(folder: Path, step: int) -> tuple[dict[str, Any], dict[str,
 
 
 def _is_manifest(content: Mapping[str, Any]) -> bool:
-    """Whether a sealed file has the shape of state.json."""
+    """Whether a checksummed file has the shape of state.json."""
     kinds = {"step": int, "files": dict, "logs": dict, "state": dict}
     return (
         set(content) == set(kinds)
@@ -202,6 +210,6 @@ def _delete_checkpoints(run: Path, steps: list[int]) -> None:
     for place, away in trash:
         os.rename(place, away)
     if trash:
-        synchronise(checkpoints_of(run))
+        fsync_path(checkpoints_of(run))
     for _, away in trash:
         shutil.rmtree(away, ignore_errors=True)

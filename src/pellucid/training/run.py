@@ -23,12 +23,11 @@ from pellucid.inspection.rule import SEVERITIES
 from pellucid.models.network import config_of
 from pellucid.records import Ending, Finding, Health, InitialLoss, Ladder, Plan, Rung, Timing, TrainingReport
 from pellucid.records.plain import from_plain
-from pellucid.runs import RunWriter
+from pellucid.runs import RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint
 from pellucid.training.opening import DataWishes, opened, task_of
 from pellucid.training.plan import choose_plan
-from pellucid.training.reports import Result, evaluations_of, last_timing_of, report_from, report_of
 from pellucid.training.sources import found_again, remembered
 from pellucid.training.stopping import judge_fit
 from pellucid.training.task import Baseline, Measured, Task
@@ -108,7 +107,7 @@ def train_on(
 def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingReport:
     """Go on with a run from its newest whole checkpoint; one that is finished is only read."""
     if runs.is_finished(run):
-        return report_of(run)
+        return runs.open_run(run).report()
     with RunWriter.resume(run) as writer:
         record = writer.record
         task, notes = reopen_data(run, record, changes)
@@ -134,7 +133,7 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
         for name, content in task.kept().items():
             if not (run / name).is_file():
                 writer.write(name, content)
-        trainer = Trainer(writer, state, callbacks, list(evaluations_of(run)), last_timing_of(run))
+        trainer = Trainer(writer, state, callbacks, list(writer.run.evaluations), writer.run.last_timing)
         return _train_to_end(trainer, after=step, baselines=baselines)
 
 
@@ -230,7 +229,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> tuple[TrainingReport, Result]:
+def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> tuple[TrainingReport, RunResult]:
     """Everything that is known only at the end. The test side is read here, once."""
     state, writer = trainer.state, trainer.writer
     task = state.task
@@ -260,7 +259,7 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         trainer.callbacks.on_finding(finding)
     best = ladder.best_count
     assert best is not None, "a simple model is always tried"
-    result = Result(
+    result = RunResult(
         start=trainer.start,
         ladder=ladder,
         ending=ending,
@@ -269,7 +268,7 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         sentence=task.sentence(rung, best),
         answers=answers,
     )
-    return report_from(writer.path, result), result
+    return writer.run.report_with(result), result
 
 
 def rank_ladder(ladder: Ladder) -> Ladder:

@@ -17,8 +17,7 @@ from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.models.wishes import NETWORKS
 from pellucid.records import DataFacts, Ladder
 from pellucid.records.plain import from_plain
-from pellucid.runs.disk import read_regular
-from pellucid.runs.sealed import Damaged
+from pellucid.runs.disk import Damaged, read_regular
 from pellucid.training.sources import found_again
 
 LARGEST_VOCABULARY = 64 << 20

@@ -21,7 +21,6 @@ from pellucid.errors import PellucidError
 from pellucid.models.neural import ANY_LENGTH, SequenceModel, config_of, network_called
 from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.records import Loss, Sample, ScoredText, Surprise, TrainedFacts
-from pellucid.training.reports import evaluations_of
 from pellucid.training.stored import StoredRun, stored_run
 from pellucid.training.weights import load_best, require_matching_weights
 
@@ -131,7 +130,7 @@ def awakened(stored: StoredRun) -> Trained:
     tensors, step = load_best(stored.path)
     require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
-    measured = next((one for one in evaluations_of(stored.path) if one.step == step), None)
+    measured = next((one for one in runs.open_run(stored.path).evaluations if one.step == step), None)
     n_train, n_dev = stored.data.n_tokens["train"], stored.data.n_tokens["dev"]
     facts = TrainedFacts(
         name=card.name,

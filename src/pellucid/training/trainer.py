@@ -24,7 +24,6 @@ from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import delete_old_checkpoints, save_checkpoint
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import Optimizer, optimizer_for
-from pellucid.training.reports import health_of
 from pellucid.training.rng import derive_seed
 from pellucid.training.stopping import best_evaluation, check_ending
 from pellucid.training.task import Batches, Task
@@ -115,7 +114,7 @@ class Trainer:
     def read_health(self) -> tuple[Health, ...]:
         """All that was probed so far, by earlier processes too."""
         self.writer.flush()
-        return health_of(self.writer.path)
+        return self.writer.run.health
 
     def _steps(self, first: int) -> Iterator[Step]:
         """The loop's steps, some of them looked at."""

@@ -19,8 +19,7 @@ from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
 from pellucid.errors import NotWritten, PellucidError, quoted
-from pellucid.runs.disk import read_regular, write_whole
-from pellucid.runs.sealed import Damaged, read_sealed, sealed
+from pellucid.runs.disk import Damaged, checksummed_json, read_checksummed, read_regular, write_whole
 
 WEIGHTS = "model.safetensors"
 VOUCHER = "model.json"
@@ -38,9 +37,9 @@ def save_best(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
             old = [said for said in _read_voucher(run) if said != new]
         except (FileNotFoundError, Damaged):
             old = []
-        write_whole(run / VOUCHER, sealed({"weights": [new, *old]}))
+        write_whole(run / VOUCHER, checksummed_json({"weights": [new, *old]}))
         write_whole(run / WEIGHTS, content)
-        write_whole(run / VOUCHER, sealed({"weights": [new]}))
+        write_whole(run / VOUCHER, checksummed_json({"weights": [new]}))
     except OSError as error:
         raise NotWritten(f"the best weights could not be saved: {error.strerror}", run=run.name) from error
 
@@ -69,7 +68,7 @@ def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
 
 
 def _read_voucher(run: Path) -> list[dict[str, Any]]:
-    content = read_sealed(run / VOUCHER).get("weights")
+    content = read_checksummed(run / VOUCHER).get("weights")
     kinds = {"step": int, "bytes": int, "sha256": str}
     is_one = isinstance(content, list) and all(
         type(said) is dict

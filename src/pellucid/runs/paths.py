@@ -10,15 +10,17 @@ from pellucid.runs.disk import is_regular
 BASE = Path("runs")
 RECORD = "run.json"
 FINISHED = "finished.json"
+LOCK = "lock"
+LOGS = ("metrics", "evaluations", "health", "findings", "samples", "timings")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 STEP = re.compile(r"step-([0-9]{9,18})")
 
 
-def place_for(name: str, stem: str, base: Path = BASE) -> Path:
+def new_run_path(name: str, stem: str, base: Path = BASE) -> Path:
     """The folder that a new run will be made in: of that name, or of the first free name like the data's.
 
-    >>> place_for("", "names", Path("nowhere")).as_posix(), place_for("first", "names", Path("nowhere")).as_posix()
-    ('nowhere/names', 'nowhere/first')
+    >>> new_run_path("", "names", Path("nowhere")).as_posix()
+    'nowhere/names'
     """
     if not name:
         stem = (re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip(".-") or "run")[:56]
@@ -110,3 +112,9 @@ def checkpoint_steps(run: Path) -> list[int]:
     names = [STEP.fullmatch(name) for name in os.listdir(checkpoints_of(run))]
     steps = {int(name[1]) for name in names if name is not None}
     return sorted((step for step in steps if os.path.lexists(checkpoint_at(run, step))), reverse=True)
+
+
+def log_path(run: Path, log: str) -> Path:
+    if log not in LOGS:
+        raise ValueError(f"{log!r} is not one of the logs {LOGS}")
+    return run / f"{log}.jsonl"

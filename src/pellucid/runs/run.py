@@ -1,0 +1,219 @@
+"""A run opened for reading: what it was made with, how it went and how it ended. The one way to load a run.
+
+No torch is loaded, so that yesterday's run is shown at once and a mistake is answered before anything heavy begins.
+Its network is loaded by `training.trained.load_network`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pellucid.errors import PellucidError, quoted
+from pellucid.records import (
+    Answers,
+    DataFacts,
+    Ending,
+    Evaluation,
+    Finding,
+    Health,
+    InitialLoss,
+    Ladder,
+    NetworkFacts,
+    Plan,
+    Sample,
+    SampledAt,
+    Step,
+    Timing,
+    TrainingReport,
+    Verdict,
+)
+from pellucid.records.plain import from_plain
+from pellucid.runs.disk import Damaged, is_regular, read_checksummed, read_regular
+from pellucid.runs.paths import FINISHED, RECORD, find_run, log_path
+
+LARGEST_LOG = 4 << 30
+LARGEST_FILE = 64 << 20  # of vocabulary.json and preparation.json
+KINDS = ("list", "text", "pairs", "table", "images")
+
+Record = TypeVar("Record")
+
+
+class RunResult(NamedTuple):
+    """What is known only at the end of a run."""
+
+    start: InitialLoss
+    ladder: Ladder
+    ending: Ending
+    verdict: Verdict
+    samples: tuple[Sample, ...]
+    sentence: str
+    answers: Answers | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folder of a run, and its record: what it was made with."""
+
+    path: Path
+    record: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def kind(self) -> str:
+        """The kind of data that it was trained on; a record that does not tell it is refused."""
+        data = self.record.get("data")
+        kind = data.get("kind") if isinstance(data, Mapping) else None
+        if kind not in KINDS or not isinstance(self.record.get("config"), Mapping):
+            raise Damaged(f"run.json of {quoted(self.name)} does not describe a network", fix="Take it from a copy")
+        return str(kind)
+
+    @property
+    def model(self) -> str:
+        """The name of its network."""
+        return str(self.record.get("model"))
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings of its network."""
+        config: Mapping[str, Any] = self.record["config"]
+        return config
+
+    @cached_property
+    def data(self) -> DataFacts:
+        return self._rebuild(DataFacts, self.record.get("data"))
+
+    @cached_property
+    def plan(self) -> Plan:
+        return self._rebuild(Plan, self.record.get("plan"))
+
+    @property
+    def is_finished(self) -> bool:
+        return is_finished(self.path)
+
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """The losses that were measured so far."""
+        return self._log(Evaluation, "evaluations")
+
+    @property
+    def health(self) -> tuple[Health, ...]:
+        """What was seen inside the network so far."""
+        return self._log(Health, "health")
+
+    @property
+    def last_timing(self) -> Timing:
+        """How long it has trained so far, and how fast."""
+        timings = self._log(Timing, "timings")
+        return timings[-1] if timings else Timing(0, 0.0, 0.0)
+
+    def report(self) -> TrainingReport:
+        """Everything that a finished run holds."""
+        if not self.is_finished:
+            raise PellucidError(
+                f"the run in {quoted(str(self.path))} is not finished",
+                fix=f"Go on with pellucid train --resume {self.name}",
+            )
+        return self.report_with(self._rebuild(RunResult, read_ending(self.path)["ending"]))
+
+    def report_with(self, result: RunResult) -> TrainingReport:
+        """The record and the logs, together with a result that is not yet on the disk."""
+        record = self.record
+        return TrainingReport(
+            name=self.name,
+            folder=str(self.path),
+            seed=int(record["seed"]),
+            threads=int(record["threads"]),
+            versions={str(name): str(version) for name, version in record["versions"].items()},
+            data=self.data,
+            network=self._rebuild(NetworkFacts, record["network"]),
+            plan=self.plan,
+            steps=self._log(Step, "metrics"),
+            evaluations=self.evaluations,
+            health=self.health,
+            findings=self._log(Finding, "findings"),
+            timings=self._log(Timing, "timings"),
+            sampled=self._log(SampledAt, "samples"),
+            command=tuple(str(word) for word in record["command"]),
+            **result._asdict(),
+        )
+
+    def read_json(self, name: str) -> Any:
+        """The content of a JSON file of the folder, such as vocabulary.json."""
+        try:
+            return json.loads(read_regular(self.path / name, LARGEST_FILE).decode())
+        except (OSError, ValueError, RecursionError) as error:
+            raise Damaged(
+                f"{name} of {quoted(self.name)} cannot be read", fix="Take it from a copy of the run"
+            ) from error
+
+    def _log(self, kind: type[Record], log: str) -> tuple[Record, ...]:
+        return tuple(self._rebuild(kind, line) for line in read_log(self.path, log))
+
+    def _rebuild(self, kind: type[Record], plain: object) -> Record:
+        try:
+            return from_plain(kind, plain)
+        except ValueError as error:
+            raise PellucidError(
+                f"a file of the run in {quoted(str(self.path))} is damaged: {error}",
+                fix="Train it again, or restore the file",
+            ) from error
+
+
+def open_run(word: str | Path) -> Run:
+    """A run by its name under ./runs, or by its folder."""
+    path = word if isinstance(word, Path) else find_run(word)
+    return Run(path, read_record(path))
+
+
+def read_record(run: Path) -> dict[str, Any]:
+    """What the run was made with."""
+    return _read(run, RECORD)
+
+
+def read_ending(run: Path) -> dict[str, Any]:
+    """How a finished run ended."""
+    return _read(run, FINISHED)
+
+
+def is_finished(run: Path) -> bool:
+    """Whether nothing is left to do."""
+    return is_regular(run / FINISHED)
+
+
+def _read(run: Path, name: str) -> dict[str, Any]:
+    try:
+        return read_checksummed(run / name)
+    except OSError as error:
+        raise PellucidError(
+            f"{name} of {quoted(str(run), 80)} cannot be read: {error.strerror}", fix="Name the folder of a run"
+        ) from error
+
+
+def read_log(run: Path, log: str) -> list[dict[str, Any]]:
+    """All records of a log. A last line without its end was being written when the run was killed: it is left out."""
+    try:
+        text = read_regular(log_path(run, log), LARGEST_LOG)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise PellucidError(
+            f"{log}.jsonl of {run.name} cannot be read: {error.strerror}", fix="Look at that file"
+        ) from error
+    records = []
+    for number, line in enumerate(text.split(b"\n")[:-1], 1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise Damaged(f"line {number} of {log}.jsonl of {run.name} is damaged", fix="Remove that line")
+        records.append(record)
+    return records
