@@ -19,8 +19,8 @@ from torch.nn import functional
 from pellucid.cli.measured import Asked
 from pellucid.cli.measuring import MEASURES
 from pellucid.data import Characters
-from pellucid.data.colours import colours_of
 from pellucid.data.examples import ImagePreparation
+from pellucid.data.readers.pictures import colours_of
 from pellucid.figures.charts.habits import breadth, habit
 from pellucid.figures.charts.images import colour_png
 from pellucid.figures.charts.matrix import hundredths

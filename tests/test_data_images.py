@@ -15,7 +15,7 @@ from PIL import Image
 
 from pellucid.cli.contract import answer
 from pellucid.data import DataChanged, ImagesData, decode_images, open_data
-from pellucid.data.pictures import MOST_PIXELS, decoded, trouble_of
+from pellucid.data.readers.pictures import MOST_PIXELS, decode_image, find_trouble
 from pellucid.errors import PellucidError
 
 
@@ -133,7 +133,7 @@ def test_a_bomb_is_refused_from_its_header(folder):
     assert len(bomb) < 200
     (folder / "dog" / "bomb.png").write_bytes(bomb)
     assert "81 megapixels, at most 64 are read" in refusal(folder)
-    assert trouble_of(header_only_png(100_000, 100_000))[3] == "more than 64 megapixels"
+    assert find_trouble(header_only_png(100_000, 100_000))[3] == "more than 64 megapixels"
     assert MOST_PIXELS == 64_000_000
 
 
@@ -143,7 +143,7 @@ def test_the_first_frame_is_used_and_noted(folder):
         options = {"lossless": True} if kind == "WEBP" else {}
         content = encoded(frames[0], kind, save_all=True, append_images=frames[1:], **options)
         (folder / "cat" / name).write_bytes(content)
-        assert abs(int(decoded(content)[2, 2]) - 10) <= 1
+        assert abs(int(decode_image(content)[2, 2]) - 10) <= 1
     assert "3 images have several frames; the first is used" in open_data(folder).notes
 
 
@@ -151,30 +151,30 @@ def test_one_conversion_for_all():
     plain = Image.new("RGB", (2, 1))
     plain.putdata([(255, 0, 0), (0, 255, 0)])
     gray = [76, 150]  # (299 R + 587 G + 114 B) / 1000
-    assert decoded(encoded(plain)).tolist() == [gray]
-    assert decoded(encoded(plain), "rgb").tolist() == [[[255, 0, 0], [0, 255, 0]]]
+    assert decode_image(encoded(plain)).tolist() == [gray]
+    assert decode_image(encoded(plain), "rgb").tolist() == [[[255, 0, 0], [0, 255, 0]]]
     deep = Image.fromarray(numpy.array([[0, 257, 65535]], dtype=numpy.uint16))
-    assert decoded(encoded(deep)).tolist() == [[0, 1, 255]]
+    assert decode_image(encoded(deep)).tolist() == [[0, 1, 255]]
     bits = Image.new("1", (2, 1))
     bits.putdata([0, 255])
-    assert decoded(encoded(bits)).tolist() == [[0, 255]]
+    assert decode_image(encoded(bits)).tolist() == [[0, 255]]
     clear = Image.new("RGBA", (2, 1))
     clear.putdata([(0, 0, 0, 0), (0, 0, 0, 255)])
-    assert decoded(encoded(clear)).tolist() == [[255, 0]]  # transparency is white
+    assert decode_image(encoded(clear)).tolist() == [[255, 0]]  # transparency is white
     palette = plain.quantize(4)
-    assert decoded(encoded(palette)).tolist() == [gray]
+    assert decode_image(encoded(palette)).tolist() == [gray]
     inks = Image.new("CMYK", (8, 8), (0, 0, 0, 0))
-    assert (decoded(encoded(inks, "JPEG")) == 255).all()
+    assert (decode_image(encoded(inks, "JPEG")) == 255).all()
     turned = Image.new("L", (2, 4), 7)
     exif = Image.Exif()
     exif[0x0112] = 6
-    assert decoded(encoded(turned, "JPEG", exif=exif)).shape == (2, 4)
+    assert decode_image(encoded(turned, "JPEG", exif=exif)).shape == (2, 4)
 
 
 def test_the_conversion_does_not_change_unnoticed():
     found = {
-        "gray": decoded(encoded(spotted(1, (40, 30))), "gray", (16, 16)),
-        "rgb": decoded(encoded(spotted(2, (9, 9))), "rgb", (32, 20)),
+        "gray": decode_image(encoded(spotted(1, (40, 30))), "gray", (16, 16)),
+        "rgb": decode_image(encoded(spotted(2, (9, 9))), "rgb", (32, 20)),
     }
     digests = {name: hashlib.sha256(pixels.tobytes()).hexdigest()[:12] for name, pixels in found.items()}
     assert digests == {"gray": "a68c9103b651", "rgb": "d16aad348b2e"}
@@ -183,8 +183,8 @@ def test_the_conversion_does_not_change_unnoticed():
 @pytest.mark.parametrize("size", [(1, 1), (1, 100_000), (100_000, 1)])
 def test_extreme_shapes_work(size):
     content = encoded(Image.new("L", size, 9))
-    assert trouble_of(content)[:2] == size
-    small = decoded(content, "gray", (16, 16))
+    assert find_trouble(content)[:2] == size
+    small = decode_image(content, "gray", (16, 16))
     assert small.shape == (16, 16)
     assert (small == 9).any()
 

@@ -18,10 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.cli.contract import answer
-from pellucid.data import Categories, TableData, choose_target, memory, open_data, parquet, stacked
-from pellucid.data.columns import MISSING
-from pellucid.data.sources import MemorySource
-from pellucid.data.tables import read_table
+from pellucid.data import Categories, TableData, choose_target, open_data, stack_tables
+from pellucid.data.kinds import ReadOptions
+from pellucid.data.readers import parquet, read_table, sources
+from pellucid.data.readers.columns import MISSING
+from pellucid.data.readers.sources import MemorySource
 from pellucid.errors import PellucidError
 
 
@@ -46,9 +47,8 @@ def refusal(source, **options):
 
 def table(content, **options):
     """The table in a text, without a file."""
-    given = {"ending": ".csv", "because": "", "encoding": "utf-8", "separator": "", "missing_values": "usual"}
     content = content if isinstance(content, bytes) else content.encode()
-    return read_table(MemorySource("some.csv", content), **{**given, "as_number": (), **options})
+    return read_table(MemorySource("some.csv", content), ReadOptions(**options))
 
 
 def kinds(data):
@@ -223,7 +223,7 @@ def test_one_list_of_missing_cells_and_a_count_for_each_column():
     assert data.notes[0] == f"missing cells: a {len(cells)}, b 1"
     strict = table("a,b\nNA,x\n,y\n", missing_values="empty")
     assert strict.frame["a"].to_list() == ["NA", None]
-    with pytest.raises(PellucidError, match="Write usual or empty"):
+    with pytest.raises(PellucidError, match="Choose one of usual, empty"):
         table("a,b\n1,2\n3,4\n", missing_values="some")
 
 
@@ -292,7 +292,7 @@ def test_what_does_not_fit_is_refused_with_the_size(write, monkeypatch):
     path = write("a,b\n1,2\n3,4\n")
     wide = write(",".join(f"c{i}" for i in range(100_000)) + "\n", "wide.csv")
     assert "100,000 columns, and at most 20,000 are read" in refusal(wide)
-    monkeypatch.setattr(memory, "physical_memory", lambda: 10)
+    monkeypatch.setattr(sources, "physical_memory", lambda: 10)
     assert "of memory, and this machine has" in refusal(path)
 
 
@@ -409,11 +409,11 @@ def test_a_dash_is_standard_input():
 
 def test_files_with_different_columns():
     first, second, third = table("a,b\n1,2\n3,4\n"), table("b,a\n6,5\n8,7\n"), table("a,c\n1,2\n3,4\n")
-    assert stacked([first, second]).frame.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
+    assert stack_tables([first, second]).frame.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
     with pytest.raises(PellucidError, match="has no column 'b', and"):
-        stacked([first, second, third])
+        stack_tables([first, second, third])
     with pytest.raises(PellucidError, match=r"is numeric in .* and category in"):
-        stacked([first, table("a,b\n1,x\n3,x\n")])
+        stack_tables([first, table("a,b\n1,x\n3,x\n")])
 
 
 @pytest.mark.parametrize(

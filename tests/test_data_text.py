@@ -13,18 +13,9 @@ from pathlib import Path
 import pytest
 
 from pellucid.cli.contract import answer
-from pellucid.data import (
-    Bytes,
-    Characters,
-    DataChanged,
-    ListData,
-    TextData,
-    encode_text,
-    memory,
-    open_data,
-    vocabularies,
-)
+from pellucid.data import Bytes, Characters, DataChanged, ListData, TextData, encode_text, open_data, vocabularies
 from pellucid.data.corpus import fitting_context
+from pellucid.data.readers import sources
 from pellucid.errors import PellucidError
 
 ROOT = Path(__file__).parent.parent
@@ -141,7 +132,7 @@ def test_line_ends_are_kept_counted_and_made_unix_on_request(write):
 
 
 def test_a_line_end_on_the_border_of_two_pieces(write):
-    from pellucid.data.sources import PIECE
+    from pellucid.data.readers.sources import PIECE
 
     content = "x" * (PIECE - 1) + "\r\n" + "é" * PIECE
     data = open_data(write(content), kind="text", newlines="unix")
@@ -222,7 +213,7 @@ def test_fifty_megabytes_stay_flat():
 
 
 def test_more_than_memory_is_refused_with_both_numbers(write, monkeypatch):
-    monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
+    monkeypatch.setattr(sources, "physical_memory", lambda: 1000)
     says = refusal(write("emma\nolivia\nava\n" * 20))
     assert "needs about" in says
     assert "this machine has" in says

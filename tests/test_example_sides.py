@@ -24,22 +24,15 @@ from pellucid.data.examples import (
 from pellucid.data.examples.sides import places_by_hash
 from pellucid.data.examples.standard import FARTHEST, mean_and_deviation, standardised
 from pellucid.data.examples.tables import likely_targets
-from pellucid.data.sources import MemorySource
+from pellucid.data.kinds import ReadOptions
+from pellucid.data.readers.csv import read_csv
+from pellucid.data.readers.sources import MemorySource
 from pellucid.data.splits import SIDES, sides_of
-from pellucid.data.tables import read_table
 from pellucid.errors import LONGEST_LINE, PREFIX, PellucidError
 
 
 def table(content, name="some.csv"):
-    return read_table(
-        MemorySource(name, content.encode()),
-        ending=".csv",
-        because="",
-        encoding="utf-8",
-        separator="",
-        missing_values="usual",
-        as_number=(),
-    )
+    return read_csv(MemorySource(name, content.encode()), ReadOptions(), "")
 
 
 def csv(header, rows):
@@ -354,7 +347,7 @@ def test_whole_numbers_as_classes_stand_in_their_own_order():
 
 def test_a_table_larger_than_memory_is_refused_with_both_numbers(monkeypatch):
     data = cats_and_dogs()
-    monkeypatch.setattr("pellucid.data.memory.physical_memory", lambda: 1000)
+    monkeypatch.setattr("pellucid.data.readers.sources.physical_memory", lambda: 1000)
     assert "and this machine has" in refusal(table_sides, data, "pet")
 
 

@@ -21,7 +21,7 @@ def cards(package: str, attribute: str, of: type[Card] | tuple[type[Card], ...])
     A file without one carries none and is passed over. Two cards with one name stop the program. A room may have cards
     of several types, and then all of them are named in `of`.
 
-    >>> from pellucid.data.card import DatasetCard
+    >>> from pellucid.data.sets import DatasetCard
     >>> "names" in cards("pellucid.data.sets", "DATASET", DatasetCard)
     True
     """

@@ -25,7 +25,7 @@ PATCHES = 4  # on a side, where nothing else is asked for
 
 
 def _patches(asked: Asked) -> Measured:
-    from pellucid.data.colours import colours_of
+    from pellucid.data.readers.pictures import colours_of
     from pellucid.records import PatchesShown
 
     pixels, said = _picture(asked)
@@ -59,13 +59,13 @@ def _picture(asked: Asked) -> tuple[numpy.ndarray[Any, Any], str]:
 
 
 def _fitted(path: Path) -> numpy.ndarray[Any, Any]:
-    from pellucid.data.pictures import decoded, trouble_of
+    from pellucid.data.readers.pictures import decode_image, find_trouble
 
     content = path.read_bytes()
-    *_, trouble = trouble_of(content)
+    *_, trouble = find_trouble(content)
     if trouble:
         raise PellucidError(f"{quoted(path.name)} cannot be read: {trouble}", fix="Give another image")
-    return decoded(content, "rgb", (FITTED, FITTED))
+    return decode_image(content, "rgb", (FITTED, FITTED))
 
 
 def _patch_positions(asked: Asked) -> Measured:

@@ -4,7 +4,6 @@ Nothing heavy is loaded by this: Polars when a table is read, NumPy when tokens 
 """
 
 from pellucid.data.bpe import BPE
-from pellucid.data.card import DatasetCard
 from pellucid.data.categories import Categories
 from pellucid.data.corpus import Corpus, encode_list, encode_text
 from pellucid.data.costs import TokenCost, token_costs
@@ -20,10 +19,11 @@ from pellucid.data.kinds import (
     TextData,
     require_kind,
 )
-from pellucid.data.opening import datasets, open_data
-from pellucid.data.pictures import decode_images
+from pellucid.data.opening import open_data
+from pellucid.data.readers.columns import stack_tables
+from pellucid.data.readers.pictures import decode_images
+from pellucid.data.sets import DatasetCard, datasets
 from pellucid.data.stored import vocabulary_from_json
-from pellucid.data.tables import stacked
 from pellucid.data.targets import Target, choose_target
 from pellucid.data.vocabularies import BOUNDARY, Bytes, Characters, Vocabulary, Words
 from pellucid.errors import DataChanged
@@ -57,7 +57,7 @@ __all__ = [
     "encode_text",
     "open_data",
     "require_kind",
-    "stacked",
+    "stack_tables",
     "token_costs",
     "vocabulary_from_json",
 ]

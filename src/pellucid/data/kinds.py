@@ -1,20 +1,75 @@
-"""The five kinds of data. Each says what it is, why it was taken for that, and how to say otherwise."""
+"""The five kinds of data: each is declared once, in KINDS, and whoever lists kinds asks here."""
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from pellucid.data.decoding import characters
-from pellucid.data.sources import Source
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, require_one_of
 
 if TYPE_CHECKING:
     import numpy
     import polars
 
+    from pellucid.data.readers.sources import Source
+
+NEWLINES = ("keep", "unix")
+MISSING_WAYS = ("usual", "empty")
 FEWEST_ROWS = 2  # of a table that is to be learned from
-KINDS = ("list", "text", "table", "pairs", "images")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a kind of data before any are read."""
+
+    name: str
+    noun: str  # as in "this is a list"
+    plural: str
+    example: str  # what one of its examples is called
+    family: str  # which tasks and networks are made for it: sequences, pairs or examples
+    reader: str  # module:function, called as read(source, options, because)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("list", "a list", "lists", "item", "sequences", "pellucid.data.readers.text:read_list"),
+        Kind("text", "a text", "texts", "line", "sequences", "pellucid.data.readers.text:read_text"),
+        Kind("table", "a table", "tables", "row", "examples", "pellucid.data.readers:read_table"),
+        Kind("pairs", "pairs", "pairs", "pair", "pairs", "pellucid.data.readers.text:read_pairs"),
+        Kind("images", "images", "images", "image", "examples", "pellucid.data.readers.images:read_images"),
+    )
+}
+
+
+def ignore_progress(_: str) -> None:
+    """Tells nobody how far the reading is."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a file is to be read, as `open_data` was asked; a reader takes from it what concerns its kind."""
+
+    encoding: str = "utf-8"
+    newlines: str = "keep"
+    separator: str = ""
+    missing_values: str = "usual"
+    as_number: tuple[str, ...] = ()
+    skip_bad: bool = False
+    skip_empty: bool = False
+    fewest_rows: int = FEWEST_ROWS
+    progress: Callable[[str], None] = ignore_progress
+
+    def __post_init__(self) -> None:
+        require_one_of("way to treat newlines", self.newlines, NEWLINES)
+        require_one_of("way to tell missing cells", self.missing_values, MISSING_WAYS)
+
+
+def load_named(place: str) -> Any:
+    """What a declaration names as "module:name", imported when it is first needed."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 @dataclass(frozen=True)
@@ -38,7 +93,7 @@ class TextData:
 
     kind: ClassVar[str] = "text"
     name: str
-    source: Source = field(repr=False)
+    source: "Source" = field(repr=False)
     encoding: str
     newlines: str
     n_characters: int  # before newlines are converted
@@ -49,6 +104,8 @@ class TextData:
 
     def characters(self) -> Iterator[str]:
         """The text in pieces of about a million characters."""
+        from pellucid.data.readers.encodings import characters
+
         return characters(self.source, self.encoding, self.newlines)
 
     def read(self) -> str:

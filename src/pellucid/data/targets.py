@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pellucid.data.kinds import TableData
-from pellucid.data.tables import unknown_column
+from pellucid.data.readers.columns import unknown_column
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:

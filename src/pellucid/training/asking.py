@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid import runs
 from pellucid.data import ListData, PairsData, TableData, Vocabulary, open_data, require_kind
-from pellucid.data.opening import is_set
-from pellucid.data.sources import missing
+from pellucid.data.readers.sources import missing_file
+from pellucid.data.sets import is_dataset
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs.disk import Damaged, read_regular
 from pellucid.training.stored import kind_of, stored_vocabulary
@@ -113,7 +113,7 @@ def _image_files(path: Path) -> list[tuple[Path, str]]:
     Each with its class, where it stands in a class folder; else "".
     """
     if not os.path.lexists(path):
-        raise missing(path)
+        raise missing_file(path)
     if not path.is_dir():
         if not path.is_file():
             raise PellucidError(f"{quoted(str(path))} is not a regular file", fix="Give an image, or a folder of them")
@@ -165,7 +165,9 @@ def _sources(run: Answering, files: Sequence[str], text: str, encoding: str) -> 
     assert run.vocabulary is not None
     names, truths = [text] if text else [], []
     for word in files:
-        data = open_data(word, encoding=encoding) if is_set(word) else open_data(word, kind="list", encoding=encoding)
+        data = (
+            open_data(word, encoding=encoding) if is_dataset(word) else open_data(word, kind="list", encoding=encoding)
+        )
         if isinstance(data, PairsData):
             pairs = data.pairs
         else:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from pellucid.data.colours import colours_of
 from pellucid.data.examples import ImagePreparation
+from pellucid.data.readers.pictures import colours_of
 from pellucid.errors import PellucidError
 from pellucid.layers.rollout import rollout, similarity
 from pellucid.models.exam import rows

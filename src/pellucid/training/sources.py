@@ -3,7 +3,7 @@
 import os
 from pathlib import Path, PurePath
 
-from pellucid.data.opening import is_set
+from pellucid.data.sets import is_dataset
 from pellucid.errors import PellucidError
 
 STANDARD_INPUT = "-"
@@ -15,7 +15,7 @@ def remembered(source: str, place: Path) -> str:
     >>> remembered("names", Path("runs/first")), remembered("data/own.txt", Path("runs/first"))
     ('names', '../../data/own.txt')
     """
-    if source == STANDARD_INPUT or is_set(source):
+    if source == STANDARD_INPUT or is_dataset(source):
         return source
     return os.path.relpath(os.path.abspath(source), os.path.abspath(place))
 
@@ -23,7 +23,7 @@ def remembered(source: str, place: Path) -> str:
 def found_again(run: Path, source: str, fingerprint: str) -> str:
     """What to open now for what was remembered; that it is still the same is another question."""
     gone = f"it had sha256 {fingerprint[:12]}…"
-    if is_set(source):
+    if is_dataset(source):
         return source
     if source == STANDARD_INPUT:
         raise PellucidError(f"the data of {run.name} came by standard input; {gone}", fix="Pass them with --data FILE")

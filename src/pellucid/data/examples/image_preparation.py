@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.imageindex import LARGEST_FILE
-from pellucid.data.pictures import decoded, trouble_of
-from pellucid.data.sources import FileSource, whole
+from pellucid.data.readers.images import LARGEST_FILE
+from pellucid.data.readers.pictures import decode_image, find_trouble
+from pellucid.data.readers.sources import FileSource, read_all
 from pellucid.errors import PellucidError
 
 LARGEST_SIDE = 1 << 12  # pixels; more is a mistake
@@ -72,11 +72,11 @@ class ImagePreparation:
         for place, path in enumerate(paths):
             source = FileSource(path)
             is_too_large = source.size > LARGEST_FILE
-            content = b"" if is_too_large else whole(source)
-            trouble = f"larger than {LARGEST_FILE >> 20} MB" if is_too_large else trouble_of(content)[3]
+            content = b"" if is_too_large else read_all(source)
+            trouble = f"larger than {LARGEST_FILE >> 20} MB" if is_too_large else find_trouble(content)[3]
             if trouble:
                 raise PellucidError(f"the image {source.name} cannot be read: {trouble}", fix="Mend or replace it")
-            pixels[place] = decoded(content, self.mode, self.size)
+            pixels[place] = decode_image(content, self.mode, self.size)
         return pixels
 
     def to_json(self) -> dict[str, Any]:
@@ -124,5 +124,5 @@ def converted(pixels: Pixels, size: tuple[int, int], mode: str) -> Pixels:
     for picture in pixels:
         file = io.BytesIO()
         Image.fromarray(picture).save(file, "PNG", compress_level=0)
-        changed.append(decoded(file.getvalue(), mode, size))
+        changed.append(decode_image(file.getvalue(), mode, size))
     return np.stack(changed)

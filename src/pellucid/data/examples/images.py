@@ -19,8 +19,8 @@ from pellucid.data.examples.image_preparation import (
 )
 from pellucid.data.examples.sides import Examples, ExampleSides, places_by_hash
 from pellucid.data.kinds import ImagesData, PixelsData
-from pellucid.data.memory import require_memory
-from pellucid.data.pictures import MODES, decode_images
+from pellucid.data.readers.pictures import MODES, decode_images
+from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits.hashing import Words
 from pellucid.errors import PellucidError, quoted
 

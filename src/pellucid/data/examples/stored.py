@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from pellucid.data.examples.image_preparation import LARGEST_SIDE, ImagePreparation
 from pellucid.data.examples.table_preparation import CategoryColumn, NumericColumn, TablePreparation
-from pellucid.data.pictures import MODES
+from pellucid.data.readers.pictures import MODES
 from pellucid.errors import PellucidError, quoted
 
 Preparation: TypeAlias = TablePreparation | ImagePreparation

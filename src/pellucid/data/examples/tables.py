@@ -9,7 +9,7 @@ from pellucid.data.examples.sides import Examples, ExampleSides, places_by_hash
 from pellucid.data.examples.standard import mean_and_deviation, standardised
 from pellucid.data.examples.table_preparation import TablePreparation, learned_columns
 from pellucid.data.kinds import TableData
-from pellucid.data.memory import require_memory
+from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
 from pellucid.data.targets import Target, choose_target
 from pellucid.errors import PellucidError, quoted

@@ -1,1 +1,121 @@
-"""The sets that come with pellucid, one file each, so that everything runs without a network."""
+"""The sets that come with pellucid, one file each, so that everything runs without a network; their card, and what they
+share. A file here that ends with DATASET is a set: nothing else has to be told of it.
+"""
+
+import gzip
+import hashlib
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from pellucid.cards import cards
+from pellucid.data.kinds import Column, Data, TableData
+from pellucid.errors import PellucidError, did_you_mean, quoted
+
+if TYPE_CHECKING:
+    import numpy
+    import polars
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    """A data set that comes with pellucid: what it is, where its facts come from, and how to get it.
+
+    `load(seed=0, n=...)` gives the data; n is how many rows, items or images, and a generator makes as many as it is
+    asked for. A set that is not generated ignores the seed. Some sets take more, such as transactions(drift=True).
+    """
+
+    name: str
+    kind: str
+    says: str  # one sentence
+    source: str  # where its facts come from
+    licence: str
+    is_generated: bool
+    load: Callable[..., Data]
+    also: Mapping[str, Callable[..., Data]] = field(default_factory=dict)  # other kinds it can be read as
+
+
+def datasets() -> dict[str, DatasetCard]:
+    """The cards of all sets that come with pellucid."""
+    return cards("pellucid.data.sets", "DATASET", DatasetCard)
+
+
+def is_dataset(source: str) -> bool:
+    """Whether this names a set that comes with pellucid, perhaps with settings behind a colon.
+
+    >>> is_dataset("house-numbers:n=500"), is_dataset("house.csv")
+    (True, False)
+    """
+    return source.partition(":")[0] in datasets()
+
+
+def load_dataset(source: str, kind: str = "") -> Data:
+    """The set of this name, as large as it was asked for: `house-numbers:n=20000,seed=1`."""
+    name, _, settings = source.partition(":")
+    card = datasets()[name]
+    loaders = {card.kind: card.load, **card.also}
+    if kind and kind not in loaders:
+        raise PellucidError(f"the data set {card.name} is a {card.kind}", fix=f"Try --kind {' or '.join(loaders)}")
+    load = loaders[kind or card.kind]
+    data = load(**_settings(name, settings, load))
+    if os.path.lexists(card.name):
+        note = f"the set that comes with pellucid, not the file; for the file write ./{card.name}"
+        data = replace(data, notes=(note, *data.notes))
+    return data
+
+
+def _settings(name: str, text: str, load: Callable[..., Data]) -> dict[str, int | bool]:
+    """What stands behind the colon: whole numbers, true or false, for settings that the set has."""
+    known = list(inspect.signature(load).parameters)
+    found: dict[str, int | bool] = {}
+    for setting in text.split(",") if text else ():
+        word, _, value = setting.partition("=")
+        if word not in known:
+            fix = did_you_mean(word, known, f"It has {', '.join(known)}, as in {name}:n=500")
+            raise PellucidError(f"{quoted(word)} is no setting of {name}", fix=fix)
+        if value in ("true", "false"):
+            found[word] = value == "true"
+        elif value.isascii() and value.isdigit() and len(value) <= 9:
+            found[word] = int(value)
+        else:
+            raise PellucidError(f"{word} of {name} is {quoted(value)}", fix=f"Give a whole number, as {word}=500")
+    return found
+
+
+def read_embedded(name: str) -> bytes:
+    """The unpacked content of a file that is shipped in data/embedded."""
+    return gzip.decompress((resources.files("pellucid.data") / "embedded" / name).read_bytes())
+
+
+def require_count(n: int, noun: str, most: int) -> None:
+    """Refuse a number of examples that is none or that no machine holds."""
+    if not 1 <= n <= most:
+        raise PellucidError(f"{n:,} {noun} cannot be made", fix=f"Ask for 1 to {most:,}")
+
+
+def fingerprint_of(*arrays: "numpy.ndarray[Any, Any]") -> str:
+    """sha256 over the shapes, types and contents of arrays."""
+    import numpy
+
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(numpy.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def dataset_table(
+    name: str, frame: "polars.DataFrame", kinds: Mapping[str, str], because: str, fingerprint: str
+) -> TableData:
+    """A set that is a table without gaps. kinds: of each column, as "numeric"."""
+    return TableData(
+        name=name,
+        frame=frame,
+        columns=tuple(Column(column, kind, 0) for column, kind in kinds.items()),
+        said=f"{name}: a table of {frame.height:,} rows and {frame.width} columns ({because})",
+        fingerprint=fingerprint,
+        row_word="row",
+    )

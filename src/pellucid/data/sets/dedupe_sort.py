@@ -3,8 +3,8 @@
 import hashlib
 import random
 
-from pellucid.data.card import DatasetCard
 from pellucid.data.kinds import PairsData
+from pellucid.data.sets import DatasetCard
 from pellucid.errors import PellucidError
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

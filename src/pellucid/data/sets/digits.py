@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.card import DatasetCard
-from pellucid.data.generated import fingerprint_of
-from pellucid.data.kinds import Column, PixelsData, TableData
+from pellucid.data.kinds import PixelsData, TableData
+from pellucid.data.sets import DatasetCard, dataset_table, fingerprint_of
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
@@ -38,14 +37,8 @@ def load_table(seed: int = 0, n: int = IMAGES) -> TableData:
     flat = levels.reshape(len(labels), 64)
     frame = polars.DataFrame({name: flat[:, i] for i, name in enumerate(names)})
     frame = frame.with_columns(polars.Series("digit", [str(label) for label in labels]))
-    return TableData(
-        name="digits",
-        frame=frame,
-        columns=(*(Column(name, "numeric", 0) for name in names), Column("digit", "category", 0)),
-        said=f"digits: a table of {len(labels):,} rows and 65 columns (comes with scikit-learn)",
-        fingerprint=fingerprint_of(flat, labels),
-        row_word="row",
-    )
+    kinds = {**dict.fromkeys(names, "numeric"), "digit": "category"}
+    return dataset_table("digits", frame, kinds, "comes with scikit-learn", fingerprint_of(flat, labels))
 
 
 def _digits(n: int) -> "tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]":

@@ -2,9 +2,9 @@
 
 import hashlib
 
-from pellucid.data.card import DatasetCard
 from pellucid.data.kinds import TextData
-from pellucid.data.sources import MemorySource
+from pellucid.data.readers.sources import MemorySource
+from pellucid.data.sets import DatasetCard
 
 
 def load(seed: int = 0, n: int = 0) -> TextData:

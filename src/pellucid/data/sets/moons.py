@@ -1,8 +1,7 @@
 """Two half moons that reach into each other: no straight line tells them apart."""
 
-from pellucid.data.card import DatasetCard
-from pellucid.data.generated import fingerprint_of, require_count
-from pellucid.data.kinds import Column, TableData
+from pellucid.data.kinds import TableData
+from pellucid.data.sets import DatasetCard, dataset_table, fingerprint_of, require_count
 
 
 def load(seed: int = 0, n: int = 1_000, noise: float = 0.1) -> TableData:
@@ -21,14 +20,9 @@ def load(seed: int = 0, n: int = 1_000, noise: float = 0.1) -> TableData:
     moved = numpy.random.default_rng([seed, 1]).normal(0.0, noise, (n, 2))
     x, y = x + moved[:, 0], y + moved[:, 1]
     moon = polars.Series(["upper", "lower"]).gather(polars.Series(is_lower.astype(numpy.uint32)))
-    return TableData(
-        name="moons",
-        frame=polars.DataFrame({"x": x, "y": y, "moon": moon}),
-        columns=(Column("x", "numeric", 0), Column("y", "numeric", 0), Column("moon", "category", 0)),
-        said=f"moons: a table of {n:,} rows and 3 columns (generated, seed {seed}, noise {noise:g})",
-        fingerprint=fingerprint_of(x, y),
-        row_word="row",
-    )
+    frame = polars.DataFrame({"x": x, "y": y, "moon": moon})
+    kinds = {"x": "numeric", "y": "numeric", "moon": "category"}
+    return dataset_table("moons", frame, kinds, f"generated, seed {seed}, noise {noise:g}", fingerprint_of(x, y))
 
 
 DATASET = DatasetCard(

@@ -5,12 +5,11 @@ import hashlib
 import io
 from typing import NamedTuple
 
-from pellucid.data.card import DatasetCard
-from pellucid.data.kinds import Column, ListData, TableData
-from pellucid.data.shipped import shipped
+from pellucid.data.kinds import ListData, TableData
+from pellucid.data.sets import DatasetCard, dataset_table, read_embedded
 
 
-class Births(NamedTuple):
+class NameBirths(NamedTuple):
     """How many children were given a name, 1880 to 2015."""
 
     name: str
@@ -18,11 +17,11 @@ class Births(NamedTuple):
     male: int
 
 
-def births() -> list[Births]:
+def births() -> list[NameBirths]:
     """Every name with its counts. `nan` and `true` are among them: nothing here guesses types."""
-    rows = csv.reader(io.StringIO(shipped("names.csv.gz").decode("ascii")))
+    rows = csv.reader(io.StringIO(read_embedded("names.csv.gz").decode("ascii")))
     next(rows)
-    return [Births(name, int(female), int(male)) for name, female, male in rows]
+    return [NameBirths(name, int(female), int(male)) for name, female, male in rows]
 
 
 def load(seed: int = 0, n: int = 30_000) -> ListData:
@@ -42,14 +41,10 @@ def load_table(seed: int = 0, n: int = 30_000) -> TableData:
 
     rows = births()[:n]
     content = "\n".join(f"{row.name},{row.female},{row.male}" for row in rows)
-    return TableData(
-        name="names",
-        frame=polars.DataFrame(rows, schema=list(Births._fields), orient="row"),
-        columns=(Column("name", "text", 0), Column("female", "numeric", 0), Column("male", "numeric", 0)),
-        said=f"names: a table of {len(rows):,} rows and 3 columns (comes with pellucid)",
-        fingerprint=hashlib.sha256(content.encode()).hexdigest(),
-        row_word="row",
-    )
+    frame = polars.DataFrame(rows, schema=list(NameBirths._fields), orient="row")
+    kinds = {"name": "text", "female": "numeric", "male": "numeric"}
+    fingerprint = hashlib.sha256(content.encode()).hexdigest()
+    return dataset_table("names", frame, kinds, "comes with pellucid", fingerprint)
 
 
 DATASET = DatasetCard(

@@ -2,28 +2,20 @@
 
 from dataclasses import replace
 
-from pellucid.data.card import DatasetCard
-from pellucid.data.kinds import TableData
-from pellucid.data.shipped import shipped
-from pellucid.data.sources import MemorySource
+from pellucid.data.kinds import ReadOptions, TableData
+from pellucid.data.readers.sources import MemorySource
+from pellucid.data.sets import DatasetCard, read_embedded
 
 ROWS = 344
 
 
 def load(seed: int = 0, n: int = ROWS) -> TableData:
     """The first n penguins."""
-    from pellucid.data.tables import read_table
+    from pellucid.data.readers.csv import read_csv
 
-    lines = shipped("penguins.csv.gz").splitlines(keepends=True)
-    table = read_table(
-        MemorySource("penguins", b"".join(lines[: n + 1])),
-        ending=".csv",
-        because="comes with pellucid",
-        encoding="utf-8",
-        separator=",",
-        missing_values="usual",
-        as_number=(),
-    )
+    lines = read_embedded("penguins.csv.gz").splitlines(keepends=True)
+    source = MemorySource("penguins", b"".join(lines[: n + 1]))
+    table = read_csv(source, ReadOptions(separator=","), "comes with pellucid")
     return replace(table, said=table.said.partition(";")[0])
 
 

@@ -1,8 +1,7 @@
 """A polynomial without noise: whatever error is left is the model's own."""
 
-from pellucid.data.card import DatasetCard
-from pellucid.data.generated import fingerprint_of, require_count
-from pellucid.data.kinds import Column, TableData
+from pellucid.data.kinds import TableData
+from pellucid.data.sets import DatasetCard, dataset_table, fingerprint_of, require_count
 
 
 def load(seed: int = 0, n: int = 1_000, n_inputs: int = 4, reach: float = 2.0) -> TableData:
@@ -20,14 +19,9 @@ def load(seed: int = 0, n: int = 1_000, n_inputs: int = 4, reach: float = 2.0) -
     x = numpy.random.default_rng([seed, 0]).uniform(-reach, reach, (n, n_inputs))
     y = (x**3 + 3 * x**2 + 3).sum(axis=1)
     names = [f"x{i + 1}" for i in range(n_inputs)]
-    return TableData(
-        name="polynomial",
-        frame=polars.DataFrame({**{name: x[:, i] for i, name in enumerate(names)}, "y": y}),
-        columns=tuple(Column(name, "numeric", 0) for name in (*names, "y")),
-        said=f"polynomial: a table of {n:,} rows and {n_inputs + 1} columns (generated, seed {seed})",
-        fingerprint=fingerprint_of(x, y),
-        row_word="row",
-    )
+    frame = polars.DataFrame({**{name: x[:, i] for i, name in enumerate(names)}, "y": y})
+    kinds = dict.fromkeys((*names, "y"), "numeric")
+    return dataset_table("polynomial", frame, kinds, f"generated, seed {seed}", fingerprint_of(x, y))
 
 
 DATASET = DatasetCard(

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.card import DatasetCard
-from pellucid.data.generated import fingerprint_of, require_count
-from pellucid.data.kinds import Column, TableData
+from pellucid.data.kinds import TableData
+from pellucid.data.sets import DatasetCard, dataset_table, fingerprint_of, require_count
 
 if TYPE_CHECKING:
     import numpy
@@ -33,18 +32,8 @@ def load(seed: int = 0, n: int = ROWS, drift: bool = False) -> TableData:
     require_count(n, "transactions", most=100_000_000)
     frame, arrays = _frame(seed, n, drift)
     drifts = f", regime change at {REGIME_CHANGE:,}" if drift else ""
-    return TableData(
-        name="transactions",
-        frame=frame,
-        columns=(
-            Column("seq_no", "order", 0),
-            Column("loyalty_tier", "category", 0),
-            Column("items_scanned", "numeric", 0),
-        ),
-        said=f"transactions: a table of {n:,} rows and 3 columns (generated, seed {seed}{drifts})",
-        fingerprint=fingerprint_of(*arrays),
-        row_word="row",
-    )
+    kinds = {"seq_no": "order", "loyalty_tier": "category", "items_scanned": "numeric"}
+    return dataset_table("transactions", frame, kinds, f"generated, seed {seed}{drifts}", fingerprint_of(*arrays))
 
 
 def _frame(seed: int, n: int, drift: bool) -> "tuple[polars.DataFrame, tuple[numpy.ndarray[Any, Any], ...]]":

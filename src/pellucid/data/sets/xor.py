@@ -1,8 +1,7 @@
 """Exclusive or: the smallest task that no single neuron can do."""
 
-from pellucid.data.card import DatasetCard
-from pellucid.data.generated import fingerprint_of, require_count
-from pellucid.data.kinds import Column, TableData
+from pellucid.data.kinds import TableData
+from pellucid.data.sets import DatasetCard, dataset_table, fingerprint_of, require_count
 
 
 def load(seed: int = 0, n: int = 4, noise: float = 0.0) -> TableData:
@@ -19,14 +18,9 @@ def load(seed: int = 0, n: int = 4, noise: float = 0.0) -> TableData:
     moved = numpy.random.default_rng([seed, 0]).normal(0.0, noise, (n, 2))
     x1, x2 = corner // 2 + moved[:, 0], corner % 2 + moved[:, 1]
     y = (corner // 2) ^ (corner % 2)
-    return TableData(
-        name="xor",
-        frame=polars.DataFrame({"x1": x1, "x2": x2, "y": y}),
-        columns=(Column("x1", "numeric", 0), Column("x2", "numeric", 0), Column("y", "numeric", 0)),
-        said=f"xor: a table of {n:,} rows and 3 columns (generated, seed {seed}, noise {noise:g})",
-        fingerprint=fingerprint_of(x1, x2, y),
-        row_word="row",
-    )
+    frame = polars.DataFrame({"x1": x1, "x2": x2, "y": y})
+    kinds = dict.fromkeys(frame.columns, "numeric")
+    return dataset_table("xor", frame, kinds, f"generated, seed {seed}, noise {noise:g}", fingerprint_of(x1, x2, y))
 
 
 DATASET = DatasetCard(

@@ -25,7 +25,7 @@ MODES = ("gray", "rgb")
 LARGEST_ARRAY = 4 << 30
 
 
-def trouble_of(content: bytes) -> tuple[int, int, bool, str]:
+def find_trouble(content: bytes) -> tuple[int, int, bool, str]:
     """(width, height, is animated, what is wrong); the size comes from the header, before any pixel is decoded."""
     from PIL import Image, UnidentifiedImageError
 
@@ -54,7 +54,7 @@ def trouble_of(content: bytes) -> tuple[int, int, bool, str]:
     return width, height, is_animated, ""
 
 
-def decoded(content: bytes, mode: str = "gray", size: tuple[int, int] | None = None) -> "numpy.ndarray[Any, Any]":
+def decode_image(content: bytes, mode: str = "gray", size: tuple[int, int] | None = None) -> "numpy.ndarray[Any, Any]":
     """One picture as numbers: (height, width) or (height, width, 3), 0 to 255. size is (width, height)."""
     import numpy
     from PIL import Image, ImageOps
@@ -78,7 +78,7 @@ def decoded(content: bytes, mode: str = "gray", size: tuple[int, int] | None = N
     if mode == "gray":
         picture = picture.convert("L")
     if size is not None and picture.size != size:
-        picture = _fitted(picture, size)
+        picture = _fit(picture, size)
     return numpy.asarray(picture)
 
 
@@ -95,7 +95,7 @@ def decode_images(images: ImagesData, *, size: tuple[int, int], mode: str = "gra
     pixels = numpy.zeros(shape, dtype=numpy.uint8)
     for i, file in enumerate(images.files):
         try:
-            pixels[i] = decoded(file.path.read_bytes(), mode, size)
+            pixels[i] = decode_image(file.path.read_bytes(), mode, size)
         except PellucidError:
             raise
         except Exception as error:
@@ -125,7 +125,7 @@ def _in_eight_bits(picture: "Picture") -> "Picture":
     return picture
 
 
-def _fitted(picture: "Picture", size: tuple[int, int]) -> "Picture":
+def _fit(picture: "Picture", size: tuple[int, int]) -> "Picture":
     """The picture inside `size`, its proportions kept, centred on white."""
     from PIL import Image
 
@@ -135,3 +135,14 @@ def _fitted(picture: "Picture", size: tuple[int, int]) -> "Picture":
     page = Image.new(picture.mode, size, "white")
     page.paste(small, ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2))
     return page
+
+
+def colours_of(pixels: "numpy.ndarray[Any, Any]") -> tuple[tuple[str, ...], ...]:
+    """(height, width) or (height, width, 3), 0 to 255 -> rows of colours.
+
+    >>> import numpy
+    >>> colours_of(numpy.array([[0, 255]], dtype=numpy.uint8))
+    (('#000000', '#ffffff'),)
+    """
+    levels = pixels if pixels.ndim == 3 else pixels[..., None].repeat(3, -1)
+    return tuple(tuple("#" + bytes(pixel).hex() for pixel in row) for row in levels.tolist())

@@ -1,30 +1,44 @@
-"""The rows of a CSV file, counted byte by byte before anybody parses it.
+"""CSV and TSV: the rows are counted byte by byte before anybody parses them, then read by Polars.
 
 Readers guess: pandas fills short rows, reads a file with other separators as one column, and lets an unclosed quote eat
 the rest. Here the structure is checked first, as NumPy over the bytes, and what does not fit is named by its line.
 """
 
 import csv
+import hashlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pellucid.data.kinds import ReadOptions, TableData
+from pellucid.data.readers.columns import (
+    decide_column,
+    make_table,
+    polars_errors,
+    require_header,
+    require_rows,
+    unknown_column,
+)
+from pellucid.data.readers.encodings import characters, guessed_encoding
+from pellucid.data.readers.sources import PIECE, Source, read_all
 from pellucid.errors import PellucidError, TooLarge, quoted
 
 if TYPE_CHECKING:
     import numpy
+    import polars
 
     Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 
 QUOTE, LF, CR = 34, 10, 13
 BLOCK = 1 << 24
 LONGEST_ROW = 16 << 20
-MOST_COLUMNS = 20_000
+BOM = b"\xef\xbb\xbf"
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
 
 @dataclass(frozen=True)
-class Rows:
+class CsvRows:
     """What the structure of a CSV file is."""
 
     header: list[str]
@@ -32,7 +46,78 @@ class Rows:
     lines: "Array | None"  # the line each row begins on, where cells hold newlines
 
 
-def check_rows(content: bytes, separator: str, name: str) -> Rows:
+def read_csv(source: Source, options: ReadOptions, because: str) -> TableData:
+    """The table in a file of separated values, or the line and column that keep it from being one."""
+    name = source.name
+    separator = require_separator(options.separator) if options.separator else _likely_separator(source)
+    if source.size > LONGEST_ROW and not any(mark in source.read(0, LONGEST_ROW) for mark in (b"\n", b"\r")):
+        raise TooLarge(
+            f"the first line is longer than {LONGEST_ROW:,} bytes", where=f"in {name}:1", fix="Check that it is a table"
+        )
+    content = read_all(source)
+    fingerprint = hashlib.sha256(content).hexdigest()
+    notes: list[str] = []
+    if options.encoding != "utf-8":
+        content = "".join(characters(source, options.encoding)).encode("utf-8")
+    else:
+        _require_utf8(content, name, separator)
+    if content.startswith(BOM):
+        content = content[len(BOM) :]
+        notes.append("a byte order mark at the start was left out")
+    if b"\r" in content and b"\n" not in content:
+        content = content.replace(b"\r", b"\n")
+        notes.append("lines end in CR alone, read as LF")
+    content = content.rstrip(b"\r\n")
+    if not content.strip():
+        raise PellucidError(f"{name} holds no table, only white space", fix="Check that it is the file you meant")
+    refuse_other_separator(content[: 1 << 17].decode("utf-8", "ignore"), separator, name)
+    rows = check_rows(content, separator, name)
+    require_rows(rows.n_rows, name, options.fewest_rows)
+    cells = _cells(content, rows, separator, name)
+    unknown = [column for column in options.as_number if column not in rows.header]
+    if unknown:
+        raise unknown_column(unknown[0], rows.header, name)
+
+    def place(row: int) -> str:
+        return f"{name}:{int(rows.lines[row]) if rows.lines is not None else row + 2}"
+
+    decided = [
+        decide_column(
+            cells[column], place, missing_values=options.missing_values, as_number=column in options.as_number
+        )
+        for column in rows.header
+    ]
+    return make_table(name, decided, because=because, fingerprint=fingerprint, notes=notes, lines=rows.lines)
+
+
+def _cells(content: bytes, rows: CsvRows, separator: str, name: str) -> "polars.DataFrame":
+    """Every cell as text, by Polars; the header is its first row, because Polars would rename what we refuse."""
+    import polars
+
+    labels = [str(i) for i in range(len(rows.header))]
+    with polars_errors(name):
+        frame = polars.read_csv(
+            io.BytesIO(content),
+            has_header=False,
+            schema=dict.fromkeys(labels, polars.String),
+            separator=separator,
+            quote_char='"',
+            empty_string_is_null=False,
+            encoding="utf8",
+            glob=False,
+        )
+    # Two readers, one answer: if we and Polars count differently, neither is believed.
+    if frame.height != rows.n_rows + 1:
+        raise PellucidError(
+            f"{name} can be read as {rows.n_rows + 1:,} or as {frame.height:,} lines",
+            fix="Check its quotes and line ends",
+        )
+    frame = frame.slice(1)
+    frame.columns = rows.header
+    return frame
+
+
+def check_rows(content: bytes, separator: str, name: str) -> CsvRows:
     """The header and the number of rows, or the line on which a row, a quote or the header is wrong.
 
     >>> check_rows(b"a,b\\n1,2\\n3,4\\n", ",", "t.csv").n_rows
@@ -80,7 +165,7 @@ def check_rows(content: bytes, separator: str, name: str) -> Rows:
     n_newlines = sum(int((data[at : at + BLOCK] == LF).sum()) for at in range(0, len(data), BLOCK))
     is_plain = n_newlines == len(all_ends) - (int(all_ends[-1]) == len(data))
     lines = None if is_plain else _line_numbers(data, all_ends)
-    return Rows(header, len(all_ends) - 1, lines)
+    return CsvRows(header, len(all_ends) - 1, lines)
 
 
 def refuse_other_separator(head: str, separator: str, name: str) -> None:
@@ -200,23 +285,7 @@ def _require_even(data: "Array", ends: "Array", n_cells: "Array", n_columns: int
 
 def _header(line: bytes, separator: str, name: str) -> list[str]:
     names = next(csv.reader([line.decode("utf-8").rstrip("\r")], delimiter=separator), [])
-    return checked_header([column.strip() for column in names], name)
-
-
-def checked_header(names: list[str], where: str) -> list[str]:
-    """The names of the columns: none blank, none twice, not too many."""
-    if len(names) > MOST_COLUMNS:
-        raise TooLarge(f"{where} has {len(names):,} columns, and at most {MOST_COLUMNS:,} are read", fix="Keep fewer")
-    seen: dict[str, int] = {}
-    for number, column in enumerate(names, start=1):
-        if not column:
-            raise PellucidError(f"column {number} of {where} has no name", fix="Give it one in the first line")
-        if column in seen:
-            raise PellucidError(
-                f"columns {seen[column]} and {number} of {where} are both called {quoted(column)}", fix="Rename one"
-            )
-        seen[column] = number
-    return names
+    return require_header([column.strip() for column in names], name)
 
 
 def _line(data: "Array", place: int) -> int:
@@ -233,3 +302,44 @@ def _line_numbers(data: "Array", ends: "Array") -> "Array":
 
     newlines = numpy.flatnonzero(data == LF)
     return numpy.searchsorted(newlines, ends[:-1] + 1) + 1
+
+
+def _likely_separator(source: Source) -> str:
+    ending = source.ending
+    if ending in (".tsv", ".tab"):
+        return "\t"
+    first = source.read(0, PIECE).split(b"\n", 1)[0]
+    return "\t" if b"\t" in first and b"," not in first and ending != ".csv" else ","
+
+
+def _require_utf8(content: bytes, name: str, separator: str) -> None:
+    """Refuse bytes that are no UTF-8, by line and column."""
+    try:
+        for start in range(0, len(content), 1 << 24):
+            # Cut between characters: a byte that continues one has the form 10xxxxxx.
+            end = min(start + (1 << 24), len(content))
+            start = _boundary(content, start)
+            content[start : _boundary(content, end)].decode("utf-8")
+    except UnicodeDecodeError as error:
+        offset = start + error.start
+        begin = content.rfind(b"\n", 0, offset) + 1
+        line = content.count(b"\n", 0, offset) + 1
+        number = content[begin:offset].count(separator.encode()) + 1
+        header = content.split(b"\n", 1)[0].decode("utf-8", "replace").split(separator)
+        column = quoted(header[number - 1].strip(' "\r\ufeff')) if line > 1 and number <= len(header) else str(number)
+        guess = guessed_encoding(content[:4096], content[max(0, offset - 64) : offset + 64])
+        raise PellucidError(
+            f"a cell is not UTF-8 at byte {offset:,}",
+            where=f"in {name}:{line}, column {column}",
+            fix=f"It looks like {guess.upper()}; try --encoding {guess}" if guess else "Write the file again as UTF-8",
+        ) from None
+    if b"\0" in content and guessed_encoding(content[:4096]):
+        guess = guessed_encoding(content[:4096])
+        raise PellucidError(f"{name} looks like {guess.upper()}", fix=f"Try --encoding {guess}")
+
+
+def _boundary(content: bytes, at: int) -> int:
+    for back in range(4):
+        if at - back <= 0 or at >= len(content) or content[at - back] & 0xC0 != 0x80:
+            return max(0, at - back)
+    return at

@@ -2,21 +2,42 @@
 
 Only PNG, JPEG, WEBP, BMP and GIF are opened, whatever a file calls itself. Links are not followed, hidden files are
 left out and counted, and the order is that of the bytes of the names, so that it is the same on every machine.
+
+What is known of each image is remembered between runs by its name, size and time of change. The memory is one file in
+the user's cache folder ($XDG_CACHE_HOME or ~/.cache, under pellucid), never among the images. It is written only for
+folders of 200 images or more, and PELLUCID_CACHE=off keeps it from being read or written.
 """
 
+import contextlib
 import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pellucid.data.imageindex import Index, Seen
-from pellucid.data.kinds import ImageFile, ImagesData
-from pellucid.data.sources import missing, quoted_name, unreadable
+from pellucid.data.kinds import ImageFile, ImagesData, ReadOptions
+from pellucid.data.readers.pictures import find_trouble
+from pellucid.data.readers.sources import missing_file, quoted_name, unreadable
 from pellucid.errors import PellucidError, quoted
+
+FORMAT = 1  # of the memory
+FEWEST_REMEMBERED = 200
+LARGEST_FILE = 256 << 20
 
 LEFT_OUT = {"Thumbs.db", "desktop.ini", "@eaDir", "__MACOSX"}
 TOLD_EVERY = 500
+
+
+class ImageFacts(NamedTuple):
+    """One image: its size, the hash of its bytes, and what is wrong with it, if anything."""
+
+    width: int
+    height: int
+    sha256: str
+    is_animated: bool
+    trouble: str
 
 
 class _Found(NamedTuple):
@@ -29,21 +50,19 @@ class _Found(NamedTuple):
     n_deeper: int
 
 
-def open_images(
-    folder: Path, *, skip_bad: bool, skip_empty: bool, progress: Callable[[str], None], is_cached: bool = True
-) -> ImagesData:
+def read_images(folder: Path, options: ReadOptions, because: str = "") -> ImagesData:
     """The images of a folder of class folders, each decoded once to be sure of it."""
     name = quoted_name(folder)
     found = _walk(folder, name)
-    classes = _classes(found, name, skip_empty)
-    index = Index(folder, is_cached and len(found.files) >= 200)
-    seen: list[Seen] = []
+    classes = _classes(found, name, options.skip_empty)
+    index = ImageIndex(folder, is_kept=len(found.files) >= FEWEST_REMEMBERED)
+    seen: list[ImageFacts] = []
     for done, (_, path, status) in enumerate(found.files):
         if done % TOLD_EVERY == 0:
-            progress(f"looking at image {done:,} of {len(found.files):,}")
+            options.progress(f"looking at image {done:,} of {len(found.files):,}")
         seen.append(index.look(path, status))
     bad = [(path, one.trouble) for (_, path, _), one in zip(found.files, seen, strict=True) if one.trouble]
-    if bad and not skip_bad:
+    if bad and not options.skip_bad:
         some = ", ".join(f"{_inside(path, folder)} ({trouble})" for path, trouble in bad[:3])
         count = f"{len(bad)} of {len(found.files):,} images" if len(bad) > 1 else "1 image"
         raise PellucidError(f"{count} cannot be read: {some}", where=f"in {name}", fix="Mend them, or add --skip-bad")
@@ -69,7 +88,7 @@ def _walk(folder: Path, name: str) -> _Found:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
     except FileNotFoundError as error:
-        raise missing(folder) from error
+        raise missing_file(folder) from error
     except NotADirectoryError as error:
         raise PellucidError(f"{name} is a file, and images come in a folder", fix="Give the folder") from error
     except OSError as error:
@@ -153,7 +172,7 @@ def _notes(found: _Found, n_bad: int, emptied: list[str]) -> list[str]:
     return [f"{n:,} {what}" for n, what in counts if n]
 
 
-def _twins(good: Sequence[tuple[str, Path, Seen]]) -> list[str]:
+def _twins(good: Sequence[tuple[str, Path, ImageFacts]]) -> list[str]:
     """Notes on images that occur twice: between classes they contradict, between splits they leak."""
     labels: dict[str, set[str]] = {}
     for label, _, one in good:
@@ -169,3 +188,76 @@ def _twins(good: Sequence[tuple[str, Path, Seen]]) -> list[str]:
     if n_moving:
         notes.append(f"{n_moving:,} images have several frames; the first is used")
     return notes
+
+
+class ImageIndex:
+    """Looks at images, and only once at those that have not changed."""
+
+    def __init__(self, folder: Path, is_kept: bool) -> None:
+        self._is_kept = is_kept and os.environ.get("PELLUCID_CACHE") != "off"
+        self._folder = folder.absolute()
+        self._known: dict[str, tuple[int, int, ImageFacts]] = {}
+        self._is_new = False
+        if self._is_kept:
+            self._known = self._load()
+
+    def look(self, path: Path, status: os.stat_result) -> ImageFacts:
+        """What is known of the image at `path`, from memory or by decoding it."""
+        key = os.fsencode(path.name).hex() + "/" + os.fsencode(path.parent.name).hex()
+        stamp = (status.st_size, status.st_mtime_ns)
+        held = self._known.get(key)
+        if held and held[:2] == stamp:
+            return held[2]
+        seen = _look_at(path)
+        self._known[key] = (*stamp, seen)
+        self._is_new = True
+        return seen
+
+    def keep(self) -> None:
+        """Write the memory; a folder that cannot be written to is no trouble, only slower next time."""
+        if not self._is_kept or not self._is_new:
+            return
+        with contextlib.suppress(OSError):
+            path = self._path()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                json.dump({"format": FORMAT, "files": self._known}, file)
+            os.replace(temporary, path)
+
+    def _load(self) -> dict[str, tuple[int, int, ImageFacts]]:
+        """The memory of an earlier run; whatever is odd about it is forgotten."""
+        try:
+            stored = json.loads(self._path().read_text(encoding="ascii"))
+            if stored["format"] != FORMAT:
+                return {}
+            return {key: (int(row[0]), int(row[1]), _parse_facts(row[2])) for key, row in stored["files"].items()}
+        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            return {}
+
+    def _path(self) -> Path:
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        name = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:32]
+        return Path(cache) / "pellucid" / f"images-{name}.json"
+
+
+def _parse_facts(row: list[object]) -> ImageFacts:
+    width, height, sha256, is_animated, trouble = row
+    if not (
+        isinstance(width, int) and isinstance(height, int) and isinstance(sha256, str) and isinstance(trouble, str)
+    ):
+        raise TypeError
+    return ImageFacts(width, height, sha256, bool(is_animated), trouble)
+
+
+def _look_at(path: Path) -> ImageFacts:
+    try:
+        if path.lstat().st_size > LARGEST_FILE:
+            return ImageFacts(0, 0, "", False, f"larger than {LARGEST_FILE >> 20} MB")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        return ImageFacts(0, 0, "", False, unreadable(path, error).what)
+    width, height, is_animated, trouble = find_trouble(content)
+    return ImageFacts(width, height, hashlib.sha256(content).hexdigest(), is_animated, trouble)

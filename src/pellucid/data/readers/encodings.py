@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pellucid.data.sources import PIECE, Source
+from pellucid.data.readers.sources import PIECE, Source
 from pellucid.errors import PellucidError, did_you_mean, quoted
 
 # fmt: off
@@ -17,7 +17,6 @@ ENCODINGS = (
     "gb18030", "big5", "euc_kr",
 )
 # fmt: on
-NEWLINES = ("keep", "unix")
 _BREAKS = re.compile("\r\n|[\r\x85\u2028\u2029]")
 
 
@@ -55,11 +54,6 @@ def require_encoding(name: str) -> str:
     return found
 
 
-def require_newlines(newlines: str) -> None:
-    if newlines not in NEWLINES:
-        raise PellucidError(f"{quoted(newlines)} is no way to treat newlines", fix="Write keep or unix")
-
-
 def characters(source: Source, encoding: str, newlines: str = "keep") -> Iterator[str]:
     """The text in pieces: without a byte order mark, and never cut between CR and LF.
 
@@ -84,7 +78,7 @@ def characters(source: Source, encoding: str, newlines: str = "keep") -> Iterato
             yield _BREAKS.sub("\n", text) if newlines == "unix" else text
 
 
-def scan(source: Source, encoding: str) -> Scan:
+def scan_text(source: Source, encoding: str) -> Scan:
     """Read everything once: check each byte, and count what a reader should know."""
     digest = hashlib.sha256()
     for start in range(0, source.size, PIECE):
@@ -107,6 +101,9 @@ def scan(source: Source, encoding: str) -> Scan:
             symbols.update(text)
         last = text[-1]
     marks = (codecs.BOM_UTF8,) if encoding == "utf-8" else (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    if first_nul >= 0 and encoding == "utf-8" and (guess := guessed_encoding(source.read(0, 4096))):
+        # UTF-16 without its mark is valid UTF-8, with a NUL in every other place.
+        raise PellucidError(f"{source.name} looks like {guess.upper()}", fix=f"Try --encoding {guess}")
     return Scan(
         fingerprint=digest.hexdigest(),
         n_characters=n_characters,
@@ -120,12 +117,6 @@ def scan(source: Source, encoding: str) -> Scan:
         is_blank=is_blank,
         only_symbol=symbols.pop() if len(symbols) == 1 else "",
     )
-
-
-def refuse_wide(source: Source, encoding: str, found: Scan) -> None:
-    """Refuse UTF-16 without its mark: it is valid UTF-8, with a NUL in every other place."""
-    if found.first_nul >= 0 and encoding == "utf-8" and (guess := guessed_encoding(source.read(0, 4096))):
-        raise PellucidError(f"{source.name} looks like {guess.upper()}", fix=f"Try --encoding {guess}")
 
 
 def notes_of(found: Scan, newlines: str) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""Where bytes come from: a regular file, standard input, or memory. Nothing else is ever opened.
+"""Where bytes come from: a regular file, standard input, or memory. Nothing else is ever opened, and what is neither
+text nor a table by its first bytes is named and refused, whatever its name says.
 
 A file is read through its descriptor in pieces, not through a mapping: a mapped file that somebody cuts short kills the
 process with SIGBUS, and a piece read from a changed file would be trained on in silence. Here both are one error.
@@ -9,13 +10,41 @@ import re
 import stat
 import sys
 import weakref
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
-from pellucid.errors import DataChanged, PellucidError, did_you_mean, quoted
+from pellucid.errors import DataChanged, PellucidError, TooLarge, did_you_mean, quoted
 
 PIECE = 1 << 20
 STDIN = "-"
+HEAD = 4096  # bytes that tell what a file is
+
+# First bytes, what such a file is, and the one thing to do about it.
+_FOREIGN: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x1f\x8b", "a gzip file", "Unpack it first: gunzip {name}"),
+    (b"BZh", "a bzip2 file", "Unpack it first: bunzip2 {name}"),
+    (b"\xfd7zXZ\x00", "an xz file", "Unpack it first: unxz {name}"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file", "Unpack it first: unzstd {name}"),
+    (b"\x04\x22\x4d\x18", "an LZ4 file", "Unpack it first: unlz4 {name}"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "Unpack it first"),
+    (b"Rar!\x1a\x07", "a RAR archive", "Unpack it first"),
+    (b"%PDF-", "a PDF file", "Save its text as plain text and give that"),
+    (b"{\\rtf", "an RTF document", "Save it as plain text and give that"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", "Save it as plain text or CSV and give that"),
+    (b"SQLite format 3\x00", "an SQLite database", "Export the table as CSV and give that"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "Export it as CSV or Parquet and give that"),
+    (b"\x93NUMPY", "a NumPy array", "Export it as CSV or Parquet and give that"),
+    (b"ARROW1", "an Arrow file", "Export it as Parquet and give that"),
+    (b"ORC", "an ORC file", "Export it as Parquet and give that"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image", "For images give a folder that holds a folder for each class"),
+    (b"\xff\xd8\xff", "a JPEG image", "For images give a folder that holds a folder for each class"),
+    (b"GIF8", "a GIF image", "For images give a folder that holds a folder for each class"),
+    (b"\x7fELF", "a program", "Give a text, a table or a folder of images"),
+    (b"MZ\x90\x00", "a program", "Give a text, a table or a folder of images"),
+    (b"OggS", "a sound or film", "Give a text, a table or a folder of images"),
+    (b"ID3", "a sound", "Give a text, a table or a folder of images"),
+)
+_PICKLE = re.compile(rb"\x80[\x02-\x05](\x95........|[}\]c\x8c(K])", re.DOTALL)
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:|^//|^\\\\")
 
 
@@ -23,6 +52,7 @@ class Source(Protocol):
     """Bytes that can be read in pieces, any number of times."""
 
     name: str  # what messages call it, safe to print
+    ending: str  # of its name, as ".csv"
     size: int
 
     def read(self, start: int, n: int) -> bytes:
@@ -36,6 +66,7 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = quoted_name(path)
+        self.ending = path.suffix.lower()
         _require_regular(path)
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
@@ -64,6 +95,7 @@ class MemorySource:
 
     def __init__(self, name: str, content: bytes) -> None:
         self.name = name
+        self.ending = PurePath(name).suffix.lower()
         self.size = len(content)
         self._content = content
 
@@ -71,7 +103,7 @@ class MemorySource:
         return self._content[start : start + n]
 
 
-def whole(source: Source) -> bytes:
+def read_all(source: Source) -> bytes:
     """All bytes at once, for kinds that live in memory."""
     if isinstance(source, MemorySource):
         return source.read(0, source.size)
@@ -119,7 +151,7 @@ def unreadable(path: Path, error: OSError) -> PellucidError:
     return PellucidError(f"{quoted_name(path)} cannot be read: {reason}", fix="Check the path")
 
 
-def missing(path: Path, also: tuple[str, ...] = ()) -> PellucidError:
+def missing_file(path: Path, also: tuple[str, ...] = ()) -> PellucidError:
     """There is nothing at this path; perhaps a neighbour, or one of the names in `also`, was meant."""
     folder = path.parent
     try:
@@ -141,7 +173,7 @@ def _require_regular(path: Path) -> None:
         # Before opening: opening a FIFO waits for a writer, and a device may do anything.
         status = path.stat()
     except FileNotFoundError as error:
-        raise missing(path) from error
+        raise missing_file(path) from error
     except (OSError, ValueError) as error:
         if isinstance(error, ValueError):
             raise PellucidError(f"{quoted(str(path))} cannot be a path", fix="Check the path") from error
@@ -171,3 +203,74 @@ def _standard_input() -> Source:
         return MemorySource("standard input", stream.buffer.read())
     except OSError as error:
         raise unreadable(Path("standard input"), error) from error
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine, or a cautious 2 GB where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2 << 30
+
+
+def gigabytes(n_bytes: float) -> str:
+    """A size in words.
+
+    >>> gigabytes(381_000_000), gigabytes(25e9)
+    ('0.38 GB', '25 GB')
+    """
+    return f"{n_bytes / 1e9:.2g} GB" if n_bytes < 1e10 else f"{n_bytes / 1e9:,.0f} GB"
+
+
+def require_memory(needed: int, name: str, fix: str) -> None:
+    """Refuse what would not fit, with both numbers, before anything is read."""
+    there = physical_memory()
+    if needed > there:
+        raise TooLarge(
+            f"{name} needs about {gigabytes(needed)} of memory, and this machine has {gigabytes(there)}", fix=fix
+        )
+
+
+def refuse_foreign(head: bytes, name: str) -> None:
+    """Refuse what is neither text nor Parquet by its first bytes, with the way out.
+
+    >>> refuse_foreign(b"\\x1f\\x8b\\x08\\x00", "names.txt.gz")
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: names.txt.gz is a gzip file. Unpack it first: gunzip names.txt.gz.
+    """
+    for start, what, fix in _FOREIGN:
+        if head.startswith(start) and not (len(start) == 3 and _is_plain(head)):
+            raise PellucidError(f"{name} is {what}", fix=fix.format(name=name))
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        what, fix = _zip_kind(head)
+        raise PellucidError(f"{name} is {what}", fix=fix)
+    if head[257:262] == b"ustar":
+        raise PellucidError(f"{name} is a tar archive", fix="Unpack it first")
+    if head[:4] == b"RIFF" and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
+        raise PellucidError(f"{name} is an image, a sound or a film", fix="For images give a folder of class folders")
+    if _PICKLE.match(head):
+        raise PellucidError(f"{name} is a Python pickle, which can run code", fix="Export it as CSV or text")
+    if _is_bmp(head):
+        raise PellucidError(f"{name} is a BMP image", fix="For images give a folder that holds a folder for each class")
+
+
+def _is_plain(head: bytes) -> bool:
+    """Whether the head could be text: "BZh" and "ORC" also begin words."""
+    return not any(byte < 9 or 13 < byte < 32 or byte > 126 for byte in head[:64])
+
+
+def _is_bmp(head: bytes) -> bool:
+    # "BM" begins words too; a bitmap has two zero words and the length of its header behind that.
+    return (
+        head[:2] == b"BM" and head[6:10] == b"\0\0\0\0" and head[14:18] in (b"\x28\0\0\0", b"\x7c\0\0\0", b"\x6c\0\0\0")
+    )
+
+
+def _zip_kind(head: bytes) -> tuple[str, str]:
+    """What a zip archive is, and what to do about it."""
+    if b"xl/" in head:
+        return "an Excel workbook", "Save the sheet as CSV and give that"
+    for folder, what in ((b"word/", "a Word document"), (b"ppt/", "a PowerPoint file")):
+        if folder in head:
+            return what, "Save it as plain text and give that"
+    return "a zip archive", "Unpack it first"

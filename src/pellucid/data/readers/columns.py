@@ -1,0 +1,374 @@
+"""What a column of a table is, decided on all of its cells: numbers, categories, text or an order. Nothing is rounded.
+
+Missing are the cells of one list, MISSING, and in columns of numbers also NOT_A_NUMBER. `nan` in a column of names is a
+name. With missing_values="empty" only empty cells are missing.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pellucid.data.kinds import Column, TableData
+from pellucid.errors import PellucidError, TooLarge, did_you_mean, quoted
+
+if TYPE_CHECKING:
+    import numpy
+    import polars
+
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "-")
+NOT_A_NUMBER = ("nan", "-nan", "+nan", "NAN", "-NaN")
+EXACT = 2**53  # beyond this a float64 skips whole numbers
+MANY = 10_000  # rows from which on it pays to look at different cells only
+FEW = 20  # so many different values make a category in any table
+MOST_COLUMNS = 20_000
+_NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_WHOLE = r"^[+-]?[0-9]+$"
+_LEADING_ZERO = r"^[+-]?0[0-9]"
+_INFINITE = r"(?i)^[+-]?inf(inity)?$"
+_DRESSED = r"^[-+(]?\s?[$€£¥]?\s?[-+]?[0-9][0-9.,'_ \u{a0}]*\s?[%$€£¥]?\)?$"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
+_OTHER_DAY = r"^[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{2,4}$"
+
+RowPlace = Callable[[int], str]  # row -> where the user finds it
+
+
+class DecidedColumn(NamedTuple):
+    """A column after its type was decided."""
+
+    values: "polars.Series"
+    column: Column
+    notes: tuple[str, ...] = ()
+
+
+def decide_column(
+    cells: "polars.Series",
+    place: RowPlace,
+    *,
+    is_typed: bool = False,
+    missing_values: str = "usual",
+    as_number: bool = False,
+) -> DecidedColumn:
+    """Read a column as what all of its cells are. is_typed: a text is a text, even where it looks like a number."""
+    import polars
+
+    dtype = cells.dtype
+    if dtype.is_integer():
+        return _whole_numbers(cells, cells.cast(polars.Int64, strict=False))
+    if dtype.is_float():
+        return _fractions(cells, cells.cast(polars.Float64).fill_nan(None), place)
+    if dtype == polars.Boolean:
+        return _decided(cells.cast(polars.String), "category")
+    if dtype.is_temporal():
+        note = f"{quoted(cells.name)} holds dates, kept as text, which sorts in time"
+        return _decided(cells.dt.to_string("iso"), "order", note)
+    texts = cells.cast(polars.String)
+    if not is_typed:
+        return _parse_cells(texts, place, missing_values, as_number)
+    if texts.null_count() == len(texts):
+        return _decided(texts, "text", f"{quoted(texts.name)} has no value at all")
+    return _decided(texts, "category" if is_category(texts) else "text")
+
+
+def require_plain_types(schema: "Mapping[str, polars.DataType]", table: str) -> None:
+    """Refuse a column whose type no table of numbers and texts can hold, by its name and type."""
+    import polars
+
+    refused = {
+        polars.List: "list",
+        polars.Array: "list",
+        polars.Struct: "structure",
+        polars.Decimal: "decimal",
+        polars.Time: "time",
+        polars.Binary: "column of bytes",
+        polars.Duration: "Duration",
+        polars.Object: "column of objects",
+    }
+    for name, dtype in schema.items():
+        what = refused.get(dtype.base_type(), "")
+        if isinstance(dtype, polars.Datetime) and dtype.time_zone is not None:
+            what = "time with a time zone"
+        if what:
+            raise PellucidError(
+                f"column {quoted(name)} of {table} is a {what}", fix="Turn it into plain numbers or text, or drop it"
+            )
+
+
+def _parse_cells(cells: "polars.Series", place: RowPlace, missing_values: str, as_number: bool) -> DecidedColumn:
+    """The cells of a text file, each of which could be a number."""
+    import polars
+
+    if not as_number and not cells.null_count():
+        whole = cells.cast(polars.Int64, strict=False)
+        if not whole.null_count() and (whole.cast(polars.String) == cells).all():
+            # The usual column of whole numbers, told without a regular expression for each cell.
+            return _whole_numbers(cells, whole)
+    is_missing = cells.is_null() | (cells.str.strip_chars().is_in(MISSING if missing_values == "usual" else [""]))
+    n_missing = int(is_missing.sum())
+    cells = cells.set(is_missing, None) if n_missing else cells
+    if n_missing == len(cells):
+        return _decided(cells, "text", f"{quoted(cells.name)} has no value at all")
+    if as_number:
+        cells = _plain_numbers(cells, place)
+    whole = cells.cast(polars.Int64, strict=False)
+    if whole.null_count() == n_missing and (whole.cast(polars.String) == cells).all():
+        return _whole_numbers(cells, whole)
+    bare = cells.str.strip_chars()
+    different = bare.unique() if len(bare) > MANY else bare
+    if len(different) < len(bare) / 10:
+        # Few different cells: ask each of them once, not every row.
+        is_number = bare.is_in(different.filter(different.str.contains(_NUMBER)).to_list()).fill_null(False)
+    else:
+        is_number, different = bare.str.contains(_NUMBER).fill_null(False), bare
+    n_numbers = int(is_number.sum())
+    if n_numbers + n_missing < len(cells) and n_numbers:
+        strange = ~is_number & bare.is_not_null()
+        if missing_values == "usual" and bare.filter(strange).is_in(NOT_A_NUMBER).all():
+            return _parse_cells(cells.set(strange, None), place, missing_values, as_number=False)
+        _refuse_broken_numbers(bare, strange, place)
+    if n_numbers + n_missing == len(cells):
+        return _numbers(cells, bare, n_missing, place)
+    return _texts(cells, different.drop_nulls(), n_missing, is_number, place)
+
+
+def _decided(values: "polars.Series", kind: str, *notes: str) -> DecidedColumn:
+    return DecidedColumn(values, Column(values.name, kind, values.null_count()), notes)
+
+
+def _whole_numbers(cells: "polars.Series", whole: "polars.Series") -> DecidedColumn:
+    """cells: as they came; whole: as Int64, with a gap where that cannot hold one."""
+    ends = [abs(end) for end in (whole.min(), whole.max()) if isinstance(end, int)]
+    if whole.null_count() > cells.null_count() or max(ends, default=0) > EXACT:
+        return keep_as_text(cells, "numbers beyond 2^53")
+    is_order = not whole.null_count() and len(whole) >= 10 and bool((whole.diff().drop_nulls() > 0).all())
+    return _decided(whole, "order" if is_order else "numeric")
+
+
+def _fractions(
+    cells: "polars.Series", values: "polars.Series", place: RowPlace, what: str = "not finite"
+) -> DecidedColumn:
+    if values.is_infinite().any():
+        raise _bad_cell(f"is {what}", cells, int(values.is_infinite().fill_null(False).arg_max() or 0), place)
+    return _decided(values, "numeric")
+
+
+def _numbers(cells: "polars.Series", bare: "polars.Series", n_missing: int, place: RowPlace) -> DecidedColumn:
+    import polars
+
+    present = bare.drop_nulls()
+    if not present.str.contains(_WHOLE).all():
+        return _fractions(cells, bare.cast(polars.Float64), place, "too large for a number")
+    if present.str.contains(_LEADING_ZERO).any():
+        return keep_as_text(cells, "numbers that begin with 0")
+    return _whole_numbers(cells, bare.str.strip_prefix("+").cast(polars.Int64, strict=False))
+
+
+def keep_as_text(cells: "polars.Series", why: str) -> DecidedColumn:
+    """A column whose numbers are names: a float would round them, or drop the 0 they begin with."""
+    import polars
+
+    note = f"{quoted(cells.name)} holds {why}, so it is kept as text and not rounded"
+    return _decided(cells.cast(polars.String), "text", note)
+
+
+def _refuse_broken_numbers(bare: "polars.Series", strange: "polars.Series", place: RowPlace) -> None:
+    """Refuse a column of numbers with an infinity or a NUL in it, naming the cell."""
+    odd = bare.filter(strange)
+    if odd.str.contains(_INFINITE).all():
+        raise _bad_cell("is not finite", bare, int(strange.arg_max() or 0), place)
+    has_nul = odd.str.contains("\0", literal=True)
+    if has_nul.all() and odd.str.replace_all("\0", "", literal=True).str.contains(_NUMBER).all():
+        raise _bad_cell("holds a NUL", bare, int(strange.arg_max() or 0), place)
+
+
+def _bad_cell(what: str, cells: "polars.Series", row: int, place: RowPlace) -> PellucidError:
+    return PellucidError(
+        f"the cell {quoted(str(cells[row]))} {what}",
+        where=f"in column {quoted(cells.name)}, {place(row)}",
+        fix="Write a finite number, or leave it empty",
+    )
+
+
+def _texts(
+    cells: "polars.Series", present: "polars.Series", n_missing: int, is_number: "polars.Series", place: RowPlace
+) -> DecidedColumn:
+    """present: the different cells, or all of them, without what is missing."""
+    name = cells.name
+    n_numbers = int(is_number.sum())
+    kind = "category" if is_category(cells) else "text"
+    if present.str.contains(_DAY).all():
+        return _decided(cells, "order", f"{quoted(name)} holds dates, kept as text, which sorts in time")
+    if present.str.contains(_OTHER_DAY).all():
+        note = "looks like dates, kept as text; write them as 2024-12-31 to use their order"
+    elif present.str.contains(_DRESSED).all():
+        note = f"looks like numbers, as {quoted(str(present[0]))}; --as-number {name} reads them"
+    elif n_numbers >= 0.9 * (len(cells) - n_missing):
+        row = int((~is_number & cells.is_not_null()).arg_max() or 0)
+        odd = f"{quoted(str(cells[row]))} ({place(row)})"
+        note = f"is text because of {odd}; {n_numbers:,} of its cells are numbers"
+    else:
+        return _decided(cells, kind)
+    return _decided(cells, kind, f"{quoted(name)} {note}")
+
+
+def is_category(cells: "polars.Series") -> bool:
+    """Whether texts repeat so much that they name groups: at most 20 different, or one in 20 rows and at most 1,000."""
+    n = cells.drop_nulls().n_unique()
+    return (n <= FEW and (n < len(cells) or n <= 2)) or n <= min(1_000, len(cells) // 20)
+
+
+def _plain_numbers(cells: "polars.Series", place: RowPlace) -> "polars.Series":
+    import polars
+
+    read: list[str | None] = []
+    for row, cell in enumerate(cells):
+        number = plain_number(cell) if cell is not None else None
+        if cell is not None and number is None:
+            raise _bad_cell("cannot be read as a number", cells, row, place)
+        read.append(number)
+    return polars.Series(cells.name, read, dtype=polars.String)
+
+
+def plain_number(cell: str) -> str | None:
+    """A cell without currency, percent and thousands marks, or None where it is no number or could be several.
+
+    >>> plain_number("$1,234.50"), plain_number("(12)"), plain_number("5 %"), plain_number("1.234,5 €")
+    ('1234.50', '-12', '5', '1234.5')
+    >>> plain_number("1,5"), plain_number("1,2,3")
+    ('1.5', None)
+    """
+    text = re.sub(r"[\s\xa0_'$€£¥%]", "", cell)
+    if text.startswith("(") and text.endswith(")"):
+        text = "-" + text[1:-1]
+    if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?", text):
+        return text.replace(",", "")
+    if re.fullmatch(r"[+-]?\d{1,3}(\.\d{3})+,\d*|[+-]?\d+,\d+", text):
+        return text.replace(".", "").replace(",", ".")
+    return text if re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)", text, re.ASCII) else None
+
+
+def make_table(
+    name: str,
+    decided: Sequence[DecidedColumn],
+    *,
+    because: str,
+    fingerprint: str,
+    notes: Sequence[str] = (),
+    row_word: str = "line",
+    lines: "numpy.ndarray[Any, Any] | None" = None,
+) -> TableData:
+    """The table of columns whose types are decided."""
+    import polars
+
+    columns = tuple(one.column for one in decided)
+    frame = polars.DataFrame([one.values for one in decided])
+    return TableData(
+        name=name,
+        frame=frame,
+        columns=columns,
+        said=said_of(name, frame.height, len(columns), because),
+        fingerprint=fingerprint,
+        notes=(*notes, *missing_note(columns), *(note for one in decided for note in one.notes)),
+        row_word=row_word,
+        lines=lines,
+    )
+
+
+def stack_tables(tables: Sequence[TableData]) -> TableData:
+    """Several tables with the same columns as one; where they differ, the difference is named."""
+    import polars
+
+    first = tables[0]
+    fix = "Give tables with the same columns"
+    for other in tables[1:]:
+        for here, there, one in ((first, other, other), (other, first, first)):
+            gone = [column.name for column in here.columns if column.name not in there.frame.columns]
+            if gone:
+                raise PellucidError(f"{one.name} has no column {quoted(gone[0])}, and {here.name} has", fix=fix)
+        for column in first.columns:
+            kind = other.column(column.name).kind
+            if kind != column.kind and "numeric" in (kind, column.kind):
+                raise PellucidError(
+                    f"column {quoted(column.name)} is {column.kind} in {first.name} and {kind} in {other.name}", fix=fix
+                )
+    frame = polars.concat([table.frame.select(first.frame.columns) for table in tables], how="vertical_relaxed")
+    decided = [_decided(frame[column.name], column.kind) for column in first.columns]
+    return make_table(
+        f"{first.name} and {len(tables) - 1} more",
+        decided,
+        because="the same columns in each",
+        fingerprint=hashlib.sha256("".join(table.fingerprint for table in tables).encode()).hexdigest(),
+        row_word="row",
+    )
+
+
+def said_of(name: str, n_rows: int, n_columns: int, because: str) -> str:
+    """One line on what was opened."""
+    reason = f" ({because})" if because else ""
+    many = "s" if n_columns != 1 else ""
+    return f"{name}: a table of {n_rows:,} rows and {n_columns:,} column{many}{reason}; --kind text to read it as text"
+
+
+def missing_note(columns: Sequence[Column]) -> tuple[str, ...]:
+    """How many cells are missing in each column that misses any."""
+    gaps = [f"{column.name} {column.n_missing:,}" for column in columns if column.n_missing]
+    return (f"missing cells: {', '.join(gaps)}",) if gaps else ()
+
+
+def require_header(names: list[str], where: str) -> list[str]:
+    """The names of the columns: none blank, none twice, not too many."""
+    if len(names) > MOST_COLUMNS:
+        raise TooLarge(f"{where} has {len(names):,} columns, and at most {MOST_COLUMNS:,} are read", fix="Keep fewer")
+    numbers: dict[str, int] = {}
+    for number, column in enumerate(names, start=1):
+        if not column:
+            raise PellucidError(f"column {number} of {where} has no name", fix="Give it one in the first line")
+        if column in numbers:
+            raise PellucidError(
+                f"columns {numbers[column]} and {number} of {where} are both called {quoted(column)}", fix="Rename one"
+            )
+        numbers[column] = number
+    return names
+
+
+def require_rows(n_rows: int, name: str, fewest: int) -> None:
+    """Refuse a table with fewer rows than its user needs."""
+    if n_rows < 1:
+        raise PellucidError(
+            f"{name} has a header and no rows", fix=f"Give it at least {fewest} row{'s' * (fewest > 1)}"
+        )
+    if n_rows < fewest:
+        raise PellucidError(f"{name} has 1 row, and at least {fewest} are needed", fix="Give it more rows")
+
+
+def unknown_column(wanted: str, known: Sequence[str], name: str) -> PellucidError:
+    """The error for a column that is not there, with the one that was probably meant."""
+    some = ", ".join(quoted(column, 20) for column in known[:6])
+    fix = did_you_mean(wanted, known, f"It has {some}{' and more' if len(known) > 6 else ''}", show=quoted)
+    return PellucidError(f"{name} has no column {quoted(wanted)}", fix=fix)
+
+
+@contextlib.contextmanager
+def polars_errors(name: str) -> Iterator[None]:
+    """Turn whatever Polars makes of a damaged file into one error, and keep its threads off the terminal."""
+    try:
+        terminal: int | None = os.dup(2)
+    except OSError:
+        terminal = None  # standard error is closed: nothing to keep quiet
+    try:
+        if terminal is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, PellucidError):
+        raise
+    except BaseException as error:  # a panic in Polars is no Exception
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        raise PellucidError(f"{name} cannot be read as a table: {reason}", fix="Write or copy it again") from error
+    finally:
+        if terminal is not None:
+            os.dup2(terminal, 2)
+            os.close(terminal)
