@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from pellucid.errors import ExpressionError, PellucidError, TooLarge
-from pellucid.inspection.expression.grammar import DEEPEST, Call, read
 from pellucid.inspection.expression.modules import (
     LARGEST_HELD,
     build_module,
@@ -14,7 +13,7 @@ from pellucid.inspection.expression.modules import (
     signature_of,
     spell_module,
 )
-from pellucid.inspection.expression.tokens import MOST_CHARACTERS
+from pellucid.inspection.expression.syntax import DEEPEST, MOST_CHARACTERS, ConstructorCall, parse_module
 
 
 def refusal(text: str) -> PellucidError:
@@ -107,7 +106,7 @@ def test_a_mistake_has_its_column(text, column, says, fix):
 
 def test_missing_commas_are_named_and_read_over():
     text = "nn.Sequential(\n  nn.Conv2d(1, 8, 5)\n  nn.AvgPool2d(4), nn.Conv2d(8 16, 4)\n  nn.ReLU() nn.Flatten())"
-    written = read(text)
+    written = parse_module(text)
     assert [error.where for error in written.mistakes] == [
         "in line 2 at column 21",
         "in line 3 at column 31",
@@ -116,9 +115,9 @@ def test_missing_commas_are_named_and_read_over():
     ]
     assert "between nn.Conv2d(1, 8, 5) and nn.AvgPool2d(...)" in written.mistakes[0].what
     assert written.mistakes[0].excerpt() == "    nn.Conv2d(1, 8, 5)\n                      ^"
-    mended = read(written.mended)
+    mended = parse_module(written.mended)
     assert not mended.mistakes
-    assert isinstance(mended.root, Call)
+    assert isinstance(mended.root, ConstructorCall)
     assert [node.name for _, node in mended.root.arguments] == [
         *("nn.Conv2d", "nn.AvgPool2d", "nn.Conv2d", "nn.ReLU", "nn.Flatten"),
     ]
@@ -157,7 +156,10 @@ def test_what_is_too_large_is_not_made():
 
 @pytest.mark.parametrize(
     "text",
-    ["(" * 100_000, "[" * (DEEPEST + 1), "-" * 100_000, "x" * (MOST_CHARACTERS + 1), "nn." * 60_000, "1" * 5_000],
+    [
+        *("(" * 100_000, "[" * (DEEPEST + 1), "-" * 100_000, "x" * (MOST_CHARACTERS + 1), "nn." * 60_000, "1" * 5_000),
+        *("1+" * 99_000 + "1", "nn." * 60_000 + "x", "nn.Linear(4, 04)", "nn.Linear(4=2)", "nn.Linear(a.b=2)"),
+    ],
 )
 def test_hostile_texts_are_refused_at_once(text):
     refusal(text)

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.inspection.expression.input_shape import InputShape, read_shape
 from pellucid.inspection.expression.modules import build_module
+from pellucid.inspection.expression.syntax import InputShape, parse_shape
 from pellucid.inspection.inputs import guess_inputs, make_inputs, stored_batch
 from pellucid.inspection.inspect import inspect_expression, inspect_module
 from pellucid.inspection.patient import Patient
@@ -401,7 +401,7 @@ def test_weights_that_are_not_held_are_counted():
     ],
 )
 def test_shapes_are_read(word, shape):
-    assert read_shape(word) == shape
+    assert parse_shape(word) == shape
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_shapes_are_read(word, shape):
 )
 def test_shapes_that_are_none_are_refused(word):
     with pytest.raises(PellucidError) as caught:
-        read_shape(word)
+        parse_shape(word)
     assert len(str(caught.value)) < 230
 
 

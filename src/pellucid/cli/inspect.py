@@ -51,14 +51,14 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     shapes disagree, it is told which layer was fed what, how that came, and which repairs were tried and work. Without
     an input, one is guessed from the first layers.
     """
-    from pellucid.inspection.expression.input_shape import read_shape
+    from pellucid.inspection.expression.syntax import parse_shape
 
     if inputs and batch:
         raise PellucidError("--input and --batch exclude each other", fix="Keep one of them")
     if not 0 < timeout <= LONGEST_SECONDS:
         raise PellucidError(f"--timeout is {timeout:g}", fix="Give seconds above 0, as --timeout 60")
     for word in inputs:
-        read_shape(word)
+        parse_shape(word)
     wanted = [_wanted(word) for word in ([model, against] if against else [model])]
     job = {"models": wanted, "inputs": list(inputs), "batch": _batch(batch) if batch else ""}
     found = _looked_at(job, wanted, timeout)
@@ -136,9 +136,9 @@ def _wanted(word: str) -> dict[str, str]:
 
 
 def _expression(text: str) -> dict[str, str]:
-    from pellucid.inspection.expression.grammar import read
+    from pellucid.inspection.expression.syntax import parse_module
 
-    read(text)
+    parse_module(text)
     return {"kind": "expression", "name": " ".join(text.split()), "text": text}
 
 
@@ -201,7 +201,7 @@ def _batch(word: str) -> str:
 
 
 def _standard_input() -> str:
-    from pellucid.inspection.expression.tokens import MOST_CHARACTERS
+    from pellucid.inspection.expression.syntax import MOST_CHARACTERS
 
     if sys.stdin is None:
         raise PellucidError("standard input is closed", fix="Give the expression between quotes")

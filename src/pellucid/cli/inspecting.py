@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.borrowing import borrowed
-from pellucid.inspection.expression.input_shape import InputShape, read_shape
 from pellucid.inspection.expression.modules import build_module
+from pellucid.inspection.expression.syntax import InputShape, parse_shape
 from pellucid.inspection.inputs import make_inputs, stored_batch
 from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_module
 from pellucid.inspection.sandbox.their_code import as_module, load_name, translate_errors
@@ -66,7 +66,7 @@ def _looked_at(
 def _given(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:
     if job["batch"]:
         return stored_batch(Path(job["batch"]))
-    return make_inputs([read_shape(word) for word in job["inputs"]], model)
+    return make_inputs([parse_shape(word) for word in job["inputs"]], model)
 
 
 def _fitting(inputs: tuple[Tensor, ...], model: nn.Module) -> tuple[Tensor, ...]:

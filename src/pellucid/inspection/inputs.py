@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.borrowing import borrowed
-from pellucid.inspection.expression.input_shape import InputShape
+from pellucid.inspection.expression.syntax import InputShape
 from pellucid.inspection.shapes.attempts import Attempt, attempt_forward
 
 ROWS, TIME = 2, 16

@@ -1,6 +1,6 @@
 """A module from an expression such as nn.Sequential(nn.Linear(4, 8), nn.ReLU()), made by torch.nn's own constructors.
 
-The tree of `grammar` holds names and plain values. A name must be a class of torch.nn that is a module; nothing else
+The tree of `syntax` holds names and plain values. A name must be a class of torch.nn that is a module; nothing else
 can be called, so that reading an expression can run no code but those constructors.
 """
 
@@ -17,8 +17,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from pellucid.errors import ExpressionError, PellucidError, TooLarge, did_you_mean, nearest, one_line, quoted
-from pellucid.inspection.expression.grammar import Call, Constant, Node, Series, Written, read
-from pellucid.inspection.expression.tokens import mistake
+from pellucid.inspection.expression.syntax import (
+    Constant,
+    ConstructorCall,
+    Node,
+    ParsedExpression,
+    Series,
+    expression_error,
+    parse_module,
+)
 
 MOST_LAYERS = 1_000  # that one argument may ask for, as num_layers
 LARGEST_HELD = 4 << 30  # bytes of weights; a larger module is looked at without its numbers
@@ -32,7 +39,7 @@ class BuiltModule(NamedTuple):
     """A module, and for each of its paths the place of the text that made it."""
 
     module: nn.Module
-    written: Written
+    written: ParsedExpression
     places: Mapping[str, tuple[int, int]]
     is_held: bool  # False: its weights are too large, and only their shapes are known
 
@@ -54,7 +61,7 @@ def build_module(text: str) -> BuiltModule:
     >>> build_module("nn.Sequential(nn.Linear(4, 8), nn.ReLU())").module[0].out_features
     8
     """
-    written = read(text)
+    written = parse_module(text)
     # First without any memory: what cannot be made, or is too large to be, is known before it is.
     sized = _made(written, "meta")
     n_bytes = sum(one.numel() * one.element_size() for one in [*sized.parameters(), *sized.buffers()])
@@ -98,13 +105,13 @@ class _Unfilled(TorchFunctionMode):
         return filled if fills and isinstance(filled, Tensor) and filled.is_meta else func(*args, **(kwargs or {}))
 
 
-def _made(written: Written, device: str) -> nn.Module:
+def _made(written: ParsedExpression, device: str) -> nn.Module:
     with torch.random.fork_rng(devices=[]), torch.device(device), _Unfilled(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # advice on speed
         torch.manual_seed(0)
         module = _Maker(written.text).value(written.root)
     if not isinstance(module, nn.Module):
-        raise mistake("this is no module", written.text, written.root.start, "Write one, as nn.Linear(4, 2)")
+        raise expression_error("this is no module", written.text, written.root.start, "Write one, as nn.Linear(4, 2)")
     return module
 
 
@@ -124,7 +131,7 @@ class _Maker:
             return tuple(items) if node.is_tuple else items
         return self.module(node)
 
-    def module(self, call: Call) -> nn.Module:
+    def module(self, call: ConstructorCall) -> nn.Module:
         kind = self.kind_of(call)
         if call.name not in self.signatures:
             self.signatures[call.name] = signature_of(kind)
@@ -135,7 +142,7 @@ class _Maker:
             given = signature.bind(*by_place, **by_name)
         except TypeError as error:
             wanted = ", ".join(_wanted(signature))
-            raise mistake(
+            raise expression_error(
                 f"nn.{kind.__name__} does not take these arguments: {error}",
                 self.text,
                 call.start,
@@ -149,7 +156,7 @@ class _Maker:
         made.__dict__[_PLACE] = (call.start, call.end)
         return made
 
-    def kind_of(self, call: Call) -> type[nn.Module]:
+    def kind_of(self, call: ConstructorCall) -> type[nn.Module]:
         prefix = next(one for one in PREFIXES if call.name.startswith(one))
         name = call.name.removeprefix(prefix)
         if name not in self.known:
@@ -163,32 +170,25 @@ class _Maker:
             raise self.error(f"nn.{name} is a class, and no layer yet", call, f"Write nn.{name}(...) with its brackets")
         return self.known[name]
 
-    def named(self, call: Call, kind: type[nn.Module], signature: inspect.Signature) -> dict[str, Any]:
+    def named(self, call: ConstructorCall, kind: type[nn.Module], signature: inspect.Signature) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for keyword, node in call.arguments:
             if not keyword:
-                if found:
-                    raise mistake(
-                        "an argument without a name stands behind one with a name",
-                        self.text,
-                        node.start,
-                        "Put it first, or name it",
-                    )
                 continue
             takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
             if keyword not in signature.parameters and not takes_any:
-                raise mistake(
+                raise expression_error(
                     f"nn.{kind.__name__} has no argument called {quoted(keyword)}",
                     self.text,
                     node.start,
                     did_you_mean(keyword, signature.parameters, f"It takes {', '.join(_wanted(signature))}"),
                 )
             if keyword in found:
-                raise mistake(f"{keyword} is given twice", self.text, node.start, "Keep one of them")
+                raise expression_error(f"{keyword} is given twice", self.text, node.start, "Keep one of them")
             found[keyword] = self.value(node)
         return found
 
-    def require_few_layers(self, call: Call, given: Mapping[str, Any]) -> None:
+    def require_few_layers(self, call: ConstructorCall, given: Mapping[str, Any]) -> None:
         for name, value in given.items():
             if "layers" in name and isinstance(value, int) and value > MOST_LAYERS:
                 raise TooLarge(
@@ -198,7 +198,7 @@ class _Maker:
                 )
 
     def refused(
-        self, call: Call, kind: type[nn.Module], given: inspect.BoundArguments, error: Exception
+        self, call: ConstructorCall, kind: type[nn.Module], given: inspect.BoundArguments, error: Exception
     ) -> PellucidError:
         """What the constructor said, with the nearest number that it takes where one must divide another."""
         said = _reason(error)
@@ -211,8 +211,8 @@ class _Maker:
                     return self.error(f"{said}, and {name} is {wrong}", call, f"{name}={near} works")
         return self.error(said, call, f"nn.{kind.__name__} takes {', '.join(_wanted(signature_of(kind))) or 'modules'}")
 
-    def error(self, what: str, call: Call, fix: str) -> ExpressionError:
-        return mistake(what, self.text, call.start, fix)
+    def error(self, what: str, call: ConstructorCall, fix: str) -> ExpressionError:
+        return expression_error(what, self.text, call.start, fix)
 
 
 def _can_be(kind: type[nn.Module], given: inspect.BoundArguments, name: str, value: int) -> bool:
