@@ -1,29 +1,31 @@
 """The pictures of attention: every number in a record is computed again here, by loops, formulas or torch itself."""
 
 import base64
+import io
 import json
 import math
-import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-import zlib
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from torch.nn import functional
 
 from pellucid.cli.measured import Asked
 from pellucid.cli.measuring import MEASURES
 from pellucid.data import Characters
 from pellucid.data.examples import ImagePreparation
+<<<<<<< HEAD
 from pellucid.data.readers.pictures import colours_of
-from pellucid.figures.charts.habits import breadth, habit
-from pellucid.figures.charts.images import colour_png
-from pellucid.figures.charts.matrix import hundredths
+=======
+from pellucid.figures.charts.images import pixel_image
+from pellucid.figures.charts.matrix import breadth, habit, hundredths
+>>>>>>> 5c823a8 (One chart kit in eight files; small images are written by Pillow)
 from pellucid.figures.drawings.attention_maps import MOST_TOKENS, draw_attention_maps
 from pellucid.figures.drawings.masks import draw_masks
 from pellucid.figures.drawings.patch_attention import draw_patch_attention
@@ -296,18 +298,22 @@ def test_patches_are_drawn_in_reading_order(rows, columns, patch):
     cut = [
         pixels[y * patch : (y + 1) * patch, x * patch : (x + 1) * patch] for y in range(rows) for x in range(columns)
     ]
-    wanted = [base64.b64encode(colour_png(colours_of(part))).decode() for part in (pixels, *cut)]
-    assert [str(image).removeprefix("data:image/png;base64,") for image in images] == wanted
+    assert [image_colours(str(image)) for image in images] == [colours_of(part) for part in (pixels, *cut)]
     assert f"{rows * columns + 1} tokens" in picture.caption[1]
 
 
-def test_a_colour_png_holds_its_pixels():
-    file = colour_png([["#ff8800", "#000000"], ["#0088ff"]])
-    assert struct.unpack(">II", file[16:24]) == (2, 2)
-    start = file.index(b"IDAT") + 4
-    size = int.from_bytes(file[start - 8 : start - 4], "big")
-    lines = zlib.decompress(file[start : start + size])
-    assert lines == bytes([0, 255, 136, 0, 0, 0, 0, 0, 0, 136, 255, 255, 255, 255])
+def image_colours(address: str) -> tuple[tuple[str, ...], ...]:
+    """The colours of an image inside a picture, read back."""
+    image = Image.open(io.BytesIO(base64.b64decode(address.removeprefix("data:image/png;base64,")))).convert("RGB")
+    return tuple(
+        tuple("#{:02x}{:02x}{:02x}".format(*image.getpixel((x, y))) for x in range(image.width))
+        for y in range(image.height)
+    )
+
+
+def test_an_image_holds_its_colours():
+    drawn = ElementTree.fromstring(pixel_image([["#ff8800", "#000000"], ["#0088ff"]], 20, 20))
+    assert image_colours(str(drawn.get("href"))) == (("#ff8800", "#000000"), ("#0088ff", "#ffffff"))
 
 
 @pytest.fixture(scope="module")

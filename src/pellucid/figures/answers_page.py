@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+from pellucid.figures.charts.svg import safe
 from pellucid.figures.drawings.calibration import draw_calibration
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.latent import draw_latent
 from pellucid.figures.drawings.mistakes import draw_mistakes
 from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
-from pellucid.figures.graph.frame import safe
 from pellucid.figures.picture import Picture
 from pellucid.figures.report_tables import rows
 from pellucid.figures.words.answers import chance_words, metric_lines

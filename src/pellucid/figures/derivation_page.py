@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 from pellucid.errors import printable
+from pellucid.figures.charts.svg import safe
 from pellucid.figures.graph.folding import MOST_DRAWN
-from pellucid.figures.graph.frame import SWATCHES, bare, called, key, safe
-from pellucid.figures.graph.picture import drawing
+from pellucid.figures.graph.picture import SWATCHES, bare, called, drawing, key
 from pellucid.figures.walk import Plain, walk
 from pellucid.figures.words.formulas import cut, meaning
 from pellucid.figures.words.numbers import counted, short

@@ -1,10 +1,11 @@
 """What a figure says about itself, and the two forms in which it can be drawn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pellucid.cards import cards, find
+from pellucid.figures.charts.svg import FONT, INK, PAPER, QUIET, WIDE, safe
 
 Seen = TypeVar("Seen")
 
@@ -51,3 +52,67 @@ def all_figures() -> dict[str, FigureCard[Any]]:
 def figure_called(name: str) -> FigureCard[Any]:
     """The figure of that name, or an error that brings the nearest one."""
     return find(PACKAGE, "FIGURE", FigureCard, name, "figure")
+
+
+MARGIN = 32.0
+TITLE_SIZE, CAPTION_SIZE, LINE_HEIGHT = 26.0, 17.0, 24.0
+
+
+def sheet(
+    title: str, caption: Sequence[str], marks: Sequence[str], width: float, height: float, style: str = ""
+) -> str:
+    """The picture as SVG; width and height are those of the marks alone."""
+    widest = max([len(title) * TITLE_SIZE, *[len(line) * CAPTION_SIZE for line in caption]]) * WIDE
+    inner = max(width, widest)
+    top = MARGIN + TITLE_SIZE + LINE_HEIGHT * len(caption) + 24
+    full_width, full_height = inner + 2 * MARGIN, top + height + MARGIN
+    lines = [
+        f'<text x="{MARGIN}" y="{MARGIN + TITLE_SIZE * 0.8:.0f}" font-size="{TITLE_SIZE:.0f}" font-weight="600" '
+        f'fill="{INK}">{safe(title)}</text>'
+    ]
+    for i, line in enumerate(caption):
+        y = MARGIN + TITLE_SIZE + LINE_HEIGHT * (i + 1) - 2
+        lines.append(
+            f'<text x="{MARGIN}" y="{y:.0f}" font-size="{CAPTION_SIZE:.0f}" fill="{QUIET}">{safe(line)}</text>'
+        )
+    left = MARGIN + (inner - width) / 2
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{full_width:.0f}" height="{full_height:.0f}" '
+            f'viewBox="0 0 {full_width:.0f} {full_height:.0f}" font-family="{safe(FONT)}" role="img">',
+            f"<title>{safe(title)}</title>",
+            f"<style>{style}</style>" if style else "",
+            f'<rect width="{full_width:.0f}" height="{full_height:.0f}" fill="{PAPER}"/>',
+            *lines,
+            f'<g transform="translate({left:.1f} {top:.1f})">',
+            *marks,
+            "</g>",
+            "</svg>",
+        ]
+    )
+
+
+def picture(title: str, caption: Sequence[str], marks: Sequence[str], width: float, height: float) -> Picture:
+    """The marks as a picture, both on a sheet of its own and bare; long sentences of the caption are broken."""
+    lines = [line for sentence in caption for line in wrapped(sentence, max(80, int(width / (CAPTION_SIZE * WIDE))))]
+    bare = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{safe(FONT)}" role="img" aria-label="{safe(title)}">',
+        *marks,
+        "</svg>",
+    ]
+    return Picture(title, tuple(caption), sheet(title, lines, marks, width, height), "\n".join(bare))
+
+
+def wrapped(sentence: str, width: int) -> list[str]:
+    """The sentence in lines of at most that many characters, where its words allow it.
+
+    >>> wrapped("one two three", 8)
+    ['one two', 'three']
+    """
+    lines = [""]
+    for word in sentence.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -5,8 +5,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from pellucid.figures.charts.svg import safe
 from pellucid.figures.derivation_page import script_safe
-from pellucid.figures.graph.frame import safe
 from pellucid.figures.picture import Chart, Drawing
 
 SCALE = 2.0  # pixels for each unit of a picture, so that it stays sharp on a wall

@@ -9,13 +9,13 @@ from importlib.resources import files
 
 from pellucid.errors import PellucidError, printable
 from pellucid.figures.answers_page import answers_html, metric_boxes
+from pellucid.figures.charts.svg import safe
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
 from pellucid.figures.drawings.loss_curves import draw_loss_curves
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios
-from pellucid.figures.graph.frame import safe
 from pellucid.figures.picture import Picture
 from pellucid.figures.report_tables import (
     chips,

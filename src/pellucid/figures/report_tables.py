@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.graph.frame import safe
+from pellucid.figures.charts.svg import safe
 from pellucid.figures.words.formulas import cut
 from pellucid.figures.words.ladder import has_test
 from pellucid.figures.words.merits import gap_words, loss_unit, loss_words, metric_words, ranked

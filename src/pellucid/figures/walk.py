@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pellucid.figures.graph.folding import Folded
-from pellucid.figures.graph.tints import is_constant, largest, tint, wire_tint
+from pellucid.figures.graph.folding import Folded, is_constant, largest, tint, wire_tint
 from pellucid.figures.words.formulas import cut, with_names, with_numbers
 from pellucid.figures.words.numbers import bracketed, short
 from pellucid.records import BackwardPass, BackwardStep, Derivation, GraphNode

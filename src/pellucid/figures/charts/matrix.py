@@ -8,10 +8,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.images import colours_address
-from pellucid.figures.charts.panel import SIZE, lettered
-from pellucid.figures.charts.svg import INK, LINE, PAPER, shade
-from pellucid.figures.graph.frame import safe, text_width
+from pellucid.figures.charts.images import pixel_image
+from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, WIDE, lettered, safe, shade, text_width
 
 Rows = Sequence[Sequence[float]]
 
@@ -79,12 +77,7 @@ def _room(cell: float, labels: Sequence[str]) -> float:
 
 
 def _squares(values: Rows, colour: Callable[[float], str], cell: float, width: float, height: float) -> list[str]:
-    address = colours_address([[colour(value) for value in row] for row in values])
-    marks = [
-        # Both words for "do not blend neighbours": one for browsers, one for what makes PNG of it.
-        f'<image width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
-        f'style="image-rendering:pixelated" href="{address}"/>'
-    ]
+    marks = [pixel_image([[colour(value) for value in row] for row in values], width, height)]
     if cell >= 8:
         across, down = round(width / cell), len(values)
         lines = "".join([f"M{x * cell:.1f} 0v{height:.1f}" for x in range(1, across)])
@@ -103,11 +96,6 @@ def _numbers(values: Rows, colour: Callable[[float], str], written: Callable[[fl
             middle = (x + 0.5) * cell
             marks.append(lettered(middle, (y + 0.5) * cell + size * 0.35, text, ink, align="middle", size=round(size)))
     return marks
-
-
-def moved(marks: Sequence[str], x: float, y: float) -> list[str]:
-    """The same marks at another place."""
-    return [f'<g transform="translate({x:.1f} {y:.1f})">', *marks, "</g>"]
 
 
 def weight_colour(weight: float) -> str:
@@ -181,3 +169,87 @@ def difference(x: float) -> str:
     ('0', '1e-16', '0.25')
     """
     return "0" if not x else f"{x:.0e}" if x < 1e-3 else f"{x:.3g}"
+
+
+STEP, STEPS = 16.0, 11
+
+
+def weight_key(barred: str = "") -> list[str]:
+    """Of weights from 0 to 1; barred: what white means, where there is any."""
+    marks, right = _strip("weight: 0", "1", shade)
+    if barred:
+        marks.append(f'<rect x="{right + 36:.0f}" y="2" width="18" height="18" fill="{BARRED}" stroke="{LINE}"/>')
+        marks.append(lettered(right + 62, 17, barred, QUIET))
+    return marks
+
+
+def part_key(least: str, largest: str) -> list[str]:
+    """Of numbers from 0 to the largest there is."""
+    return _strip(least, largest, shade)[0]
+
+
+def balance_key(least: str, largest: str) -> list[str]:
+    """Of numbers below and above 0."""
+    colour = balanced(1.0)
+    return _strip(least, largest, lambda part: colour(2 * part - 1))[0]
+
+
+def _strip(least: str, largest: str, colour: Callable[[float], str]) -> tuple[list[str], float]:
+    """The strip between its two words, and where it ends."""
+    left = len(least) * SIZE * WIDE + 6
+    right = left + STEP * STEPS + 8
+    marks = [lettered(0, 17, least, QUIET)]
+    marks += [
+        f'<rect x="{left + STEP * i:.0f}" y="2" width="{STEP:.0f}" height="18" fill="{colour(i / (STEPS - 1))}" '
+        f'stroke="{LINE}"/>'
+        for i in range(STEPS)
+    ]
+    return [*marks, lettered(right, 17, largest, QUIET)], right + text_width(largest, SIZE)
+
+
+AT = {"itself": 0, "the one before": -1, "the one after": 1}
+
+
+class Habit(NamedTuple):
+    """Where a head looks most, of the places that have a name."""
+
+    place: str
+    share: float  # of its weight, in the mean over those who could choose
+    even: float  # what it would be if all weights were equal
+
+
+def habit(weights: Rows) -> Habit:
+    """Of self-attention: itself, the one before, the one after or the first, whichever gets the most.
+
+    Only those who see more than one are asked: whoever sees one thing alone has no choice.
+
+    >>> habit([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.9, 0.1]])
+    Habit(place='the one before', share=0.9, even=0.5)
+    """
+    found = []
+    places = {word: [i + step for i in range(len(weights))] for word, step in AT.items()}
+    for place, targets in {**places, "the first": [0] * len(weights)}.items():
+        pairs = [(row, target) for row, target in zip(weights, targets, strict=True) if _can_choose(row, target)]
+        if pairs:
+            share = sum([row[target] for row, target in pairs]) / len(pairs)
+            found.append(Habit(place, share, sum([1 / n_seen(row) for row, _ in pairs]) / len(pairs)))
+    return max(found, key=lambda one: one.share, default=Habit("itself", 1.0, 1.0))
+
+
+def _can_choose(row: Sequence[float], target: int) -> bool:
+    return n_seen(row) > 1 and 0 <= target < len(row) and row[target] > 0
+
+
+def n_seen(row: Sequence[float]) -> int:
+    """How many have any weight at all; a mask leaves the others none."""
+    return sum([weight > 0 for weight in row])
+
+
+def breadth(weights: Rows) -> float:
+    """At how many a head looks at once: 2 to the mean entropy in bits of those who could choose.
+
+    >>> breadth([[1.0, 0.0], [0.5, 0.5]]), breadth([[1.0]])
+    (2.0, 1.0)
+    """
+    bits = [-sum([weight * math.log2(weight) for weight in row if weight > 0]) for row in weights if n_seen(row) > 1]
+    return 2 ** (sum(bits) / len(bits)) if bits else 1.0

@@ -1,19 +1,104 @@
-"""One chart of our own: an axis below, one at the left, and lines, points and words between them.
+"""One chart: an axis below, one at the left, and lines, points and words between them."""
 
-Not by Vega-Lite, which takes a second to start and half a megabyte in a page: a report has a dozen of these, is written
-when a training ends, and should open at once.
-"""
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from collections.abc import Sequence
-
-from pellucid.figures.charts.axes import Axis
 from pellucid.figures.charts.series import Point, thinned
-from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET
-from pellucid.figures.graph.frame import safe
+from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, lettered, pen, safe
+from pellucid.figures.words.model_facts import cut
 
 LEFT, BOTTOM = 88.0, 60.0  # room for the numbers and the title of an axis
-SIZE = 16.0  # of letters
+
 APART = 20.0  # between the lines of labels
+
+LONGEST_NAME = 30
+
+
+class Axis(NamedTuple):
+    """A range of numbers, linear or by powers of ten, and what they are."""
+
+    low: float
+    high: float
+    title: str = ""
+    is_log: bool = False
+
+    def part(self, x: float) -> float:
+        """Where x stands between the ends: 0 at the low one, 1 at the high one; outside it goes on.
+
+        >>> Axis(1, 100, is_log=True).part(10), Axis(0, 4).part(1)
+        (0.5, 0.25)
+        """
+        if self.is_log:
+            # Nothing below zero has a place on it; the smallest there is stands far outside.
+            x, low, high = [math.log10(max(value, 1e-300)) for value in (x, self.low, self.high)]
+        else:
+            low, high = self.low, self.high
+        return (x - low) / (high - low)
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """Round numbers inside the range, at most that many.
+
+        >>> Axis(1.9, 3.3).ticks(), Axis(2e-4, 3.0, is_log=True).ticks()
+        ([2.0, 2.25, 2.5, 2.75, 3.0, 3.25], [0.001, 0.01, 0.1, 1.0])
+        """
+        if self.is_log:
+            first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+            if last - first < 1:
+                digits = [float(f"{digit}e{power}") for power in range(first - 1, last + 2) for digit in (1, 2, 5)]
+                inside = [tick for tick in digits if self.low <= tick <= self.high]
+                if len(inside) >= 2:
+                    return inside[:: math.ceil(len(inside) / most)]
+            else:
+                every = max(1, math.ceil((last - first + 1) / most))
+                return [float(f"1e{power}") for power in range(first, last + 1, every)]
+        for step in _steps((self.high - self.low) / most):
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            if last - first < most:
+                return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
+        return []
+
+    def written(self, tick: float) -> str:
+        """The tick as SVG text: powers of ten raised, all others as they are.
+
+        >>> Axis(0.1, 1e6, is_log=True).written(1000.0), Axis(0, 2000).written(1500.0)
+        ('10<tspan dy="-7" font-size="12">3</tspan>', '1,500')
+        """
+        power = math.log10(tick) if self.is_log and tick > 0 else 0.5
+        if power == round(power) and not 0 <= power <= 1:
+            return f'10<tspan dy="-7" font-size="12">{power:.0f}</tspan>'.replace(">-", ">−")
+        if tick and not 1e-4 <= abs(tick) < 1e9:
+            return f"{tick:.2g}".replace("e-0", "e-").replace("-", "−").replace("e+0", "e").replace("e+", "e")
+        return f"{tick:,.10g}".replace("-", "−")
+
+
+def _steps(least: float) -> Iterable[float]:
+    """Round steps from the given one up."""
+    power = math.floor(math.log10(least)) if least > 0 else 0
+    for exponent in (power, power + 1):
+        for digit in (1, 2, 2.5, 5):
+            if digit * 10.0**exponent >= least * (1 - 1e-9):
+                yield digit * 10.0**exponent
+    yield 10.0 ** (power + 2)
+
+
+def spanning(numbers: Iterable[float], title: str, *, is_log: bool = False, margin: float = 0.04) -> Axis:
+    """An axis with room for all the finite numbers, and a little around them.
+
+    >>> spanning([2.0, 3.0, float("inf")], "loss", margin=0.1)
+    Axis(low=1.9, high=3.1, title='loss', is_log=False)
+    """
+    found = [x for x in numbers if math.isfinite(x) and (x > 1e-290 or not is_log)]
+    low, high = (min(found), max(found)) if found else (1.0, 10.0)
+    if is_log:
+        if high <= low * 1.01:
+            low, high = low / 3, high * 3
+        room = (high / low) ** margin
+        return Axis(low / room, high * room, title, is_log=True)
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1e-300):
+        low, high = low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
+    room = (high - low) * margin
+    return Axis(low - room, high + room, title)
 
 
 class Panel:
@@ -135,15 +220,6 @@ class Panel:
         return marks
 
 
-def lettered(
-    x: float, y: float, text: str, colour: str = INK, *, align: str = "start", is_bold: bool = False, size: float = SIZE
-) -> str:
-    """Words as SVG."""
-    weight = ' font-weight="600"' if is_bold else ""
-    anchor = f' text-anchor="{align}"' if align != "start" else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{weight}{anchor}>{safe(text)}</text>'
-
-
 def _number(x: float, y: float, written: str, align: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{SIZE:g}" fill="{INK}" text-anchor="{align}">{written}</text>'
 
@@ -168,3 +244,33 @@ def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> li
             middle = sum([wanted[i] - apart * n for n, i in enumerate(members)]) / len(members)
             groups.append((members, max(low, min(middle, high - apart * (len(members) - 1)))))
     return [first + apart * i for members, first in groups for i in range(len(members))]
+
+
+def draw_lines(panel: Panel, lines: Mapping[str, Sequence[Point]], rules: Sequence[tuple[float, str]] = ()) -> int:
+    """Draw the lines with their names; beyond what fits, the highest and lowest at the end keep theirs.
+
+    rules: numbers with a dashed rule across the frame, and what they are.
+
+    Gives how many were named.
+    """
+    most = int(panel.height / APART) + 1 - len(rules)
+    ends = {name: _last(points) for name, points in lines.items()}
+    ranked = sorted([name for name, end in ends.items() if math.isfinite(end)], key=lambda name: -ends[name])
+    half = most // 2
+    named = ranked if len(ranked) <= most else [*ranked[:half], *ranked[-half:]]
+    for number, _ in rules:
+        panel.across(number)
+    labels = [(number, says, QUIET) for number, says in rules]
+    pens = {name: pen(i) for i, name in enumerate([name for name in lines if name in set(named)])}
+    for name, points in lines.items():
+        if name not in pens:
+            panel.line(points, QUIET, width=1.2, fade=0.5, says=name)
+    for name, (colour, dash) in pens.items():
+        panel.line(lines[name], colour, width=2.5, dash=dash, says=name)
+        labels.append((ends[name], cut(name.removesuffix(".weight"), LONGEST_NAME), colour))
+    panel.ends(labels)
+    return len(named)
+
+
+def _last(points: Sequence[Point]) -> float:
+    return next((value for _, value in reversed(points) if math.isfinite(value)), math.nan)

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.axes import Axis
-from pellucid.figures.charts.panel import SIZE, lettered
-from pellucid.figures.charts.svg import INK, LINE, QUIET, shade
-from pellucid.figures.graph.frame import safe
+from pellucid.figures.charts.panel import Axis
+from pellucid.figures.charts.svg import INK, LINE, QUIET, SIZE, lettered, safe, shade
 from pellucid.records import Histogram, LayerStats
 
 ROW, LOW_ROW, FEW = 46.0, 30.0, 12  # where there are more than a few, they stand closer

@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
+
+from pellucid.errors import printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # All of one width, letter by letter, so that what was measured here fits wherever the picture is opened.
@@ -91,3 +94,33 @@ def chart_specification(title: str, caption: Sequence[str], **parts: Any) -> dic
         },
         **parts,
     }
+
+
+def text_width(text: str, size: float) -> float:
+    """A width that the text never exceeds: monospaced fonts are at most 0.61 of their size wide, others unknown."""
+    return size * sum([0.61 if ord(c) < 0x250 or c == "…" else 1.1 if ord(c) < 0x10000 else 1.5 for c in text])
+
+
+def safe(text: str) -> str:
+    """Text that can stand in XML and HTML: nothing in it is read as markup or moves a cursor."""
+    return escape("\n".join(printable(line) for line in text.split("\n")))
+
+
+SIZE = 16.0  # of letters
+
+
+def lettered(
+    x: float, y: float, text: str, colour: str = INK, *, align: str = "start", is_bold: bool = False, size: float = SIZE
+) -> str:
+    """Words as SVG."""
+    weight = ' font-weight="600"' if is_bold else ""
+    anchor = f' text-anchor="{align}"' if align != "start" else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{weight}{anchor}>{safe(text)}</text>'
+
+
+def moved(marks: Sequence[str], x: float, y: float) -> list[str]:
+    """The same marks at another place."""
+    return [f'<g transform="translate({x:.1f} {y:.1f})">', *marks, "</g>"]
+
+
+WIDE = 0.56  # the mean width of a character beside its size, in the fonts that are named

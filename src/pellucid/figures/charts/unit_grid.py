@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.images import png_address
-from pellucid.figures.charts.panel import SIZE, lettered
-from pellucid.figures.charts.svg import INK, LINE, ORANGE, PAPER, QUIET, shade
+from pellucid.figures.charts.images import pixel_image
+from pellucid.figures.charts.svg import INK, LINE, ORANGE, PAPER, QUIET, SIZE, lettered, shade
 
 FREE = "#eef2f5"  # a unit that can still move
 WIDEST, TALLEST = 520.0, 340.0
@@ -41,9 +40,7 @@ def grid(
     width, height = n_units * wide, len(rows) * tall
     marks = [
         f'<g transform="translate(0 {top:.0f})">',
-        # Both words for "do not blend neighbours": one for browsers, one for what makes PNG of it.
-        f'<image width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
-        f'style="image-rendering:pixelated" href="{png_address(rows, colours)}"/>',
+        pixel_image([[colours[int(digit)] for digit in row] for row in rows], width, height),
     ]
     if wide >= 8:
         lines = "".join([f"M{x * wide:.1f} 0v{height:.1f}" for x in range(1, n_units)])

@@ -1,11 +1,9 @@
 """What networks and simple models reach with more and more examples to learn from."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.axes import spanning
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
-from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, lettered
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.merits import is_share, metric_words
 from pellucid.figures.words.model_facts import cut
 from pellucid.figures.words.numbers import counted

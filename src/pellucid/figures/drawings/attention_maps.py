@@ -2,17 +2,12 @@
 
 from typing import NamedTuple
 
-from pellucid.figures.charts.habits import breadth, habit
-from pellucid.figures.charts.matrix import Rows, heat, hundredths, moved, weight_colour
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.scales import weight_key
+from pellucid.figures.charts.matrix import Rows, breadth, habit, heat, hundredths, weight_colour, weight_key
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, QUIET
-from pellucid.figures.charts.token_labels import token_label
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.text import share
+from pellucid.figures.words.text import share, token_label
 from pellucid.records import Attended, AttentionMaps
 
 MOST_HEADS = 4

@@ -3,11 +3,9 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.axes import Axis
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
-from pellucid.figures.charts.svg import BLUE, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
+from pellucid.figures.charts.svg import BLUE, QUIET, lettered
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_IMAGES
 from pellucid.figures.words.answers import calibration_line
 from pellucid.figures.words.data_words import one_of

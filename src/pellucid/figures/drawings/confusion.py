@@ -1,11 +1,8 @@
 """What a network takes for what: a row for each true class, a column for each answer, a number in each cell."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth
-from pellucid.figures.graph.frame import safe
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth, lettered, safe
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_IMAGES
 from pellucid.figures.words.answers import confused_words
 from pellucid.figures.words.data_words import one_of

@@ -1,11 +1,8 @@
 """Attention that is told what to do: the identity, a permutation and a convolution, for several scales."""
 
-from pellucid.figures.charts.matrix import Rows, heat, hundredths, moved, weight_colour
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.scales import weight_key
-from pellucid.figures.charts.svg import INK, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.matrix import Rows, heat, hundredths, weight_colour, weight_key
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import rough
 from pellucid.records import GivenAttention, GivenShown, GivenWeights
 

@@ -1,10 +1,8 @@
 """Figure 11: a unit that is flat on every example of a batch, so that nothing teaches it."""
 
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.svg import QUIET
+from pellucid.figures.charts.svg import QUIET, lettered
 from pellucid.figures.charts.unit_grid import gradient_colours, gradient_key, grid, value_colours, value_key
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import counted, rough
 from pellucid.figures.words.text import listed, share
 from pellucid.records import DeadUnitStudy, UnitMap

@@ -3,12 +3,10 @@
 import math
 from statistics import median
 
-from pellucid.figures.charts.axes import spanning
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
 from pellucid.figures.charts.series import not_finite
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import rough
 from pellucid.records import Curve, DecayStudy
 

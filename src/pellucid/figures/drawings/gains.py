@@ -1,10 +1,8 @@
 """Figure 12: histograms of activations and gradients, layer by layer, for gains that are right and that are not."""
 
-from pellucid.figures.charts.panel import lettered
 from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
-from pellucid.figures.charts.svg import BLUE, ORANGE
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import BLUE, ORANGE, lettered
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import rough
 from pellucid.figures.words.text import share
 from pellucid.records import GainStudy, Histogram, LayerStats

@@ -1,11 +1,8 @@
 """What the exam's decoder attends to, whose matrices are set by hand, and what that makes of its loss."""
 
-from pellucid.figures.charts.matrix import Heat, heat, hundredths, moved, weight_colour
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.scales import weight_key
-from pellucid.figures.charts.svg import INK, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.matrix import Heat, heat, hundredths, weight_colour, weight_key
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.records import HandSetModel, HandSetShown
 
 CELL, GAP = 46.0, 48.0

@@ -1,11 +1,9 @@
 """Figures 7 and 8: the hockey stick of a bad start beside a good one."""
 
-from pellucid.figures.charts.axes import Axis, spanning
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
 from pellucid.figures.charts.series import block_means, not_finite
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, lettered
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.records import Curve, StartStudy
 
 WIDTH, HEIGHT, TOP, BETWEEN, RIGHT = 460.0, 380.0, 56.0, 30.0, 20.0

@@ -2,11 +2,9 @@
 
 import math
 
-from pellucid.figures.charts.axes import Axis, spanning
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.panel import Axis, spanning
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, lettered
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.merits import gap_size, gap_words, is_share, metric_words, ranked
 from pellucid.figures.words.model_facts import cut
 from pellucid.figures.words.numbers import counted, lasting

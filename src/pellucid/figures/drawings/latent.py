@@ -3,12 +3,9 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.axes import spanning
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
-from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET
-from pellucid.figures.graph.frame import safe
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, lettered, safe
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_RECONSTRUCTION
 from pellucid.figures.words.data_words import one_of
 from pellucid.figures.words.merits import percent

@@ -1,13 +1,11 @@
 """What the layers of a run put out, and the gradients that come back to them, at the first look and at the last."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import lettered
 from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK
+from pellucid.figures.charts.svg import INK, lettered
 from pellucid.figures.charts.unit_grid import called
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.model_facts import cut
 from pellucid.figures.words.numbers import counted

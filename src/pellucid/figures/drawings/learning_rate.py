@@ -3,12 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.charts.axes import Axis, spanning
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
 from pellucid.figures.charts.series import Point
-from pellucid.figures.charts.svg import INK, QUIET, pen
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import INK, QUIET, lettered, pen
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import rough
 from pellucid.records import RateSearch, RateTrial
 

@@ -2,12 +2,10 @@
 
 import math
 
-from pellucid.figures.charts.axes import Axis, spanning
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
 from pellucid.figures.charts.series import Point, block_means, not_finite
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, lettered
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.merits import loss_unit
 from pellucid.figures.words.numbers import rough

@@ -2,7 +2,6 @@
 
 import math
 
-from pellucid.figures.charts.habits import n_seen
 from pellucid.figures.charts.matrix import (
     BARRED,
     added_colour,
@@ -10,13 +9,11 @@ from pellucid.figures.charts.matrix import (
     difference,
     heat,
     hundredths,
-    moved,
+    n_seen,
     weight_colour,
 )
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.svg import INK, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.records import MaskShown, MasksShown
 
 CELL, GAP, NARROWEST = 38.0, 28.0, 190.0

@@ -1,9 +1,8 @@
 """A few examples with their truth and what a network answered, the wrong ones first."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.gallery import WIDTH, image_grid, text_rows
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.images import WIDTH, image_grid, text_rows
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_IMAGES
 from pellucid.figures.words.data_words import one_of, read_as
 from pellucid.figures.words.merits import metric_words

@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from pellucid.figures.charts.images import colours_address
-from pellucid.figures.charts.matrix import heat, moved
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.scales import part_key
+from pellucid.figures.charts.images import pixel_image
+from pellucid.figures.charts.matrix import heat, part_key
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, QUIET, shade
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved, shade
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import counted
 from pellucid.figures.words.text import share
 from pellucid.records import PatchAttention
@@ -45,9 +42,7 @@ def _image(seen: PatchAttention) -> list[str]:
     scale = SIDE / max(height, width)
     return [
         lettered(0, 16, "the image", INK, is_bold=True),
-        f'<image y="{HEADING:.0f}" width="{width * scale:.1f}" height="{height * scale:.1f}" '
-        'preserveAspectRatio="none" image-rendering="optimizeSpeed" style="image-rendering:pixelated" '
-        f'href="{colours_address(seen.pixels)}"/>',
+        pixel_image(seen.pixels, width * scale, height * scale, y=HEADING),
     ]
 
 

@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 
-from pellucid.figures.charts.images import colours_address
-from pellucid.figures.charts.matrix import moved
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.images import pixel_image
+from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import counted
 from pellucid.records import PatchesShown
 
@@ -65,8 +62,7 @@ def _one(seen: PatchesShown, i: int, side: float) -> list[str]:
 
 def _image(pixels: Sequence[Sequence[str]], width: float, height: float) -> list[str]:
     return [
-        f'<image width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
-        f'style="image-rendering:pixelated" href="{colours_address(pixels)}"/>',
+        pixel_image(pixels, width, height),
         f'<rect width="{width:.1f}" height="{height:.1f}" fill="none" stroke="{LINE}"/>',
     ]
 

@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 
-from pellucid.figures.charts.matrix import Rows, balanced, heat, moved
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.scales import balance_key
-from pellucid.figures.charts.svg import INK, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.matrix import Rows, balance_key, balanced, heat
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.text import listed
 from pellucid.records import PositionKinds, PositionsShown
 

@@ -1,9 +1,8 @@
 """Images and what an autoencoder gives back of them."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.gallery import WIDTH, reconstruction_grid
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.images import WIDTH, reconstruction_grid
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_RECONSTRUCTION
 from pellucid.figures.words.merits import metric_words
 from pellucid.figures.words.numbers import counted

@@ -3,12 +3,10 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.axes import spanning
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, lettered
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
 from pellucid.figures.charts.series import Point
-from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, lettered
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_ROWS
 from pellucid.figures.words.answers import metrics_words
 from pellucid.figures.words.data_words import one_of

@@ -10,15 +10,11 @@ from pellucid.figures.charts.matrix import (
     difference,
     heat,
     hundredths,
-    moved,
     weight_colour,
 )
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.svg import INK, QUIET
-from pellucid.figures.charts.token_labels import token_label
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
-from pellucid.figures.words.text import share
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
+from pellucid.figures.words.text import share, token_label
 from pellucid.records import RoadShown
 
 SIDE, LARGEST_CELL, GAP = 330.0, 48.0, 40.0

@@ -1,7 +1,6 @@
 """Figures 9 and 10: which units of a tanh layer are saturated, and what that leaves of their gradients."""
 
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, lettered
 from pellucid.figures.charts.unit_grid import (
     flat_columns,
     gradient_colours,
@@ -10,8 +9,7 @@ from pellucid.figures.charts.unit_grid import (
     value_colours,
     value_key,
 )
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.text import share
 from pellucid.records import SaturationStudy, UnitMap
 

@@ -1,9 +1,8 @@
 """Every unit of a run's layers on a batch: which are saturated, which are dead, and the gradients that reach them."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import lettered
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, QUIET
+from pellucid.figures.charts.svg import INK, QUIET, lettered
 from pellucid.figures.charts.unit_grid import (
     called,
     flat_columns,
@@ -13,8 +12,7 @@ from pellucid.figures.charts.unit_grid import (
     value_colours,
     value_key,
 )
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.model_facts import cut
 from pellucid.figures.words.numbers import counted

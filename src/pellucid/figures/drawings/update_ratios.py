@@ -3,12 +3,9 @@
 import math
 from statistics import median
 
-from pellucid.figures.charts.axes import spanning
-from pellucid.figures.charts.many_lines import draw_lines
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, draw_lines, spanning
 from pellucid.figures.charts.series import Point
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.numbers import counted, rough
 from pellucid.records import TrainingReport, Watched

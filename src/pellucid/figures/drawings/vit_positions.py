@@ -1,11 +1,8 @@
 """How alike the positions are that a vision transformer learned: for each patch a map of all patches, in its place."""
 
-from pellucid.figures.charts.matrix import balanced, heat, moved
-from pellucid.figures.charts.panel import lettered
-from pellucid.figures.charts.scales import balance_key
-from pellucid.figures.charts.svg import INK, QUIET
-from pellucid.figures.picture import FigureCard, Picture
-from pellucid.figures.sheet import picture
+from pellucid.figures.charts.matrix import balance_key, balanced, heat
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.records import PatchPositions
 
 SIDE, GAP = 720.0, 10.0

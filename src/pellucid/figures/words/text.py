@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 BOUNDARY = "·"
 SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
+LONGEST_LABEL = 10  # letters beside an axis
 WORDS = {"␣": "space", "↵": "newline", "␍": "carriage return", "⇥": "tab"}
 
 
@@ -82,3 +83,15 @@ def listed(words: Iterable[str]) -> str:
     """
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def token_label(token: str) -> str:
+    """The token with signs for what cannot be seen, its end left out where it is too long.
+
+    >>> token_label(" "), token_label(" the"), token_label("a"), token_label("\\n"), token_label("representation")
+    ('␣', '_the', 'a', '↵', 'represent…')
+    """
+    # The sign of a space needs a font of its own, and a whole word would be set in it.
+    token = token.replace(" ", "_") if token.strip() else token
+    shown = "".join([labels([character], has_boundary=False)[0] for character in token])
+    return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
