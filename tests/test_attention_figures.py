@@ -20,12 +20,9 @@ from pellucid.cli.measured import Asked
 from pellucid.cli.measuring import MEASURES
 from pellucid.data import Characters
 from pellucid.data.examples import ImagePreparation
-<<<<<<< HEAD
 from pellucid.data.readers.pictures import colours_of
-=======
 from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.matrix import breadth, habit, hundredths
->>>>>>> 5c823a8 (One chart kit in eight files; small images are written by Pillow)
 from pellucid.figures.drawings.attention_maps import MOST_TOKENS, draw_attention_maps
 from pellucid.figures.drawings.masks import draw_masks
 from pellucid.figures.drawings.patch_attention import draw_patch_attention
