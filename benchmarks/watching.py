@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.watching import Watch
+from pellucid.inspection.watch import Watch
 from pellucid.models.transformer import MODEL, Transformer, TransformerConfig
 
 BATCH = 32

@@ -13,7 +13,7 @@ from pellucid.api import derive
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
-from pellucid.inspection.rule import rules as doctors_rules
+from pellucid.inspection.rules import rules as doctors_rules
 from pellucid.models.bigram_records import word_counts
 
 DOCS = Path(__file__).parent

@@ -15,13 +15,13 @@ from torch.nn import functional
 import pellucid
 from pellucid.errors import PellucidError
 from pellucid.figures.words.diagnosis import diagnosis_json, show_diagnosis
-from pellucid.inspection.doctor import diagnose, examined
+from pellucid.inspection.doctor import diagnose, examine_with
+from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.losses import LOSSES, loss_called
-from pellucid.inspection.patient import Patient
-from pellucid.inspection.rule import SEVERITIES, Rule, rules
+from pellucid.inspection.rules import Rule, rules
 from pellucid.inspection.sandbox.examine import batch_in, patient_from
-from pellucid.inspection.state import State, chance, is_same
-from pellucid.records import Diagnosis, Finding, RuleTime, as_plain
+from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain
 from pellucid.records.plain import from_plain
 
 
@@ -48,7 +48,7 @@ def busy_patient():
     model.below[3].eval()
     model.head.register_forward_hook(lambda module, args, out: None)
     more = ((torch.randn(32, 6),), y.flip(0))
-    return Patient(model, (x,), y, nn.CrossEntropyLoss(), optimizer, (more,))
+    return Specimen(model, (x,), y, nn.CrossEntropyLoss(), optimizer, (more,))
 
 
 def bits_of(patient):
@@ -58,7 +58,7 @@ def bits_of(patient):
     learning = [(p.requires_grad, None if p.grad is None else p.grad.clone(), id(p.grad)) for p in model.parameters()]
     optimizer = copy.deepcopy(patient.optimizer.state_dict())
     tensors = [t.clone() for t in [*model.state_dict().values(), *patient.inputs, patient.targets]]
-    return hooks, modes, learning, optimizer, tensors, chance()
+    return hooks, modes, learning, optimizer, tensors, rng_state()
 
 
 def same(one, other):
@@ -90,7 +90,7 @@ def test_looking_changes_nothing_and_sees_the_same_every_time():
 def asked(check, needs=(), patient=None):
     """The diagnosis of one rule alone, made for the test."""
     rule = Rule("tried", "what it proves", "how", check, busy_patient, busy_patient, needs)
-    return examined(patient or busy_patient(), [rule])
+    return examine_with(patient or busy_patient(), [rule])
 
 
 def test_a_rule_that_raises_is_not_known_and_what_it_proved_before_stands():
@@ -104,7 +104,7 @@ def test_a_rule_that_raises_is_not_known_and_what_it_proved_before_stands():
 
 
 def test_a_rule_without_what_it_needs_is_passed_over():
-    patient = Patient(nn.Linear(2, 3), (torch.zeros(4, 2),))
+    patient = Specimen(nn.Linear(2, 3), (torch.zeros(4, 2),))
     diagnosis = asked(lambda patient: pytest.fail("it ran"), ("targets", "loss"), patient)
     assert diagnosis.rules == (RuleTime("tried", 0.0, "needs the targets and the loss"),)
     assert asked(lambda patient: []).rules[0].passed_over == "does not apply"
@@ -171,16 +171,16 @@ def test_random_numbers_go_on_as_if_nothing_had_been():
         drawn.append((random.random(), np.random.rand(), torch.rand(1).item()))
         return []
 
-    before = chance()
+    before = rng_state()
     for _ in range(2):
         asked(check)
     patient = busy_patient()
     assert drawn[0] == drawn[1]
-    state = State(patient)
+    state = Snapshot(patient)
     asked(check, patient=patient)
-    assert state.restored() == []
+    assert state.restore() == []
     torch.manual_seed(0)
-    assert same(chance()[:2], before[:2])
+    assert same(rng_state()[:2], before[:2])
 
 
 def test_nothing_is_heard_of_warnings_and_it_works_where_gradients_are_off():
@@ -214,15 +214,15 @@ class Failing(nn.Module):
 @pytest.mark.parametrize(
     ("patient", "words"),
     [
-        (Patient(Failing(), (torch.zeros(8, 4),)), "mat1 and mat2 shapes cannot be multiplied"),
+        (Specimen(Failing(), (torch.zeros(8, 4),)), "mat1 and mat2 shapes cannot be multiplied"),
         (
-            Patient(
+            Specimen(
                 nn.Linear(4, 3), (torch.zeros(8, 4),), torch.zeros(8).long(), nn.CrossEntropyLoss(reduction="none")
             ),
             r"a tensor of shape \(8,\) where one number is wanted",
         ),
         (
-            Patient(nn.Linear(4, 3), (torch.zeros(8, 4),), torch.zeros(7).long(), nn.CrossEntropyLoss()),
+            Specimen(nn.Linear(4, 3), (torch.zeros(8, 4),), torch.zeros(7).long(), nn.CrossEntropyLoss()),
             "ValueError: Expected input batch_size",
         ),
     ],
@@ -239,7 +239,7 @@ def test_what_does_not_run_at_all_is_broken_and_no_rule_crashes(patient, words):
 def test_a_module_that_cannot_be_copied_is_told_and_nothing_crashes():
     model = nn.Linear(4, 3)
     model.kept = model(torch.zeros(1, 4))  # computed, so that torch does not copy it
-    diagnosis = diagnose(Patient(model, (torch.zeros(8, 4),)))
+    diagnosis = diagnose(Specimen(model, (torch.zeros(8, 4),)))
     assert not diagnosis.is_ill
     assert any("it cannot be copied" in finding.seen for finding in diagnosis.findings)
 
@@ -248,7 +248,7 @@ def test_a_module_that_changes_its_batch_leaves_it_as_it_was():
     x = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
     before = x.clone()
     model = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3))
-    diagnosis = diagnose(Patient(model, (x,), torch.arange(16) % 3, nn.CrossEntropyLoss()))
+    diagnosis = diagnose(Specimen(model, (x,), torch.arange(16) % 3, nn.CrossEntropyLoss()))
     assert torch.equal(x, before)
     assert any("tensor 0 of batch 0" in note for note in diagnosis.notes)
 

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import pellucid
-from pellucid.inspection.state import is_same
+from pellucid.inspection.instrument.isolation import is_same
 
 VOCAB, LENGTH, ROWS = 23, 8, 12
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
-from pellucid.inspection.rule import rules
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import rules
 from pellucid.records import Finding
 
 RULES = rules()
@@ -22,11 +22,11 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
-def said(rule: str, patient: Patient) -> list[Finding]:
+def said(rule: str, patient: Specimen) -> list[Finding]:
     return list(RULES[rule].check(patient))
 
 
-def worst(rule: str, patient: Patient) -> str:
+def worst(rule: str, patient: Specimen) -> str:
     """The gravest thing that a rule says; "" where it says nothing."""
     found = [one.severity for one in said(rule, patient)]
     return next((grave for grave in ("broken", "suspicious", "note", "sound") if grave in found), "")
@@ -69,9 +69,9 @@ class Decoder(nn.Module):
         return self.head(scores.softmax(-1) @ v)
 
 
-def reading(model: nn.Module, is_causal: bool | None = True) -> Patient:
+def reading(model: nn.Module, is_causal: bool | None = True) -> Specimen:
     tokens = torch.randint(0, VOCAB, (4, 9))
-    return Patient(model, (tokens[:, :-1],), tokens[:, 1:], of_tokens, is_causal=is_causal)
+    return Specimen(model, (tokens[:, :-1],), tokens[:, 1:], of_tokens, is_causal=is_causal)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_whether_it_must_not_see_ahead_is_told_by_what_the_loss_asks():
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_the_floor_of_two_softmaxes_is_as_the_formula_says(classes):
     model = nn.Sequential(nn.Linear(4, classes), nn.Softmax(-1))
-    patient = Patient(model, (torch.randn(classes, 4),), torch.arange(classes), nn.CrossEntropyLoss())
+    patient = Specimen(model, (torch.randn(classes, 4),), torch.arange(classes), nn.CrossEntropyLoss())
     (finding,) = said("double-softmax", patient)
     floor = math.log(1 + (classes - 1) / math.e)
     measured, by_formula = (float(number) for number in re.findall(r"\d+\.\d{4}", finding.seen)[:2])
@@ -123,7 +123,7 @@ def test_a_row_that_adds_up_to_one_by_chance_is_no_softmax():
     with torch.no_grad():
         layer.weight.zero_()
         layer.bias.fill_(0.5)
-    patient = Patient(layer, (torch.randn(6, 3),), torch.arange(6) % 2, nn.CrossEntropyLoss())
+    patient = Specimen(layer, (torch.randn(6, 3),), torch.arange(6) % 2, nn.CrossEntropyLoss())
     assert worst("double-softmax", patient) == "sound"
 
 
@@ -132,13 +132,13 @@ def test_scores_that_happen_to_lie_within_0_and_1_went_through_no_sigmoid():
     with torch.no_grad():
         layer.weight.mul_(0.1)
         layer.bias.fill_(0.5)
-    patient = Patient(layer, (torch.randn(6, 3),), (torch.arange(6.0) % 2)[:, None], nn.BCEWithLogitsLoss())
+    patient = Specimen(layer, (torch.randn(6, 3),), (torch.arange(6.0) % 2)[:, None], nn.BCEWithLogitsLoss())
     assert worst("sigmoid-before-logits", patient) == "sound"
 
 
 def test_batch_norm_lets_rows_meet_in_training_alone():
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-    in_eval, in_training = said("batch-mixing", Patient(model, (torch.randn(6, 4),)))
+    in_eval, in_training = said("batch-mixing", Specimen(model, (torch.randn(6, 4),)))
     assert (in_eval.severity, in_training.severity, in_training.where) == ("sound", "note", "1")
 
 
@@ -158,7 +158,7 @@ class QueryKeyValue(nn.Module):
 
 
 def test_two_thirds_of_a_matrix_can_be_cut_off():
-    patient = Patient(QueryKeyValue(True), (torch.randn(9, 5, 6),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+    patient = Specimen(QueryKeyValue(True), (torch.randn(9, 5, 6),), torch.arange(9) % 3, nn.CrossEntropyLoss())
     (finding,) = said("detached-path", patient)
     assert finding.severity == "broken"
     assert finding.where == "all"
@@ -176,7 +176,7 @@ def test_a_skip_that_is_cut_in_part_is_noticed():
             hidden = self.first(rows)
             return self.second(hidden + hidden.detach().tanh())
 
-    patient = Patient(Skip(), (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+    patient = Specimen(Skip(), (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
     (finding,) = said("detached-path", patient)
     assert (finding.severity, finding.where) == ("suspicious", "first")
 
@@ -184,7 +184,7 @@ def test_a_skip_that_is_cut_in_part_is_noticed():
 def test_padding_that_torch_keeps_from_learning_is_not_cut():
     model = nn.Sequential(nn.Embedding(5, 4, padding_idx=0), nn.Flatten(), nn.Linear(12, 2))
     tokens = torch.tensor([[1, 2, 0], [3, 0, 0], [4, 1, 2], [2, 2, 0]])
-    patient = Patient(model, (tokens,), torch.tensor([0, 1, 0, 1]), nn.CrossEntropyLoss())
+    patient = Specimen(model, (tokens,), torch.tensor([0, 1, 0, 1]), nn.CrossEntropyLoss())
     assert worst("detached-path", patient) == "sound"
 
 
@@ -201,7 +201,7 @@ class FromZero(nn.Module):
 
 
 def test_weights_without_a_gradient_at_first_are_no_mistake():
-    patient = Patient(FromZero(), (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+    patient = Specimen(FromZero(), (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
     assert worst("no-gradient", patient) == "sound"
     assert worst("detached-path", patient) == "sound"
 
@@ -209,7 +209,7 @@ def test_weights_without_a_gradient_at_first_are_no_mistake():
 def test_frozen_weights_are_a_mistake_where_the_optimizer_has_them():
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     model[0].requires_grad_(False)
-    patient = Patient(model, (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+    patient = Specimen(model, (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
     assert worst("no-gradient", patient) == "note"
     with_all = replace(patient, optimizer=torch.optim.SGD(model.parameters(), 0.1))
     assert worst("no-gradient", with_all) == "suspicious"
@@ -227,7 +227,7 @@ def test_layers_in_a_plain_list_are_found():
                 rows = layer(rows).tanh()
             return self.head(rows)
 
-    patient = Patient(Listed(), (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+    patient = Specimen(Listed(), (torch.randn(9, 4),), torch.arange(9) % 3, nn.CrossEntropyLoss())
     (finding,) = said("not-in-optimizer", patient)
     assert finding.severity == "broken"
     assert "4 tensors (40 weights)" in finding.seen
@@ -235,13 +235,13 @@ def test_layers_in_a_plain_list_are_found():
 
 def test_one_input_with_two_answers_is_said_instead_of_tried():
     rows = torch.randn(6, 4).repeat(2, 1)
-    patient = Patient(nn.Linear(4, 3), (rows,), torch.arange(12) % 5 % 3, nn.CrossEntropyLoss())
+    patient = Specimen(nn.Linear(4, 3), (rows,), torch.arange(12) % 5 % 3, nn.CrossEntropyLoss())
     (finding,) = said("cannot-overfit", patient)
     assert finding.severity == "note"
     assert "more than one target" in finding.seen
 
 
-def trained() -> Patient:
+def trained() -> Specimen:
     rows = torch.randn(60, 4)
     labels = rows[:, :3].argmax(1)
     model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 3))
@@ -250,7 +250,7 @@ def trained() -> Patient:
         optimizer.zero_grad()
         functional.cross_entropy(model(rows), labels).backward()
         optimizer.step()
-    return Patient(model, (rows,), labels, nn.CrossEntropyLoss(), optimizer)
+    return Specimen(model, (rows,), labels, nn.CrossEntropyLoss(), optimizer)
 
 
 def test_labels_in_another_order_are_told_from_labels_without_one():
@@ -269,7 +269,7 @@ def test_the_layer_to_blame_for_the_first_loss_is_found_by_trial():
     layers = [nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 5)]
     with torch.no_grad():
         layers[4].weight.mul_(60)
-    patient = Patient(nn.Sequential(*layers), (torch.randn(20, 8),), torch.arange(20) % 5, nn.CrossEntropyLoss())
+    patient = Specimen(nn.Sequential(*layers), (torch.randn(20, 8),), torch.arange(20) % 5, nn.CrossEntropyLoss())
     (finding,) = said("initial-loss", patient)
     assert (finding.severity, finding.where) == ("suspicious", "4")
 
@@ -277,7 +277,7 @@ def test_the_layer_to_blame_for_the_first_loss_is_found_by_trial():
 def test_a_table_of_yes_and_no_that_rebuilds_its_input_is_only_noted():
     rows = (torch.rand(20, 6) > 0.5).float()
     model = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 6), nn.Sigmoid())
-    assert worst("squared-error-on-probabilities", Patient(model, (rows,), rows, nn.MSELoss())) == "note"
+    assert worst("squared-error-on-probabilities", Specimen(model, (rows,), rows, nn.MSELoss())) == "note"
 
 
 @pytest.mark.parametrize(("outputs", "targets"), [((12, 1), (12,)), ((12,), (12, 1))])
@@ -290,6 +290,6 @@ def test_either_side_may_be_laid_across(outputs, targets):
         def forward(self, rows: Tensor) -> Tensor:
             return self.linear(rows).reshape(outputs)
 
-    patient = Patient(Shaped(), (torch.randn(12, 3),), torch.randn(12).reshape(targets), nn.MSELoss())
+    patient = Specimen(Shaped(), (torch.randn(12, 3),), torch.randn(12).reshape(targets), nn.MSELoss())
     assert worst("target-broadcast", patient) == "broken"
     assert worst("target-broadcast", replace(patient, targets=patient.targets.reshape(outputs))) == "sound"

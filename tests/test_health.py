@@ -12,8 +12,7 @@ from scipy.stats import norm
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.health import FEWEST_STEPS, MOST_LOOKS, HealthProbe, cadence, is_look, telling_layers
-from pellucid.inspection.hooks import sample
+from pellucid.inspection.health import FEWEST_STEPS, MOST_LOOKS, HealthProbe, cadence, is_look, sample, telling_layers
 from pellucid.inspection.layer_stats import NEARLY_ZERO, flatness, histogram, unit_map, weight_stats
 from pellucid.models.transformer import MODEL as TRANSFORMER
 from pellucid.records import Health, Histogram, LayerStats, WeightStats, as_plain

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.inspection.borrowing import borrowed
+from pellucid.inspection.instrument.isolation import borrow_module
+from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.cost_scaling import cost_scaling, polynomial, scaling_in_words
-from pellucid.inspection.table.flow import tensors_in
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
 from pellucid.inspection.table.receptive_field import FieldAxis, through
 from pellucid.inspection.table.trace import ForwardFailed, trace_forward
@@ -544,7 +544,7 @@ def test_a_look_that_fails_changes_nothing_either():
 def test_what_cannot_be_copied_is_put_back():
     model = Locked()
     weight = model.embedding.weight.clone()
-    with borrowed(model) as ours:
+    with borrow_module(model) as ours:
         assert ours is model
         ours.eval()
         ours(torch.tensor([[0, 1, 2, 3]]))

@@ -7,15 +7,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view, with_tensor
-from pellucid.inspection.meetings import first_meeting
-from pellucid.inspection.nudges import Part, precise, slope_felt, slope_said
-from pellucid.inspection.patient import Patient, tensor_of
-from pellucid.inspection.probes import answer, last_part, moved, probing, with_changed
-from pellucid.inspection.sequences import agreement, causal_place
-from pellucid.inspection.short_training import allowance, trial
-from pellucid.inspection.slopes import in_training, learning, slopes_of
-from pellucid.inspection.weight_age import is_fresh, steps_taken, was_trained
+from pellucid.inspection.instrument.gradients import (
+    NudgedWeights,
+    autograd_slope,
+    copy_in_training,
+    measured_slope,
+    objective_gradients,
+    trainable_parameters,
+)
+from pellucid.inspection.instrument.isolation import isolate
+from pellucid.inspection.instrument.loss_view import LossView, agreement, causal_input, loss_view
+from pellucid.inspection.instrument.perturbation import change_input, largest_change
+from pellucid.inspection.instrument.recording import first_meeting, output_part
+from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor, run_module, with_main_tensor
+from pellucid.inspection.instrument.weight_age import is_fresh, steps_taken, was_trained
 
 ROWS, CLASSES = 12, 5
 
@@ -25,8 +31,8 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
-def patient_with(loss, targets: Tensor, *last: nn.Module, outputs: int = CLASSES) -> Patient:
-    return Patient(nn.Sequential(nn.Linear(4, outputs), *last), (torch.randn(ROWS, 4),), targets, loss)
+def patient_with(loss, targets: Tensor, *last: nn.Module, outputs: int = CLASSES) -> Specimen:
+    return Specimen(nn.Sequential(nn.Linear(4, outputs), *last), (torch.randn(ROWS, 4),), targets, loss)
 
 
 def viewed(*arguments, **options) -> LossView:
@@ -70,7 +76,7 @@ def test_the_axis_of_the_classes_is_found(axis):
 
     shape = (CLASSES, 3) if axis == 1 else (3, CLASSES)
     model = nn.Sequential(nn.Linear(4, 3 * CLASSES), nn.Unflatten(1, shape))
-    view = loss_view(Patient(model, (torch.randn(ROWS, 4),), targets, loss))
+    view = loss_view(Specimen(model, (torch.randn(ROWS, 4),), targets, loss))
     assert view is not None
     assert view.axis == axis - 3
     assert torch.equal(view.wanted(), targets)
@@ -121,31 +127,31 @@ def test_the_floor_of_smoothed_labels_is_their_entropy():
     ids=repr,
 )
 def test_the_main_tensor_can_be_put_back(outputs):
-    changed = with_tensor(outputs, torch.ones(2))
-    assert torch.equal(tensor_of(changed), torch.ones(2))
-    assert torch.equal(tensor_of(outputs), torch.zeros(2))  # and what was given is as it was
+    changed = with_main_tensor(outputs, torch.ones(2))
+    assert torch.equal(main_tensor(changed), torch.ones(2))
+    assert torch.equal(main_tensor(outputs), torch.zeros(2))  # and what was given is as it was
 
 
 def test_changed_inputs_differ_everywhere_and_hold_known_numbers():
     tokens = torch.tensor([[3, 5, 3, 9], [9, 9, 5, 3]])
-    (changed,) = with_changed((tokens,), 0, (slice(None), slice(2, None)))
+    (changed,) = change_input((tokens,), 0, (slice(None), slice(2, None)))
     assert torch.equal(changed[:, :2], tokens[:, :2])
     assert (changed[:, 2:] != tokens[:, 2:]).all()
     assert set(changed.flatten().tolist()) <= {3, 5, 9}
-    assert with_changed((torch.ones(3, 2),), 0, (0,)) is None  # nothing else is known to be allowed
+    assert change_input((torch.ones(3, 2),), 0, (0,)) is None  # nothing else is known to be allowed
 
 
 def test_what_has_moved():
     nan, inf = math.nan, math.inf
-    assert moved(torch.tensor([1.0, nan, inf]), torch.tensor([1.0, nan, inf])) == 0
-    assert moved(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5])) == 0.5
-    assert moved(torch.tensor([1.0]), torch.tensor([nan])) == inf
-    assert moved(torch.ones(2), torch.ones(3)) == inf
-    assert moved(torch.ones(0), torch.ones(0)) == 0
+    assert largest_change(torch.tensor([1.0, nan, inf]), torch.tensor([1.0, nan, inf])) == 0
+    assert largest_change(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5])) == 0.5
+    assert largest_change(torch.tensor([1.0]), torch.tensor([nan])) == inf
+    assert largest_change(torch.ones(2), torch.ones(3)) == inf
+    assert largest_change(torch.ones(0), torch.ones(0)) == 0
 
 
 def test_the_last_part_makes_the_output():
-    assert last_part(Patient(nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1)), (torch.ones(1, 2),))) == "1"
+    assert output_part(Specimen(nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1)), (torch.ones(1, 2),))) == "1"
 
     class Between(nn.Module):
         def __init__(self) -> None:
@@ -155,7 +161,7 @@ def test_the_last_part_makes_the_output():
         def forward(self, rows: Tensor) -> Tensor:
             return self.linear(rows).softmax(-1)
 
-    assert last_part(Patient(Between(), (torch.ones(1, 2),))) == "the model"
+    assert output_part(Specimen(Between(), (torch.ones(1, 2),))) == "the model"
 
 
 class Crossing(nn.Module):
@@ -184,12 +190,12 @@ def test_where_rows_meet_is_named(is_in_part, path):
 
 def test_nudges_feel_what_autograd_says():
     model = nn.Sequential(nn.Linear(4, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, CLASSES))
-    patient = precise(in_training(Patient(model, (torch.randn(ROWS, 4),), LABELS, nn.CrossEntropyLoss())))
-    parameters = learning(patient.model)
-    slopes = slopes_of(patient, list(parameters.values()))
+    patient = copy_in_training(Specimen(model, (torch.randn(ROWS, 4),), LABELS, nn.CrossEntropyLoss())).double()
+    parameters = trainable_parameters(patient.model)
+    slopes = objective_gradients(patient, list(parameters.values()))
     for (path, one), slope in zip(parameters.items(), slopes, strict=True):
-        parts = {path: Part(one, torch.ones_like(one), False)}
-        assert slope_felt(patient, parts) == pytest.approx(slope_said(parts, {path: slope}), rel=1e-4)
+        parts = {path: NudgedWeights(one, torch.ones_like(one), False)}
+        assert measured_slope(patient, parts) == pytest.approx(autograd_slope(parts, {path: slope}), rel=1e-4)
 
 
 def test_a_kink_is_no_slope():
@@ -201,15 +207,15 @@ def test_a_kink_is_no_slope():
         def forward(self, rows: Tensor) -> Tensor:
             return rows * self.weight.relu()
 
-    patient = precise(Patient(Kink(), (torch.ones(3, 1),)))
+    patient = Specimen(Kink(), (torch.ones(3, 1),)).double()
     (weight,) = patient.model.parameters()
-    assert slope_felt(patient, {"weight": Part(weight, torch.ones_like(weight), False)}) == 0
+    assert measured_slope(patient, {"weight": NudgedWeights(weight, torch.ones_like(weight), False)}) == 0
 
 
 def test_trained_weights_are_told_from_fresh_ones():
     for make in (lambda: nn.Linear(8, 8), lambda: nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))):
         model = make()
-        patient = Patient(model, (torch.randn(20, model.weight.shape[1] if isinstance(model, nn.Linear) else 2),))
+        patient = Specimen(model, (torch.randn(20, model.weight.shape[1] if isinstance(model, nn.Linear) else 2),))
         assert is_fresh(patient)
         assert not was_trained(patient)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -217,7 +223,7 @@ def test_trained_weights_are_told_from_fresh_ones():
             optimizer.zero_grad()
             model(*patient.inputs).pow(3).mean().backward()
             optimizer.step()
-        with_memory = Patient(model, patient.inputs, optimizer=optimizer)
+        with_memory = Specimen(model, patient.inputs, optimizer=optimizer)
         assert steps_taken(optimizer) == 20
         assert is_fresh(with_memory) is False
         assert was_trained(with_memory)
@@ -232,45 +238,45 @@ def test_the_sequence_that_must_not_be_seen_ahead():
         return functional.cross_entropy(scores.flatten(0, 1), wanted.flatten())
 
     assert agreement(tokens[:, :-1], tokens[:, 1:], by=1) == 1
-    assert causal_place(Patient(model, (tokens[:, :-1],), tokens[:, 1:], loss)) == 0
-    assert causal_place(Patient(model, (tokens,), tokens, loss)) is None  # to copy is no reason to be causal
-    assert causal_place(Patient(model, (tokens,), is_causal=True)) == 0
-    assert causal_place(Patient(model, (tokens,), is_causal=False)) is None
+    assert causal_input(Specimen(model, (tokens[:, :-1],), tokens[:, 1:], loss)) == 0
+    assert causal_input(Specimen(model, (tokens,), tokens, loss)) is None  # to copy is no reason to be causal
+    assert causal_input(Specimen(model, (tokens,), is_causal=True)) == 0
+    assert causal_input(Specimen(model, (tokens,), is_causal=False)) is None
 
 
 def test_a_short_training_learns_and_leaves_the_patient_alone():
     patient = patient_with(nn.CrossEntropyLoss(), LABELS, nn.ReLU(), nn.Linear(CLASSES, CLASSES))
     before = [parameter.detach().clone() for parameter in patient.model.parameters()]
-    allowed = allowance(patient)
+    allowed = overfit_allowance(patient)
     assert allowed is not None
-    reached = trial(patient, 0.05, 120, enough=0.3)
+    reached = overfit_run(patient, 0.05, 120, enough=0.3)
     assert reached is not None
-    assert reached.least < reached.first / 2
+    assert min(reached.losses) < reached.losses[0] / 2
     assert all(map(torch.equal, before, patient.model.parameters()))
 
 
 def test_large_work_is_done_on_fewer_rows_or_not_at_all():
     wide = nn.Linear(2000, 2000)
-    on_fewer = allowance(Patient(wide, (torch.randn(64, 2000),), torch.randn(64, 2000), nn.MSELoss()))
+    on_fewer = overfit_allowance(Specimen(wide, (torch.randn(64, 2000),), torch.randn(64, 2000), nn.MSELoss()))
     assert on_fewer is not None
-    assert 4 <= on_fewer.patient.n_rows < 64
+    assert 4 <= on_fewer.specimen.n_rows < 64
     deep = nn.Sequential(*(nn.Linear(2000, 2000) for _ in range(12)))
-    assert allowance(Patient(deep, (torch.randn(8, 2000),), torch.randn(8, 2000), nn.MSELoss())) is None
+    assert overfit_allowance(Specimen(deep, (torch.randn(8, 2000),), torch.randn(8, 2000), nn.MSELoss())) is None
 
 
 def test_probing_brings_its_own_dice():
     torch.manual_seed(5)
     expected = torch.randn(3)
     torch.manual_seed(5)
-    with probing(1):
+    with isolate(1):
         first = torch.randn(3)
     assert torch.equal(torch.randn(3), expected)
-    with probing(1):
+    with isolate(1):
         assert torch.equal(torch.randn(3), first)
 
 
 def test_an_answer_is_given_without_touching_the_input():
     rows = torch.randn(3, 2)
     before = rows.clone()
-    assert torch.equal(answer(nn.ReLU(inplace=True), (rows,)), before.relu())
+    assert torch.equal(run_module(nn.ReLU(inplace=True), (rows,)), before.relu())
     assert torch.equal(rows, before)

@@ -13,7 +13,7 @@ import pellucid
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
 from pellucid.inspection.judgements import judged
-from pellucid.inspection.watching import EVERY, FIRST, MOST_LOOKS, Watch
+from pellucid.inspection.watch import EVERY, FIRST, MOST_LOOKS, Watch
 from pellucid.models.transformer import MODEL as TRANSFORMER
 from pellucid.records import Watched, as_plain
 from pellucid.records.plain import from_plain

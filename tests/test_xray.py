@@ -12,11 +12,11 @@ from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
 from pellucid.inspection.inputs import guess_inputs, make_inputs, stored_batch
 from pellucid.inspection.inspect import inspect_expression, inspect_module
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.isolation import Snapshot
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.shapes.attempts import attempt_forward
 from pellucid.inspection.shapes.broadcasts import silent_broadcasts
 from pellucid.inspection.shapes.xray import LONGEST_CHAIN, explain_failure
-from pellucid.inspection.state import State
 
 EXAM = """nn.Sequential(
     nn.Conv2d(1, 8, 5)
@@ -255,11 +255,11 @@ def pictures(in_features: int) -> nn.Module:
 def test_looking_changes_nothing(model, inputs):
     model.register_forward_hook(lambda *_: None)
     model.eval()
-    state = State(Patient(model, (inputs,)))
+    state = Snapshot(Specimen(model, (inputs,)))
     weights = copy.deepcopy(model.state_dict())
     inspect_module(model, (inputs,))
     inspect_module(model)
-    assert state.restored() == []
+    assert state.restore() == []
     assert all(torch.equal(one, weights[name]) for name, one in model.state_dict().items())
 
 

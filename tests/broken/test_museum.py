@@ -8,7 +8,7 @@ import torch
 from tests.broken.museum import BROKEN, HEALTHY, ROOMS
 
 from pellucid.inspection.doctor import diagnose
-from pellucid.inspection.rule import rules
+from pellucid.inspection.rules import rules
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from pellucid.inspection.patient import Loss, Patient
+    from pellucid.inspection.instrument.specimen import LossFunction, Specimen
     from pellucid.records import Diagnosis
 
 
 def doctor(
     model: nn.Module,
     batch: Any,
-    loss: Loss | str = "",
+    loss: LossFunction | str = "",
     optimizer: torch.optim.Optimizer | None = None,
     *,
     more: Sequence[Any] = (),
@@ -50,19 +50,19 @@ def doctor(
 def as_patient(
     model: nn.Module,
     batch: Any,
-    loss: Loss | str = "",
+    loss: LossFunction | str = "",
     optimizer: torch.optim.Optimizer | None = None,
     *,
     more: Sequence[Any] = (),
     is_causal: bool | None = None,
     name: str = "",
-) -> Patient:
+) -> Specimen:
     """What the doctor is shown; what cannot be one is refused."""
     import torch
     from torch import nn
 
+    from pellucid.inspection.instrument.specimen import Specimen
     from pellucid.inspection.losses import loss_called
-    from pellucid.inspection.patient import Patient
 
     if not isinstance(model, nn.Module):
         fix = "Call the class first" if isinstance(model, type) else "Give an instance of torch.nn.Module"
@@ -77,7 +77,7 @@ def as_patient(
             f"the loss is a {type(loss).__name__}", fix="Give a function of outputs and targets, or a name"
         )
     inputs, targets = parted(batch)
-    return Patient(
+    return Specimen(
         model=model,
         inputs=inputs,
         targets=targets,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from pellucid.inspection.watching import Watch
+    from pellucid.inspection.watch import Watch
     from pellucid.records import Finding, Health, Watched
 
 
@@ -83,6 +83,6 @@ def watch(model: nn.Module, optimizer: Optimizer) -> Watching:
     >>> [look.step for look in seen.health]
     [1, 2]
     """
-    from pellucid.inspection.watching import Watch
+    from pellucid.inspection.watch import Watch
 
     return Watching(Watch(model, optimizer))

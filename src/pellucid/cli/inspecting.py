@@ -9,11 +9,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.inspection.borrowing import borrowed
 from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
 from pellucid.inspection.inputs import make_inputs, stored_batch
 from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_module
+from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.sandbox.their_code import as_module, load_name, translate_errors
 from pellucid.inspection.shapes.attempts import attempt_forward
 from pellucid.records import Inspection, as_plain
@@ -74,7 +74,7 @@ def _fitting(inputs: tuple[Tensor, ...], model: nn.Module) -> tuple[Tensor, ...]
     if not inputs:
         return ()
     try:
-        with borrowed(model) as ours:
+        with borrow_module(model) as ours:
             return inputs if attempt_forward(ours, inputs).error is None else ()
     except PellucidError:
         return ()

@@ -6,58 +6,54 @@ the patient leaves as it came.
 
 from __future__ import annotations
 
-import random
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from pellucid.errors import PellucidError, did_you_mean, one_line, quoted
-from pellucid.inspection.patient import Patient
-from pellucid.inspection.rule import SEVERITIES, Rule, is_ready, rules
-from pellucid.inspection.state import State, chance, require_shapes, set_chance
-from pellucid.records import Diagnosis, Finding, RuleTime
+from pellucid.errors import one_line, require_one_of
+from pellucid.inspection.instrument.isolation import Snapshot, few_threads, isolate, require_shapes
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule, rules
+from pellucid.records import Diagnosis, Finding, RuleTime, gravest_first
 
 LONGEST_REASON = 160
-MANY_PARAMETERS = 2_000_000  # from there on several threads are worth their meetings
 
 
-def diagnose(patient: Patient, names: Sequence[str] = (), seed: int = 0) -> Diagnosis:
-    """What the rules prove of a patient, the gravest first; all rules where no names are given.
+def diagnose(specimen: Specimen, names: Sequence[str] = (), seed: int = 0) -> Diagnosis:
+    """What the rules prove of a specimen, the gravest first; all rules where no names are given.
 
+    >>> import torch
     >>> from torch import nn
     >>> model = nn.Linear(4, 3)
     >>> batch = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
-    >>> diagnose(Patient(model, (batch,), torch.arange(8) % 3, nn.CrossEntropyLoss())).is_ill
+    >>> diagnose(Specimen(model, (batch,), torch.arange(8) % 3, nn.CrossEntropyLoss())).is_ill
     False
     """
-    return examined(patient, _chosen(names), seed)
+    return examine_with(specimen, _chosen_rules(names), seed)
 
 
-def examined(patient: Patient, chosen: Sequence[Rule], seed: int = 0) -> Diagnosis:
-    """What these rules prove of a patient."""
-    require_shapes(patient.model)
+def examine_with(specimen: Specimen, chosen: Sequence[Rule], seed: int = 0) -> Diagnosis:
+    """What these rules prove of a specimen."""
+    require_shapes(specimen.model)
     began = time.perf_counter()
     findings: list[Finding] = []
     times: list[RuleTime] = []
     notes: list[str] = []
-    state = State(patient)
-    findings += _opening(patient, seed)
+    state = Snapshot(specimen)
+    findings += [finding._replace(rule="opening") for finding in _opening(specimen, seed)]
     # The model itself was copied, so that this can only be the batch, as by an activation in place.
-    notes += [f"one pass through the model changed {what}; it was put back" for what in state.restored()]
-    with few_threads(patient):
+    notes += [f"one pass through the model changed {what}; it was put back" for what in state.restore()]
+    with few_threads(specimen.model):
         for rule in chosen:
-            found, seconds, passed_over = _asked(rule, patient, seed)
+            found, seconds, passed_over = _ask_rule(rule, specimen, seed)
             findings += found
             times.append(RuleTime(rule.name, seconds, passed_over))
             # A rule that changes something is a mistake of ours, and still nobody's weights may suffer for it.
-            notes += [f"the rule {rule.name} changed {what}; it was put back" for what in state.restored()]
-    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Diagnosis(patient.name, tuple(findings), tuple(times), time.perf_counter() - began, tuple(notes))
+            notes += [f"the rule {rule.name} changed {what}; it was put back" for what in state.restore()]
+    return Diagnosis(
+        specimen.name, tuple(gravest_first(findings)), tuple(times), time.perf_counter() - began, tuple(notes)
+    )
 
 
 def with_findings(diagnosis: Diagnosis, more: Iterable[Finding]) -> Diagnosis:
@@ -67,35 +63,27 @@ def with_findings(diagnosis: Diagnosis, more: Iterable[Finding]) -> Diagnosis:
     >>> with_findings(Diagnosis("net", (), (), 0.0), [found]).findings == (found,)
     True
     """
-    together = sorted([*diagnosis.findings, *more], key=lambda finding: SEVERITIES.index(finding.severity))
-    return diagnosis._replace(findings=tuple(together))
+    return diagnosis._replace(findings=tuple(gravest_first([*diagnosis.findings, *more])))
 
 
-def _chosen(names: Sequence[str]) -> list[Rule]:
+def _chosen_rules(names: Sequence[str]) -> list[Rule]:
     known = rules()
     for name in names:
-        if name not in known:
-            raise PellucidError(
-                f"the doctor has no rule called {quoted(name)}",
-                fix=did_you_mean(name, known, f"Choose of {', '.join(known)}"),
-            )
+        require_one_of("rule of the doctor", name, known)
     return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
 
 
-def _asked(rule: Rule, patient: Patient, seed: int) -> tuple[list[Finding], float, str]:
+def _ask_rule(rule: Rule, specimen: Specimen, seed: int) -> tuple[list[Finding], float, str]:
     """What one rule finds, how long it took, and why it found nothing, if it did not."""
-    if not is_ready(rule, patient):
-        missing = [need for need in rule.needs if getattr(patient, need) is None]
+    if missing := rule.missing(specimen):
         return [], 0.0, f"needs the {' and the '.join(missing)}"
     found: list[Finding] = []
     passed_over = ""
     began = time.perf_counter()
-    with examination(seed):
+    with isolate(seed):
         try:
-            for finding in rule.check(patient):
-                found.append(
-                    finding._replace(rule=finding.rule or rule.name)
-                )  # what is proven stands, should it raise later
+            for finding in rule.check(specimen):
+                found.append(finding._replace(rule=rule.name))  # what is proven stands, should it raise later
         except Exception as error:
             passed_over = f"not known: {reason(error)}"
     if not found and not passed_over:
@@ -103,92 +91,54 @@ def _asked(rule: Rule, patient: Patient, seed: int) -> tuple[list[Finding], floa
     return found, time.perf_counter() - began, passed_over
 
 
-@contextmanager
-def few_threads(patient: Patient) -> Iterator[None]:
-    """One thread for a small model: hundreds of its tiny steps would mostly wait for threads to meet.
-
-    Measured on a busy machine with two cores: 450 steps of 400 parameters took 25 s in two threads, 1.5 s in one.
-    """
-    before = torch.get_num_threads()
-    if sum(parameter.numel() for parameter in patient.model.parameters()) < MANY_PARAMETERS:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def examination(seed: int) -> Iterator[None]:
-    """Inside, everything that is drawn is drawn from the seed, gradients are on, and warnings are silent."""
-    before = chance()
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-    try:
-        with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        set_chance(before)
-
-
-def _opening(patient: Patient, seed: int) -> Iterator[Finding]:
+def _opening(specimen: Specimen, seed: int) -> Iterator[Finding]:
     """Whether the batch goes through the model and the loss at all: where it does not, nothing more can be proven."""
-    with examination(seed):
+    with isolate(seed):
         try:
-            looked_at = patient.copied()
+            looked_at = specimen.copy()
         except Exception as error:
-            yield Finding(
-                "note",
+            yield Finding.note(
                 "the model",
                 f"it cannot be copied: {reason(error)}",
                 "most probes work on copies, and are passed over",
                 "keep tensors that were computed out of the module's attributes, or detach them",
-                rule="opening",
                 again="copy.deepcopy(model)",
             )
             return
         try:
-            outputs = looked_at.outputs()
+            outputs = looked_at.model(*specimen.inputs)  # the batch itself, to see whether it is changed
         except Exception as error:
-            yield Finding(
-                "broken",
+            yield Finding.broken(
                 "the model",
                 f"{type(error).__name__} on this batch: {reason(error)}",
                 "the batch does not go through the model",
                 "pellucid inspect shows the layer, the two numbers that disagree and repairs that were tried",
-                rule="opening",
                 again="model(*inputs)",
             )
             return
-        if patient.loss is not None and patient.targets is not None:
+        if specimen.has_loss:
             yield from _of_the_loss(looked_at, outputs)
 
 
-def _of_the_loss(patient: Patient, outputs: object) -> Iterator[Finding]:
+def _of_the_loss(specimen: Specimen, outputs: object) -> Iterator[Finding]:
     try:
-        loss = patient.loss_of(outputs)
+        loss = specimen.loss_of(outputs)
     except Exception as error:
-        yield Finding(
-            "broken",
+        yield Finding.broken(
             "loss",
             f"{type(error).__name__}: {reason(error)}",
             "the loss does not take what the model puts out with these targets",
             "compare the shapes and types of both with what the loss asks for",
-            rule="opening",
             again="loss(model(*inputs), targets)",
         )
         return
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         came = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
-        yield Finding(
-            "broken",
+        yield Finding.broken(
             "loss",
             f"the loss gives {came} where one number is wanted",
             "backward() has no single number to start from",
             "take the mean of it",
-            rule="opening",
             again="loss(model(*inputs), targets)",
         )
 

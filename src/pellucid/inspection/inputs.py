@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.inspection.borrowing import borrowed
 from pellucid.inspection.expression.syntax import InputShape
+from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.shapes.attempts import Attempt, attempt_forward
 
 ROWS, TIME = 2, 16
@@ -177,5 +177,5 @@ def _runs(model: nn.Module, shapes: Sequence[InputShape]) -> bool:
 
 
 def _outcome(model: nn.Module, inputs: tuple[Any, ...]) -> Attempt:
-    with borrowed(model) as ours:
+    with borrow_module(model) as ours:
         return attempt_forward(ours, inputs)

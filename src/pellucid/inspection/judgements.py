@@ -65,9 +65,9 @@ def saturation(look: Health) -> list[Finding]:
         seen = f"{100 * share:.1f} % of {worst.kind}'s values were where its slope is nearly 0"
         if share > limit:
             means = "there the gradient is multiplied by nearly 0, and what lies below learns little"
-            found.append(Finding("suspicious", worst.path, seen, means, fix, look.step))
+            found.append(Finding.suspicious(worst.path, seen, means, fix, step=look.step))
         else:
-            found.append(Finding("sound", worst.path, seen, "gradients pass through every such layer", "", look.step))
+            found.append(Finding.sound(worst.path, seen, "gradients pass through every such layer", step=look.step))
     return found
 
 
@@ -78,7 +78,7 @@ def dead_units(look: Health) -> list[Finding]:
     worst, n_dead = max(layers, key=lambda pair: pair[1] / pair[0].width)
     seen = f"{n_dead} of {worst.width} units of {worst.kind} were flat on all {worst.examples} examples"
     if n_dead == 0:
-        return [Finding("sound", worst.path, seen, "every unit can still learn", "", look.step)]
+        return [Finding.sound(worst.path, seen, "every unit can still learn", step=look.step)]
     share = n_dead / worst.width
     severity = "broken" if n_dead == worst.width else "suspicious" if share >= DEAD else "note"
     means = "their incoming weights receive no gradient from these examples"
@@ -125,17 +125,17 @@ def gradients_over_depth(health: Sequence[Health]) -> list[Finding]:
     )
     if ratio == 0:
         means, fix = "no gradient reaches the lower layers at all", "look for units that are flat, or a broken path"
-        return [Finding("broken", first.path, seen, means, fix, step)]
+        return [Finding.broken(first.path, seen, means, fix, step=step)]
     if ratio < 1 / FADES:
         means, fix = (
             "it vanishes on the way down",
             "draw the weights by the activation's gain, or add norms or residuals",
         )
-        return [Finding("suspicious", first.path, seen, means, fix, step)]
+        return [Finding.suspicious(first.path, seen, means, fix, step=step)]
     if ratio > FADES:
         means, fix = "it explodes on the way down", "shrink the weights by the activation's gain, or clip the gradient"
-        return [Finding("suspicious", first.path, seen, means, fix, step)]
-    return [Finding("sound", first.path, seen, "it neither vanishes nor explodes on the way down", "", step)]
+        return [Finding.suspicious(first.path, seen, means, fix, step=step)]
+    return [Finding.sound(first.path, seen, "it neither vanishes nor explodes on the way down", step=step)]
 
 
 def updates(health: Sequence[Health]) -> list[Finding]:
@@ -153,13 +153,13 @@ def updates(health: Sequence[Health]) -> list[Finding]:
     found = []
     if ratios[most] > MOVES[1]:
         means = "it forgets much of itself in every step"
-        found.append(Finding("suspicious", most, _moves(ratios[most]), means, "lower the rate", step))
+        found.append(Finding.suspicious(most, _moves(ratios[most]), means, "lower the rate", step=step))
     if ratios[least] < MOVES[0]:
         means = "it would need thousands of steps to change"
-        found.append(Finding("suspicious", least, _moves(ratios[least]), means, "raise the rate", step))
+        found.append(Finding.suspicious(least, _moves(ratios[least]), means, "raise the rate", step=step))
     if not found:
         seen = f"updates were {ratios[least]:.1e} ({least}) to {ratios[most]:.1e} ({most}) of the weights' own size"
-        found.append(Finding("sound", "all matrices", seen, "each moves at a usual pace", "", step))
+        found.append(Finding.sound("all matrices", seen, "each moves at a usual pace", step=step))
     return found
 
 

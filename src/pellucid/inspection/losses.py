@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
-from pellucid.inspection.patient import Loss, tensor_of
+from pellucid.inspection.instrument.specimen import LossFunction, main_tensor
 
 
 def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def log_likelihood(outputs: Any, targets: Tensor) -> Tensor:
     return F.nll_loss(scores, targets)
 
 
-LOSSES: Mapping[str, Loss] = MappingProxyType(
+LOSSES: Mapping[str, LossFunction] = MappingProxyType(
     {
         "cross-entropy": cross_entropy,
         "mse": squared_error,
@@ -65,7 +65,7 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
 )
 
 
-def loss_called(name: str) -> Loss:
+def loss_called(name: str) -> LossFunction:
     """The loss of that name; an unknown one is answered with the nearest.
 
     >>> loss_called("mse") is squared_error
@@ -80,7 +80,7 @@ def loss_called(name: str) -> Loss:
 
 
 def _tensor(outputs: Any) -> Tensor:
-    found = tensor_of(outputs)
+    found = main_tensor(outputs)
     if found is None:
         raise TypeError(f"the model puts out a {type(outputs).__name__}, in which no tensor was found")
     return found

@@ -80,6 +80,7 @@ from pellucid.records.pictured import (
 from pellucid.records.plain import as_plain
 from pellucid.records.splitting import Agreement, Drift, SplitReport, Straddle, Tail, Wander
 from pellucid.records.training import (
+    SEVERITIES,
     DataFacts,
     Ending,
     Evaluation,
@@ -102,9 +103,11 @@ from pellucid.records.training import (
     UnitMap,
     Verdict,
     WeightStats,
+    gravest_first,
 )
 
 __all__ = [
+    "SEVERITIES",
     "Agreement",
     "Answered",
     "Answers",
@@ -198,4 +201,5 @@ __all__ = [
     "Watched",
     "WeightStats",
     "as_plain",
+    "gravest_first",
 ]

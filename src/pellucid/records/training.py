@@ -1,7 +1,9 @@
 """What was planned and what was seen while a network trained."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -114,17 +116,49 @@ class Health(NamedTuple):
     maps: tuple[UnitMap, ...] = ()  # of the first and the last look alone
 
 
-class Finding(NamedTuple):
-    """One thing that was seen, what it means, and what to try."""
+SEVERITIES = ("broken", "suspicious", "note", "sound")  # the gravest first
 
-    severity: str  # broken, suspicious, note or sound
+
+class Finding(NamedTuple):
+    """One thing that was seen, what it means, and what to try.
+
+    >>> Finding.sound("the model", "3 of 3 runs agree", "what is seen once can be seen again").severity
+    'sound'
+    """
+
+    severity: str  # one of SEVERITIES
     where: str
     seen: str
     means: str
     try_next: str
     step: int = 0
-    rule: str = ""  # of the doctor that found it
+    rule: str = ""  # of the doctor that found it; the doctor fills it in
     again: str = ""  # how to see it again
+
+    @classmethod
+    def broken(cls, where: str, seen: str, means: str, try_next: str, again: str = "", step: int = 0) -> Finding:
+        """Proven: it cannot work as it is."""
+        return cls("broken", where, seen, means, try_next, step, again=again)
+
+    @classmethod
+    def suspicious(cls, where: str, seen: str, means: str, try_next: str, again: str = "", step: int = 0) -> Finding:
+        """Measured, and mostly a mistake; it may be meant."""
+        return cls("suspicious", where, seen, means, try_next, step, again=again)
+
+    @classmethod
+    def note(cls, where: str, seen: str, means: str, try_next: str, again: str = "", step: int = 0) -> Finding:
+        """Worth knowing; it does no harm."""
+        return cls("note", where, seen, means, try_next, step, again=again)
+
+    @classmethod
+    def sound(cls, where: str, seen: str, means: str, again: str = "", step: int = 0) -> Finding:
+        """Looked at, and as it should be."""
+        return cls("sound", where, seen, means, "", step, again=again)
+
+
+def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings by how grave they are, those of one kind in their order."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 class InitialLoss(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from pellucid import runs
+from pellucid.inspection.instrument.specimen import LossFunction, Specimen
 from pellucid.inspection.losses import cross_entropy
-from pellucid.inspection.patient import Loss, Patient
 from pellucid.models.network import config_of
 from pellucid.records import Plan
 from pellucid.records.plain import from_plain
@@ -30,7 +30,7 @@ N_BATCHES = 3
 Given = tuple[tuple[Any, ...], Tensor | None]  # inputs and targets
 
 
-def patient_of(run: Path, data: str = "") -> Patient:
+def patient_of(run: Path, data: str = "") -> Specimen:
     """The network of a run with its best weights, in the mode it learns in. data: where its data are, if they moved."""
     record = runs.read_record(run)
     task, _ = reopen_data(run, record, ResumeOptions(data=data))
@@ -41,7 +41,7 @@ def patient_of(run: Path, data: str = "") -> Patient:
     require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
     (inputs, targets), *more = batches_on_dev(task, plan, model.train())
-    return Patient(
+    return Specimen(
         model=model,
         inputs=inputs,
         targets=targets,
@@ -52,7 +52,7 @@ def patient_of(run: Path, data: str = "") -> Patient:
     )
 
 
-def loss_of(task: Task, plan: Plan) -> Loss:
+def loss_of(task: Task, plan: Plan) -> LossFunction:
     """What the run made small, without the penalty, as a function of outputs and targets."""
     if not isinstance(task, ExampleTask):
         return cross_entropy

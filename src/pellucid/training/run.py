@@ -19,9 +19,19 @@ from pellucid import __version__, runs
 from pellucid.data import Data
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.judgements import judged
-from pellucid.inspection.rule import SEVERITIES
 from pellucid.models.network import config_of
-from pellucid.records import Ending, Finding, Health, InitialLoss, Ladder, Plan, Rung, Timing, TrainingReport
+from pellucid.records import (
+    Ending,
+    Finding,
+    Health,
+    InitialLoss,
+    Ladder,
+    Plan,
+    Rung,
+    Timing,
+    TrainingReport,
+    gravest_first,
+)
 from pellucid.records.plain import from_plain
 from pellucid.runs import RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
@@ -283,7 +293,7 @@ def judge_run(health: Sequence[Health], start: InitialLoss) -> list[Finding]:
     >>> [(finding.severity, finding.where) for finding in judge_run([], start)]
     [('sound', 'the first loss')]
     """
-    return sorted([_judge_start(start), *judged(health)], key=lambda finding: SEVERITIES.index(finding.severity))
+    return gravest_first([_judge_start(start), *judged(health)])
 
 
 def _judge_start(start: InitialLoss) -> Finding:

@@ -9,7 +9,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH, HEADS, LONGEST = 32, 4, 32
 
@@ -69,7 +69,7 @@ def tril(T):
     return torch.ones(T, T).tril().bool()
 
 
-def causal_mask_forgotten() -> Patient:
+def causal_mask_forgotten() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -79,7 +79,7 @@ def causal_mask_forgotten() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def mask_beaten_by_large_scores() -> Patient:
+def mask_beaten_by_large_scores() -> Specimen:
     class Attention(Heads):
         def __init__(self, width):
             super().__init__(width)
@@ -95,7 +95,7 @@ def mask_beaten_by_large_scores() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def mask_multiplied() -> Patient:
+def mask_multiplied() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -105,7 +105,7 @@ def mask_multiplied() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def mask_after_softmax() -> Patient:
+def mask_after_softmax() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -115,7 +115,7 @@ def mask_after_softmax() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def causal_flag_dropped_with_dropout() -> Patient:
+def causal_flag_dropped_with_dropout() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -129,7 +129,7 @@ def causal_flag_dropped_with_dropout() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def mask_upside_down() -> Patient:
+def mask_upside_down() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -140,7 +140,7 @@ def mask_upside_down() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def mask_one_too_far() -> Patient:
+def mask_one_too_far() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -151,7 +151,7 @@ def mask_one_too_far() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def softmax_over_queries() -> Patient:
+def softmax_over_queries() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -162,7 +162,7 @@ def softmax_over_queries() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def softmax_over_the_batch() -> Patient:
+def softmax_over_the_batch() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -173,7 +173,7 @@ def softmax_over_the_batch() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def heads_split_by_view() -> Patient:
+def heads_split_by_view() -> Specimen:
     class Attention(Heads):
         def split(self, x):
             B, T, C = x.shape
@@ -186,7 +186,7 @@ def heads_split_by_view() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def heads_merged_by_view() -> Patient:
+def heads_merged_by_view() -> Specimen:
     class Attention(Heads):
         def merge(self, x):
             B, H, T, D = x.shape
@@ -199,7 +199,7 @@ def heads_merged_by_view() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def scale_forgotten() -> Patient:
+def scale_forgotten() -> Specimen:
     class Attention(Heads):
         def __init__(self, width):
             super().__init__(width)
@@ -214,7 +214,7 @@ def scale_forgotten() -> Patient:
     return telling_tokens(Decoder(Attention, width=128))
 
 
-def scale_the_wrong_way_round() -> Patient:
+def scale_the_wrong_way_round() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -224,7 +224,7 @@ def scale_the_wrong_way_round() -> Patient:
     return telling_tokens(Decoder(Attention, width=128))
 
 
-def attention_by_argmax() -> Patient:
+def attention_by_argmax() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -235,7 +235,7 @@ def attention_by_argmax() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def weights_detached() -> Patient:
+def weights_detached() -> Specimen:
     class Attention(Heads):
         def forward(self, x):
             q, k, v = self.three(x)
@@ -247,7 +247,7 @@ def weights_detached() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def batch_first_forgotten() -> Patient:
+def batch_first_forgotten() -> Specimen:
     class Attention(nn.Module):
         def __init__(self, width):
             super().__init__()
@@ -259,7 +259,7 @@ def batch_first_forgotten() -> Patient:
     return telling_tokens(Decoder(Attention))
 
 
-def query_is_key() -> Patient:
+def query_is_key() -> Specimen:
     class Attention(Heads):
         def __init__(self, width):
             super().__init__(width)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 CLASSES = 4
 VOCAB = 16
@@ -64,22 +64,22 @@ def of_tokens(scores: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
-def _shown(model: nn.Module, pairs: list[Pair], loss, rate: float, is_causal: bool | None) -> Patient:
+def _shown(model: nn.Module, pairs: list[Pair], loss, rate: float, is_causal: bool | None) -> Specimen:
     (inputs, targets), *rest = pairs
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     more = tuple(((others,), wanted) for others, wanted in rest)
-    return Patient(model, (inputs,), targets, loss, optimizer, more, is_causal)
+    return Specimen(model, (inputs,), targets, loss, optimizer, more, is_causal)
 
 
-def telling_classes(model: nn.Module, data=clusters, rate: float = 3e-3) -> Patient:
+def telling_classes(model: nn.Module, data=clusters, rate: float = 3e-3) -> Specimen:
     return _shown(model, [data(seed) for seed in BATCHES], nn.CrossEntropyLoss(), rate, None)
 
 
-def telling_numbers(model: nn.Module, loss=nn.MSELoss(), rate: float = 3e-3) -> Patient:  # noqa: B008 (has no state)
+def telling_numbers(model: nn.Module, loss=nn.MSELoss(), rate: float = 3e-3) -> Specimen:  # noqa: B008 (has no state)
     pairs = [slopes(seed) for seed in BATCHES]
     return _shown(model, [(features, wanted[:, None]) for features, wanted in pairs], loss, rate, None)
 
 
-def telling_tokens(model: nn.Module, data=sentences, rate: float = 3e-3) -> Patient:
+def telling_tokens(model: nn.Module, data=sentences, rate: float = 3e-3) -> Specimen:
     """Of a model that reads (batch, time) and scores what comes next."""
     return _shown(model, [data(seed) for seed in BATCHES], of_tokens, rate, is_causal=True)

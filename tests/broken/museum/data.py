@@ -20,7 +20,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 
 class Classifier(nn.Module):
@@ -48,7 +48,7 @@ def shuffled(labels, seed):
     return labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(100 + seed))]
 
 
-def trained(patient: Patient, data, steps=150) -> Patient:
+def trained(patient: Specimen, data, steps=150) -> Specimen:
     """After so many steps, each on a batch of its own: nobody knows yet why it does not learn."""
     for seed in range(1000, 1000 + steps):
         inputs, targets = data(seed)
@@ -59,7 +59,7 @@ def trained(patient: Patient, data, steps=150) -> Patient:
     return patient
 
 
-def labels_shuffled() -> Patient:
+def labels_shuffled() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         return points, shuffled(labels, seed)  # the inputs were sorted by name, the labels were not
@@ -67,7 +67,7 @@ def labels_shuffled() -> Patient:
     return trained(telling_classes(Classifier(), data), data)
 
 
-def targets_of_other_rows() -> Patient:
+def targets_of_other_rows() -> Specimen:
     def data(seed):
         features, numbers = slopes(seed)
         return features, shuffled(numbers, seed)[:, None]
@@ -78,7 +78,7 @@ def targets_of_other_rows() -> Patient:
     return trained(replace(patient, inputs=pairs[0][:1], targets=pairs[0][1], more=more), data)
 
 
-def pixels_to_255() -> Patient:
+def pixels_to_255() -> Specimen:
     def data(seed):
         images, labels = pictures(seed)
         return ((images.clamp(-3, 3) + 3) * 42.5).round(), labels
@@ -86,7 +86,7 @@ def pixels_to_255() -> Patient:
     return telling_classes(Classifier(64), data)
 
 
-def one_column_in_millions() -> Patient:
+def one_column_in_millions() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         points[:, 3] = 1e6 * points[:, 3] + 5e6  # a salary among lengths
@@ -95,7 +95,7 @@ def one_column_in_millions() -> Patient:
     return telling_classes(Classifier(), data)
 
 
-def normalised_twice() -> Patient:
+def normalised_twice() -> Specimen:
     def data(seed):
         images, labels = pictures(seed)
         return (images / 255 - 0.5) / 255, labels
@@ -103,7 +103,7 @@ def normalised_twice() -> Patient:
     return telling_classes(Classifier(64), data)
 
 
-def divided_as_whole_numbers() -> Patient:
+def divided_as_whole_numbers() -> Specimen:
     def data(seed):
         images, labels = pictures(seed)
         bytes_ = ((images.clamp(-3, 3) + 3) * 42).to(torch.uint8)
@@ -112,7 +112,7 @@ def divided_as_whole_numbers() -> Patient:
     return telling_classes(Classifier(64), data)
 
 
-def loader_repeats_one_row() -> Patient:
+def loader_repeats_one_row() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         return points[:1].expand_as(points).clone(), labels  # an index that never moves
@@ -120,7 +120,7 @@ def loader_repeats_one_row() -> Patient:
     return telling_classes(Classifier(), data)
 
 
-def rows_twice_in_the_batch() -> Patient:
+def rows_twice_in_the_batch() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         return points[:4].repeat(8, 1), labels[:4].repeat(8)
@@ -128,11 +128,11 @@ def rows_twice_in_the_batch() -> Patient:
     return telling_classes(Classifier(), data)
 
 
-def loader_repeats_one_batch() -> Patient:
+def loader_repeats_one_batch() -> Specimen:
     return telling_classes(Classifier(), lambda seed: clusters(1))
 
 
-def one_class_in_every_batch() -> Patient:
+def one_class_in_every_batch() -> Specimen:
     def data(seed):
         points, _ = clusters(1, rows=256)
         labels = clusters(1, rows=256)[1]
@@ -141,7 +141,7 @@ def one_class_in_every_batch() -> Patient:
     return telling_classes(Classifier(), data)
 
 
-def label_among_the_inputs() -> Patient:
+def label_among_the_inputs() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         return torch.cat([points, labels[:, None].float() - 1.5], dim=1), labels
@@ -149,7 +149,7 @@ def label_among_the_inputs() -> Patient:
     return telling_classes(Classifier(9), data)
 
 
-def label_among_the_inputs_as_one_hot() -> Patient:
+def label_among_the_inputs_as_one_hot() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         return torch.cat([points, functional.one_hot(labels, CLASSES).float()], dim=1), labels
@@ -157,14 +157,14 @@ def label_among_the_inputs_as_one_hot() -> Patient:
     return telling_classes(Classifier(8 + CLASSES), data)
 
 
-def target_among_the_features() -> Patient:
+def target_among_the_features() -> Specimen:
     patient = telling_numbers(Classifier(features=9, outputs=1))
     pairs = [slopes(seed) for seed in (1, 2, 3)]
     made = [((torch.cat([x, 2 * y[:, None]], dim=1),), y[:, None]) for x, y in pairs]
     return replace(patient, inputs=made[0][0], targets=made[0][1], more=tuple(made[1:]))
 
 
-def missing_values_in_the_inputs() -> Patient:
+def missing_values_in_the_inputs() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         points[3, 2] = float("nan")
@@ -173,7 +173,7 @@ def missing_values_in_the_inputs() -> Patient:
     return telling_classes(Classifier(), data)
 
 
-def all_tokens_unknown() -> Patient:
+def all_tokens_unknown() -> Specimen:
     def data(seed):
         tokens, targets = sentences(seed)
         return torch.zeros_like(tokens), targets  # the vocabulary was made of other words
@@ -181,7 +181,7 @@ def all_tokens_unknown() -> Patient:
     return telling_tokens(Reader(), data)
 
 
-def padded_on_the_wrong_side() -> Patient:
+def padded_on_the_wrong_side() -> Specimen:
     class LastState(nn.Module):
         """Reads the state after the last column, which is padding for most rows."""
 
@@ -201,7 +201,7 @@ def padded_on_the_wrong_side() -> Patient:
     return telling_classes(LastState(), data)
 
 
-def rows_of_the_test_side() -> Patient:
+def rows_of_the_test_side() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         known, answers = clusters(1)

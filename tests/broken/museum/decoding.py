@@ -6,7 +6,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -35,7 +35,7 @@ class Stepwise(nn.Module):
         return torch.stack(scores, dim=1)
 
 
-def state_never_handed_on() -> Patient:
+def state_never_handed_on() -> Specimen:
     class Model(Stepwise):
         def advance(self, tokens, state):
             return self.head(self.cell(self.embed(tokens), state)), state  # the old one
@@ -71,7 +71,7 @@ class Cached(nn.Module):
         return (scores, (k, v)) if use_cache else scores
 
 
-def positions_begin_anew_with_the_cache() -> Patient:
+def positions_begin_anew_with_the_cache() -> Specimen:
     class Model(Cached):
         def places(self, past, time):
             return torch.arange(time)  # each new token is the first one
@@ -79,7 +79,7 @@ def positions_begin_anew_with_the_cache() -> Patient:
     return telling_tokens(Model())
 
 
-def cache_in_the_wrong_order() -> Patient:
+def cache_in_the_wrong_order() -> Specimen:
     class Model(Cached):
         def joined(self, old, new):
             return torch.cat([new, old], dim=1)[:, : old.shape[1]]  # the oldest never leaves, the newest is cut
@@ -103,7 +103,7 @@ class Pairs(nn.Module):
         return self.head(self.body(self.placed(source), self.placed(target), tgt_mask=mask, tgt_is_causal=True))
 
 
-def translating(model, read) -> Patient:
+def translating(model, read) -> Specimen:
     """A source is told backwards; `read` makes of the target what the decoder reads."""
     batches = []
     for seed in BATCHES:
@@ -112,14 +112,14 @@ def translating(model, read) -> Patient:
         batches.append(((source, read(target)), target))
     (inputs, targets), *more = batches
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
-    return Patient(model, inputs, targets, of_tokens, optimizer, tuple(more))
+    return Specimen(model, inputs, targets, of_tokens, optimizer, tuple(more))
 
 
-def decoder_is_given_the_answer() -> Patient:
+def decoder_is_given_the_answer() -> Specimen:
     return translating(Pairs(), lambda target: target.clone())  # not moved by one
 
 
-def decoder_without_a_mask() -> Patient:
+def decoder_without_a_mask() -> Specimen:
     class Model(Pairs):
         def forward(self, source, target):
             return self.head(self.body(self.placed(source), self.placed(target)))

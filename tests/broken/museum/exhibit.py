@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pellucid.inspection.patient import Patient, unchanged_randomness
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.records import Diagnosis
 
 
@@ -15,7 +16,7 @@ class Exhibit:
     that are slight only waste something, and a note is enough for them.
     """
 
-    build: Callable[[], Patient]
+    build: Callable[[], Specimen]
     expected: tuple[str, ...]
     says: str  # what the bug is, in one sentence
     is_slight: bool = False
@@ -24,7 +25,7 @@ class Exhibit:
     def name(self) -> str:
         return self.build.__name__
 
-    def patient(self) -> Patient:
+    def patient(self) -> Specimen:
         """The same at every call."""
         return _made(self.build, self.name)
 
@@ -40,14 +41,14 @@ class Healthy:
     """A program in which nothing is broken, however odd it looks."""
 
     name: str
-    build: Callable[[], Patient]
+    build: Callable[[], Specimen]
     says: str  # why it is right
 
-    def patient(self) -> Patient:
+    def patient(self) -> Specimen:
         """The same at every call."""
         return _made(self.build, self.name)
 
 
-def _made(build: Callable[[], Patient], name: str) -> Patient:
-    with unchanged_randomness(0):
+def _made(build: Callable[[], Specimen], name: str) -> Specimen:
+    with fixed_rng(0):
         return replace(build(), name=name)

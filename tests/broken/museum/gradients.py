@@ -6,7 +6,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 
 class TwoStages(nn.Module):
@@ -24,14 +24,14 @@ class TwoStages(nn.Module):
         return self.head(torch.relu(self.middle(x)))
 
 
-def frozen_layer() -> Patient:
+def frozen_layer() -> Specimen:
     model = TwoStages()
     for parameter in model.middle.parameters():
         parameter.requires_grad = False  # from a debugging session
     return telling_classes(model)
 
 
-def frozen_from_pretrained() -> Patient:
+def frozen_from_pretrained() -> Specimen:
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -45,7 +45,7 @@ def frozen_from_pretrained() -> Patient:
     return telling_tokens(Net())
 
 
-def detach_in_the_path() -> Patient:
+def detach_in_the_path() -> Specimen:
     class Net(TwoStages):
         def between(self, x):
             return x.detach()
@@ -53,7 +53,7 @@ def detach_in_the_path() -> Patient:
     return telling_classes(Net())
 
 
-def data_in_the_path() -> Patient:
+def data_in_the_path() -> Specimen:
     class Net(TwoStages):
         def between(self, x):
             return x.data
@@ -61,7 +61,7 @@ def data_in_the_path() -> Patient:
     return telling_classes(Net())
 
 
-def numpy_round_trip() -> Patient:
+def numpy_round_trip() -> Specimen:
     class Net(TwoStages):
         def between(self, x):
             return torch.from_numpy(x.detach().numpy().clip(0.0, 6.0))
@@ -69,7 +69,7 @@ def numpy_round_trip() -> Patient:
     return telling_classes(Net())
 
 
-def new_tensor_in_the_path() -> Patient:
+def new_tensor_in_the_path() -> Specimen:
     class Net(TwoStages):
         def between(self, x):
             return torch.tensor(x.tolist())
@@ -77,7 +77,7 @@ def new_tensor_in_the_path() -> Patient:
     return telling_classes(Net())
 
 
-def no_grad_around_the_encoder() -> Patient:
+def no_grad_around_the_encoder() -> Specimen:
     class Net(TwoStages):
         def forward(self, x):
             with torch.no_grad():
@@ -87,7 +87,7 @@ def no_grad_around_the_encoder() -> Patient:
     return telling_classes(Net())
 
 
-def rounded_in_the_path() -> Patient:
+def rounded_in_the_path() -> Specimen:
     class Net(TwoStages):
         def between(self, x):
             return (8 * x).round() / 8
@@ -95,7 +95,7 @@ def rounded_in_the_path() -> Patient:
     return telling_classes(Net())
 
 
-def cast_to_whole_numbers() -> Patient:
+def cast_to_whole_numbers() -> Specimen:
     class Net(TwoStages):
         def between(self, x):
             return (x * 10).long().float() / 10
@@ -103,7 +103,7 @@ def cast_to_whole_numbers() -> Patient:
     return telling_classes(Net())
 
 
-def argmax_in_the_path() -> Patient:
+def argmax_in_the_path() -> Specimen:
     class Net(nn.Module):
         """The likeliest of 16 codes is looked up, and the codes are never learned."""
 
@@ -119,7 +119,7 @@ def argmax_in_the_path() -> Patient:
     return telling_classes(Net())
 
 
-def layers_in_a_plain_list() -> Patient:
+def layers_in_a_plain_list() -> Specimen:
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -134,7 +134,7 @@ def layers_in_a_plain_list() -> Patient:
     return telling_classes(Net())
 
 
-def parameters_as_plain_tensors() -> Patient:
+def parameters_as_plain_tensors() -> Specimen:
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -148,7 +148,7 @@ def parameters_as_plain_tensors() -> Patient:
     return telling_classes(Net())
 
 
-def parameter_wrapped_anew() -> Patient:
+def parameter_wrapped_anew() -> Specimen:
     class Net(TwoStages):
         def __init__(self):
             super().__init__()
@@ -160,7 +160,7 @@ def parameter_wrapped_anew() -> Patient:
     return telling_classes(Net())
 
 
-def branch_never_called() -> Patient:
+def branch_never_called() -> Specimen:
     class Net(TwoStages):
         def __init__(self):
             super().__init__()
@@ -169,7 +169,7 @@ def branch_never_called() -> Patient:
     return telling_classes(Net())
 
 
-def branch_times_zero() -> Patient:
+def branch_times_zero() -> Specimen:
     class Net(TwoStages):
         def __init__(self):
             super().__init__()
@@ -182,7 +182,7 @@ def branch_times_zero() -> Patient:
     return telling_classes(Net())
 
 
-def clamped_where_all_is_outside() -> Patient:
+def clamped_where_all_is_outside() -> Specimen:
     class Net(TwoStages):
         def forward(self, x):
             return (super().forward(x) + 20).clamp(0, 1)
@@ -190,7 +190,7 @@ def clamped_where_all_is_outside() -> Patient:
     return telling_classes(Net())
 
 
-def both_low_rank_factors_zero() -> Patient:
+def both_low_rank_factors_zero() -> Specimen:
     class LowRank(nn.Module):
         def __init__(self, base):
             super().__init__()
@@ -206,7 +206,7 @@ def both_low_rank_factors_zero() -> Patient:
     return telling_classes(model)
 
 
-def source_never_read() -> Patient:
+def source_never_read() -> Specimen:
     class Net(nn.Module):
         """An encoder and a decoder whose cross-attention looks at the decoder itself."""
 

@@ -8,7 +8,7 @@ from tests.broken.museum.exhibit import Healthy
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.models.examples.contract import ExampleCard, Inputs, Reconstructor, example_networks
 from pellucid.models.neural import NeuralCard, networks
 from pellucid.models.pairs.contract import PairCard, pair_networks
@@ -18,12 +18,12 @@ def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
 
 
-def reader(card: NeuralCard) -> Callable[[], Patient]:
-    def build() -> Patient:
+def reader(card: NeuralCard) -> Callable[[], Specimen]:
+    def build() -> Specimen:
         model = card.build(card.tiny)
         (tokens, targets), *rest = [sentences(seed, 32, 12, card.tiny.vocab_size, rare=0.5) for seed in BATCHES]
         more = tuple(((others,), wanted) for others, wanted in rest)
-        return Patient(model, (tokens,), targets, of_tokens, _optimizer(model), more, is_causal=card.is_causal)
+        return Specimen(model, (tokens,), targets, of_tokens, _optimizer(model), more, is_causal=card.is_causal)
 
     return build
 
@@ -40,8 +40,8 @@ def _examples(inputs: Inputs, seed: int, rows: int = 32) -> tuple[Tensor, Tensor
     return numbers, codes, labels
 
 
-def examples(card: ExampleCard) -> Callable[[], Patient]:
-    def build() -> Patient:
+def examples(card: ExampleCard) -> Callable[[], Specimen]:
+    def build() -> Specimen:
         model = card.build(card.tiny)
         is_mirror = isinstance(model, Reconstructor)
         batches = []
@@ -50,15 +50,15 @@ def examples(card: ExampleCard) -> Callable[[], Patient]:
             batches.append(((numbers, codes), model.wanted(numbers, codes).detach() if is_mirror else labels))
         (inputs, targets), *more = batches
         loss = nn.MSELoss() if is_mirror else nn.CrossEntropyLoss()
-        return Patient(model, inputs, targets, loss, _optimizer(model), tuple(more))
+        return Specimen(model, inputs, targets, loss, _optimizer(model), tuple(more))
 
     return build
 
 
-def pairs(card: PairCard) -> Callable[[], Patient]:
+def pairs(card: PairCard) -> Callable[[], Specimen]:
     """Sources are told backwards, with the boundary at the end."""
 
-    def build() -> Patient:
+    def build() -> Specimen:
         model = card.build(card.tiny)
         batches = []
         for seed in BATCHES:
@@ -67,7 +67,7 @@ def pairs(card: PairCard) -> Callable[[], Patient]:
             written = sources.flip(1)
             batches.append(((sources, functional.pad(written, (1, 0))), functional.pad(written, (0, 1))))
         (inputs, targets), *more = batches
-        return Patient(model, inputs, targets, of_tokens, _optimizer(model), tuple(more))
+        return Specimen(model, inputs, targets, of_tokens, _optimizer(model), tuple(more))
 
     return build
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -64,23 +64,23 @@ class Decoder(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-def very_deep_pre_norm() -> Patient:
+def very_deep_pre_norm() -> Specimen:
     return telling_tokens(Decoder(24), rate=1e-3)
 
 
-def alibi() -> Patient:
+def alibi() -> Specimen:
     return telling_tokens(Decoder(2, slopes=0.5 ** torch.arange(1, 5), positions=False))
 
 
-def no_biases() -> Patient:
+def no_biases() -> Specimen:
     return telling_tokens(Decoder(2))
 
 
-def causal_without_positions() -> Patient:
+def causal_without_positions() -> Specimen:
     return telling_tokens(Decoder(2, positions=False))
 
 
-def checkpointed() -> Patient:
+def checkpointed() -> Specimen:
     class Model(Decoder):
         def forward(self, tokens):
             x = self.embed(tokens) + self.positions[: tokens.shape[1]]
@@ -91,7 +91,7 @@ def checkpointed() -> Patient:
     return telling_tokens(Model(2))
 
 
-def sparse_embedding() -> Patient:
+def sparse_embedding() -> Specimen:
     model = nn.Sequential(nn.EmbeddingBag(VOCAB, WIDTH, mode="mean", sparse=True), nn.Linear(WIDTH, 2))
 
     def data(seed):
@@ -101,7 +101,7 @@ def sparse_embedding() -> Patient:
     return replace(telling_classes(model, data), optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
 
 
-def set_of_points() -> Patient:
+def set_of_points() -> Specimen:
     class Model(nn.Module):
         """Deep sets: the order of tokens must not matter."""
 
@@ -121,7 +121,7 @@ def set_of_points() -> Patient:
     return telling_classes(Model(), data)
 
 
-def dense_blocks() -> Patient:
+def dense_blocks() -> Specimen:
     class Model(nn.Module):
         """As DenseNet: each layer reads all before it."""
 
@@ -138,7 +138,7 @@ def dense_blocks() -> Patient:
     return telling_classes(Model(), pictures)
 
 
-def separable_convolutions() -> Patient:
+def separable_convolutions() -> Specimen:
     model = nn.Sequential(
         *(nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU6()),
         *(nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False), nn.BatchNorm2d(8), nn.ReLU6()),

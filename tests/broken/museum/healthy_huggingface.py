@@ -9,7 +9,7 @@ from tests.broken.museum.exhibit import Healthy
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 IS_INSTALLED = importlib.util.find_spec("transformers") is not None
 
@@ -22,10 +22,10 @@ def _of_tokens(outputs, targets):
     return of_tokens(outputs.logits, targets)
 
 
-def _shown(model: nn.Module, batches: list, loss, is_causal: bool | None = None) -> Patient:
+def _shown(model: nn.Module, batches: list, loss, is_causal: bool | None = None) -> Specimen:
     (inputs, targets), *more = batches
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0)
-    return Patient(model.train(), inputs, targets, loss, optimizer, tuple(more), is_causal)
+    return Specimen(model.train(), inputs, targets, loss, optimizer, tuple(more), is_causal)
 
 
 def _texts() -> list:
@@ -36,7 +36,7 @@ def _orders() -> list:
     return [((tokens,), labels) for tokens, labels in map(orders, BATCHES)]
 
 
-def gpt2() -> Patient:
+def gpt2() -> Specimen:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -45,7 +45,7 @@ def gpt2() -> Patient:
     return _shown(GPT2LMHeadModel(config), _texts(), _of_tokens, is_causal=True)
 
 
-def llama() -> Patient:
+def llama() -> Specimen:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -62,7 +62,7 @@ def llama() -> Patient:
     return _shown(LlamaForCausalLM(config), _texts(), _of_tokens, is_causal=True)
 
 
-def gpt_neox() -> Patient:
+def gpt_neox() -> Specimen:
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
     config = GPTNeoXConfig(
@@ -78,7 +78,7 @@ def gpt_neox() -> Patient:
     return _shown(GPTNeoXForCausalLM(config), _texts(), _of_tokens, is_causal=True)
 
 
-def bert() -> Patient:
+def bert() -> Specimen:
     from transformers import BertConfig, BertForSequenceClassification
 
     config = BertConfig(
@@ -93,7 +93,7 @@ def bert() -> Patient:
     return _shown(BertForSequenceClassification(config), _orders(), _of_scores)
 
 
-def distilbert() -> Patient:
+def distilbert() -> Specimen:
     from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
     config = DistilBertConfig(
@@ -102,7 +102,7 @@ def distilbert() -> Patient:
     return _shown(DistilBertForSequenceClassification(config), _orders(), _of_scores)
 
 
-def vit() -> Patient:
+def vit() -> Specimen:
     from transformers import ViTConfig, ViTForImageClassification
 
     config = ViTConfig(
@@ -119,7 +119,7 @@ def vit() -> Patient:
     return _shown(ViTForImageClassification(config), batches, _of_scores)
 
 
-def t5() -> Patient:
+def t5() -> Specimen:
     from transformers import T5Config, T5ForConditionalGeneration
 
     config = T5Config(
@@ -134,7 +134,7 @@ def t5() -> Patient:
     return _shown(T5ForConditionalGeneration(config), batches, _of_tokens)
 
 
-def _named(name: str, build: Callable[[], Patient]) -> Healthy:
+def _named(name: str, build: Callable[[], Specimen]) -> Healthy:
     return Healthy(f"Hugging Face {name}", build, "as published, at a tiny size")
 
 

@@ -19,12 +19,12 @@ from tests.broken.museum.exhibit import Healthy
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
 
-def segmentation() -> Patient:
+def segmentation() -> Specimen:
     class UNet(nn.Module):
         """A class for each pixel, with a skip around the narrow place."""
 
@@ -47,7 +47,7 @@ def segmentation() -> Patient:
     return telling_classes(UNet(), data)
 
 
-def linear_attention() -> Patient:
+def linear_attention() -> Specimen:
     class Linear(nn.Module):
         """Causal attention by running sums of keys times values."""
 
@@ -68,7 +68,7 @@ def linear_attention() -> Patient:
     return telling_tokens(Linear())
 
 
-def state_space() -> Patient:
+def state_space() -> Specimen:
     class Scan(nn.Module):
         """A decaying sum over the past, by a loop."""
 
@@ -91,7 +91,7 @@ def state_space() -> Patient:
     return telling_tokens(Scan())
 
 
-def several_tasks() -> Patient:
+def several_tasks() -> Specimen:
     class Tasks(nn.Module):
         def __init__(self):
             super().__init__()
@@ -109,7 +109,7 @@ def several_tasks() -> Patient:
     return replace(telling_classes(Tasks()), loss=loss)
 
 
-def cosine_classifier() -> Patient:
+def cosine_classifier() -> Specimen:
     class Cosine(nn.Module):
         def __init__(self):
             super().__init__()
@@ -122,7 +122,7 @@ def cosine_classifier() -> Patient:
     return telling_classes(Cosine())
 
 
-def squeeze_and_excite() -> Patient:
+def squeeze_and_excite() -> Specimen:
     class Excited(nn.Module):
         def __init__(self):
             super().__init__()
@@ -139,7 +139,7 @@ def squeeze_and_excite() -> Patient:
     return telling_classes(Excited(), pictures)
 
 
-def graph() -> Patient:
+def graph() -> Specimen:
     class Graph(nn.Module):
         """Five nodes a row, with their own edges."""
 
@@ -161,10 +161,10 @@ def graph() -> Patient:
     model = Graph()
     (inputs, targets), *more = [batch(seed) for seed in BATCHES]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
-    return Patient(model, inputs, targets, nn.CrossEntropyLoss(), optimizer, tuple(more))
+    return Specimen(model, inputs, targets, nn.CrossEntropyLoss(), optimizer, tuple(more))
 
 
-def packed_sequences() -> Patient:
+def packed_sequences() -> Specimen:
     class Packed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -186,7 +186,7 @@ def packed_sequences() -> Patient:
     return telling_classes(Packed(), data)
 
 
-def prefix_reader() -> Patient:
+def prefix_reader() -> Specimen:
     class Prefix(nn.Module):
         """The first four tokens see each other; the rest see what came before. They are no targets."""
 
@@ -213,7 +213,7 @@ def prefix_reader() -> Patient:
     return replace(telling_tokens(Prefix(), data), is_causal=None)
 
 
-def mixture_of_gaussians() -> Patient:
+def mixture_of_gaussians() -> Specimen:
     class Mixture(nn.Module):
         def __init__(self):
             super().__init__()
@@ -231,7 +231,7 @@ def mixture_of_gaussians() -> Patient:
     return telling_numbers(Mixture(), loss=loss)
 
 
-def ordinal() -> Patient:
+def ordinal() -> Specimen:
     """How many of three thresholds are passed."""
     model = nn.Sequential(nn.Linear(8, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 3))
 
@@ -241,7 +241,7 @@ def ordinal() -> Patient:
     return replace(telling_classes(model), loss=loss)
 
 
-def triplet() -> Patient:
+def triplet() -> Specimen:
     model = nn.Sequential(nn.Linear(8, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 8))
 
     def loss(points, labels):
@@ -254,7 +254,7 @@ def triplet() -> Patient:
     return replace(telling_classes(model), loss=loss)
 
 
-def conv_autoencoder() -> Patient:
+def conv_autoencoder() -> Specimen:
     model = nn.Sequential(
         *(nn.Conv2d(1, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3, stride=2, padding=1), nn.ReLU()),
         *(nn.ConvTranspose2d(4, 8, 2, stride=2), nn.ReLU(), nn.ConvTranspose2d(8, 1, 2, stride=2)),
@@ -263,14 +263,14 @@ def conv_autoencoder() -> Patient:
     return replace(patient, loss=nn.MSELoss())
 
 
-def batch_norm_everywhere() -> Patient:
+def batch_norm_everywhere() -> Specimen:
     layers = []
     for i in range(4):
         layers += [nn.Linear(8 if i == 0 else WIDTH, WIDTH, bias=False), nn.BatchNorm1d(WIDTH), nn.ReLU()]
     return telling_classes(nn.Sequential(*layers, nn.Linear(WIDTH, CLASSES)))
 
 
-def trained_for_a_while() -> Patient:
+def trained_for_a_while() -> Specimen:
     model = nn.Sequential(nn.Linear(8, WIDTH), nn.LayerNorm(WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
     patient = telling_classes(model)
     for seed in range(100, 220):
@@ -282,7 +282,7 @@ def trained_for_a_while() -> Patient:
     return patient
 
 
-def decoder_that_keeps_a_cache() -> Patient:
+def decoder_that_keeps_a_cache() -> Specimen:
     class Cached(nn.Module):
         def __init__(self):
             super().__init__()
@@ -305,7 +305,7 @@ def decoder_that_keeps_a_cache() -> Patient:
     return telling_tokens(Cached())
 
 
-def teacher_and_student() -> Patient:
+def teacher_and_student() -> Specimen:
     class Distilled(nn.Module):
         """The loss holds the student against a teacher inside the model, too."""
 

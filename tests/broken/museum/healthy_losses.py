@@ -17,7 +17,7 @@ from tests.broken.museum.losses import with_targets
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -33,47 +33,47 @@ class Net(nn.Module):
         return self.last(self.head(torch.relu(self.hidden(x))))
 
 
-def log_softmax_and_nll() -> Patient:
+def log_softmax_and_nll() -> Specimen:
     return replace(telling_classes(Net(last=nn.LogSoftmax(dim=-1))), loss=nn.NLLLoss())
 
 
-def poisson() -> Patient:
+def poisson() -> Specimen:
     patient = telling_numbers(Net(1), loss=nn.PoissonNLLLoss(log_input=True))
     return with_targets(patient, lambda x, _: (2 * x[:, :1]).exp().clamp(max=6).round())
 
 
-def softplus_rates() -> Patient:
+def softplus_rates() -> Specimen:
     patient = telling_numbers(Net(1, nn.Softplus()), loss=nn.PoissonNLLLoss(log_input=False))
     return with_targets(patient, lambda x, _: (2 * x[:, :1]).exp().clamp(max=6).round())
 
 
-def gaussian_with_its_variance() -> Patient:
+def gaussian_with_its_variance() -> Specimen:
     def loss(outputs, targets):
         return functional.gaussian_nll_loss(outputs[:, :1], targets, functional.softplus(outputs[:, 1:]) + 1e-3)
 
     return telling_numbers(Net(2), loss=loss)
 
 
-def several_labels() -> Patient:
+def several_labels() -> Specimen:
     patient = with_targets(telling_classes(Net(3)), lambda x, _: (x[:, :3] > 0).float())
     return replace(patient, loss=nn.BCEWithLogitsLoss())
 
 
-def one_logit() -> Patient:
+def one_logit() -> Specimen:
     patient = with_targets(telling_classes(Net(1)), lambda _, labels: (labels < 2).float()[:, None])
     return replace(patient, loss=nn.BCEWithLogitsLoss())
 
 
-def sigmoid_and_bce() -> Patient:
+def sigmoid_and_bce() -> Specimen:
     patient = with_targets(telling_classes(Net(1, nn.Sigmoid())), lambda _, labels: (labels < 2).float()[:, None])
     return replace(patient, loss=nn.BCELoss())
 
 
-def squared_error() -> Patient:
+def squared_error() -> Specimen:
     return telling_numbers(Net(1))
 
 
-def squared_error_of_rows() -> Patient:
+def squared_error_of_rows() -> Specimen:
     class Row(Net):
         def forward(self, x):
             return super().forward(x).squeeze(1)
@@ -81,30 +81,30 @@ def squared_error_of_rows() -> Patient:
     return with_targets(telling_numbers(Row(1)), lambda _, wanted: wanted[:, 0])
 
 
-def huber() -> Patient:
+def huber() -> Specimen:
     return telling_numbers(Net(1), loss=nn.HuberLoss())
 
 
-def quantile() -> Patient:
+def quantile() -> Specimen:
     def loss(outputs, targets):
         return torch.maximum(0.9 * (targets - outputs), 0.1 * (outputs - targets)).mean()
 
     return telling_numbers(Net(1), loss=loss)
 
 
-def squashed_numbers() -> Patient:
+def squashed_numbers() -> Specimen:
     return with_targets(telling_numbers(Net(1, nn.Tanh())), lambda _, wanted: 0.9 * torch.tanh(wanted))
 
 
-def smoothed_labels() -> Patient:
+def smoothed_labels() -> Specimen:
     return replace(telling_classes(Net()), loss=nn.CrossEntropyLoss(label_smoothing=0.1))
 
 
-def weighted_classes() -> Patient:
+def weighted_classes() -> Specimen:
     return replace(telling_classes(Net()), loss=nn.CrossEntropyLoss(weight=torch.tensor([0.5, 1.0, 1.0, 2.0])))
 
 
-def focal() -> Patient:
+def focal() -> Specimen:
     def loss(scores, labels):
         chances = scores.log_softmax(-1).gather(1, labels[:, None])
         return -((1 - chances.exp()) ** 2 * chances).mean()
@@ -112,17 +112,17 @@ def focal() -> Patient:
     return replace(telling_classes(Net()), loss=loss)
 
 
-def hinge() -> Patient:
+def hinge() -> Specimen:
     return replace(telling_classes(Net()), loss=nn.MultiMarginLoss())
 
 
-def soft_targets() -> Patient:
+def soft_targets() -> Specimen:
     """Of a teacher, as probabilities."""
     patient = telling_classes(Net())
     return with_targets(patient, lambda _, labels: (3.0 * functional.one_hot(labels, CLASSES)).softmax(-1))
 
 
-def divergence() -> Patient:
+def divergence() -> Specimen:
     patient = with_targets(
         telling_classes(Net(last=nn.LogSoftmax(dim=-1))),
         lambda _, labels: (3.0 * functional.one_hot(labels, CLASSES)).softmax(-1),
@@ -130,7 +130,7 @@ def divergence() -> Patient:
     return replace(patient, loss=nn.KLDivLoss(reduction="batchmean"))
 
 
-def contrasts() -> Patient:
+def contrasts() -> Specimen:
     """Two views of each row; the right partner is told among all rows of the batch, by the loss alone."""
 
     class Views(nn.Module):
@@ -152,16 +152,16 @@ def contrasts() -> Patient:
 
     model = Views()
     (inputs, targets), *more = [batch(seed) for seed in (1, 2, 3)]
-    return Patient(model, inputs, targets, loss, torch.optim.Adam(model.parameters(), lr=1e-3), tuple(more))
+    return Specimen(model, inputs, targets, loss, torch.optim.Adam(model.parameters(), lr=1e-3), tuple(more))
 
 
-def autoencoder() -> Patient:
+def autoencoder() -> Specimen:
     model = nn.Sequential(nn.Linear(8, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 3), nn.Linear(3, WIDTH), nn.ReLU())
     model.append(nn.Linear(WIDTH, 8))
     return replace(with_targets(telling_classes(model), lambda x, _: x.clone()), loss=nn.MSELoss())
 
 
-def variational_autoencoder() -> Patient:
+def variational_autoencoder() -> Specimen:
     class Variational(nn.Module):
         """Draws in training, takes the mean in use."""
 
@@ -183,7 +183,7 @@ def variational_autoencoder() -> Patient:
     return replace(with_targets(telling_classes(Variational()), lambda x, _: x.clone()), loss=loss)
 
 
-def padding_left_out() -> Patient:
+def padding_left_out() -> Specimen:
     class Padded(nn.Module):
         def __init__(self):
             super().__init__()
@@ -205,7 +205,7 @@ def padding_left_out() -> Patient:
     return replace(telling_tokens(Padded(), data), loss=loss)
 
 
-def rare_class_with_its_bias() -> Patient:
+def rare_class_with_its_bias() -> Specimen:
     """One in eight is positive, and the bias begins at its logit."""
     model = Net(1)
     nn.init.constant_(model.head.bias, -2.0)

@@ -9,7 +9,7 @@ from tests.broken.museum.exhibit import Healthy
 from tests.broken.museum.healthy_huggingface import IS_INSTALLED
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 # What most of them call the same.
 USUAL = {
@@ -71,13 +71,13 @@ BART = {
 }
 
 
-def _shown(name: str, kind: str, settings: dict[str, Any], batches: list, loss, is_causal: bool | None) -> Patient:
+def _shown(name: str, kind: str, settings: dict[str, Any], batches: list, loss, is_causal: bool | None) -> Specimen:
     import transformers
 
     model = getattr(transformers, f"{name}For{kind}")(getattr(transformers, f"{name}Config")(**settings)).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0)
     (inputs, targets), *more = batches
-    return Patient(model, inputs, targets, loss, optimizer, tuple(more), is_causal)
+    return Specimen(model, inputs, targets, loss, optimizer, tuple(more), is_causal)
 
 
 def _of_tokens(outputs, targets):
@@ -88,25 +88,25 @@ def _of_classes(outputs, targets):
     return functional.cross_entropy(outputs.logits, targets)
 
 
-def reader(name: str) -> Callable[[], Patient]:
+def reader(name: str) -> Callable[[], Specimen]:
     batches = [((tokens,), targets) for tokens, targets in map(sentences, BATCHES)]
     return lambda: _shown(name, "CausalLM", READERS[name], batches, _of_tokens, is_causal=True)
 
 
-def encoder(name: str) -> Callable[[], Patient]:
+def encoder(name: str) -> Callable[[], Specimen]:
     batches = [((tokens,), labels) for tokens, labels in map(orders, BATCHES)]
     settings = {**ENCODERS[name], "num_labels": 2}
     return lambda: _shown(name, "SequenceClassification", settings, batches, _of_classes, None)
 
 
-def of_images(name: str) -> Callable[[], Patient]:
+def of_images(name: str) -> Callable[[], Specimen]:
     size, settings = IMAGES[name]
     batches = [((functional.interpolate(images, size=size),), labels) for images, labels in map(pictures, BATCHES)]
     wanted = {**settings, "num_labels": CLASSES, "num_channels": 1}
     return lambda: _shown(name, "ImageClassification", wanted, batches, _of_classes, None)
 
 
-def bart() -> Patient:
+def bart() -> Specimen:
     batches = []
     for seed in BATCHES:
         source = sentences(seed, time=6)[0].clamp(min=1)

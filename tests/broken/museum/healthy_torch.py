@@ -18,7 +18,7 @@ from tests.broken.museum.exhibit import Healthy
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -47,23 +47,23 @@ class Stack(nn.Module):
         return self.head(self.body(x, mask, is_causal=True))
 
 
-def decoder_pre_norm() -> Patient:
+def decoder_pre_norm() -> Specimen:
     return telling_tokens(Stack(VOCAB, is_causal=True, norm_first=True, dropout=0.0))
 
 
-def decoder_post_norm() -> Patient:
+def decoder_post_norm() -> Specimen:
     return telling_tokens(Stack(VOCAB, is_causal=True, dropout=0.0), rate=1e-3)
 
 
-def decoder_with_dropout() -> Patient:
+def decoder_with_dropout() -> Specimen:
     return telling_tokens(Stack(VOCAB, is_causal=True, norm_first=True, dropout=0.1, activation="gelu"))
 
 
-def encoder_of_classes() -> Patient:
+def encoder_of_classes() -> Specimen:
     return telling_classes(Stack(2, is_causal=False, norm_first=True, dropout=0.0), orders)
 
 
-def encoder_of_classes_in_eval_mode() -> Patient:
+def encoder_of_classes_in_eval_mode() -> Specimen:
     patient = telling_classes(Stack(2, is_causal=False, norm_first=True, dropout=0.1), orders)
     patient.model.eval()
     return replace(patient, loss=None, targets=None, optimizer=None, more=())
@@ -85,7 +85,7 @@ class Pairs(nn.Module):
         return self.head(self.body(self.placed(source), self.placed(target), tgt_mask=mask, tgt_is_causal=True))
 
 
-def translator(**settings) -> Patient:
+def translator(**settings) -> Specimen:
     model = Pairs(**settings)
     batches = []
     for seed in BATCHES:
@@ -93,7 +93,7 @@ def translator(**settings) -> Patient:
         batches.append(((source, functional.pad(source.flip(1)[:, :-1], (1, 0))), source.flip(1)))
     (inputs, targets), *more = batches
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0)
-    return Patient(model, inputs, targets, of_tokens, optimizer, tuple(more))
+    return Specimen(model, inputs, targets, of_tokens, optimizer, tuple(more))
 
 
 class MaskedReader(nn.Module):
@@ -108,7 +108,7 @@ class MaskedReader(nn.Module):
         return stack.head(stack.body(stack.embed(tokens) + stack.positions(torch.arange(tokens.shape[1]))))
 
 
-def masked_language_model() -> Patient:
+def masked_language_model() -> Specimen:
     def data(seed):
         tokens, _ = sentences(seed)
         tokens = tokens.clamp(min=1)
@@ -145,11 +145,11 @@ class Both(nn.Module):
         return self.head(out), state
 
 
-def lstm_that_gives_its_state() -> Patient:
+def lstm_that_gives_its_state() -> Specimen:
     return replace(telling_tokens(Both()), loss=lambda outputs, targets: of_tokens(outputs[0], targets))
 
 
-def plain_cnn() -> Patient:
+def plain_cnn() -> Specimen:
     model = nn.Sequential(
         *(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1)),
@@ -158,7 +158,7 @@ def plain_cnn() -> Patient:
     return telling_classes(model, pictures)
 
 
-def normed_cnn(norm) -> Patient:
+def normed_cnn(norm) -> Specimen:
     model = nn.Sequential(
         *(nn.Conv2d(1, 8, 3, padding=1, bias=False), norm(8), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(8, 16, 3, padding=1, bias=False), norm(16), nn.ReLU()),
@@ -167,7 +167,7 @@ def normed_cnn(norm) -> Patient:
     return telling_classes(model, pictures)
 
 
-def lenet() -> Patient:
+def lenet() -> Specimen:
     model = nn.Sequential(
         *(nn.Conv2d(1, 6, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 12, 3), nn.Tanh()),
         *(nn.Flatten(), nn.Linear(48, 32), nn.Tanh(), nn.Linear(32, CLASSES)),
@@ -212,7 +212,7 @@ class Causal(nn.Module):
         return self.head(x.transpose(1, 2))
 
 
-def multilayer(activation) -> Patient:
+def multilayer(activation) -> Specimen:
     layers = [nn.Flatten(), nn.Linear(64, 64), activation(), nn.Linear(64, 64), activation(), nn.Linear(64, CLASSES)]
     return telling_classes(nn.Sequential(*layers), pictures)
 

@@ -8,7 +8,7 @@ from tests.broken.museum.exhibit import Healthy
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -35,14 +35,14 @@ class Net(nn.Module):
         return self.head(self.middle(self.body(x)))
 
 
-def weights_tied() -> Patient:
+def weights_tied() -> Specimen:
     model = Reader()
     nn.init.normal_(model.embed.weight, std=0.05)
     model.head.weight = model.embed.weight
     return telling_tokens(model)
 
 
-def embedding_in_two_factors() -> Patient:
+def embedding_in_two_factors() -> Specimen:
     class Model(Reader):
         """As ALBERT: a narrow table, and one matrix to the full width."""
 
@@ -53,7 +53,7 @@ def embedding_in_two_factors() -> Patient:
     return telling_tokens(Model())
 
 
-def linear_bottleneck() -> Patient:
+def linear_bottleneck() -> Specimen:
     model = nn.Sequential(
         *(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 4, bias=False), nn.Linear(4, 64), nn.ReLU()),
         nn.Linear(64, CLASSES),
@@ -61,14 +61,14 @@ def linear_bottleneck() -> Patient:
     return telling_classes(model)
 
 
-def frozen_backbone() -> Patient:
+def frozen_backbone() -> Specimen:
     model = Net()
     model.body.requires_grad_(False)
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=3e-3)
     return replace(telling_classes(model), optimizer=optimizer)
 
 
-def frozen_backbone_under_no_grad() -> Patient:
+def frozen_backbone_under_no_grad() -> Specimen:
     class Model(Net):
         def __init__(self):
             super().__init__()
@@ -84,7 +84,7 @@ def frozen_backbone_under_no_grad() -> Patient:
     return replace(telling_classes(model), optimizer=optimizer)
 
 
-def low_rank_adapter() -> Patient:
+def low_rank_adapter() -> Specimen:
     class LowRank(nn.Module):
         def __init__(self, base):
             super().__init__()
@@ -101,7 +101,7 @@ def low_rank_adapter() -> Patient:
     return replace(telling_classes(model), optimizer=optimizer)
 
 
-def residuals_from_zero() -> Patient:
+def residuals_from_zero() -> Specimen:
     class Model(nn.Module):
         """As ReZero: each branch begins at 0, by a parameter."""
 
@@ -121,14 +121,14 @@ def residuals_from_zero() -> Patient:
     return telling_classes(Model())
 
 
-def head_from_zero() -> Patient:
+def head_from_zero() -> Specimen:
     model = Net()
     nn.init.zeros_(model.head.weight)
     nn.init.zeros_(model.head.bias)
     return telling_classes(model)
 
 
-def one_block_for_all_depths() -> Patient:
+def one_block_for_all_depths() -> Specimen:
     class Model(nn.Module):
         """As a universal transformer: one block, called again and again."""
 
@@ -147,7 +147,7 @@ def one_block_for_all_depths() -> Patient:
     return telling_classes(Model())
 
 
-def siamese() -> Patient:
+def siamese() -> Specimen:
     class Model(nn.Module):
         """One encoder for both of two points: do they have the same class?"""
 
@@ -166,10 +166,10 @@ def siamese() -> Patient:
     model = Model()
     (inputs, targets), *more = [batch(seed) for seed in (1, 2, 3)]
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    return Patient(model, inputs, targets, nn.CrossEntropyLoss(), optimizer, tuple(more))
+    return Specimen(model, inputs, targets, nn.CrossEntropyLoss(), optimizer, tuple(more))
 
 
-def experts() -> Patient:
+def experts() -> Specimen:
     class Model(nn.Module):
         """The best of four experts, times its gate, so that the gate learns."""
 
@@ -187,7 +187,7 @@ def experts() -> Patient:
     return telling_classes(Model())
 
 
-def straight_through() -> Patient:
+def straight_through() -> Specimen:
     class Model(Net):
         """Rounded forward, as if not rounded on the way back."""
 
@@ -199,7 +199,7 @@ def straight_through() -> Patient:
     return telling_classes(Model())
 
 
-def slow_teacher() -> Patient:
+def slow_teacher() -> Specimen:
     class Model(Net):
         """A frozen average of the body, on which nothing hangs but a part of the features."""
 
@@ -217,26 +217,26 @@ def slow_teacher() -> Patient:
     return replace(telling_classes(model), optimizer=optimizer)
 
 
-def normed_weights() -> Patient:
+def normed_weights() -> Specimen:
     model = Net()
     nn.utils.parametrizations.weight_norm(model.middle[0])
     nn.utils.parametrizations.spectral_norm(model.head)
     return telling_classes(model)
 
 
-def dropout_of_zero() -> Patient:
+def dropout_of_zero() -> Specimen:
     model = Net()
     model.middle.append(nn.Dropout(0.0))
     return telling_classes(model)
 
 
-def usual_dropout() -> Patient:
+def usual_dropout() -> Specimen:
     model = Net()
     model.middle.append(nn.Dropout(0.5))
     return telling_classes(model)
 
 
-def gives_a_dictionary() -> Patient:
+def gives_a_dictionary() -> Specimen:
     class Model(Net):
         def forward(self, x):
             features = self.middle(self.body(x))
@@ -248,18 +248,18 @@ def gives_a_dictionary() -> Patient:
     return replace(telling_classes(Model()), loss=loss)
 
 
-def norm_without_weights() -> Patient:
+def norm_without_weights() -> Specimen:
     model = Net()
     model.middle.append(nn.LayerNorm(WIDTH, elementwise_affine=False))
     return telling_classes(model)
 
 
-def plain_descent() -> Patient:
+def plain_descent() -> Specimen:
     patient = telling_classes(Net())
     return replace(patient, optimizer=torch.optim.SGD(patient.model.parameters(), lr=0.1, momentum=0.9))
 
 
-def decay_on_matrices_alone() -> Patient:
+def decay_on_matrices_alone() -> Specimen:
     model = nn.Sequential(nn.Linear(8, WIDTH), nn.LayerNorm(WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
     groups = [
         {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},

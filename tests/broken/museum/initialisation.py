@@ -5,7 +5,7 @@ from tests.broken.museum.batches import CLASSES, VOCAB, clusters, telling_classe
 from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -21,48 +21,48 @@ def linear_parts(model):
     return [part for part in model.modules() if isinstance(part, nn.Linear)]
 
 
-def dead_by_their_biases() -> Patient:
+def dead_by_their_biases() -> Specimen:
     model = stack(nn.ReLU, 2)
     nn.init.constant_(model[2].bias, -10.0)
     return telling_classes(model)
 
 
-def dead_after_one_giant_step() -> Patient:
+def dead_after_one_giant_step() -> Specimen:
     model = stack(nn.ReLU, 2)
     nn.init.constant_(model[0].bias, 50.0)
     nn.init.uniform_(model[2].weight, -1.0, 0.0)
     return telling_classes(model)
 
 
-def tanh_saturated() -> Patient:
+def tanh_saturated() -> Specimen:
     model = stack(nn.Tanh, 2, width=128, first=128)
     for part in linear_parts(model)[:-1]:
         nn.init.normal_(part.weight)  # without 1/√fan-in
     return telling_classes(model, lambda seed: clusters(seed, width=128))
 
 
-def sigmoid_saturated() -> Patient:
+def sigmoid_saturated() -> Specimen:
     model = stack(nn.Sigmoid, 1)
     nn.init.normal_(model[0].weight, std=20.0)
     return telling_classes(model)
 
 
-def sigmoids_in_depth() -> Patient:
+def sigmoids_in_depth() -> Specimen:
     return telling_classes(stack(nn.Sigmoid, 12))
 
 
-def tanh_fading_in_depth() -> Patient:
+def tanh_fading_in_depth() -> Specimen:
     return telling_classes(stack(nn.Tanh, 30))
 
 
-def growing_in_depth() -> Patient:
+def growing_in_depth() -> Specimen:
     model = stack(nn.ReLU, 12)
     for part in linear_parts(model):
         nn.init.normal_(part.weight, std=3 / WIDTH**0.5)
     return telling_classes(model)
 
 
-def residuals_doubled() -> Patient:
+def residuals_doubled() -> Specimen:
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -79,14 +79,14 @@ def residuals_doubled() -> Patient:
     return telling_classes(Net())
 
 
-def all_weights_zero() -> Patient:
+def all_weights_zero() -> Specimen:
     model = stack(nn.ReLU, 2)
     for part in linear_parts(model):
         nn.init.zeros_(part.weight)
     return telling_classes(model)
 
 
-def all_weights_the_same() -> Patient:
+def all_weights_the_same() -> Specimen:
     model = stack(nn.Tanh, 2)
     for part in linear_parts(model):
         nn.init.constant_(part.weight, 0.05)
@@ -94,7 +94,7 @@ def all_weights_the_same() -> Patient:
     return telling_classes(model)
 
 
-def linear_after_linear() -> Patient:
+def linear_after_linear() -> Specimen:
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -108,12 +108,12 @@ def linear_after_linear() -> Patient:
     return telling_classes(Net())
 
 
-def bias_before_batch_norm() -> Patient:
+def bias_before_batch_norm() -> Specimen:
     model = nn.Sequential(nn.Linear(8, WIDTH), nn.BatchNorm1d(WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
     return telling_classes(model)
 
 
-def post_norm_in_depth_without_warm_up() -> Patient:
+def post_norm_in_depth_without_warm_up() -> Specimen:
     class Net(nn.Module):
         def __init__(self, width=WIDTH):
             super().__init__()
@@ -131,7 +131,7 @@ def post_norm_in_depth_without_warm_up() -> Patient:
     return telling_tokens(Net(), rate=1e-2)
 
 
-def tied_head_without_scale() -> Patient:
+def tied_head_without_scale() -> Specimen:
     class Net(nn.Module):
         def __init__(self, width=256):
             super().__init__()
@@ -147,7 +147,7 @@ def tied_head_without_scale() -> Patient:
     return telling_tokens(Net())
 
 
-def last_bias_of_thousands() -> Patient:
+def last_bias_of_thousands() -> Specimen:
     model = stack(nn.ReLU, 1)
     model[-1].bias.data[0] = 1000.0
     return telling_classes(model)

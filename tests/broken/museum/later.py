@@ -17,7 +17,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -33,7 +33,7 @@ class Net(nn.Module):
         return self.out(torch.relu(self.fc2(torch.relu(self.fc1(x)))))
 
 
-def chunked_local_attention_leaks() -> Patient:
+def chunked_local_attention_leaks() -> Specimen:
     class Local(nn.Module):
         """Attention within chunks of four; inside a chunk nothing is barred."""
 
@@ -53,7 +53,7 @@ def chunked_local_attention_leaks() -> Patient:
     return telling_tokens(Local())
 
 
-def rows_packed_without_borders() -> Patient:
+def rows_packed_without_borders() -> Specimen:
     class Packed(nn.Module):
         """All rows are laid end to end for speed, and the recurrent net reads on from one into the next."""
 
@@ -70,7 +70,7 @@ def rows_packed_without_borders() -> Patient:
     return telling_tokens(Packed())
 
 
-def ghost_statistics_in_eval() -> Patient:
+def ghost_statistics_in_eval() -> Specimen:
     class Whitened(Net):
         def forward(self, x):
             x = self.fc1(x)
@@ -80,7 +80,7 @@ def ghost_statistics_in_eval() -> Patient:
     return telling_classes(Whitened())
 
 
-def gumbel_hard_without_gradient() -> Patient:
+def gumbel_hard_without_gradient() -> Specimen:
     class Coded(Net):
         def forward(self, x):
             scores = self.fc1(x)
@@ -90,7 +90,7 @@ def gumbel_hard_without_gradient() -> Patient:
     return telling_classes(Coded())
 
 
-def sign_activation() -> Patient:
+def sign_activation() -> Specimen:
     class Signed(Net):
         def forward(self, x):
             return self.out(torch.sign(self.fc2(torch.relu(self.fc1(x)))))
@@ -98,7 +98,7 @@ def sign_activation() -> Patient:
     return telling_classes(Signed())
 
 
-def gate_closed() -> Patient:
+def gate_closed() -> Specimen:
     class Gated(Net):
         def __init__(self):
             super().__init__()
@@ -111,33 +111,33 @@ def gate_closed() -> Patient:
     return telling_classes(Gated())
 
 
-def embedding_in_the_wrong_optimizer() -> Patient:
+def embedding_in_the_wrong_optimizer() -> Specimen:
     model = nn.Sequential(nn.Embedding(VOCAB, WIDTH), nn.Flatten(), nn.Linear(10 * WIDTH, 2))
     patient = telling_classes(model, orders)
     named = [p for n, p in model.named_parameters() if "embed" not in n and n != "0.weight"]
     return replace(patient, optimizer=torch.optim.AdamW(named, lr=1e-3))
 
 
-def rate_in_percent() -> Patient:
+def rate_in_percent() -> Specimen:
     patient = telling_classes(Net())
     return replace(patient, optimizer=torch.optim.SGD(patient.model.parameters(), lr=10.0, momentum=0.9))
 
 
-def warm_up_never_ends() -> Patient:
+def warm_up_never_ends() -> Specimen:
     patient = telling_classes(Net())
     optimizer = torch.optim.AdamW(patient.model.parameters(), lr=3e-3)
     torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (step + 1) / 1e6)
     return replace(patient, optimizer=optimizer)
 
 
-def gradients_left_from_the_last_epoch() -> Patient:
+def gradients_left_from_the_last_epoch() -> Specimen:
     patient = telling_tokens(nn.Sequential(nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, VOCAB)))
     for inputs, targets in patient.more * 4:
         patient.loss(patient.model(*inputs), targets).backward()
     return patient
 
 
-def cross_entropy_on_probabilities_by_hand() -> Patient:
+def cross_entropy_on_probabilities_by_hand() -> Specimen:
     class Probable(Net):
         def forward(self, x):
             powers = super().forward(x).exp()
@@ -146,7 +146,7 @@ def cross_entropy_on_probabilities_by_hand() -> Patient:
     return telling_classes(Probable())
 
 
-def log_softmax_of_softmax() -> Patient:
+def log_softmax_of_softmax() -> Specimen:
     class Twice(Net):
         def forward(self, x):
             return functional.log_softmax(functional.softmax(super().forward(x), -1), -1)
@@ -154,7 +154,7 @@ def log_softmax_of_softmax() -> Patient:
     return replace(telling_classes(Twice()), loss=nn.NLLLoss())
 
 
-def tanh_before_cross_entropy() -> Patient:
+def tanh_before_cross_entropy() -> Specimen:
     class Bounded(Net):
         def forward(self, x):
             return torch.tanh(30 * super().forward(x))
@@ -162,7 +162,7 @@ def tanh_before_cross_entropy() -> Patient:
     return telling_classes(Bounded())
 
 
-def regression_on_row_and_column_by_subtraction() -> Patient:
+def regression_on_row_and_column_by_subtraction() -> Specimen:
     def loss(outputs, targets):
         return (outputs - targets).pow(2).mean()
 
@@ -170,7 +170,7 @@ def regression_on_row_and_column_by_subtraction() -> Patient:
     return replace(patient, targets=patient.targets[:, 0], more=tuple((x, y[:, 0]) for x, y in patient.more))
 
 
-def targets_of_the_reversed_batch() -> Patient:
+def targets_of_the_reversed_batch() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         return points, labels.flip(0)
@@ -184,7 +184,7 @@ def targets_of_the_reversed_batch() -> Patient:
     return patient
 
 
-def every_image_the_same_by_cropping() -> Patient:
+def every_image_the_same_by_cropping() -> Specimen:
     def data(seed):
         images, labels = pictures(seed)
         return functional.pad(images, (40, 0, 40, 0))[:, :, :8, :8], labels
@@ -193,7 +193,7 @@ def every_image_the_same_by_cropping() -> Patient:
     return telling_classes(model, data)
 
 
-def unit_of_time_in_nanoseconds() -> Patient:
+def unit_of_time_in_nanoseconds() -> Specimen:
     def data(seed):
         points, labels = clusters(seed)
         return torch.cat(
@@ -203,7 +203,7 @@ def unit_of_time_in_nanoseconds() -> Patient:
     return telling_classes(Net(features=9), data)
 
 
-def squared_distance_overflow() -> Patient:
+def squared_distance_overflow() -> Specimen:
     class Far(Net):
         def forward(self, x):
             return super().forward(x).mul(1e25).pow(2).sqrt()
@@ -211,7 +211,7 @@ def squared_distance_overflow() -> Patient:
     return telling_classes(Far())
 
 
-def entropy_of_certain_answers() -> Patient:
+def entropy_of_certain_answers() -> Specimen:
     def loss(scores, labels):
         chances = scores.softmax(-1)
         entropy = -(chances * chances.log()).sum(-1).mean()
@@ -222,7 +222,7 @@ def entropy_of_certain_answers() -> Patient:
     return replace(telling_classes(model), loss=loss)
 
 
-def loop_draws_a_new_layer() -> Patient:
+def loop_draws_a_new_layer() -> Specimen:
     class Forgetful(Net):
         def forward(self, x):
             x = torch.relu(self.fc1(x))
@@ -232,7 +232,7 @@ def loop_draws_a_new_layer() -> Patient:
     return telling_classes(Forgetful())
 
 
-def shared_default_argument() -> Patient:
+def shared_default_argument() -> Specimen:
     class Block(nn.Module):
         norm = nn.LayerNorm(WIDTH)
 
@@ -248,7 +248,7 @@ def shared_default_argument() -> Patient:
     return telling_classes(model)
 
 
-def weights_in_a_dictionary() -> Patient:
+def weights_in_a_dictionary() -> Specimen:
     class Hidden(nn.Module):
         def __init__(self):
             super().__init__()
@@ -261,7 +261,7 @@ def weights_in_a_dictionary() -> Patient:
     return telling_classes(Hidden())
 
 
-def rotary_positions_of_the_batch() -> Patient:
+def rotary_positions_of_the_batch() -> Specimen:
     class Turned(nn.Module):
         def __init__(self):
             super().__init__()
@@ -281,14 +281,14 @@ def rotary_positions_of_the_batch() -> Patient:
     return telling_classes(Turned(), orders)
 
 
-def very_deep_without_residuals() -> Patient:
+def very_deep_without_residuals() -> Specimen:
     layers = [nn.Linear(8, WIDTH), nn.ReLU()]
     for _ in range(40):
         layers += [nn.Linear(WIDTH, WIDTH), nn.ReLU()]
     return telling_classes(nn.Sequential(*layers, nn.Linear(WIDTH, CLASSES)))
 
 
-def key_padding_mask_for_real_tokens() -> Patient:
+def key_padding_mask_for_real_tokens() -> Specimen:
     class Masked(nn.Module):
         def __init__(self):
             super().__init__()
@@ -308,7 +308,7 @@ def key_padding_mask_for_real_tokens() -> Patient:
     return telling_classes(Masked(), data)
 
 
-def running_sum_kept_for_ever() -> Patient:
+def running_sum_kept_for_ever() -> Specimen:
     class Memory(Net):
         def __init__(self):
             super().__init__()
@@ -321,7 +321,7 @@ def running_sum_kept_for_ever() -> Patient:
     return telling_classes(Memory())
 
 
-def next_token_from_both_sides() -> Patient:
+def next_token_from_both_sides() -> Specimen:
     class Summed(nn.Module):
         def __init__(self):
             super().__init__()

@@ -14,7 +14,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 
 class Classifier(nn.Module):
@@ -40,7 +40,7 @@ class Reader(nn.Module):
         return self.head(self.gru(self.embed(tokens))[0])
 
 
-def with_targets(patient: Patient, change) -> Patient:
+def with_targets(patient: Specimen, change) -> Specimen:
     """The same with other targets in every batch; change: (first input, targets) -> targets."""
     return replace(
         patient,
@@ -49,7 +49,7 @@ def with_targets(patient: Patient, change) -> Patient:
     )
 
 
-def softmax_twice() -> Patient:
+def softmax_twice() -> Specimen:
     class Probabilities(Classifier):
         def forward(self, x):
             return super().forward(x).softmax(dim=-1)
@@ -57,7 +57,7 @@ def softmax_twice() -> Patient:
     return telling_classes(Probabilities())
 
 
-def softmax_twice_in_a_decoder() -> Patient:
+def softmax_twice_in_a_decoder() -> Specimen:
     class Probabilities(Reader):
         def forward(self, tokens):
             return functional.softmax(super().forward(tokens), dim=-1)
@@ -65,7 +65,7 @@ def softmax_twice_in_a_decoder() -> Patient:
     return telling_tokens(Probabilities())
 
 
-def softmax_over_the_rows() -> Patient:
+def softmax_over_the_rows() -> Specimen:
     class Probabilities(Classifier):
         def forward(self, x):
             return super().forward(x).log_softmax(dim=0)
@@ -73,11 +73,11 @@ def softmax_over_the_rows() -> Patient:
     return replace(telling_classes(Probabilities()), loss=nn.NLLLoss())
 
 
-def nll_on_scores() -> Patient:
+def nll_on_scores() -> Specimen:
     return replace(telling_classes(Classifier()), loss=nn.NLLLoss())
 
 
-def nll_on_probabilities() -> Patient:
+def nll_on_probabilities() -> Specimen:
     class Probabilities(Classifier):
         def forward(self, x):
             return super().forward(x).softmax(dim=-1)
@@ -89,7 +89,7 @@ def _is_first(_, labels):
     return (labels == 0).float()[:, None]
 
 
-def sigmoid_before_bce_with_logits() -> Patient:
+def sigmoid_before_bce_with_logits() -> Specimen:
     class Chance(Classifier):
         def forward(self, x):
             return super().forward(x).sigmoid()
@@ -97,7 +97,7 @@ def sigmoid_before_bce_with_logits() -> Patient:
     return replace(with_targets(telling_classes(Chance(1)), _is_first), loss=nn.BCEWithLogitsLoss())
 
 
-def bce_arguments_swapped() -> Patient:
+def bce_arguments_swapped() -> Specimen:
     class Chance(Classifier):
         def forward(self, x):
             return super().forward(x).sigmoid()
@@ -106,12 +106,12 @@ def bce_arguments_swapped() -> Patient:
     return replace(patient, loss=lambda chances, labels: functional.binary_cross_entropy(labels, chances))
 
 
-def bce_on_class_numbers() -> Patient:
+def bce_on_class_numbers() -> Specimen:
     patient = with_targets(telling_classes(Classifier(1)), lambda _, labels: labels.float()[:, None])
     return replace(patient, loss=nn.BCEWithLogitsLoss())
 
 
-def softmax_over_one_output() -> Patient:
+def softmax_over_one_output() -> Specimen:
     class Chance(Classifier):
         def forward(self, x):
             return super().forward(x).softmax(dim=-1)  # of one number: always 1
@@ -119,7 +119,7 @@ def softmax_over_one_output() -> Patient:
     return replace(with_targets(telling_classes(Chance(1)), _is_first), loss=nn.BCELoss())
 
 
-def squared_error_on_probabilities() -> Patient:
+def squared_error_on_probabilities() -> Specimen:
     class Probabilities(Classifier):
         def forward(self, x):
             return super().forward(x).softmax(dim=-1)
@@ -128,12 +128,12 @@ def squared_error_on_probabilities() -> Patient:
     return replace(patient, loss=nn.MSELoss())
 
 
-def squared_error_of_column_and_row() -> Patient:
+def squared_error_of_column_and_row() -> Specimen:
     patient = telling_numbers(Classifier(1), loss=functional.mse_loss)
     return with_targets(patient, lambda _, wanted: wanted[:, 0])
 
 
-def absolute_error_of_row_and_column() -> Patient:
+def absolute_error_of_row_and_column() -> Specimen:
     class Squeezed(Classifier):
         def forward(self, x):
             return super().forward(x).squeeze()
@@ -141,7 +141,7 @@ def absolute_error_of_row_and_column() -> Patient:
     return telling_numbers(Squeezed(1), loss=functional.l1_loss)
 
 
-def relu_on_scores() -> Patient:
+def relu_on_scores() -> Specimen:
     class Cut(Classifier):
         def forward(self, x):
             return torch.relu(super().forward(x) - 2.0)
@@ -149,12 +149,12 @@ def relu_on_scores() -> Patient:
     return telling_classes(Cut())
 
 
-def summed_over_the_batch() -> Patient:
+def summed_over_the_batch() -> Specimen:
     patient = replace(telling_classes(Classifier()), loss=nn.CrossEntropyLoss(reduction="sum"))
     return replace(patient, optimizer=torch.optim.SGD(patient.model.parameters(), lr=0.1))  # a rate for means
 
 
-def scores_viewed_for_the_loss() -> Patient:
+def scores_viewed_for_the_loss() -> Specimen:
     def loss(scores, targets):
         B, T, V = scores.shape
         return functional.cross_entropy(scores.view(B, V, T), targets)  # wants a transpose
@@ -162,7 +162,7 @@ def scores_viewed_for_the_loss() -> Patient:
     return replace(telling_tokens(Reader()), loss=loss)
 
 
-def loss_of_the_last_place_only() -> Patient:
+def loss_of_the_last_place_only() -> Specimen:
     def loss(scores, targets):
         return functional.cross_entropy(scores[:, -1], targets[:, -1])
 
@@ -175,51 +175,51 @@ def _padded(tokens, targets):
     return torch.where(torch.arange(tokens.shape[1]) < lengths[:, None], targets.clamp(min=1), 0)
 
 
-def loss_over_padding() -> Patient:
+def loss_over_padding() -> Specimen:
     patient = with_targets(telling_tokens(Reader()), _padded)
     inputs = _padded(patient.inputs[0], patient.inputs[0])
     more = tuple(((_padded(*others, *others),), targets) for others, targets in patient.more)
     return replace(patient, inputs=(inputs,), more=more)
 
 
-def target_not_shifted() -> Patient:
+def target_not_shifted() -> Specimen:
     return with_targets(telling_tokens(Reader()), lambda tokens, _: tokens.clone())
 
 
-def target_shifted_backwards() -> Patient:
+def target_shifted_backwards() -> Specimen:
     return with_targets(telling_tokens(Reader()), lambda tokens, _: tokens.roll(1, dims=1))
 
 
-def target_shifted_twice() -> Patient:
+def target_shifted_twice() -> Specimen:
     return replace(telling_tokens(Reader()), loss=lambda scores, targets: of_tokens(scores[:, :-1], targets[:, 1:]))
 
 
-def a_real_class_is_ignored() -> Patient:
+def a_real_class_is_ignored() -> Specimen:
     return replace(telling_classes(Classifier()), loss=nn.CrossEntropyLoss(ignore_index=0))
 
 
-def sign_forgotten() -> Patient:
+def sign_forgotten() -> Specimen:
     def loss(scores, labels):
         return scores.log_softmax(-1).gather(1, labels[:, None]).mean()
 
     return replace(telling_classes(Classifier()), loss=loss)
 
 
-def accuracy_as_loss() -> Patient:
+def accuracy_as_loss() -> Specimen:
     def loss(scores, labels):
         return 1 - (scores.argmax(-1) == labels).float().mean()
 
     return replace(telling_classes(Classifier()), loss=loss)
 
 
-def loss_wrapped_anew() -> Patient:
+def loss_wrapped_anew() -> Specimen:
     def loss(scores, labels):
         return torch.tensor(functional.cross_entropy(scores, labels).item(), requires_grad=True)
 
     return replace(telling_classes(Classifier()), loss=loss)
 
 
-def first_loss_far_above_chance() -> Patient:
+def first_loss_far_above_chance() -> Specimen:
     model = Classifier()
     nn.init.normal_(model.head.weight, std=6.0)
     return telling_classes(model)

@@ -9,7 +9,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 
 class Classifier(nn.Module):
@@ -33,7 +33,7 @@ class Pictures(nn.Module):
         return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
 
 
-def trained(patient: Patient, steps=5) -> Patient:
+def trained(patient: Specimen, steps=5) -> Specimen:
     for _ in range(steps):
         patient.optimizer.zero_grad()
         patient.loss_of(patient.outputs()).backward()
@@ -42,30 +42,30 @@ def trained(patient: Patient, steps=5) -> Patient:
     return patient
 
 
-def eval_never_called() -> Patient:
+def eval_never_called() -> Specimen:
     """A trained model is asked for answers; nobody trains it any more."""
     return replace(trained(telling_classes(Classifier(0.5))), loss=None, targets=None, optimizer=None, more=())
 
 
-def eval_never_called_with_batch_norm() -> Patient:
+def eval_never_called_with_batch_norm() -> Specimen:
     patient = trained(telling_classes(Pictures(nn.BatchNorm2d(8)), pictures))
     return replace(patient, loss=None, targets=None, optimizer=None, more=())
 
 
-def train_never_called_again() -> Patient:
+def train_never_called_again() -> Specimen:
     """eval() for a look at the dev side in the first epoch, and training went on."""
     patient = telling_classes(Pictures(nn.BatchNorm2d(8)), pictures)
     patient.model.eval()
     return patient
 
 
-def part_left_in_eval() -> Patient:
+def part_left_in_eval() -> Specimen:
     patient = telling_classes(Classifier(0.5))
     patient.model.body.eval()
     return patient
 
 
-def functional_dropout_always_on() -> Patient:
+def functional_dropout_always_on() -> Specimen:
     class Net(Classifier):
         def forward(self, x):
             return self.head(functional.dropout(torch.relu(self.body[0](x)), 0.5))
@@ -73,7 +73,7 @@ def functional_dropout_always_on() -> Patient:
     return telling_classes(Net(0.0))
 
 
-def mode_not_handed_on() -> Patient:
+def mode_not_handed_on() -> Specimen:
     class Net(Classifier):
         def train(self, mode=True):
             self.training = mode
@@ -83,7 +83,7 @@ def mode_not_handed_on() -> Patient:
     return telling_classes(Net(0.5))
 
 
-def noise_in_use() -> Patient:
+def noise_in_use() -> Specimen:
     class Net(Classifier):
         def forward(self, x):
             return super().forward(x + 0.3 * torch.randn_like(x))
@@ -91,34 +91,34 @@ def noise_in_use() -> Patient:
     return telling_classes(Net(0.0))
 
 
-def batch_norm_of_one_row() -> Patient:
+def batch_norm_of_one_row() -> Specimen:
     patient = telling_classes(Pictures(nn.BatchNorm2d(8)), lambda seed: pictures(seed, rows=1))
     return trained(patient)
 
 
-def batch_norm_without_running_statistics() -> Patient:
+def batch_norm_without_running_statistics() -> Specimen:
     return telling_classes(Pictures(nn.BatchNorm2d(8, track_running_stats=False)), pictures)
 
 
-def batch_norm_never_moves() -> Patient:
+def batch_norm_never_moves() -> Specimen:
     return trained(telling_classes(Pictures(nn.BatchNorm2d(8, momentum=0.0)), pictures), steps=60)
 
 
-def dropout_of_one() -> Patient:
+def dropout_of_one() -> Specimen:
     return telling_classes(Classifier(1.0))
 
 
-def dropout_as_share_kept() -> Patient:
+def dropout_as_share_kept() -> Specimen:
     return telling_classes(Classifier(0.95))
 
 
-def dropout_twice() -> Patient:
+def dropout_twice() -> Specimen:
     model = Classifier()
     model.body = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.5), nn.Dropout(0.5))
     return telling_classes(model)
 
 
-def dropout_on_the_scores() -> Patient:
+def dropout_on_the_scores() -> Specimen:
     class Net(Classifier):
         def __init__(self):
             super().__init__(0.0)
@@ -130,7 +130,7 @@ def dropout_on_the_scores() -> Patient:
     return telling_classes(Net())
 
 
-def chance_of_its_own() -> Patient:
+def chance_of_its_own() -> Specimen:
     class Net(Classifier):
         def __init__(self):
             super().__init__(0.0)
@@ -142,7 +142,7 @@ def chance_of_its_own() -> Patient:
     return telling_classes(Net())
 
 
-def forward_counts_its_calls() -> Patient:
+def forward_counts_its_calls() -> Specimen:
     class Net(Classifier):
         def __init__(self):
             super().__init__(0.0)

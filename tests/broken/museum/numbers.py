@@ -8,7 +8,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 
 class Net(nn.Module):
@@ -24,7 +24,7 @@ class Net(nn.Module):
         return self.head(self.between(torch.relu(self.hidden(x))))
 
 
-def logarithm_of_zero() -> Patient:
+def logarithm_of_zero() -> Specimen:
     class Model(Net):
         def between(self, x):
             return x.log()  # a ReLU is 0 half of the time
@@ -32,7 +32,7 @@ def logarithm_of_zero() -> Patient:
     return telling_classes(Model())
 
 
-def root_of_zero_on_the_way_back() -> Patient:
+def root_of_zero_on_the_way_back() -> Specimen:
     class Model(Net):
         def forward(self, x):
             x = self.hidden(x)
@@ -41,7 +41,7 @@ def root_of_zero_on_the_way_back() -> Patient:
     return telling_classes(Model())
 
 
-def division_by_the_deviation_of_a_constant() -> Patient:
+def division_by_the_deviation_of_a_constant() -> Specimen:
     class Model(Net):
         def forward(self, x):
             return super().forward((x - x.mean(0)) / x.std(0))
@@ -54,7 +54,7 @@ def division_by_the_deviation_of_a_constant() -> Patient:
     return telling_classes(Model(), data)
 
 
-def softmax_written_by_hand() -> Patient:
+def softmax_written_by_hand() -> Specimen:
     class Model(Net):
         def forward(self, x):
             powers = (1000 * super().forward(x)).exp()
@@ -63,7 +63,7 @@ def softmax_written_by_hand() -> Patient:
     return replace(telling_classes(Model()), loss=nn.NLLLoss())
 
 
-def norm_of_a_zero_row() -> Patient:
+def norm_of_a_zero_row() -> Specimen:
     class Model(Net):
         def forward(self, x):
             return super().forward(x / x.norm(dim=-1, keepdim=True))
@@ -76,7 +76,7 @@ def norm_of_a_zero_row() -> Patient:
     return telling_classes(Model(), data)
 
 
-def distance_of_equals_on_the_way_back() -> Patient:
+def distance_of_equals_on_the_way_back() -> Specimen:
     def loss(outputs, targets):
         return torch.sqrt(((outputs - targets) ** 2).sum(-1)).mean()
 
@@ -84,7 +84,7 @@ def distance_of_equals_on_the_way_back() -> Patient:
     return replace(patient, targets=patient.outputs().detach(), more=())
 
 
-def where_hides_the_forward_only() -> Patient:
+def where_hides_the_forward_only() -> Specimen:
     class Model(Net):
         def forward(self, x):
             x = self.hidden(x)
@@ -93,7 +93,7 @@ def where_hides_the_forward_only() -> Patient:
     return telling_classes(Model())
 
 
-def row_of_padding_only() -> Patient:
+def row_of_padding_only() -> Specimen:
     class Model(nn.Module):
         def __init__(self, width=32):
             super().__init__()
@@ -115,7 +115,7 @@ def row_of_padding_only() -> Patient:
     return telling_classes(Model(), data)
 
 
-def half_precision_overflows() -> Patient:
+def half_precision_overflows() -> Specimen:
     class Model(Net):
         def between(self, x):
             return (x * 3000).half().pow(2).float() / 9e6
@@ -123,7 +123,7 @@ def half_precision_overflows() -> Patient:
     return telling_classes(Model())
 
 
-def cosine_of_one_beyond() -> Patient:
+def cosine_of_one_beyond() -> Specimen:
     class Model(Net):
         def between(self, x):
             x = functional.normalize(x + 1e-3, dim=-1)

@@ -8,7 +8,7 @@ from tests.broken.museum.batches import CLASSES, VOCAB, telling_classes, telling
 from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 
 class Net(nn.Module):
@@ -37,41 +37,41 @@ class Reader(nn.Module):
         return self.head(self.body(self.embed(tokens) + self.positions[: tokens.shape[1]], mask, is_causal=True))
 
 
-def moved_by(optimizer, model=None) -> Patient:
+def moved_by(optimizer, model=None) -> Specimen:
     """A patient whose optimizer is made by the given function of the model."""
     model = model or Net()
     return replace(telling_classes(model), optimizer=optimizer(model))
 
 
-def rate_far_too_high() -> Patient:
+def rate_far_too_high() -> Specimen:
     return moved_by(lambda model: torch.optim.Adam(model.parameters(), lr=0.3))
 
 
-def rate_far_too_high_for_a_transformer() -> Patient:
+def rate_far_too_high_for_a_transformer() -> Specimen:
     model = Reader()
     return replace(telling_tokens(model), optimizer=torch.optim.Adam(model.parameters(), lr=0.1))
 
 
-def plain_descent_far_too_fast() -> Patient:
+def plain_descent_far_too_fast() -> Specimen:
     return moved_by(lambda model: torch.optim.SGD(model.parameters(), lr=50.0))
 
 
-def rate_far_too_low() -> Patient:
+def rate_far_too_low() -> Specimen:
     return moved_by(lambda model: torch.optim.Adam(model.parameters(), lr=1e-8))
 
 
-def rate_of_zero() -> Patient:
+def rate_of_zero() -> Specimen:
     """A warm-up that was multiplied by 0 at the first step, and never stepped."""
     return moved_by(lambda model: torch.optim.Adam(model.parameters(), lr=0.0))
 
 
-def head_replaced_afterwards() -> Patient:
+def head_replaced_afterwards() -> Specimen:
     patient = telling_classes(Net())
     patient.model.head = nn.Linear(32, CLASSES)
     return patient
 
 
-def parameters_moved_to_new_ones() -> Patient:
+def parameters_moved_to_new_ones() -> Specimen:
     """Weights read from a file were put in as new parameters, after the optimizer was made."""
     patient = telling_classes(Net())
     for part in patient.model.body:
@@ -80,23 +80,23 @@ def parameters_moved_to_new_ones() -> Patient:
     return patient
 
 
-def optimizer_of_a_copy() -> Patient:
+def optimizer_of_a_copy() -> Specimen:
     return moved_by(lambda model: torch.optim.Adam(copy.deepcopy(model).parameters(), lr=1e-3))
 
 
-def only_the_head_is_moved() -> Patient:
+def only_the_head_is_moved() -> Specimen:
     return moved_by(lambda model: torch.optim.Adam(model.head.parameters(), lr=1e-3))
 
 
-def weight_decay_on_norms() -> Patient:
+def weight_decay_on_norms() -> Specimen:
     return moved_by(lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.5))
 
 
-def weight_decay_beyond_learning() -> Patient:
+def weight_decay_beyond_learning() -> Specimen:
     return moved_by(lambda model: torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=9.0))
 
 
-def zero_grad_forgotten() -> Patient:
+def zero_grad_forgotten() -> Specimen:
     """As it stands in the middle of a loop that never clears its gradients."""
     patient = telling_classes(Net())
     for _ in range(8):
@@ -104,11 +104,11 @@ def zero_grad_forgotten() -> Patient:
     return patient
 
 
-def maximize_left_on() -> Patient:
+def maximize_left_on() -> Specimen:
     return moved_by(lambda model: torch.optim.SGD(model.parameters(), lr=0.1, maximize=True))
 
 
-def parameters_in_two_groups() -> Patient:
+def parameters_in_two_groups() -> Specimen:
     def optimizer(model):
         made = torch.optim.SGD(model.parameters(), lr=0.05)
         made.param_groups.append({**made.param_groups[0], "params": list(model.head.parameters())})  # past the check
@@ -117,7 +117,7 @@ def parameters_in_two_groups() -> Patient:
     return moved_by(optimizer)
 
 
-def epsilon_swallows_the_gradient() -> Patient:
+def epsilon_swallows_the_gradient() -> Specimen:
     return moved_by(lambda model: torch.optim.Adam(model.parameters(), lr=1e-4, eps=10.0))
 
 

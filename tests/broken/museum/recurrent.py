@@ -6,7 +6,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -20,7 +20,7 @@ class Reader(nn.Module):
         self.head = nn.Linear(width, VOCAB)
 
 
-def state_carried_between_batches() -> Patient:
+def state_carried_between_batches() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -35,7 +35,7 @@ def state_carried_between_batches() -> Patient:
     return telling_tokens(Model())
 
 
-def recurrent_batch_first_forgotten() -> Patient:
+def recurrent_batch_first_forgotten() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -47,7 +47,7 @@ def recurrent_batch_first_forgotten() -> Patient:
     return telling_tokens(Model())
 
 
-def language_model_of_both_directions() -> Patient:
+def language_model_of_both_directions() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -59,7 +59,7 @@ def language_model_of_both_directions() -> Patient:
     return telling_tokens(Model())
 
 
-def convolution_with_padding_on_both_sides() -> Patient:
+def convolution_with_padding_on_both_sides() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -71,7 +71,7 @@ def convolution_with_padding_on_both_sides() -> Patient:
     return telling_tokens(Model())
 
 
-def convolution_over_features() -> Patient:
+def convolution_over_features() -> Specimen:
     class Model(nn.Module):
         """(batch, time, width) where Conv1d wants (batch, width, time); both are 12."""
 
@@ -87,7 +87,7 @@ def convolution_over_features() -> Patient:
     return telling_tokens(Model())
 
 
-def causal_padding_after_dilation() -> Patient:
+def causal_padding_after_dilation() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -100,7 +100,7 @@ def causal_padding_after_dilation() -> Patient:
     return telling_tokens(Model())
 
 
-def context_is_the_mean_of_all() -> Patient:
+def context_is_the_mean_of_all() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -113,7 +113,7 @@ def context_is_the_mean_of_all() -> Patient:
     return telling_tokens(Model())
 
 
-def instance_norm_in_a_reader() -> Patient:
+def instance_norm_in_a_reader() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -127,7 +127,7 @@ def instance_norm_in_a_reader() -> Patient:
     return telling_tokens(Model())
 
 
-def last_row_for_last_step() -> Patient:
+def last_row_for_last_step() -> Specimen:
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -141,7 +141,7 @@ def last_row_for_last_step() -> Patient:
     return telling_classes(Model(), lambda seed: orders(seed, rows=10, time=10))
 
 
-def directions_joined_by_a_view() -> Patient:
+def directions_joined_by_a_view() -> Specimen:
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -173,11 +173,11 @@ class Encoder(nn.Module):
         return self.head(self.body(self.placed(self.embed(tokens))).mean(1))
 
 
-def positions_not_added() -> Patient:
+def positions_not_added() -> Specimen:
     return telling_classes(Encoder(), orders)
 
 
-def positions_made_and_not_added() -> Patient:
+def positions_made_and_not_added() -> Specimen:
     class Model(Encoder):
         def __init__(self):
             super().__init__()
@@ -190,7 +190,7 @@ def positions_made_and_not_added() -> Patient:
     return telling_classes(Model(), orders)
 
 
-def positions_the_same_everywhere() -> Patient:
+def positions_the_same_everywhere() -> Specimen:
     class Model(Encoder):
         def __init__(self):
             super().__init__()
@@ -202,7 +202,7 @@ def positions_the_same_everywhere() -> Patient:
     return telling_classes(Model(), orders)
 
 
-def positions_by_row() -> Patient:
+def positions_by_row() -> Specimen:
     class Model(Encoder):
         """A sinusoidal table for (time, batch, width) added to (batch, time, width)."""
 
@@ -237,7 +237,7 @@ class Positioned(nn.Module):
         return self.head(self.body(x, mask, is_causal=True))
 
 
-def positions_beyond_the_table_clamped() -> Patient:
+def positions_beyond_the_table_clamped() -> Specimen:
     class Model(Positioned):
         def places(self, time):
             return torch.arange(time).clamp(max=7)
@@ -245,7 +245,7 @@ def positions_beyond_the_table_clamped() -> Patient:
     return telling_tokens(Model())
 
 
-def positions_beyond_the_table_wrapped() -> Patient:
+def positions_beyond_the_table_wrapped() -> Specimen:
     class Model(Positioned):
         def places(self, time):
             return torch.arange(time) % 8
@@ -253,7 +253,7 @@ def positions_beyond_the_table_wrapped() -> Patient:
     return telling_tokens(Model())
 
 
-def longer_than_the_table() -> Patient:
+def longer_than_the_table() -> Specimen:
     return telling_tokens(Positioned(), lambda seed: sentences(seed, time=12))
 
 

@@ -7,7 +7,7 @@ from tests.broken.museum.batches import CLASSES, VOCAB, telling_classes, telling
 from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -38,13 +38,13 @@ class Net(nn.Module):
         return self.head(x)
 
 
-def one_block_many_times() -> Patient:
+def one_block_many_times() -> Specimen:
     model = Net()
     model.layers = nn.ModuleList([nn.Linear(WIDTH, WIDTH)] * 4)  # four names of one layer
     return telling_classes(model)
 
 
-def one_norm_for_all() -> Patient:
+def one_norm_for_all() -> Specimen:
     class Model(nn.Module):
         """Each block was to have a norm of its own, and all got the default argument."""
 
@@ -61,20 +61,20 @@ def one_norm_for_all() -> Patient:
     return telling_classes(Model(nn.BatchNorm1d(WIDTH)))
 
 
-def layers_copied_with_their_weights() -> Patient:
+def layers_copied_with_their_weights() -> Specimen:
     model = Net()
     layer = nn.Linear(WIDTH, WIDTH)
     model.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(4)])  # one draw for all four
     return telling_classes(model)
 
 
-def tied_by_a_copy() -> Patient:
+def tied_by_a_copy() -> Specimen:
     model = Reader()
     model.head.weight = nn.Parameter(model.embed.weight.detach().clone())  # equal at the start, and then apart
     return telling_tokens(model)
 
 
-def tied_weights_drawn_anew() -> Patient:
+def tied_weights_drawn_anew() -> Specimen:
     """The tie is made in __init__, undone by drawing the head anew, and written down in the configuration."""
 
     class Config:
@@ -87,7 +87,7 @@ def tied_weights_drawn_anew() -> Patient:
     return telling_tokens(model)
 
 
-def tie_lost_on_load() -> Patient:
+def tie_lost_on_load() -> Specimen:
     class Model(Reader):
         def __init__(self):
             super().__init__()
@@ -99,7 +99,7 @@ def tie_lost_on_load() -> Patient:
     return telling_tokens(Model())
 
 
-def scale_not_saved() -> Patient:
+def scale_not_saved() -> Specimen:
     class Model(Net):
         def __init__(self):
             super().__init__()
@@ -111,7 +111,7 @@ def scale_not_saved() -> Patient:
     return telling_classes(Model())
 
 
-def statistics_not_saved() -> Patient:
+def statistics_not_saved() -> Specimen:
     class Model(Net):
         def __init__(self):
             super().__init__()
@@ -123,7 +123,7 @@ def statistics_not_saved() -> Patient:
     return telling_classes(Model())
 
 
-def part_left_out_of_the_file() -> Patient:
+def part_left_out_of_the_file() -> Specimen:
     class Model(Net):
         def state_dict(self, *args, **kwargs):
             state = super().state_dict(*args, **kwargs)
@@ -135,7 +135,7 @@ def part_left_out_of_the_file() -> Patient:
     return telling_classes(Model())
 
 
-def encoder_is_the_decoder() -> Patient:
+def encoder_is_the_decoder() -> Specimen:
     class Model(nn.Module):
         def __init__(self):
             super().__init__()

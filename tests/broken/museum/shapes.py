@@ -19,7 +19,7 @@ from tests.broken.museum.exhibit import Exhibit
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 WIDTH = 32
 
@@ -55,7 +55,7 @@ class Net(nn.Module):
         return self.head(torch.relu(self.mixed(self.hidden(x))))
 
 
-def view_in_place_of_transpose() -> Patient:
+def view_in_place_of_transpose() -> Specimen:
     class Model(Scorer):
         def __init__(self):
             super().__init__()
@@ -69,7 +69,7 @@ def view_in_place_of_transpose() -> Patient:
     return telling_tokens(Model())
 
 
-def mean_over_the_batch() -> Patient:
+def mean_over_the_batch() -> Specimen:
     class Model(Net):
         def mixed(self, x):
             return x - x.mean(0)  # was to be the mean of each row
@@ -77,7 +77,7 @@ def mean_over_the_batch() -> Patient:
     return telling_classes(Model())
 
 
-def pooled_over_the_wrong_axis() -> Patient:
+def pooled_over_the_wrong_axis() -> Specimen:
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -94,7 +94,7 @@ def pooled_over_the_wrong_axis() -> Patient:
     return telling_classes(Model(), data)
 
 
-def divided_by_the_largest_of_all() -> Patient:
+def divided_by_the_largest_of_all() -> Specimen:
     class Model(Net):
         def forward(self, x):
             return super().forward(x / x.abs().max())
@@ -102,7 +102,7 @@ def divided_by_the_largest_of_all() -> Patient:
     return telling_classes(Model())
 
 
-def standardised_with_the_batch() -> Patient:
+def standardised_with_the_batch() -> Specimen:
     class Model(Net):
         def forward(self, x):
             return super().forward((x - x.mean()) / x.std())
@@ -110,7 +110,7 @@ def standardised_with_the_batch() -> Patient:
     return telling_classes(Model())
 
 
-def column_plus_row() -> Patient:
+def column_plus_row() -> Specimen:
     class Model(Net):
         def __init__(self):
             super().__init__(1)
@@ -123,7 +123,7 @@ def column_plus_row() -> Patient:
     return telling_numbers(Model())
 
 
-def layer_norm_over_time() -> Patient:
+def layer_norm_over_time() -> Specimen:
     class Model(Scorer):
         def __init__(self):
             super().__init__(norm=nn.LayerNorm(12))
@@ -134,7 +134,7 @@ def layer_norm_over_time() -> Patient:
     return telling_tokens(Model())
 
 
-def layer_norm_over_time_and_width() -> Patient:
+def layer_norm_over_time_and_width() -> Specimen:
     class Model(Scorer):
         def mixed(self, x):
             return functional.layer_norm(x, x.shape[1:])
@@ -142,7 +142,7 @@ def layer_norm_over_time_and_width() -> Patient:
     return telling_tokens(Model())
 
 
-def layer_norm_over_the_batch() -> Patient:
+def layer_norm_over_the_batch() -> Specimen:
     class Model(Net):
         def mixed(self, x):
             return functional.layer_norm(x.t(), (len(x),)).t()
@@ -150,7 +150,7 @@ def layer_norm_over_the_batch() -> Patient:
     return telling_classes(Model())
 
 
-def softmax_over_the_rows_in_pooling() -> Patient:
+def softmax_over_the_rows_in_pooling() -> Specimen:
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -165,7 +165,7 @@ def softmax_over_the_rows_in_pooling() -> Patient:
     return telling_classes(Model(), orders)
 
 
-def contrast_within_the_batch() -> Patient:
+def contrast_within_the_batch() -> Specimen:
     class Model(Net):
         def mixed(self, x):
             return torch.cat([x[:1], x[1:] - x[:-1]])  # neighbours in time were meant; these are other rows
@@ -173,7 +173,7 @@ def contrast_within_the_batch() -> Patient:
     return telling_classes(Model())
 
 
-def targets_shuffled_by_a_transpose() -> Patient:
+def targets_shuffled_by_a_transpose() -> Specimen:
     """Images come as (height, width, rows): a reshape where a permute was needed mixes the rows."""
 
     def data(seed):
@@ -184,7 +184,7 @@ def targets_shuffled_by_a_transpose() -> Patient:
     return trained(telling_classes(model, data), data)
 
 
-def predictions_against_a_row_of_weights() -> Patient:
+def predictions_against_a_row_of_weights() -> Specimen:
     """Weighted squared error, where the weights (N) meet errors (N, 1)."""
     patient = telling_numbers(Net(1))
     weights = 1 + torch.arange(32) % 3
@@ -195,7 +195,7 @@ def predictions_against_a_row_of_weights() -> Patient:
     return replace(patient, loss=loss)
 
 
-def one_number_for_all() -> Patient:
+def one_number_for_all() -> Specimen:
     class Model(Net):
         def forward(self, x):
             return super().forward(x).mean(0, keepdim=True).expand(len(x), -1)
@@ -203,7 +203,7 @@ def one_number_for_all() -> Patient:
     return telling_classes(Model(), clusters)
 
 
-def targets_of_the_wrong_rank() -> Patient:
+def targets_of_the_wrong_rank() -> Specimen:
     features, wanted = slopes(1)
     patient = telling_numbers(Net(1), loss=functional.smooth_l1_loss)
     return replace(patient, inputs=(features,), targets=wanted, more=())

@@ -1,1 +1,37 @@
-"""One file for each rule of the doctor. Each ends with its card: what it proves, how, its sick and its well patient."""
+"""The doctor's rules, one file each; a rule's sick and well patients stand in tests/contracts/rule_patients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pellucid.cards import cards
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.records import Finding
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that can be proven about a module, and how.
+
+    `check` gives findings, also those that say what is sound, each with its numbers; nothing at all means that the rule
+    does not apply to this specimen. It works on `specimen.copy()` wherever it runs backward, trains or hooks.
+    `sick` and `well` make the patients that it must find, and must pass.
+    """
+
+    name: str
+    proves: str  # one sentence: what a finding of it proves
+    how: str  # one sentence: what is done to the module
+    check: Callable[[Specimen], Iterable[Finding]]
+    sick: Callable[[], Specimen]
+    well: Callable[[], Specimen]
+    needs: tuple[str, ...] = ()  # of: targets, loss, optimizer; without them the rule is passed over
+
+    def missing(self, specimen: Specimen) -> list[str]:
+        """What the rule needs and the specimen has not."""
+        return [need for need in self.needs if getattr(specimen, need) is None]
+
+
+def rules() -> dict[str, Rule]:
+    """Every rule by its name."""
+    return cards("pellucid.inspection.rules", "RULE", Rule)

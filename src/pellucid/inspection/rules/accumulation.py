@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import attempt, copy_of
-from pellucid.inspection.measurements import look
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.recording import record
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 SEVERAL = 1.5  # times the gradient of this batch
@@ -24,19 +24,19 @@ SLACK = 1e-3
 _ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "Lion", "Rprop")
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if copied is None or (seen := look(copied, with_loss=True)) is None:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    if (seen := record(copied, with_loss=True)) is None:
         return
-    yield from _of_gradients(patient, seen.gradients)
+    yield from _of_gradients(specimen, seen.gradients)
     with torch.no_grad():
-        measured = attempt(lambda: _reductions(patient, _detached(seen.outputs)))
+        measured = try_or_none(lambda: _reductions(specimen, _detached(seen.outputs)))
     if measured is not None:
-        yield from _of_reduction(patient, *measured)
+        yield from _of_reduction(specimen, *measured)
 
 
-def _of_gradients(patient: Patient, of_batch: dict[str, Tensor]) -> Iterator[Finding]:
-    present = {path: one.grad for path, one in patient.model.named_parameters() if one.grad is not None}
+def _of_gradients(specimen: Specimen, of_batch: dict[str, Tensor]) -> Iterator[Finding]:
+    present = {path: one.grad for path, one in specimen.model.named_parameters() if one.grad is not None}
     shared = [path for path in of_batch if path in present and bool(present[path].to_dense().any())]
     if not shared:
         return
@@ -47,34 +47,32 @@ def _of_gradients(patient: Patient, of_batch: dict[str, Tensor]) -> Iterator[Fin
     seen = f"gradients lie on the model: {times:.3g} times those of this batch, with a cosine of {cosine:.3f}"
     again = "[p.grad.norm() for p in model.parameters() if p.grad is not None]"
     if cosine > ALIKE and times > SEVERAL:
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "the gradients",
             seen,
             f"about {times:.0f} batches were added up and not divided: a step goes that many times too far",
             "call optimizer.zero_grad() before every backward, or divide the loss by the number of batches",
-            rule=RULE.name,
             again=again,
         )
     elif cosine > ALIKE:
-        yield Finding("sound", "the gradients", seen, "they are of one batch", "", rule=RULE.name, again=again)
+        yield Finding.sound("the gradients", seen, "they are of one batch", again=again)
     else:
         means = "they are of other batches, and the next backward adds to them"
         fix = "call optimizer.zero_grad() before the next backward"
-        yield Finding("note", "the gradients", seen, means, fix, rule=RULE.name, again=again)
+        yield Finding.note("the gradients", seen, means, fix, again=again)
 
 
-def _reductions(patient: Patient, outputs: Any) -> tuple[float, float, float]:
+def _reductions(specimen: Specimen, outputs: Any) -> tuple[float, float, float]:
     """The loss of the batch, of the batch twice over, and the mean of that of its halves."""
-    assert patient.loss is not None
-    targets = patient.targets
+    assert specimen.loss is not None
+    targets = specimen.targets
     assert targets is not None
     n_rows = len(targets)
     assert n_rows >= 2
     half = n_rows // 2
     rows = torch.arange(n_rows)
     losses = [
-        patient.loss(_rows(outputs, which, n_rows), targets[which]).item()
+        specimen.loss(_rows(outputs, which, n_rows), targets[which]).item()
         for which in (rows, torch.cat([rows, rows]), rows[:half], rows[half : 2 * half])
     ]
     return losses[0], losses[1], (losses[2] + losses[3]) / 2 if n_rows % 2 == 0 else losses[0]
@@ -97,50 +95,49 @@ def _detached(outputs: Any) -> Any:
     return type(outputs)(_detached(each) for each in outputs) if type(outputs) in (tuple, list) else outputs
 
 
-def _of_reduction(patient: Patient, whole: float, twice: float, halves: float) -> Iterator[Finding]:
+def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float) -> Iterator[Finding]:
     if not abs(whole) > 1e-12:
         return
     seen = f"the loss is {whole:.4g}, of the same rows twice {twice:.4g}, and {halves:.4g} in the mean of its halves"
     again = "loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])) / loss(outputs, targets)"
     if abs(twice / whole - 2) < SLACK:
-        is_adaptive = type(patient.optimizer).__name__.startswith(_ADAPTIVE)
+        is_adaptive = type(specimen.optimizer).__name__.startswith(_ADAPTIVE)
         yield Finding(
-            "note" if is_adaptive or patient.optimizer is None else "suspicious",
+            "note" if is_adaptive or specimen.optimizer is None else "suspicious",
             "loss",
             seen,
             "it is a sum over the rows: twice the batch is twice the gradient"
             + (", of which this optimizer takes out the size" if is_adaptive else ", and twice the step"),
             "take the mean (reduction='mean'), or know that the rate belongs to this batch size",
-            rule=RULE.name,
             again=again,
         )
     elif abs(twice / whole - 1) > SLACK:
         means = "it is neither a mean nor a sum over rows, so small batches do not add up to a large one"
-        yield Finding("note", "loss", seen, means, "do not accumulate over batches", rule=RULE.name, again=again)
+        yield Finding.note("loss", seen, means, "do not accumulate over batches", again=again)
     elif abs(halves / whole - 1) > SLACK:
         means = "the mean over small batches is not that over the large one: each has another number of things to count"
         fix = "where batches are accumulated, sum the losses and divide by all that was counted"
-        yield Finding("note", "loss", seen, means, fix, rule=RULE.name, again=again)
+        yield Finding.note("loss", seen, means, fix, again=again)
     else:
         means = "it is a mean over rows, and small batches add up to a large one"
-        yield Finding("sound", "loss", seen, means, "", rule=RULE.name, again=again)
+        yield Finding.sound("loss", seen, means, again=again)
 
 
-def _network(n_backward: int) -> Patient:
-    with unchanged_randomness():
+def _network(n_backward: int) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-        patient = Patient(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
+        specimen = Specimen(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
     for _ in range(n_backward):
-        patient.loss_of(patient.outputs()).backward()  # type: ignore[no-untyped-call]
-    return patient
+        specimen.loss_of(specimen.outputs()).backward()  # type: ignore[no-untyped-call]
+    return specimen
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """As it stands in a loop that never clears its gradients."""
     return _network(n_backward=4)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(n_backward=1)
 
 

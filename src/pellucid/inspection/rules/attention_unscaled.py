@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import attempt, copy_of
-from pellucid.inspection.measurements import FunctionCall, ModuleCall, Seen, look, place
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.weight_age import is_fresh
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.recording import FunctionCall, ModuleCall, Recording, part_name, record
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.instrument.weight_age import is_fresh
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 NEARLY_ONE_HOT = 0.5  # of the entropy there could be
@@ -43,12 +43,10 @@ class Attention(NamedTuple):
     is_unscaled: bool  # proven: the scores are products of projections as they are
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if copied is None:
-        return
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
     copied.model.eval()  # dropout would set weights to 0 that are none
-    if (seen := look(copied, _NAMES)) is None:
+    if (seen := record(copied, _NAMES)) is None:
         return
     with torch.no_grad():
         found = [
@@ -56,7 +54,7 @@ def check(patient: Patient) -> Iterator[Finding]:
             for attention in (*_by_hand(seen), *_fused(seen), *_of_torch(seen))
             if (share := entropy_share(attention.scores)) is not None
         ]
-        if not found or is_fresh(patient) is False:
+        if not found or is_fresh(specimen) is False:
             return
         attention, share = min(found, key=lambda pair: pair[1])
         unscaled = [pair for pair in found if pair[0].is_unscaled]
@@ -72,10 +70,10 @@ def _finding(attention: Attention, share: float) -> Finding:
     numbers = (
         f"the entropy of its weights is {share:.2f} of the most there could be, the scores deviate by {spread:.2g}"
     )
-    where = place(attention.path)
+    where = part_name(attention.path)
     if share >= NEARLY_ONE_HOT and not attention.is_unscaled:
         means = "attention starts undecided"
-        return Finding("sound", where, numbers, means, "", rule=RULE.name, again=_AGAIN)
+        return Finding.sound(where, numbers, means, again=_AGAIN)
     if attention.is_unscaled:
         numbers += f"; divided by √{attention.width} = {root:.2g} it would be {divided:.2f}"
     return Finding(
@@ -88,7 +86,6 @@ def _finding(attention: Attention, share: float) -> Finding:
         f"divide the scores by √{attention.width}"
         if attention.is_unscaled
         else "shrink what attention reads: put a norm before it, or draw the first weights smaller",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
@@ -120,7 +117,7 @@ def _spread(scores: Tensor) -> float:
     return (((kept - mean[..., None]).square() * allowed).sum(-1) / n).sqrt().mean().item()
 
 
-def _by_hand(seen: Seen) -> Iterator[Attention]:
+def _by_hand(seen: Recording) -> Iterator[Attention]:
     """Softmaxes over the last dimension whose weights are multiplied with something: those of attention."""
     waiting: dict[int, tuple[FunctionCall, FunctionCall | None]] = {}
     product: FunctionCall | None = None
@@ -151,7 +148,7 @@ def _width(product: FunctionCall | None) -> int | None:
     return None if product is None or product.given is None else product.given.shape[-1]
 
 
-def _is_unscaled(seen: Seen, product: FunctionCall | None, scores: Tensor) -> bool:
+def _is_unscaled(seen: Recording, product: FunctionCall | None, scores: Tensor) -> bool:
     """Whether scores are the very products of two projections: no factor in what was multiplied, none after."""
     if product is None or not isinstance(product.made, Tensor) or product.made.numel() != scores.numel():
         return False
@@ -167,7 +164,7 @@ def _is_unscaled(seen: Seen, product: FunctionCall | None, scores: Tensor) -> bo
     )
 
 
-def _is_projection(seen: Seen, tensor: Tensor) -> bool:
+def _is_projection(seen: Recording, tensor: Tensor) -> bool:
     """Whether it lies in the memory that a linear layer wrote: a view of it, nothing computed."""
     memory = tensor.untyped_storage().data_ptr()
     return any(
@@ -178,7 +175,7 @@ def _is_projection(seen: Seen, tensor: Tensor) -> bool:
     )
 
 
-def _fused(seen: Seen) -> Iterator[Attention]:
+def _fused(seen: Recording) -> Iterator[Attention]:
     for call in seen.functions:
         if call.name != "scaled_dot_product_attention":
             continue
@@ -200,11 +197,11 @@ def _fused(seen: Seen) -> Iterator[Attention]:
         yield Attention(call.path, scores, queries.shape[-1], is_unscaled)
 
 
-def _of_torch(seen: Seen) -> Iterator[Attention]:
+def _of_torch(seen: Recording) -> Iterator[Attention]:
     """nn.MultiheadAttention hands its weights out when asked; their logarithms are scores."""
     for call in seen.modules:
         if isinstance(call.module, nn.MultiheadAttention):
-            scores = attempt(partial(_log_weights, call))
+            scores = try_or_none(partial(_log_weights, call))
             if scores is not None:
                 yield Attention(call.path, scores, call.module.head_dim, is_unscaled=False)
 
@@ -231,16 +228,16 @@ class _Head(nn.Module):
         return scores.softmax(-1) @ self.values(x)  # type: ignore[no-any-return]
 
 
-def _network(divisor: float, width: int = 256) -> Patient:
-    with unchanged_randomness():
-        return Patient(_Head(width, divisor), (torch.randn(4, 16, width),))
+def _network(divisor: float, width: int = 256) -> Specimen:
+    with fixed_rng():
+        return Specimen(_Head(width, divisor), (torch.randn(4, 16, width),))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _network(divisor=1.0)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(divisor=16.0)
 
 

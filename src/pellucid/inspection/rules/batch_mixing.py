@@ -12,112 +12,115 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.meetings import Meeting, first_meeting
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import answer, batch_place, is_beyond_rounding, moved, size_of, with_changed
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.perturbation import (
+    batch_input,
+    change_input,
+    is_beyond_rounding,
+    largest_change,
+    size_of,
+)
+from pellucid.inspection.instrument.recording import Meeting, first_meeting
+from pellucid.inspection.instrument.specimen import Specimen, run_module
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 AGAIN = "y = model.eval()(x); x[0] = x[0].flip(0); print((model(x) - y)[1:].abs().max())"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    place = batch_place(patient)
-    if place is None or patient.inputs[place].dim() < 2 or _is_graph(patient):
+def check(specimen: Specimen) -> Iterator[Finding]:
+    place = batch_input(specimen)
+    if place is None or specimen.inputs[place].dim() < 2 or _is_graph(specimen):
         return
-    n_rows = patient.inputs[place].shape[0]
-    yield from _single(patient, n_rows)
+    n_rows = specimen.inputs[place].shape[0]
+    yield from _single(specimen, n_rows)
     if n_rows < 2:
         return
     for mode in ("eval", "training"):
-        found = list(_in_mode(patient, place, mode))
+        found = list(_in_mode(specimen, place, mode))
         yield from found
         if any(one.severity != "sound" for one in found):
             return
 
 
-def _in_mode(patient: Patient, place: int, mode: str) -> Iterator[Finding]:
+def _in_mode(specimen: Specimen, place: int, mode: str) -> Iterator[Finding]:
     is_training = mode == "training"
-    n_rows = patient.inputs[place].shape[0]
-    before = answer(patient.copied().model.train(is_training), patient.inputs)
+    n_rows = specimen.inputs[place].shape[0]
+    before = run_module(specimen.copy().model.train(is_training), specimen.inputs)
     if before is None or not before.dim() or before.shape[0] != n_rows:
         return
     worst = 0.0
-    for row, changed in _changed(patient, place):
-        after = answer(patient.copied().model.train(is_training), changed)
+    for row, changed in _changed(specimen, place):
+        after = run_module(specimen.copy().model.train(is_training), changed)
         kept = _others(row, before)
-        change = moved(kept(before), kept(after)) if after is not None else 0.0  # type: ignore[arg-type]
+        change = largest_change(kept(before), kept(after)) if after is not None else 0.0  # type: ignore[arg-type]
         worst = max(worst, change)
         if not is_beyond_rounding(change, before):
             continue
-        meeting = first_meeting(patient.copied().model.train(is_training), patient.inputs, changed, kept)
+        meeting = first_meeting(specimen.copy().model.train(is_training), specimen.inputs, changed, kept)
         seen = (
             f"another row {row} moved the other {n_rows - 1} rows' outputs by up to {change:.3g}, outputs being of "
             f"size {size_of(before):.3g}, in {mode}" + (f"; first in {meeting.kind}" if meeting else "")
         )
         where = meeting.path if meeting else "the model"
-        yield _in_training(where, seen, meeting) if is_training else _in_eval(patient, place, where, seen, meeting)
+        yield _in_training(where, seen, meeting) if is_training else _in_eval(specimen, place, where, seen, meeting)
         return
     if not is_training:
-        by_place = _by_place(patient, before)
+        by_place = _by_place(specimen, before)
         if by_place is not None:
             yield by_place
             return
     seen = f"other first and last rows moved the other {n_rows - 1} rows' outputs by {worst:.2g}, in {mode}"
     means = "each row is answered by itself"
-    yield Finding("sound", "the model", seen, means, "", rule="batch-mixing")
+    yield Finding.sound("the model", seen, means)
 
 
-def _changed(patient: Patient, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def _changed(specimen: Specimen, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """A row and the inputs with it changed: the first and the last, to numbers of the batch and to larger ones."""
-    given: Tensor = patient.inputs[place]
+    given: Tensor = specimen.inputs[place]
     for row in (0, len(given) - 1):
-        changed = with_changed(patient.inputs, place, (row,), seed=row)
+        changed = change_input(specimen.inputs, place, (row,), seed=row)
         if changed is not None:
             yield row, changed
     if given.is_floating_point():
         larger = given.detach().clone()
         larger[0] *= 10
-        yield 0, (*patient.inputs[:place], larger, *patient.inputs[place + 1 :])
+        yield 0, (*specimen.inputs[:place], larger, *specimen.inputs[place + 1 :])
 
 
-def _by_place(patient: Patient, before: Tensor) -> Finding | None:
+def _by_place(specimen: Specimen, before: Tensor) -> Finding | None:
     """Whether a row is answered otherwise at another place: all rows move on by one, and so must the outputs."""
     n_rows = len(before)
-    noisy = answer(patient.copied().model.eval(), patient.inputs, seed=1)
-    if noisy is None or moved(before, noisy) or before.shape[1:2] == (n_rows,):
+    noisy = run_module(specimen.copy("eval").model, specimen.inputs, seed=1)
+    if noisy is None or largest_change(before, noisy) or before.shape[1:2] == (n_rows,):
         return None  # what draws at random draws for places, and scores between rows move in both ways
     rolled = tuple(
         one.roll(1, 0) if isinstance(one, Tensor) and one.dim() and len(one) == n_rows else one
-        for one in patient.inputs
+        for one in specimen.inputs
     )
-    after = answer(patient.copied().model.eval(), rolled)
-    change = moved(before.roll(1, 0), after) if after is not None else 0.0
+    after = run_module(specimen.copy("eval").model, rolled)
+    change = largest_change(before.roll(1, 0), after) if after is not None else 0.0
     if not is_beyond_rounding(change, before):
         return None
-    return Finding(
-        "suspicious",
+    return Finding.suspicious(
         "the model",
         f"with all {n_rows} rows moved on by one place, outputs differ by up to {change:.3g} from those moved on, "
         f"outputs being of size {size_of(before):.3g}",
         "what is said of a row depends on where it stands in the batch, as if that were its position",
         "look for positions or weights that are added along dimension 0, where dimension 1 is meant",
-        rule="batch-mixing",
         again="print((model.eval()(x.roll(1, 0)) - model(x).roll(1, 0)).abs().max())",
     )
 
 
-def _single(patient: Patient, n_rows: int) -> Iterator[Finding]:
+def _single(specimen: Specimen, n_rows: int) -> Iterator[Finding]:
     """A batch norm that is trained on one row has no batch to take its statistics over."""
-    norms = [path for path, one in patient.model.named_modules() if "BatchNorm" in type(one).__name__ and one.training]
+    norms = [path for path, one in specimen.model.named_modules() if "BatchNorm" in type(one).__name__ and one.training]
     if n_rows == 1 and norms:
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             norms[0],
             f"{len(norms)} batch norms are in training, and the batch has 1 row",
             "each row is normed by itself in training, and by the average of all in eval: two different functions",
             "use larger batches, or a norm over features (LayerNorm, GroupNorm)",
-            rule="batch-mixing",
             again="print(x.shape)",
         )
 
@@ -136,10 +139,10 @@ def _others(row: int, outputs: Tensor) -> Callable[[Tensor], Tensor | None]:
     return kept
 
 
-def _is_graph(patient: Patient) -> bool:
+def _is_graph(specimen: Specimen) -> bool:
     """Whether rows are nodes of a graph, which are meant to meet: a matrix between rows, or a list of edges."""
-    n_rows = patient.n_rows
-    given = [one for one in patient.inputs[1:] if isinstance(one, Tensor)] + list(patient.model.buffers())
+    n_rows = specimen.n_rows
+    given = [one for one in specimen.inputs[1:] if isinstance(one, Tensor)] + list(specimen.model.buffers())
     return any(one.shape == (n_rows, n_rows) for one in given) or any(
         one.dim() == 2 and one.shape[0] == 2 and not one.is_floating_point() and n_rows != 2 for one in given
     )
@@ -147,34 +150,30 @@ def _is_graph(patient: Patient) -> bool:
 
 def _in_training(where: str, seen: str, meeting: Meeting | None) -> Finding:
     if meeting is not None and "Norm" in meeting.kind:
-        return Finding(
-            "note",
+        return Finding.note(
             where,
             seen,
             "in training this norm takes its statistics over the batch, so rows meet there, as is meant",
             "shuffle what goes into a batch, so that it is a fair sample",
-            rule="batch-mixing",
         )
-    return Finding(
-        "suspicious",
+    return Finding.suspicious(
         where,
         seen,
         "in training rows meet where no batch norm is, and in eval they do not: two different functions",
         "look for what takes a mean, a maximum or a choice over the first dimension",
-        rule="batch-mixing",
         again=AGAIN.replace("eval", "train"),
     )
 
 
-def _in_eval(patient: Patient, place: int, where: str, seen: str, meeting: Meeting | None) -> Finding:
-    module = meeting.module if meeting is not None else patient.model
+def _in_eval(specimen: Specimen, place: int, where: str, seen: str, meeting: Meeting | None) -> Finding:
+    module = meeting.module if meeting is not None else specimen.model
     if "quantized" in type(module).__module__:
         means = "it is rounded by the range of the whole batch, as dynamic quantisation does"
-        return Finding("note", where, seen, means, "quantise with ranges that are fixed", rule="batch-mixing")
+        return Finding.note(where, seen, means, "quantise with ranges that are fixed")
     is_norm = "Norm" in type(module).__name__
     is_time_first = any(getattr(one, "batch_first", True) is False for one in module.modules())
-    targets = patient.targets
-    is_one_each = targets is not None and targets.shape == patient.inputs[place].shape[:1]
+    targets = specimen.targets
+    is_one_each = targets is not None and targets.shape == specimen.inputs[place].shape[:1]
     is_doubtful = is_norm or (is_time_first and not is_one_each)
     fix = "look there for a view or reshape where a transpose is meant, or a softmax, mean or norm over dimension 0"
     if is_norm:
@@ -188,7 +187,6 @@ def _in_eval(patient: Patient, place: int, where: str, seen: str, meeting: Meeti
         "what is said of one row depends on which others are in its batch"
         + (", unless the first dimension is time" if is_doubtful and not is_norm else ""),
         fix,
-        rule="batch-mixing",
         again=AGAIN,
     )
 
@@ -207,9 +205,9 @@ class _Glimpses(nn.Module):
         return self.head(self.pick(self.similarity(rows)))
 
 
-def _patient(axis: int) -> Patient:
-    with unchanged_randomness(0):
-        return Patient(_Glimpses(axis), (torch.randn(8, 6),), torch.arange(8) % 3)
+def _patient(axis: int) -> Specimen:
+    with fixed_rng(0):
+        return Specimen(_Glimpses(axis), (torch.randn(8, 6),), torch.arange(8) % 3)
 
 
 RULE = Rule(

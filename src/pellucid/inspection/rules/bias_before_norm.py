@@ -13,23 +13,23 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from pellucid.inspection.copies import attempt, copy_of, in_double, with_drawn_zeros
-from pellucid.inspection.measurements import ModuleCall, look
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.recording import ModuleCall, record
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 _AGAIN = "layer.bias.grad.norm() / layer.weight.grad.norm()  # after loss.backward()"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    if (copied := copy_of(patient)) is None:
-        return
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
     if not copied.model.training:
         copied.model.train()  # a norm that is frozen on purpose, in a module that trains, stays so
-    double = in_double(with_drawn_zeros(copied))
-    has_loss = patient.loss is not None and patient.targets is not None
-    if (seen := look(double, with_loss=has_loss)) is None or (outputs := tensor_of(seen.outputs)) is None:
+    double = draw_zero_matrices(copied).double()
+    has_loss = specimen.loss is not None and specimen.targets is not None
+    if (seen := record(double, with_loss=has_loss)) is None or (outputs := main_tensor(seen.outputs)) is None:
         return
     n_norms = sum(_takes_the_mean(call.module) for call in seen.modules)
     useless = [
@@ -41,19 +41,17 @@ def check(patient: Patient) -> Iterator[Finding]:
     if useless:
         first, shift = useless[0]
         n = sum(_bias(call.module).numel() for call, _ in useless)
-        yield Finding(
-            "note",
+        yield Finding.note(
             ", ".join(call.path for call, _ in useless),
             f"shifting the bias of {first.path} by 1 moves the outputs by {shift:.1g}"
             + _gradient(first.path, seen.gradients),
             f"the norm behind takes the mean away again: {n} numbers that cannot learn",
             "write bias=False there; the norm has a bias of its own",
-            rule=RULE.name,
             again=_AGAIN,
         )
     elif n_norms:
         seen_text = f"of {n_norms} norms over the batch or the picture none undoes a bias before it"
-        yield Finding("sound", "the model", seen_text, "every bias can learn", "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, "every bias can learn", again=_AGAIN)
 
 
 def _takes_the_mean(module: nn.Module) -> bool:
@@ -76,18 +74,18 @@ def _biased(calls: Sequence[ModuleCall]) -> Iterator[ModuleCall]:
             yield call
 
 
-def _moved(double: Patient, path: str, outputs: Tensor) -> float | None:
+def _moved(double: Specimen, path: str, outputs: Tensor) -> float | None:
     """How far the outputs move, by their size, when the bias does."""
 
     def measured() -> float:
         model = copy.deepcopy(double.model)
-        with torch.no_grad(), unchanged_randomness():
+        with torch.no_grad(), fixed_rng():
             _bias(model.get_submodule(path)).add_(1)
-            shifted = tensor_of(model(*double.inputs))
+            shifted = main_tensor(model(*double.inputs))
         assert shifted is not None
         return ((shifted - outputs).abs().max() / outputs.abs().max().clamp(min=1e-30)).item()
 
-    return attempt(measured)
+    return try_or_none(measured)
 
 
 def _gradient(path: str, gradients: dict[str, Tensor]) -> str:
@@ -97,19 +95,19 @@ def _gradient(path: str, gradients: dict[str, Tensor]) -> str:
     return f", and its gradient is {(of_bias.norm() / of_weight.norm()).item():.1g} of its weight's"
 
 
-def _network(has_bias: bool) -> Patient:
-    with unchanged_randomness():
+def _network(has_bias: bool) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(
             nn.Conv2d(1, 4, 3, bias=has_bias), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)
         )
-        return Patient(model, (torch.randn(8, 1, 8, 8),), torch.randint(3, (8,)), nn.CrossEntropyLoss())
+        return Specimen(model, (torch.randn(8, 1, 8, 8),), torch.randint(3, (8,)), nn.CrossEntropyLoss())
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _network(has_bias=True)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(has_bias=False)
 
 

@@ -14,17 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import probing
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, isolate
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FAR = (1e2, 1e3, 1e4)
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
     if view is None or not view.tensor.dim() or view.kind == "log-likelihood" or _are_log_probabilities(view.tensor):
         return  # those cannot be moved freely: they add up to 1
     downhill = _downhill(view)
@@ -37,19 +37,17 @@ def check(patient: Patient) -> Iterator[Finding]:
     seen = f"with outputs moved downhill by {', '.join(f'{far:g}' for far in FAR)} the loss is {reached}"
     ratios = [deeper / loss if loss else 0.0 for loss, deeper in itertools.pairwise(losses)]
     if losses[-1] < -1 and all(5 < ratio < 20 for ratio in ratios):
-        targets = patient.targets
+        targets = specimen.targets
         largest = f"; targets reach from {targets.min():.3g} to {targets.max():.3g}" if targets is not None else ""
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "loss",
             seen + largest,
             "the loss has no least value: it rewards outputs for growing, not for being right",
             "look for a sign that was forgotten, or for targets that this loss does not take",
-            rule="bottomless-loss",
             again="print([loss(k * model(x), y).item() for k in (-1e4, -1e2, 1, 1e2, 1e4)])",
         )
     elif losses[-1] > -1:
-        yield Finding("sound", "loss", seen, "the loss has a floor", "", rule="bottomless-loss")
+        yield Finding.sound("loss", seen, "the loss has a floor")
 
 
 def _are_log_probabilities(tensor: Tensor) -> bool:
@@ -59,7 +57,7 @@ def _are_log_probabilities(tensor: Tensor) -> bool:
 def _downhill(view: LossView) -> Tensor | None:
     """The direction in which the loss falls from equal outputs, the largest number of it being 1."""
     equal = torch.zeros_like(view.tensor, requires_grad=True)
-    with probing():
+    with isolate():
         loss = view.at(equal)
         if loss is None or not loss.requires_grad:
             return None
@@ -69,15 +67,15 @@ def _downhill(view: LossView) -> Tensor | None:
     return -slope / slope.abs().max()
 
 
-def _patient(sign: int) -> Patient:
-    with unchanged_randomness(0):
+def _patient(sign: int) -> Specimen:
+    with fixed_rng(0):
         model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
         rows = torch.randn(12, 6)
 
     def loss(scores: Tensor, labels: Tensor) -> Tensor:
         return sign * functional.log_softmax(scores, -1).gather(1, labels[:, None]).mean()
 
-    return Patient(model, (rows,), torch.arange(12) % 4, loss)
+    return Specimen(model, (rows,), torch.arange(12) % 4, loss)
 
 
 RULE = Rule(

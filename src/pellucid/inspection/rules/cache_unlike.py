@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.probes import answer, is_beyond_rounding, moved, probing, size_of
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, isolate
+from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor, run_module
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 NAMES = ("past_key_values", "past_key_value", "past", "cache", "kv_cache", "caches", "state", "hidden", "hx")
@@ -33,35 +34,34 @@ class Stepwise(NamedTuple):
     read: Read
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    tokens = patient.tokens
-    if tokens is None or patient.is_causal is False or len(patient.inputs) > 1 or tokens.shape[1] < 3:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    tokens = specimen.tokens
+    if tokens is None or specimen.is_causal is False or len(specimen.inputs) > 1 or tokens.shape[1] < 3:
         return
     tokens = tokens[:MOST_ROWS, :MOST_TOKENS]
-    model = patient.copied().model.eval()
+    model = specimen.copy("eval").model
     way = _way(model)
     if way is None:
         return
-    whole, part = answer(model, (tokens,)), answer(model, (tokens[:, :-1],))
+    whole, part = run_module(model, (tokens,)), run_module(model, (tokens[:, :-1],))
     if whole is None or part is None or whole.dim() != 3 or whole.shape[:2] != tokens.shape:
         return
-    if is_beyond_rounding(moved(whole[:, :-1], part), whole):
+    if is_beyond_rounding(largest_change(whole[:, :-1], part), whole):
         return  # what comes later changes what came before, so there is nothing that could be kept
-    with probing(), torch.no_grad():
+    with isolate(), torch.no_grad():
         stepped = way.read(tokens)
     if stepped is None or stepped.shape != whole.shape:
         return
-    changes = [moved(whole[:, t], stepped[:, t]) for t in range(tokens.shape[1])]
+    changes = [largest_change(whole[:, t], stepped[:, t]) for t in range(tokens.shape[1])]
     worst = max(changes)
     size = size_of(whole)
     if not is_beyond_rounding(worst / 10, whole):  # sums are made in another order, and add up over layers
         seen = f"{tokens.shape[1]} tokens read one by one with {way.called} give the same scores within {worst:.2g}"
         means = "the cache changes nothing"
-        yield Finding("sound", way.called, seen, means, "", rule="cache-unlike")
+        yield Finding.sound(way.called, seen, means)
         return
     first = next(t for t, change in enumerate(changes) if is_beyond_rounding(change / 10, whole))
-    yield Finding(
-        "broken",
+    yield Finding.broken(
         way.called,
         f"read one by one with {way.called}, scores differ by up to {worst:.3g} from those of the whole sequence, "
         f"from token {first} on, scores being of size {size:.3g}",
@@ -69,7 +69,6 @@ def check(patient: Patient) -> Iterator[Finding]:
         "look at positions, mask and order of the keys where past and new tokens are put together"
         if first
         else "look at what is kept before anything was read",
-        rule="cache-unlike",
         again="whole = model(x); first = model(x[:, :-1], use_cache=True); print(whole[:, -1], "
         "model(x[:, -1:], past_key_values=first.past_key_values))",
     )
@@ -103,7 +102,7 @@ def _by_passing_on(model: nn.Module, name: str, flags: dict[str, bool]) -> Read:
         kept, scores = None, []
         for t in range(tokens.shape[1]):
             outputs = model(tokens[:, t : t + 1], **{name: kept}, **flags)
-            made, kept = tensor_of(outputs), _kept(outputs, name)
+            made, kept = main_tensor(outputs), _kept(outputs, name)
             if made is None or kept is None:
                 return None
             scores.append(made)
@@ -136,9 +135,9 @@ class _Recurrent(nn.Module):
         return self.head(read), state
 
 
-def _patient(is_heeded: bool) -> Patient:
-    with unchanged_randomness(0):
-        return Patient(_Recurrent(is_heeded), (torch.randint(0, 9, (3, 8)),))
+def _patient(is_heeded: bool) -> Specimen:
+    with fixed_rng(0):
+        return Specimen(_Recurrent(is_heeded), (torch.randint(0, 9, (3, 8)),))
 
 
 RULE = Rule(

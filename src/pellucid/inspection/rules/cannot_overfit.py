@@ -8,48 +8,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.gradients import trainable_parameters
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.inspection.rules.chance_plateau import trained_reader
 from pellucid.inspection.rules.duplicated_inputs import several_answers
-from pellucid.inspection.short_training import Trial, allowance, trial
-from pellucid.inspection.slopes import learning
 from pellucid.records import Finding
 
 ENOUGH = 0.8  # of the gap
 TOO_LITTLE = 0.3
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    parameters = learning(patient.model)
-    if not parameters or not patient.n_rows:
+class Reached(NamedTuple):
+    """What a copy reached at one learning rate."""
+
+    rate: float
+    steps: int
+    first: float
+    least: float
+
+
+def check(specimen: Specimen) -> Iterator[Finding]:
+    parameters = trainable_parameters(specimen.model)
+    if not parameters or not specimen.n_rows:
         return
-    allowed = allowance(patient)
-    view = loss_view(allowed.patient) if allowed is not None else None
+    allowed = overfit_allowance(specimen)
+    view = loss_view(allowed.specimen) if allowed is not None else None
     if allowed is None or view is None:
         return
-    patient = allowed.patient
-    conflicts = several_answers(patient)
+    specimen = allowed.specimen
+    conflicts = several_answers(specimen)
     if conflicts:
-        yield Finding(
-            "note",
+        yield Finding.note(
             "inputs",
-            f"{conflicts} inputs of {patient.n_rows} rows have more than one target",
+            f"{conflicts} inputs of {specimen.n_rows} rows have more than one target",
             "this batch cannot be learned by heart by anyone, so it is not tried",
             "look whether rows that differ only in what was left out are meant to be answered alike",
-            rule="cannot-overfit",
         )
         return
     floor, constant = _bounds(view)
     if not constant - floor > 1e-3 * max(abs(constant), 1e-3):
         return  # all answers are the same
-    best: Trial | None = None
+    best: Reached | None = None
     for rate in allowed.rates:
-        tried = trial(patient, rate, allowed.steps, enough=constant - ENOUGH * (constant - floor))
-        if tried is not None and (best is None or tried.least < best.least):
-            best = tried
+        run = overfit_run(specimen, rate, allowed.steps, enough=constant - ENOUGH * (constant - floor))
+        finite = [loss for loss in run.losses if math.isfinite(loss)] if run is not None else []
+        if finite and (best is None or min(finite) < best.least):
+            best = Reached(rate, len(finite) - 1, finite[0], min(finite))
         if best is not None and _closed(best, floor, constant) >= ENOUGH:
             break
     if best is not None:
@@ -63,14 +72,14 @@ def _bounds(view: LossView) -> tuple[float, float]:
     return (0.0 if math.isnan(floor) else floor), (view.measured if math.isnan(constant) else constant)
 
 
-def _closed(best: Trial, floor: float, constant: float) -> float:
+def _closed(best: Reached, floor: float, constant: float) -> float:
     return (constant - best.least) / (constant - floor)
 
 
 def _judged(
-    view: LossView, best: Trial, floor: float, constant: float, n_weights: int, n_rates: int
+    view: LossView, best: Reached, floor: float, constant: float, n_weights: int, n_rates: int
 ) -> Iterator[Finding]:
-    closed, n_rows = _closed(best, floor, constant), view.patient.n_rows
+    closed, n_rows = _closed(best, floor, constant), view.specimen.n_rows
     seen = (
         f"on {n_rows} rows the loss went from {best.first:.4f} to {best.least:.4f} in {best.steps} steps of "
         f"Adam at {best.rate:g}, the best of {n_rates} rates; ignoring the input gives {constant:.4f}, and the "
@@ -82,7 +91,7 @@ def _judged(
             f"steps of Adam at {best.rate:g}; ignoring the input gives {constant:.4f}"
         )
         means = "it can learn this batch by heart: gradients reach what they must"
-        yield Finding("sound", "the model", seen, means, "", rule="cannot-overfit")
+        yield Finding.sound("the model", seen, means)
         return
     n_answers = view.tensor.numel() // (view.n_classes if view.kind in ("cross-entropy", "log-likelihood") else 1)
     is_small = n_weights < n_answers
@@ -99,7 +108,6 @@ def _judged(
         if is_small
         else "follow one row through the model: does the input arrive, does the gradient, does the loss compare the "
         "right pair",
-        rule="cannot-overfit",
         again="opt = torch.optim.Adam(model.parameters(), 1e-2); "
         "[(opt.zero_grad(), loss(model(x), y).backward(), opt.step()) for _ in range(150)]; print(loss(model(x), y))",
     )

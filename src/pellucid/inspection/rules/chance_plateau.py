@@ -12,33 +12,33 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.loss_views import loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.weight_age import steps_taken, was_trained
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import loss_view
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.instrument.weight_age import steps_taken, was_trained
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 EARNED = 0.02  # of the best constant's loss; less than this is nothing
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient) if was_trained(patient) else None
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen) if was_trained(specimen) else None
     if view is None:
         return
     measured, constant = view.measured, view.best_constant()
     if not math.isfinite(measured) or not constant > 1e-6:
         return
     spread = float(view.tensor.std(dim=0).mean()) if len(view.tensor) > 1 else math.nan
-    steps = steps_taken(patient.optimizer)
+    steps = steps_taken(specimen.optimizer)
     counted = f"after {steps} steps" if steps else "after training"
     seen = f"{counted} the loss is {measured:.4f}, and {constant:.4f} for the best answer that ignores its input"
     if measured < (1 - EARNED) * constant:
         means = "it has learned something from its inputs"
-        yield Finding("sound", "loss", seen, means, "", rule="chance-plateau")
+        yield Finding.sound("loss", seen, means)
         return
     is_constant = spread < 1e-3
-    yield Finding(
-        "suspicious",
+    yield Finding.suspicious(
         "loss",
         f"{seen}; outputs differ by {spread:.2g} from row to row",
         "every input gets the same answer: what was learned is how often each label occurs"
@@ -47,7 +47,6 @@ def check(patient: Patient) -> Iterator[Finding]:
         "look whether the inputs arrive: dead units, a constant layer, a path that is cut"
         if is_constant
         else "try a rate ten times smaller, and look whether inputs and labels still belong together",
-        rule="chance-plateau",
         again="print(loss(model.eval()(x), y), y.unique(return_counts=True))",
     )
 
@@ -66,9 +65,9 @@ class _Reader(nn.Module):
         return scores
 
 
-def trained_reader(is_whole: bool, steps: int = 60) -> Patient:
-    """A patient that was trained for a while on pixels whose brightest corner is the label."""
-    with unchanged_randomness(0), torch.enable_grad():
+def trained_reader(is_whole: bool, steps: int = 60) -> Specimen:
+    """A specimen that was trained for a while on pixels whose brightest corner is the label."""
+    with fixed_rng(0), torch.enable_grad():
         pixels = torch.randint(0, 256, (48, 4))
         labels = pixels[:, :3].argmax(1)
         model, loss = _Reader(is_whole), nn.CrossEntropyLoss()
@@ -77,7 +76,7 @@ def trained_reader(is_whole: bool, steps: int = 60) -> Patient:
             optimizer.zero_grad()
             loss(model(pixels), labels).backward()
             optimizer.step()
-        return Patient(model, (pixels,), labels, loss, optimizer)
+        return Specimen(model, (pixels,), labels, loss, optimizer)
 
 
 RULE = Rule(

@@ -12,8 +12,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FEWEST_ROWS = 12
@@ -21,11 +22,11 @@ MOST_CLASSES = 100
 ALIKE = 1 - 1e-5  # a correlation that no measurement reaches
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    targets = patient.targets
+def check(specimen: Specimen) -> Iterator[Finding]:
+    targets = specimen.targets
     if targets is None or targets.dtype is torch.bool or targets.numel() != len(targets.reshape(-1, 1)):
         return
-    for place, given in enumerate(patient.inputs):
+    for place, given in enumerate(specimen.inputs):
         if not _is_table(given, targets):
             continue
         alike = torch.stack([_correlations(given.detach().double(), one) for one in _sides(targets)]).amax(0)
@@ -33,17 +34,15 @@ def check(patient: Patient) -> Iterator[Finding]:
         seen = f"column {best} of {given.shape[1]} has a correlation of {float(alike[best]):.6f} with the target, of "
         seen += f"{len(given)} rows"
         if float(alike[best]) > ALIKE and given.shape[1] > 1:
-            yield Finding(
-                "suspicious",
+            yield Finding.suspicious(
                 f"input {place}, column {best}",
                 seen,
                 "this column is the target, scaled and shifted: the answer stands among the questions",
                 "take it out of the inputs, and look where it was made",
-                rule="data-leak",
                 again=f"print(torch.corrcoef(torch.stack([x[:, {best}], y.flatten().to(x)])))",
             )
         elif float(alike[best]) <= ALIKE:
-            yield Finding("sound", "inputs", seen, "no column is the target itself", "", rule="data-leak")
+            yield Finding.sound("inputs", seen, "no column is the target itself")
 
 
 def _sides(targets: Tensor) -> list[Tensor]:
@@ -73,12 +72,12 @@ def _correlations(rows: Tensor, target: Tensor) -> Tensor:
     return torch.where(lengths > 0, (columns * centred[:, None]).sum(0).abs() / lengths.clamp(min=1e-300), 0.0)
 
 
-def _patient(is_leaking: bool) -> Patient:
-    with unchanged_randomness(0):
+def _patient(is_leaking: bool) -> Specimen:
+    with fixed_rng(0):
         rows = torch.randn(24, 5)
         targets = rows @ torch.randn(5, 1) + 0.1 * torch.randn(24, 1)
-        patient = Patient(nn.Linear(6, 1), (torch.cat([rows, torch.randn(24, 1)], 1),), targets, nn.MSELoss())
-    return replace(patient, inputs=(torch.cat([rows, 3 * targets - 1], 1),)) if is_leaking else patient
+        specimen = Specimen(nn.Linear(6, 1), (torch.cat([rows, torch.randn(24, 1)], 1),), targets, nn.MSELoss())
+    return replace(specimen, inputs=(torch.cat([rows, 3 * targets - 1], 1),)) if is_leaking else specimen
 
 
 RULE = Rule(

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import batches, copy_of
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import FunctionCall, Recording, by_unit, local_slopes, part_name, record
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import DEAD
 from pellucid.inspection.layer_stats import NEARLY_ZERO
-from pellucid.inspection.measurements import FunctionCall, Seen, by_unit, look, place, slopes
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 ACTIVATIONS = frozenset({"relu", "relu6", "leaky_relu", "gelu", "silu", "elu", "celu", "selu", "mish", "hardswish"})
@@ -45,12 +45,11 @@ class Layer:
         return self.n_dead / len(self.flat)
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    if (copied := copy_of(patient)) is None:
-        return
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
     layers: dict[tuple[str, str, int], Layer] = {}
-    for batch in batches(copied):
-        if (seen := look(batch, ACTIVATIONS)) is not None:
+    for batch in copied.batches():
+        if (seen := record(batch, ACTIVATIONS)) is not None:
             _add(layers, seen)
     if not layers:
         return
@@ -58,7 +57,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     count = f"{worst.n_dead} of {len(worst.flat)} units of {worst.name} were flat on all {worst.n_examples} examples"
     if worst.share < DEAD:
         means = f"{'nearly ' if worst.n_dead else ''}every unit can still learn"
-        yield Finding("sound", worst.where, count, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound(worst.where, count, means, again=_AGAIN)
         return
     yield Finding(
         _severity(worst),
@@ -68,17 +67,16 @@ def check(patient: Patient) -> Iterator[Finding]:
         if worst.steepest == 0
         else f"its slope there is at most {worst.steepest:.2g}, so the weights before them get hardly any gradient",
         "lower the rate, or shrink the first weights and biases before it",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
 
-def _add(layers: dict[tuple[str, str, int], Layer], seen: Seen) -> None:
+def _add(layers: dict[tuple[str, str, int], Layer], seen: Recording) -> None:
     calls: Counter[tuple[str, str]] = Counter()
     for call in seen.functions:
         which = calls[call.path, call.name]
         calls[call.path, call.name] += 1
-        if (steepness := slopes(call)) is None:
+        if (steepness := local_slopes(call)) is None:
             continue
         units = by_unit(steepness.abs(), seen.maker_of(call.arguments[0]))
         flat, steepest = (units < NEARLY_ZERO).all(0), units.amax(0)
@@ -95,7 +93,7 @@ def _add(layers: dict[tuple[str, str, int], Layer], seen: Seen) -> None:
 
 def _where(call: FunctionCall, which: int) -> str:
     """By its number where one part calls it several times, as a forward of someone's own does."""
-    return place(call.path) if which == 0 else f"{place(call.path)}, its {call.name} no. {which + 1}"
+    return part_name(call.path) if which == 0 else f"{part_name(call.path)}, its {call.name} no. {which + 1}"
 
 
 def _severity(layer: Layer) -> str:
@@ -107,17 +105,17 @@ def _severity(layer: Layer) -> str:
 _AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))"
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """A bias so low that no example lifts any unit above 0."""
-    with unchanged_randomness():
+    with fixed_rng():
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
         nn.init.constant_(model[0].bias, -10.0)  # type: ignore[arg-type]
-        return Patient(model, (torch.randn(64, 8),))
+        return Specimen(model, (torch.randn(64, 8),))
 
 
-def well() -> Patient:
-    with unchanged_randomness():
-        return Patient(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3)), (torch.randn(64, 8),))
+def well() -> Specimen:
+    with fixed_rng():
+        return Specimen(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3)), (torch.randn(64, 8),))
 
 
 RULE = Rule(

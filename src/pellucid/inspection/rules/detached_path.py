@@ -11,19 +11,31 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.nudges import KICK, Part, Parts, jumps, precise, slope_felt, slope_said
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.slopes import in_training, is_left_alone, learning, slopes_of, some_of
+from pellucid.inspection.instrument.gradients import (
+    KICK,
+    NudgedWeights,
+    Parts,
+    autograd_slope,
+    copy_in_training,
+    is_kept_from_learning,
+    jumps_when_kicked,
+    measured_slope,
+    objective_gradients,
+    trainable_parameters,
+)
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import first_few
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 MOST = 60  # parameters that are nudged one by one
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = precise(in_training(patient))
-    parameters = learning(copied.model)
-    slopes = slopes_of(copied, list(parameters.values()))
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = copy_in_training(specimen).double()
+    parameters = trainable_parameters(copied.model)
+    slopes = objective_gradients(copied, list(parameters.values()))
     if slopes is None or not parameters or any(one is not None and not one.isfinite().all() for one in slopes):
         return
     told = {path: slope for path, slope in zip(parameters, slopes, strict=True) if slope is not None}
@@ -31,9 +43,9 @@ def check(patient: Patient) -> Iterator[Finding]:
     for path, one in parameters.items():
         mask = (told[path] == 0).to(one) * _free(copied.model, path) if path in told else torch.ones_like(one)
         if bool(mask.any()):
-            silent[path] = Part(one, mask, path not in told)
+            silent[path] = NudgedWeights(one, mask, path not in told)
     cut = list(_cut(copied, silent))
-    meant = {path for path, _ in cut if is_left_alone(patient, path)}
+    meant = {path for path, _ in cut if is_kept_from_learning(specimen, path)}
     for is_meant in (False, True):
         chosen = [(path, slope) for path, slope in cut if (path in meant) == is_meant]
         if chosen:
@@ -48,7 +60,7 @@ def check(patient: Patient) -> Iterator[Finding]:
             f"{n_zero} of {n_all} weights have a gradient of exactly 0, and nudging them all leaves the loss as it is"
         )
         means = "what matters gets a gradient: no path is cut"
-        yield Finding("sound", "the model", seen, means, "", rule="detached-path")
+        yield Finding.sound("the model", seen, means)
 
 
 def _free(model: nn.Module, path: str) -> Tensor:
@@ -63,31 +75,31 @@ def _free(model: nn.Module, path: str) -> Tensor:
     return free
 
 
-def _cut(patient: Patient, silent: Parts) -> Iterator[tuple[str, float]]:
+def _cut(specimen: Specimen, silent: Parts) -> Iterator[tuple[str, float]]:
     """Parameters that matter and are told nothing, with how steep the loss is along them; 0 where it only jumps."""
-    if not silent or not (slope_felt(patient, silent) or jumps(patient, silent)):
+    if not silent or not (measured_slope(specimen, silent) or jumps_when_kicked(specimen, silent)):
         return
     for path, part in list(silent.items())[:MOST]:
-        slope = slope_felt(patient, {path: part})
-        if slope or jumps(patient, {path: part}):
+        slope = measured_slope(specimen, {path: part})
+        if slope or jumps_when_kicked(specimen, {path: part}):
             yield path, abs(slope)
 
 
 def _untrue(
-    patient: Patient, parameters: Mapping[str, Tensor], told: Mapping[str, Tensor]
+    specimen: Specimen, parameters: Mapping[str, Tensor], told: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, str]]:
     """Parameters along which autograd says one slope and a nudge another, with both."""
-    parts = {path: Part(parameters[path], _free(patient.model, path), False) for path in told}
-    if any(part.parameter.dtype is not torch.float64 for part in parts.values()) or _is_true(patient, parts, told):
+    parts = {path: NudgedWeights(parameters[path], _free(specimen.model, path), False) for path in told}
+    if any(part.parameter.dtype is not torch.float64 for part in parts.values()) or _is_true(specimen, parts, told):
         return
     for path in list(parts)[:MOST]:
-        if not _is_true(patient, {path: parts[path]}, told):
-            slope, said = slope_felt(patient, {path: parts[path]}), slope_said({path: parts[path]}, told)
+        if not _is_true(specimen, {path: parts[path]}, told):
+            slope, said = measured_slope(specimen, {path: parts[path]}), autograd_slope({path: parts[path]}, told)
             yield path, f"{said:.3g} where a nudge shows {slope:.3g}"
 
 
-def _is_true(patient: Patient, parts: Parts, told: Mapping[str, Tensor]) -> bool:
-    slope, said = slope_felt(patient, parts), slope_said(parts, told)
+def _is_true(specimen: Specimen, parts: Parts, told: Mapping[str, Tensor]) -> bool:
+    slope, said = measured_slope(specimen, parts), autograd_slope(parts, told)
     return not slope or abs(slope - said) <= 0.05 * max(abs(slope), abs(said))
 
 
@@ -99,24 +111,21 @@ def _broken(cut: list[tuple[str, float]], silent: Parts, is_meant: bool) -> Find
     return Finding(
         "note" if is_meant else "broken",
         paths[0].rpartition(".")[0] or paths[0],
-        f"{n_weights} weights of {some_of(paths)} get a gradient of exactly 0 from the loss, but {felt}",
+        f"{n_weights} weights of {first_few(paths)} get a gradient of exactly 0 from the loss, but {felt}",
         "the loss depends on them, and no gradient reaches them: they are never trained",
         "look between them and the loss for detach(), argmax, round, .data or no_grad(); a softmax has a gradient",
-        rule="detached-path",
         again=f"loss(model(x), y).backward(); print(dict(model.named_parameters())[{paths[0]!r}].grad)",
     )
 
 
 def _suspicious(others: list[tuple[str, str]]) -> Finding:
     paths = [path for path, _ in others]
-    return Finding(
-        "suspicious",
+    return Finding.suspicious(
         paths[0].rpartition(".")[0] or paths[0],
-        f"autograd's slope along {paths[0]} is {others[0][1]}; the same of {len(paths)} parameters: {some_of(paths)}",
+        f"autograd's slope along {paths[0]} is {others[0][1]}; the same of {len(paths)} parameters: {first_few(paths)}",
         "what is followed is not the slope of the loss: part of a path is cut, or a backward is wrong",
         "look after them for detach() or a custom backward; stopped, straight-through and reversed gradients are so "
         "on purpose",
-        rule="detached-path",
         again="torch.autograd.gradcheck(lambda x: model.double()(x), x.double().requires_grad_())",
     )
 
@@ -142,9 +151,9 @@ class _Attention(nn.Module):
         return answer
 
 
-def _patient(is_hard: bool) -> Patient:
-    with unchanged_randomness(0):
-        return Patient(_Attention(is_hard), (torch.randn(9, 5, 6),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+def _patient(is_hard: bool) -> Specimen:
+    with fixed_rng(0):
+        return Specimen(_Attention(is_hard), (torch.randn(9, 5, 6),), torch.arange(9) % 3, nn.CrossEntropyLoss())
 
 
 RULE = Rule(

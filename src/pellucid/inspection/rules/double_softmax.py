@@ -13,44 +13,43 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import last_part, under_other_weights
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.perturbation import outputs_under_other_weights
+from pellucid.inspection.instrument.recording import output_part
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 NEARLY = 0.5  # apart, from which on it is no accident that scores never are more than 1
 SLACK = 1e-3  # by which sums of probabilities may differ from 1, in any precision
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
     if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not view.tensor.isfinite().all():
         return
     if _is_log_of_second(view.tensor, view.axis):
-        others = under_other_weights(patient)
+        others = outputs_under_other_weights(specimen)
         if others and all(_is_log_of_second(one, view.axis) for one in others) and _apart(others, view.axis) > NEARLY:
-            yield _within_the_model(patient, view, _apart(others, view.axis))
+            yield _within_the_model(specimen, view, _apart(others, view.axis))
             return
     if view.kind != "cross-entropy":
         return  # whether it is given log-probabilities is another rule's question
     axes = [axis for axis in range(-view.tensor.dim(), 0) if _is_probability(view.tensor, axis)]
-    others = under_other_weights(patient) if axes else []
+    others = outputs_under_other_weights(specimen) if axes else []
     axes = [axis for axis in axes if others and all(_is_probability(one, axis) for one in others)]
     if axes:
-        yield _finding(patient, view, axes)
+        yield _finding(specimen, view, axes)
         return
     sums = view.tensor.sum(view.axis)
-    yield Finding(
-        "sound",
+    yield Finding.sound(
         "loss",
         f"outputs of {view.n_classes} classes reach from {view.tensor.min():.3g} to {view.tensor.max():.3g}, and their "
         f"sums from {sums.min():.3g} to {sums.max():.3g}",
         "the softmax is taken once, by the loss"
         if (view.tensor.logsumexp(view.axis).abs() > SLACK).any()
         else "they are log-probabilities, which a second softmax leaves as they are",
-        "",
-        rule="double-softmax",
     )
 
 
@@ -79,45 +78,39 @@ def _apart(tensors: list[Tensor], axis: int) -> float:
     return max(float((one.amax(axis) - one.amin(axis)).max()) for one in tensors)
 
 
-def _within_the_model(patient: Patient, view: LossView, apart: float) -> Finding:
+def _within_the_model(specimen: Specimen, view: LossView, apart: float) -> Finding:
     floor = math.log(1 + (view.n_classes - 1) / math.e)
-    return Finding(
-        "broken",
-        last_part(patient),
+    return Finding.broken(
+        output_part(specimen),
         f"outputs are log-probabilities of a softmax of probabilities: {apart:.4f} apart at most, with these weights "
         f"and others; {floor:.4f} = ln(1 + {view.n_classes - 1}/e) is the least loss, {view.measured:.4f} that of now",
         f"the loss cannot fall below {floor:.4f}, and its gradient is small wherever the model is sure",
         "take the first softmax out of the model: log_softmax takes one of the scores themselves",
-        rule="double-softmax",
         again="print(model(x).amax(-1) - model(x).amin(-1))",
     )
 
 
-def _finding(patient: Patient, view: LossView, axes: list[int]) -> Finding:
-    where = last_part(patient)
+def _finding(specimen: Specimen, view: LossView, axes: list[int]) -> Finding:
+    where = output_part(specimen)
     if view.axis not in axes:
         axis = view.tensor.dim() + axes[0]
-        return Finding(
-            "broken",
+        return Finding.broken(
             where,
             f"outputs of shape {tuple(view.tensor.shape)} add up to 1 along dimension {axis}, with these weights and "
             f"others; the loss takes its softmax along dimension {view.tensor.dim() + view.axis}",
             "probabilities are shared out between what does not compete, and the loss takes another softmax of them",
             "take the softmax out, and give the loss the scores before it",
-            rule="double-softmax",
             again=f"print(model(x).sum({axis}))",
         )
     floor = math.log(1 + (view.n_classes - 1) / math.e)
     perfect = view.value(_perfect(view)) / view.per
-    return Finding(
-        "broken",
+    return Finding.broken(
         where,
         f"outputs add up to 1, with these weights and others, and the loss takes a softmax of them: "
         f"{perfect:.4f} for perfect answers, {floor:.4f} = ln(1 + {view.n_classes - 1}/e) by formula, and "
         f"{view.measured / view.per:.4f} now",
         f"the loss cannot fall below {perfect:.4f}, and its gradient is small wherever the model is sure",
         "take the softmax out of the model, and use it only where probabilities are read",
-        rule="double-softmax",
         again="print(model(x).sum(-1), loss(model(x).log(), y), loss(model(x), y))",
     )
 
@@ -130,10 +123,10 @@ def _perfect(view: LossView) -> Tensor:
     return classes.movedim(-1, view.axis)
 
 
-def _patient(last: nn.Module) -> Patient:
-    with unchanged_randomness(0):
+def _patient(last: nn.Module) -> Specimen:
+    with fixed_rng(0):
         model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 10), last)
-        return Patient(model, (torch.randn(20, 8),), torch.arange(20) % 10, nn.CrossEntropyLoss())
+        return Specimen(model, (torch.randn(20, 8),), torch.arange(20) % 10, nn.CrossEntropyLoss())
 
 
 RULE = Rule(

@@ -1,7 +1,7 @@
 """Dropout that drops twice, everything, the answers themselves, or still drops when the network is used.
 
-Watched are the calls of dropout while training, and again while evaluating, where none may drop: two runs with other
-dice then give other outputs, which is the proof.
+Watched are the calls of dropout while training, and again while evaluating, where none may drop: two runs from other
+seeds then give other outputs, which is the proof.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.copies import copy_of
-from pellucid.inspection.measurements import FunctionCall, Seen, look, place
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import FunctionCall, Recording, part_name, record
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 NEARLY_ALL = 0.9
@@ -24,15 +24,15 @@ _NAMES = _PLAIN | {"scaled_dot_product_attention"}
 _AGAIN = "model.eval(); (model(*inputs) - model(*inputs)).abs().max()"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    trained, used = copy_of(patient), copy_of(patient)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    trained, used = specimen.copy(), specimen.copy()
     if trained is None or used is None:
         return
     trained.model.train()
     used.model.eval()
-    seen = look(trained, _NAMES)
+    seen = record(trained, _NAMES)
     found = [] if seen is None else [*_everything(seen), *_twice(seen)]
-    if seen is not None and patient.loss is not None:
+    if seen is not None and specimen.loss is not None:
         found += _of_the_answers(seen)
     found += _in_use(used)
     yield from found
@@ -41,11 +41,11 @@ def check(patient: Patient) -> Iterator[Finding]:
         return
     if not any(shares):
         seen_text, means = f"all {len(shares)} dropouts have p = 0", "none of them drops anything"
-        yield Finding("note", "the model", seen_text, means, "leave them out, or set p", rule=RULE.name, again=_AGAIN)
+        yield Finding.note("the model", seen_text, means, "leave them out, or set p", again=_AGAIN)
         return
     seen_text = f"{len(shares)} dropouts with p from {min(shares):g} to {max(shares):g}, and none drops in use"
     means = "each drops once, and only while training"
-    yield Finding("sound", "the model", seen_text, means, "", rule=RULE.name, again=_AGAIN)
+    yield Finding.sound("the model", seen_text, means, again=_AGAIN)
 
 
 def _share(call: FunctionCall) -> float:
@@ -56,7 +56,7 @@ def _share(call: FunctionCall) -> float:
     return float(call.value_of("p", 1, 0.5)) if is_on else 0.0
 
 
-def _everything(seen: Seen) -> Iterator[Finding]:
+def _everything(seen: Recording) -> Iterator[Finding]:
     for call in seen.functions:
         share = _share(call)
         if share < NEARLY_ALL or not isinstance(call.made, Tensor) or not call.made.numel():
@@ -65,61 +65,56 @@ def _everything(seen: Seen) -> Iterator[Finding]:
         is_all = share == 1 and zeros == 1
         yield Finding(
             "broken" if is_all else "suspicious",
-            place(call.path),
+            part_name(call.path),
             f"p = {share:g}: {100 * zeros:.1f} % of what it puts out is 0",
             "nothing comes through while training" if is_all else "next to nothing comes through while training",
             f"p is the share that is dropped, not kept: write p={1 - share:.2g} if that was meant",
-            rule=RULE.name,
             again="module.p",
         )
 
 
-def _twice(seen: Seen) -> Iterator[Finding]:
+def _twice(seen: Recording) -> Iterator[Finding]:
     calls = [call for call in seen.functions if call.name in _PLAIN and _share(call) > 0]
     for first in calls:
         for second in calls:
             if first is not second and second.arguments and second.arguments[0] is first.made:
                 kept = (1 - _share(first)) * (1 - _share(second))
-                yield Finding(
-                    "suspicious",
-                    f"{place(first.path)} and {place(second.path)}",
+                yield Finding.suspicious(
+                    f"{part_name(first.path)} and {part_name(second.path)}",
                     f"p = {_share(first):g} and at once p = {_share(second):g}: {100 * kept:.0f} % is kept",
                     f"two in a row are one dropout of p = {1 - kept:.2g}",
                     "take one of them out",
-                    rule=RULE.name,
                     again="module.p",
                 )
 
 
-def _of_the_answers(seen: Seen) -> Iterator[Finding]:
-    last = tensor_of(seen.outputs)
+def _of_the_answers(seen: Recording) -> Iterator[Finding]:
+    last = main_tensor(seen.outputs)
     for call in seen.functions:
         if call.name in _PLAIN and _share(call) > 0 and call.made is last:
             seen_text = f"p = {_share(call):g} on the very outputs that the loss is taken of"
             means = "answers are set to 0 at random while training, and no weight can mend that"
             fix = "put it before the last layer"
-            yield Finding("suspicious", place(call.path), seen_text, means, fix, rule=RULE.name, again="module.p")
+            yield Finding.suspicious(part_name(call.path), seen_text, means, fix, again="module.p")
 
 
-def _in_use(used: Patient) -> Iterator[Finding]:
-    first, second = look(used, _NAMES, seed=0), look(used, frozenset(), seed=1)
+def _in_use(used: Specimen) -> Iterator[Finding]:
+    first, second = record(used, _NAMES, seed=0), record(used, frozenset(), seed=1)
     if first is None or second is None:
         return
     dropping = [call for call in first.functions if _share(call) > 0]
-    one, other = tensor_of(first.outputs), tensor_of(second.outputs)
+    one, other = main_tensor(first.outputs), main_tensor(second.outputs)
     if not dropping or one is None or other is None or one.shape != other.shape:
         return
     apart = (one - other).abs().max().item()
     if apart > 0:
-        yield Finding(
-            "suspicious",
-            place(dropping[0].path),
+        yield Finding.suspicious(
+            part_name(dropping[0].path),
             f"after eval() {dropping[0].name} drops with p = {_share(dropping[0]):g}: two runs differ by {apart:.2g}",
             "answers are random when the network is used",
             "write training=self.training"
             if dropping[0].name in _PLAIN
             else "write dropout_p=self.p if self.training else 0.0",
-            rule=RULE.name,
             again=_AGAIN,
         )
 
@@ -134,24 +129,24 @@ class _Classifier(nn.Module):
         return self.head(hidden)  # type: ignore[no-any-return]
 
 
-def _patient(is_always_on: bool) -> Patient:
-    with unchanged_randomness():
-        return Patient(_Classifier(is_always_on), (torch.randn(16, 8),))
+def _patient(is_always_on: bool) -> Specimen:
+    with fixed_rng():
+        return Specimen(_Classifier(is_always_on), (torch.randn(16, 8),))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """A functional dropout that knows nothing of eval()."""
     return _patient(is_always_on=True)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _patient(is_always_on=False)
 
 
 RULE = Rule(
     name="dropout-odd",
     proves="that dropout drops everything, twice, the answers, or in use",
-    how="watches the calls of dropout while training and while evaluating, and runs twice with other dice",
+    how="watches the calls of dropout while training and while evaluating, and runs twice from other seeds",
     check=check,
     sick=sick,
     well=well,

@@ -13,26 +13,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import batch_place
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.perturbation import batch_input
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FEWEST_NUMBERS = 4  # in a row, below which rows may well be equal
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    place = batch_place(patient)
-    if place is None or patient.inputs[place].dim() < 2 or len(patient.inputs[place]) < 2:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    place = batch_input(specimen)
+    if place is None or specimen.inputs[place].dim() < 2 or len(specimen.inputs[place]) < 2:
         return
-    given: Tensor = patient.inputs[place]
-    rows = _rows(patient.inputs)
-    found = [*_equal(patient, given, rows), *_shared(patient, given, rows)]
+    given: Tensor = specimen.inputs[place]
+    rows = _rows(specimen.inputs)
+    found = [*_equal(specimen, given, rows), *_shared(specimen, given, rows)]
     yield from found
     if not found:
-        several = f" and of {len(patient.more)} further batches" if patient.more else ""
+        several = f" and of {len(specimen.more)} further batches" if specimen.more else ""
         seen = f"all {len(rows)} rows of the batch{several} differ from each other"
-        yield Finding("sound", "inputs", seen, "no row counts twice", "", rule="duplicated-inputs")
+        yield Finding.sound("inputs", seen, "no row counts twice")
 
 
 def _rows(inputs: tuple[Any, ...]) -> list[bytes]:
@@ -49,25 +50,23 @@ def _bits(tensor: Tensor) -> bytes:
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-def _equal(patient: Patient, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
+def _equal(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
     counts = Counter(rows)
     if len(counts) == len(rows):
         return
     again = "print(x.unique(dim=0).shape, x.shape)"
     if len(counts) == 1:
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "inputs",
             f"all {len(rows)} rows are the same, with numbers from {given.min().item():.3g} to "
             f"{given.max().item():.3g}",
             "the model is shown one example, whatever its labels say",
             "look at how a batch is put together, and whether whole numbers were divided away",
-            rule="duplicated-inputs",
             again=again,
         )
         return
     n_double = sum(number for number in counts.values() if number > 1)
-    conflicts = several_answers(patient)
+    conflicts = several_answers(specimen)
     is_odd = _is_telling(given) and n_double > len(rows) / 2
     yield Finding(
         "suspicious" if is_odd or (conflicts and _is_telling(given)) else "note",
@@ -76,14 +75,13 @@ def _equal(patient: Patient, given: Tensor, rows: list[bytes]) -> Iterator[Findi
         + (f"; {conflicts} inputs have more than one target" if conflicts else ""),
         "no model can answer the same input in two ways" if conflicts else "what is repeated counts several times",
         "look where the rows were joined or sampled" if conflicts else "drop what is repeated, unless it is meant",
-        rule="duplicated-inputs",
         again=again,
     )
 
 
-def several_answers(patient: Patient) -> int:
+def several_answers(specimen: Specimen) -> int:
     """How many inputs come more than once, with different targets."""
-    targets, rows = patient.targets, _rows(patient.inputs)
+    targets, rows = specimen.targets, _rows(specimen.inputs)
     if targets is None or not targets.dim() or len(targets) != len(rows):
         return 0
     answers: dict[bytes, set[bytes]] = {}
@@ -97,10 +95,10 @@ def _is_telling(given: Tensor) -> bool:
     return given.is_floating_point() and given[0].numel() >= FEWEST_NUMBERS
 
 
-def _shared(patient: Patient, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
+def _shared(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
     known = set(rows)
     others = [
-        _rows(inputs) for inputs, _ in patient.more if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim()
+        _rows(inputs) for inputs, _ in specimen.more if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim()
     ]
     shared = sum(row in known for batch in others for row in batch)
     if shared:
@@ -110,17 +108,16 @@ def _shared(patient: Patient, given: Tensor, rows: list[bytes]) -> Iterator[Find
             f"{shared} of {sum(map(len, others))} rows of {len(others)} further batches are also in the first",
             "if one batch is trained on and another tested, these answers were seen before",
             "split by what is different, after dropping what is repeated: pellucid split does",
-            rule="duplicated-inputs",
             again="print((x[:, None] == x_other[None]).flatten(2).all(-1).any(0).sum())",
         )
 
 
-def _patient(is_leaking: bool) -> Patient:
-    with unchanged_randomness(0):
+def _patient(is_leaking: bool) -> Specimen:
+    with fixed_rng(0):
         rows, other = torch.randn(12, 5), torch.randn(12, 5)
         further = torch.cat([rows[:4], other[4:]]) if is_leaking else other
         targets = torch.arange(12) % 3
-        return Patient(nn.Linear(5, 3), (rows,), targets, nn.CrossEntropyLoss(), more=(((further,), targets),))
+        return Specimen(nn.Linear(5, 3), (rows,), targets, nn.CrossEntropyLoss(), more=(((further,), targets),))
 
 
 RULE = Rule(

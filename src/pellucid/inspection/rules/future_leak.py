@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pellucid.inspection.loss_views import loss_view
-from pellucid.inspection.meetings import first_meeting
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.probes import fresh, is_beyond_rounding, moved, probing, size_of, with_changed
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.sequences import causal_place
+from pellucid.inspection.instrument.isolation import fixed_rng, isolate, own_inputs
+from pellucid.inspection.instrument.loss_view import causal_input, loss_view
+from pellucid.inspection.instrument.perturbation import change_input, is_beyond_rounding, largest_change, size_of
+from pellucid.inspection.instrument.recording import first_meeting
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 LARGE = 200.0  # by which weights grow for large scores: queries and keys both do, so scores grow by its square
@@ -34,46 +34,43 @@ class Leak(NamedTuple):
     size: float  # of the outputs, to compare
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    place = causal_place(patient)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    place = causal_input(specimen)
     if place is None:
         return
     tried: list[str] = []
-    outputs = tensor_of(_run(patient.copied().model.eval(), patient.inputs, no_gradient=True))
-    length = patient.inputs[place].shape[1]
+    outputs = main_tensor(_run(specimen.copy("eval").model, specimen.inputs, no_gradient=True))
+    length = specimen.inputs[place].shape[1]
     if outputs is None or outputs.dim() < 2 or outputs.shape[1] != length or length < 2:
         return
-    asked = _asked(patient)
-    for way, model, no_gradient, around in _ways(patient):
+    asked = _asked(specimen)
+    for way, model, no_gradient, around in _ways(specimen):
         with around:
-            leak = _leak(model, patient.inputs, place, no_gradient, asked)
+            leak = _leak(model, specimen.inputs, place, no_gradient, asked)
         if leak is None:
             continue
         if leak.change and is_beyond_rounding(leak.change, torch.tensor(leak.size)):
-            yield _finding(patient, place, model, way, leak)
+            yield _finding(specimen, place, model, way, leak)
             return
         tried.append(way)
     if tried:
-        yield Finding(
-            "sound",
+        yield Finding.sound(
             "the model",
             f"inputs changed from each of {len(_positions(length))} of {length} positions on moved no output before "
             f"them by more than rounding, {', '.join(tried)}",
             "no output sees what comes after it",
-            "",
-            rule="future-leak",
         )
 
 
-def _ways(patient: Patient) -> Iterator[tuple[str, nn.Module, bool, AbstractContextManager[object]]]:
+def _ways(specimen: Specimen) -> Iterator[tuple[str, nn.Module, bool, AbstractContextManager[object]]]:
     """Each way of running: its name, a module of its own, whether gradients are off, and what is switched around it."""
-    yield "in eval, as it runs fastest", patient.copied().model.eval(), True, nullcontext()
-    yield "in eval with gradients", patient.copied().model.eval(), False, nullcontext()
-    yield "in eval with plain attention", patient.copied().model.eval(), True, _plain_attention()
-    yield "in training, with its dropout", _training(patient.copied().model), False, nullcontext()
+    yield "in eval, as it runs fastest", specimen.copy("eval").model, True, nullcontext()
+    yield "in eval with gradients", specimen.copy("eval").model, False, nullcontext()
+    yield "in eval with plain attention", specimen.copy("eval").model, True, _plain_attention()
+    yield "in training, with its dropout", _training(specimen.copy().model), False, nullcontext()
     yield (
         f"with weights {LARGE:g} times as large",
-        _with_large_scores(patient.copied().model.eval()),
+        _with_large_scores(specimen.copy("eval").model),
         True,
         nullcontext(),
     )
@@ -116,16 +113,16 @@ def _positions(length: int) -> list[int]:
 
 
 def _run(model: nn.Module, inputs: tuple[Any, ...], no_gradient: bool) -> Any:
-    with probing(), torch.no_grad() if no_gradient else nullcontext():
-        return model(*fresh(inputs))
+    with isolate(), torch.no_grad() if no_gradient else nullcontext():
+        return model(*own_inputs(inputs))
 
 
-def _asked(patient: Patient) -> Tensor | None:
+def _asked(specimen: Specimen) -> Tensor | None:
     """Of a module that is not said to be causal, the places (batch, time) that the loss asks for; None: all are held.
 
     A prefix that may see itself, and of which nothing is asked, leaks nothing.
     """
-    view = loss_view(patient) if not patient.is_causal else None
+    view = loss_view(specimen) if not specimen.is_causal else None
     wanted = view.wanted() if view is not None else None
     return None if wanted is None else wanted >= 0
 
@@ -134,32 +131,32 @@ def _leak(
     model: nn.Module, inputs: tuple[Any, ...], place: int, no_gradient: bool, asked: Tensor | None
 ) -> Leak | None:
     """The largest movement before a changed position; None where nothing could be told."""
-    base = tensor_of(_run(model, inputs, no_gradient))
+    base = main_tensor(_run(model, inputs, no_gradient))
     if base is None or not base.isfinite().all():
         return None
     worst = None
     for position in _positions(inputs[place].shape[1]):
-        changed = with_changed(inputs, place, (slice(None), slice(position, None)), seed=position)
-        after = None if changed is None else tensor_of(_run(model, changed, no_gradient))
+        changed = change_input(inputs, place, (slice(None), slice(position, None)), seed=position)
+        after = None if changed is None else main_tensor(_run(model, changed, no_gradient))
         if after is None or not after.isfinite().all():
             return None
         before, behind = (one[:, :position].detach() for one in (base, after))
         if asked is not None:
             before, behind = (one[asked[:, :position]] for one in (before, behind))
-        leak = Leak(position, moved(before, behind), size_of(before))
+        leak = Leak(position, largest_change(before, behind), size_of(before))
         worst = leak if worst is None or leak.change > worst.change else worst
     return worst
 
 
-def _finding(patient: Patient, place: int, model: nn.Module, way: str, leak: Leak) -> Finding:
-    changed = with_changed(patient.inputs, place, (slice(None), slice(leak.position, None)), seed=leak.position)
-    length = patient.inputs[place].shape[1]
+def _finding(specimen: Specimen, place: int, model: nn.Module, way: str, leak: Leak) -> Finding:
+    changed = change_input(specimen.inputs, place, (slice(None), slice(leak.position, None)), seed=leak.position)
+    length = specimen.inputs[place].shape[1]
     assert changed is not None
 
     def kept(tensor: Tensor) -> Tensor | None:
         return tensor[:, : leak.position] if tensor.dim() >= 2 and tensor.shape[1] == length else None
 
-    meeting = first_meeting(model, patient.inputs, changed, kept)
+    meeting = first_meeting(model, specimen.inputs, changed, kept)
     is_beaten = way.startswith("with weights")
     return Finding(
         "suspicious" if is_beaten else "broken",
@@ -173,7 +170,6 @@ def _finding(patient: Patient, place: int, model: nn.Module, way: str, leak: Lea
         if is_beaten
         else f"give this part a causal mask that also holds {way}: is_causal=True, or scores.masked_fill(mask, -inf) "
         "before the softmax",
-        rule="future-leak",
         again=f"y = model(x); x[:, {leak.position}:] = x[:, {leak.position}:].flip(1); "
         f"print((model(x) - y)[:, :{leak.position}].abs().max())",
     )
@@ -196,11 +192,11 @@ class _Reader(nn.Module):
         return scores
 
 
-def _patient(is_masked: bool) -> Patient:
-    with unchanged_randomness(0):
+def _patient(is_masked: bool) -> Specimen:
+    with fixed_rng(0):
         tokens = torch.randint(0, 11, (4, 9))
         model = _Reader(is_masked)
-    return Patient(model, (tokens[:, :-1],), tokens[:, 1:], is_causal=True)
+    return Specimen(model, (tokens[:, :-1],), tokens[:, 1:], is_causal=True)
 
 
 RULE = Rule(

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from pellucid.inspection.copies import copy_of, with_drawn_zeros
-from pellucid.inspection.measurements import ModuleCall, look, place
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FADES = 1000.0  # from the last layers to the first
@@ -24,9 +25,9 @@ FEWEST = 4  # layers with weights; in fewer there is no depth
 _AGAIN = "for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    seen = None if copied is None else look(with_drawn_zeros(copied), with_loss=True)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    seen = record(draw_zero_matrices(copied), with_loss=True)
     if seen is None or seen.loss is None or not bool(seen.loss.isfinite()):
         return  # what is not finite has a rule of its own
     layers = _layers(seen.modules)
@@ -39,22 +40,20 @@ def check(patient: Patient) -> Iterator[Finding]:
         return
     ratio = at_first / at_last
     sizes = (
-        f"the gradient's norm is {at_first:.2g} at {place(first[0].path)} and {at_last:.2g} at {place(last[-1].path)}, "
-        f"{ratio:.2g} times, over {len(layers)} layers"
+        f"the gradient's norm is {at_first:.2g} at {part_name(first[0].path)} and {at_last:.2g} at "
+        f"{part_name(last[-1].path)}, {ratio:.2g} times, over {len(layers)} layers"
     )
     if 1 / FADES <= ratio <= FADES:
         means = "it neither vanishes nor explodes on the way down"
-        yield Finding("sound", place(first[0].path), sizes, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound(part_name(first[0].path), sizes, means, again=_AGAIN)
         return
     per_layer = ratio ** (1 / max(1, len(layers) - few)) if ratio else 0.0
-    yield Finding(
-        "suspicious",
-        place(first[0].path),
+    yield Finding.suspicious(
+        part_name(first[0].path),
         sizes,
         f"it {'vanishes' if ratio < 1 else 'explodes'} on the way down, by a factor of {per_layer:.2g} a layer",
         "draw the weights by the activation's gain, or add norms or residual paths"
         + ("" if ratio < 1 else ", or clip the gradient"),
-        rule=RULE.name,
         again=_AGAIN,
     )
 
@@ -76,23 +75,25 @@ def _middle(calls: Sequence[ModuleCall]) -> float:
     return statistics.median(moving) if moving else 0.0
 
 
-def _stack(activation: type[nn.Module], depth: int = 12, gain: float = 1.0) -> Patient:
-    with unchanged_randomness():
+def _stack(activation: type[nn.Module], depth: int = 12, gain: float = 1.0) -> Specimen:
+    with fixed_rng():
         layers: list[nn.Module] = []
         for _ in range(depth):
             linear = nn.Linear(16, 16)
             nn.init.normal_(linear.weight, std=gain / 4)
             layers += [linear, activation()]
         targets = torch.randint(3, (32,))
-        return Patient(nn.Sequential(*layers, nn.Linear(16, 3)), (torch.randn(32, 16),), targets, nn.CrossEntropyLoss())
+        return Specimen(
+            nn.Sequential(*layers, nn.Linear(16, 3)), (torch.randn(32, 16),), targets, nn.CrossEntropyLoss()
+        )
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """Twelve sigmoids: each multiplies the gradient by a quarter at most."""
     return _stack(nn.Sigmoid)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _stack(nn.ReLU, gain=2**0.5)
 
 

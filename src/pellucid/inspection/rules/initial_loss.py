@@ -13,12 +13,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import last_part, size_of
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.slopes import some_of
-from pellucid.inspection.weight_age import is_fresh
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.perturbation import size_of
+from pellucid.inspection.instrument.recording import first_few, output_part
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.instrument.weight_age import is_fresh
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 LARGE = 1.5  # times 1/√fan-in; torch draws 0.58 of it, Kaiming 1.41
@@ -26,9 +27,9 @@ MOST = 40  # layers that are tried
 MOST_OF = 0.8  # of the excess, that the layer to blame must explain
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
-    if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not is_fresh(patient):
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
+    if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not is_fresh(specimen):
         return
     measured, uniform, entropy = view.measured / view.per, math.log(view.n_classes), view.best_constant() / view.per
     if not math.isfinite(measured) or not math.isfinite(entropy) or _is_between_rows(view):
@@ -41,33 +42,29 @@ def check(patient: Patient) -> Iterator[Finding]:
     yield from _summed(view)
     seen = f"{measured:.4f} nats, where ln {view.n_classes} = {uniform:.4f} and the labels' entropy is {entropy:.4f}"
     if measured > uniform + slack + luck:
-        yield _too_high(patient, view, seen)
+        yield _too_high(specimen, view, seen)
     elif measured < entropy - slack - luck:
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "loss",
             seen,
             "weights that have learned nothing know more than how often each label occurs: the inputs hold the answer",
             "look for the target among the inputs, or for a path around the network",
-            rule="initial-loss",
             again="print(loss(model.eval()(x), y), y.unique(return_counts=True))",
         )
     else:
         means = "it starts without opinions"
-        yield Finding("sound", "loss", seen, means, "", rule="initial-loss")
+        yield Finding.sound("loss", seen, means)
 
 
 def _summed(view: LossView) -> Iterator[Finding]:
     """A sum over the batch where a mean is usual."""
     if view.per > 1.5:
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "loss",
             f"equal scores cost {view.per * math.log(view.n_classes):.4f} = {view.per:.0f}·ln {view.n_classes}: a "
             f"sum over {view.per:.0f} targets",
             "gradients and the rate that suits them grow with the batch",
             "take the mean (reduction='mean'), or divide the rate by the number of targets",
-            rule="initial-loss",
             again="print(loss(model(x), y), loss(model(x[:1]), y[:1]))",
         )
 
@@ -77,45 +74,41 @@ def _is_between_rows(view: LossView) -> bool:
     return view.tensor.dim() == 2 and view.tensor.shape[0] == view.tensor.shape[1]
 
 
-def _too_high(patient: Patient, view: LossView, seen: str) -> Finding:
+def _too_high(specimen: Specimen, view: LossView, seen: str) -> Finding:
     before, uniform = view.measured / view.per, math.log(view.n_classes)
-    large = _large(patient)
+    large = _large(specimen)
     # One layer alone, the largest first; if none will do, all of them at once.
     for chosen in [*([one] for one in large), large] if large else []:
-        after = _made_usual(patient, chosen)
+        after = _made_usual(specimen, chosen)
         if before - after < MOST_OF * (before - uniform):
             continue
         first, factor = chosen[0]
-        which = first if len(chosen) == 1 else f"{len(chosen)} layers ({some_of([path for path, _ in chosen])})"
-        return Finding(
-            "suspicious",
+        which = first if len(chosen) == 1 else f"{len(chosen)} layers ({first_few([path for path, _ in chosen])})"
+        return Finding.suspicious(
             first,
             f"{seen}; with {which} made up to {factor:.3g} times smaller it is {after:.4f}",
             "it starts sure and wrong, because first weights are too large there",
             "draw them with a spread of 1/√fan-in, or 0.02 as GPT does",
-            rule="initial-loss",
             again="print(loss(model.eval()(x), y))",
         )
     largest = max(
-        (size_of(one) for one in patient.inputs if isinstance(one, Tensor) and one.is_floating_point()), default=0
+        (size_of(one) for one in specimen.inputs if isinstance(one, Tensor) and one.is_floating_point()), default=0
     )
     is_input = largest > 3
-    return Finding(
-        "suspicious",
-        "inputs" if is_input else last_part(patient),
+    return Finding.suspicious(
+        "inputs" if is_input else output_part(specimen),
         f"{seen}; scores are of size {size_of(view.tensor):.3g}"
         + (f", inputs of size {largest:.3g}" if is_input else ""),
         "it starts sure and wrong" + (", because the inputs are large" if is_input else ""),
         "bring inputs to mean 0 and spread 1" if is_input else "shrink the last layer's first weights",
-        rule="initial-loss",
         again="print(loss(model.eval()(x), y))",
     )
 
 
-def _large(patient: Patient) -> list[tuple[str, float]]:
+def _large(specimen: Specimen) -> list[tuple[str, float]]:
     """Layers that are larger than usual and how many times, the largest first."""
     found: list[tuple[str, float]] = []
-    for path, module in patient.model.named_modules():
+    for path, module in specimen.model.named_modules():
         weight = getattr(module, "weight", None)
         if isinstance(weight, Tensor) and weight.dim() >= 2 and weight.is_floating_point():
             # Of an embedding one row is taken at a time; it makes scores where the last layer is tied to it.
@@ -124,9 +117,9 @@ def _large(patient: Patient) -> list[tuple[str, float]]:
     return sorted(found, key=lambda one: -one[1])[:MOST]
 
 
-def _made_usual(patient: Patient, layers: list[tuple[str, float]]) -> float:
+def _made_usual(specimen: Specimen, layers: list[tuple[str, float]]) -> float:
     """The loss with these layers brought to the usual size; infinite where there is none."""
-    copied = patient.copied()
+    copied = specimen.copy()
     with torch.no_grad():
         for path, size in layers:
             copied.model.get_submodule(path).weight.div_(size)  # type: ignore[operator]
@@ -134,13 +127,13 @@ def _made_usual(patient: Patient, layers: list[tuple[str, float]]) -> float:
     return view.measured / view.per if view is not None and math.isfinite(view.measured) else math.inf
 
 
-def _patient(spread: float) -> Patient:
-    with unchanged_randomness(0):
+def _patient(spread: float) -> Specimen:
+    with fixed_rng(0):
         head = nn.Linear(32, 10)
         nn.init.normal_(head.weight, std=spread)
         nn.init.zeros_(head.bias)
         model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.LayerNorm(32), head)
-        return Patient(model, (torch.randn(40, 12),), torch.arange(40) % 10, nn.CrossEntropyLoss())
+        return Specimen(model, (torch.randn(40, 12),), torch.arange(40) % 10, nn.CrossEntropyLoss())
 
 
 RULE = Rule(

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import copy_of
-from pellucid.inspection.measurements import ModuleCall, is_norm, look, place
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import ModuleCall, is_norm, part_name, record
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FAR = 10.0  # of the mean from 0, and of the deviation from 1
@@ -23,17 +23,18 @@ FEWEST = 16
 _AGAIN = "x = inputs[0]; print(x.mean(), x.std(), x.std(0))"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    if not any(_is_float(one) for one in patient.inputs) or (copied := copy_of(patient)) is None:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    if not any(_is_float(one) for one in specimen.inputs):
         return
-    if (seen := look(copied)) is None or (reader := _first(seen.modules)) is None:
+    copied = specimen.copy()
+    if (seen := record(copied)) is None or (reader := _first(seen.modules)) is None:
         return
     assert reader.given is not None
     x = reader.given.detach().double()
     if not bool(x.isfinite().all()) or x.numel() < FEWEST or not x.std():
         return  # what is not finite, or constant, has rules of its own
     mean, deviation = x.mean().item(), x.std(correction=0).item()
-    where = f"what {place(reader.path)} reads"
+    where = f"what {part_name(reader.path)} reads"
     numbers = f"its mean is {mean:.3g} and its deviation {deviation:.3g}"
     scales = _scales(x)
     if abs(mean) > FAR or deviation > FAR or deviation < TINY:
@@ -45,12 +46,12 @@ def check(patient: Patient) -> Iterator[Finding]:
         yield _finding(where, numbers, "next to it all other columns are noise to the first layer")
     else:
         means = "the first weights are drawn for such inputs"
-        yield Finding("sound", where, numbers, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound(where, numbers, means, again=_AGAIN)
 
 
 def _finding(where: str, seen: str, means: str) -> Finding:
     fix = "take the mean off and divide by the deviation, both of the training side, or put a norm first"
-    return Finding("suspicious", where, seen, means, fix, rule=RULE.name, again=_AGAIN)
+    return Finding.suspicious(where, seen, means, fix, again=_AGAIN)
 
 
 def _is_float(value: object) -> bool:
@@ -71,18 +72,18 @@ def _scales(x: Tensor) -> Tensor:
     return x.square().mean(0).sqrt() if x.dim() == 2 else x.new_zeros(0)
 
 
-def _network(scale: float, shift: float) -> Patient:
-    with unchanged_randomness():
+def _network(scale: float, shift: float) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
-        return Patient(model, (torch.rand(32, 1, 8, 8) * scale + shift,))
+        return Specimen(model, (torch.rand(32, 1, 8, 8) * scale + shift,))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """Pixels from 0 to 255."""
     return _network(scale=255.0, shift=0.0)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(scale=3.4, shift=-1.7)
 
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.instrument.weight_age import was_trained
+from pellucid.inspection.rules import Rule
 from pellucid.inspection.rules.chance_plateau import trained_reader
-from pellucid.inspection.weight_age import was_trained
 from pellucid.records import Finding
 
 SHUFFLES = 20
@@ -26,15 +26,15 @@ FEWEST_ROWS = 8
 FAR = 3.0  # spreads of shuffled losses by which the right one must be better
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view, targets = loss_view(patient), patient.targets
-    if view is None or targets is None or not targets.dim() or len(targets) < FEWEST_ROWS or not was_trained(patient):
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view, targets = loss_view(specimen), specimen.targets
+    if view is None or targets is None or not targets.dim() or len(targets) < FEWEST_ROWS or not was_trained(specimen):
         return
     if len(view.tensor) != len(targets) or not math.isfinite(view.measured):
         return
-    dice = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     shuffled = torch.tensor(
-        [_with(view, targets[torch.randperm(len(targets), generator=dice)]).measured for _ in range(SHUFFLES)]
+        [_with(view, targets[torch.randperm(len(targets), generator=rng)]).measured for _ in range(SHUFFLES)]
     )
     middle, spread = float(shuffled.mean()), float(shuffled.std())
     if spread < 1e-6 * max(abs(middle), 1.0):
@@ -43,32 +43,28 @@ def check(patient: Patient) -> Iterator[Finding]:
     better = _mended(view, targets, middle)
     if better is not None:
         how, loss = better
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "targets",
             f"{seen}; {how} it is {loss:.4f}",
             "the model knows these labels under another order",
             "use the order of classes and rows that the model was trained with",
-            rule="labels-ignored",
             again="print(loss(model(x), y), loss(model(x), y.roll(1)), loss(model(x), y[torch.randperm(len(y))]))",
         )
     elif middle - view.measured > FAR * spread:
         means = "the labels belong to their inputs, as far as the model knows them"
-        yield Finding("sound", "targets", seen, means, "", rule="labels-ignored")
+        yield Finding.sound("targets", seen, means)
     else:
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "targets",
             seen,
             "the model's answers fit these labels no better than any others: it learned nothing, or they were mixed up",
             "look at a few inputs with their labels, just as they enter the loss",
-            rule="labels-ignored",
             again="print(loss(model(x), y), loss(model(x), y[torch.randperm(len(y))]))",
         )
 
 
 def _with(view: LossView, targets: Tensor) -> LossView:
-    return replace(view, patient=replace(view.patient, targets=targets))
+    return replace(view, specimen=replace(view.specimen, targets=targets))
 
 
 def _mended(view: LossView, targets: Tensor, middle: float) -> tuple[str, float] | None:
@@ -91,11 +87,11 @@ def _mended(view: LossView, targets: Tensor, middle: float) -> tuple[str, float]
     return (how, loss) if loss < 0.5 * min(view.measured, middle) else None
 
 
-def _patient(is_shuffled: bool) -> Patient:
-    patient = trained_reader(is_whole=False)
-    assert patient.targets is not None, "it was trained on them"
-    order = torch.randperm(len(patient.targets), generator=torch.Generator().manual_seed(3))
-    return replace(patient, targets=patient.targets[order]) if is_shuffled else patient
+def _patient(is_shuffled: bool) -> Specimen:
+    specimen = trained_reader(is_whole=False)
+    assert specimen.targets is not None, "it was trained on them"
+    order = torch.randperm(len(specimen.targets), generator=torch.Generator().manual_seed(3))
+    return replace(specimen, targets=specimen.targets[order]) if is_shuffled else specimen
 
 
 RULE = Rule(

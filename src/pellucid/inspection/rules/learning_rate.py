@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.trials import Trial, trial
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.short_run import ShortRun, short_run
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 STEPS = 5
@@ -24,107 +25,105 @@ CLEARLY = 1e-2
 _AGAIN = "loss(model(*inputs), targets) before and after loss.backward(); optimizer.step(), five times on one batch"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    assert patient.optimizer is not None
-    rates = [float(group["lr"]) for group in patient.optimizer.param_groups if "lr" in group]
+def check(specimen: Specimen) -> Iterator[Finding]:
+    assert specimen.optimizer is not None
+    rates = [float(group["lr"]) for group in specimen.optimizer.param_groups if "lr" in group]
     if not rates:
         return
     if not any(rates):
-        yield _nothing(patient)
+        yield _nothing(specimen)
         return
-    now = trial(patient, steps=STEPS)
+    now = short_run(specimen, steps=STEPS)
     if now is None or not math.isfinite(now.losses[0]) or abs(now.losses[0]) < 1e-8:
         return
     ends = f"from {now.losses[0]:.4g} to {now.losses[-1]:.4g}"
     told = f"at a rate of {max(rates):.2g} the loss goes {ends} in {STEPS} steps"
     if _rises(now):
-        yield from _too_high(patient, told, max(rates))
+        yield from _too_high(specimen, told, max(rates))
     elif _fall(now) < HARDLY:
-        yield from _too_low(patient, told, max(rates))
+        yield from _too_low(specimen, told, max(rates))
     else:
         means = "the rate is neither far too high nor far too low for this batch"
-        yield Finding("sound", "the optimizer", told, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the optimizer", told, means, again=_AGAIN)
 
 
-def _too_high(patient: Patient, told: str, rate: float) -> Iterator[Finding]:
-    slower = trial(patient, factor=0.1, steps=STEPS)
+def _too_high(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
+    slower = short_run(specimen, factor=0.1, steps=STEPS)
     if slower is None:
         return
     ends = f"{told}; at a tenth of it to {slower.losses[-1]:.4g}"
     if slower.losses[-1] < slower.losses[0]:
         means, fix = "each step goes past the lowest point, and lands higher up", f"lower the rate to {rate / 10:.2g}"
-    elif _rises_everywhere(patient):
-        ends += f", and at a millionth of it the loss rises, too: maximize is {_maximizes(patient)}"
+    elif _rises_everywhere(specimen):
+        ends += f", and at a millionth of it the loss rises, too: maximize is {_maximizes(specimen)}"
         means, fix = "steps of any size lead uphill", "minimise the loss: maximize=False, and the loss's sign as it is"
     else:
         means, fix = "even a tenth of the rate goes past the lowest point", f"lower the rate to {rate / 100:.2g}"
-    yield Finding("suspicious", "the optimizer", ends, means, fix, rule=RULE.name, again=_AGAIN)
+    yield Finding.suspicious("the optimizer", ends, means, fix, again=_AGAIN)
 
 
-def _rises_everywhere(patient: Patient) -> bool:
+def _rises_everywhere(specimen: Specimen) -> bool:
     """Whether the smallest step that can be seen leads up."""
-    least = trial(patient, factor=1e-6, steps=STEPS), trial(patient, factor=1e-3, steps=STEPS)
+    least = short_run(specimen, factor=1e-6, steps=STEPS), short_run(specimen, factor=1e-3, steps=STEPS)
     return all(one is not None and one.losses[-1] >= one.losses[0] for one in least) and any(
         one is not None and one.losses[-1] > one.losses[0] for one in least
     )
 
 
-def _maximizes(patient: Patient) -> bool:
-    assert patient.optimizer is not None
-    return any(group.get("maximize", False) for group in patient.optimizer.param_groups)
+def _maximizes(specimen: Specimen) -> bool:
+    assert specimen.optimizer is not None
+    return any(group.get("maximize", False) for group in specimen.optimizer.param_groups)
 
 
-def _too_low(patient: Patient, told: str, rate: float) -> Iterator[Finding]:
+def _too_low(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
     for factor in (100.0, 1e4, 1e6):
-        faster = trial(patient, factor=factor, steps=STEPS)
+        faster = short_run(specimen, factor=factor, steps=STEPS)
         if faster is None or _rises(faster):
             return
         if _fall(faster) > CLEARLY:
-            yield Finding(
-                "suspicious",
+            yield Finding.suspicious(
                 "the optimizer",
                 f"{told}; at {factor:g} times the rate to {faster.losses[-1]:.4g}",
                 "at this pace it would need thousands of steps to learn anything",
                 f"raise the rate, towards {rate * factor / 10:.2g}",
-                rule=RULE.name,
                 again=_AGAIN,
             )
             return
 
 
-def _nothing(patient: Patient) -> Finding:
-    assert patient.optimizer is not None
-    aims = [group["initial_lr"] for group in patient.optimizer.param_groups if group.get("initial_lr", 0.0) > 0]
+def _nothing(specimen: Specimen) -> Finding:
+    assert specimen.optimizer is not None
+    aims = [group["initial_lr"] for group in specimen.optimizer.param_groups if group.get("initial_lr", 0.0) > 0]
     seen = "the rate is 0" + (f" now, and {max(aims):.2g} is aimed at" if aims else " in every group")
     means = "this step moves nothing" if aims else "nothing is ever moved"
     fix = "begin the warm-up above 0" if aims else "set lr, for Adam to 1e-3 or 3e-4"
     severity = "note" if aims else "suspicious"
-    return Finding(severity, "the optimizer", seen, means, fix, rule=RULE.name, again="optimizer.param_groups[0]['lr']")
+    return Finding(severity, "the optimizer", seen, means, fix, again="optimizer.param_groups[0]['lr']")
 
 
-def _rises(one: Trial) -> bool:
+def _rises(one: ShortRun) -> bool:
     """Whether it ends well above where it began, and did not only jump once."""
     first = one.losses[0]
     far = abs(first) * (RISES - 1)
     return not all(map(math.isfinite, one.losses)) or all(loss > first + far for loss in one.losses[-2:])
 
 
-def _fall(one: Trial) -> float:
+def _fall(one: ShortRun) -> float:
     return (one.losses[0] - one.losses[-1]) / abs(one.losses[0])
 
 
-def _network(rate: float) -> Patient:
-    with unchanged_randomness():
+def _network(rate: float) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
         inputs, targets = torch.randn(64, 8), torch.randint(3, (64,))
-        return Patient(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr=rate))
+        return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr=rate))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _network(rate=1.0)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(rate=3e-3)
 
 

@@ -13,21 +13,21 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from pellucid.inspection.copies import attempt, copy_of, in_double, with_drawn_zeros
-from pellucid.inspection.measurements import ModuleCall, look
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.recording import ModuleCall, record
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 TRANSPARENT = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)  # give on what they read, while evaluating
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    if (copied := copy_of(patient)) is None:
-        return
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
     copied.model.eval()  # a dropout between them bends nothing where the network is used
-    double = in_double(with_drawn_zeros(copied))
-    if (seen := look(double)) is None or (whole := tensor_of(seen.outputs)) is None:
+    double = draw_zero_matrices(copied).double()
+    if (seen := record(double)) is None or (whole := main_tensor(seen.outputs)) is None:
         return
     n_linear = sum(type(call.module) is nn.Linear for call in seen.modules)
     found = False
@@ -39,7 +39,7 @@ def check(patient: Patient) -> Iterator[Finding]:
         yield _finding(first, second, difference)
     if n_linear > 1 and not found:
         seen_text = f"of {n_linear} linear layers none reads just what another put out"
-        yield Finding("sound", "the model", seen_text, "each bends what it is given", "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, "each bends what it is given", again=_AGAIN)
 
 
 _AGAIN = "torch.allclose(second(first(x)), x @ (second.weight @ first.weight).T + second(first.bias))"
@@ -60,7 +60,6 @@ def _finding(first: ModuleCall, second: ModuleCall, difference: float) -> Findin
         "leave it if the bottleneck is meant, else put an activation between them"
         if is_narrow
         else f"put an activation between them, or write nn.Linear({before}, {after})",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
@@ -77,7 +76,7 @@ def _pairs(calls: Sequence[ModuleCall]) -> Iterator[tuple[ModuleCall, ModuleCall
 
 
 def _difference_when_folded(
-    double: Patient, first: ModuleCall, second: ModuleCall, whole: torch.Tensor
+    double: Specimen, first: ModuleCall, second: ModuleCall, whole: torch.Tensor
 ) -> float | None:
     """The largest difference of outputs, relative to their size, when one layer stands for both."""
 
@@ -86,31 +85,31 @@ def _difference_when_folded(
         one, two = model.get_submodule(first.path), model.get_submodule(second.path)
         assert isinstance(one, nn.Linear)
         assert isinstance(two, nn.Linear)
-        with torch.no_grad(), unchanged_randomness():
+        with torch.no_grad(), fixed_rng():
             both = nn.Linear(one.in_features, two.out_features, dtype=one.weight.dtype)
             both.weight.copy_(two.weight @ one.weight)
             both.bias.copy_(two(one.bias if one.bias is not None else one.weight.new_zeros(one.out_features)))
         model.set_submodule(first.path, nn.Identity())
         model.set_submodule(second.path, both)
-        with unchanged_randomness(), torch.no_grad():
-            outputs = tensor_of(model(*double.inputs))
+        with fixed_rng(), torch.no_grad():
+            outputs = main_tensor(model(*double.inputs))
         assert outputs is not None
         return ((outputs - whole).abs().max() / whole.abs().max().clamp(min=1e-30)).item()
 
-    return attempt(measured)
+    return try_or_none(measured)
 
 
-def _network(between: list[nn.Module]) -> Patient:
-    with unchanged_randomness():
-        return Patient(nn.Sequential(nn.Linear(8, 32), *between, nn.Linear(32, 3)), (torch.randn(16, 8),))
+def _network(between: list[nn.Module]) -> Specimen:
+    with fixed_rng():
+        return Specimen(nn.Sequential(nn.Linear(8, 32), *between, nn.Linear(32, 3)), (torch.randn(16, 8),))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """The activation was forgotten."""
     return _network([])
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network([nn.ReLU(inplace=True)])
 
 

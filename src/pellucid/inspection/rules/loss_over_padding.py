@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.sequences import sequence_places
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import loss_view, sequence_inputs
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FEWEST_ROWS = 2  # that have padding
@@ -29,13 +29,13 @@ class Padding(NamedTuple):
     places: Tensor  # (batch, time), yes or no
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
     wanted = view.wanted() if view is not None else None
     if wanted is None or wanted.dim() != 2:
         return
-    for place in sequence_places(patient):
-        tokens: Tensor = patient.inputs[place]
+    for place in sequence_inputs(specimen):
+        tokens: Tensor = specimen.inputs[place]
         if tokens.shape != wanted.shape or (padding := padding_of(tokens)) is None:
             continue
         # From padding to padding: that a row's last token is followed by one is how it tells its end.
@@ -46,18 +46,16 @@ def check(patient: Patient) -> Iterator[Finding]:
         )
         seen += f"{n_all} that the loss asks for"
         if n_asked > LEAST * n_all:
-            yield Finding(
-                "suspicious",
+            yield Finding.suspicious(
                 "loss",
                 seen,
                 f"{n_asked / max(n_all, 1):.0%} of the loss is for padding after padding, which is learned at once and "
                 "hides the rest",
                 f"leave it out: ignore_index={padding.token}, or targets of -100 there",
-                rule="loss-over-padding",
                 again=f"print((targets == {padding.token}).float().mean())",
             )
         elif not n_asked:
-            yield Finding("sound", "loss", seen, "padding is left out", "", rule="loss-over-padding")
+            yield Finding.sound("loss", seen, "padding is left out")
 
 
 def padding_of(tokens: Tensor) -> Padding | None:
@@ -82,8 +80,8 @@ def padding_of(tokens: Tensor) -> Padding | None:
     return None
 
 
-def _patient(ignored: int) -> Patient:
-    with unchanged_randomness(0):
+def _patient(ignored: int) -> Specimen:
+    with fixed_rng(0):
         texts = torch.randint(1, 13, (8, 11))
         model = nn.Sequential(nn.Embedding(13, 8), nn.Linear(8, 13))
     texts = texts * (torch.arange(11) < 4 + torch.arange(8)[:, None])
@@ -91,7 +89,7 @@ def _patient(ignored: int) -> Patient:
     def loss(scores: Tensor, targets: Tensor) -> Tensor:
         return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=ignored)
 
-    return Patient(model, (texts[:, :-1],), texts[:, 1:], loss, is_causal=True)
+    return Specimen(model, (texts[:, :-1],), texts[:, 1:], loss, is_causal=True)
 
 
 RULE = Rule(

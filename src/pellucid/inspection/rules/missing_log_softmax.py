@@ -12,18 +12,19 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import last_part
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.recording import output_part
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 SLACK = 1e-2  # nats by which log-probabilities may be off
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
-    if view is None or view.kind != "log-likelihood" or not _asks_for_targets(patient, view):
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
+    if view is None or view.kind != "log-likelihood" or not _asks_for_targets(specimen, view):
         return
     sums = view.tensor.exp().sum(view.axis)
     if not sums.isfinite().all():
@@ -31,23 +32,21 @@ def check(patient: Patient) -> Iterator[Finding]:
     seen = f"probabilities of {view.n_classes} classes, as exp(outputs), add up to {sums.min():.4g} to {sums.max():.4g}"
     if bool(((sums - 1).abs() < SLACK).all()):
         means = "the likelihood is of log-probabilities, as it should be"
-        yield Finding("sound", "loss", seen, means, "", rule="missing-log-softmax")
+        yield Finding.sound("loss", seen, means)
         return
     right = view.value(view.tensor.log_softmax(view.axis))
-    yield Finding(
-        "broken",
-        last_part(patient),
+    yield Finding.broken(
+        output_part(specimen),
         f"{seen}; the loss is {view.measured:.4f}, and {right:.4f} with a log-softmax between",
         "the loss is no likelihood and has no least value: it rewards raising all scores",
         "end the model with log_softmax(-1), or give its scores to cross_entropy",
-        rule="missing-log-softmax",
         again="print(model(x).exp().sum(-1))",
     )
 
 
-def _asks_for_targets(patient: Patient, view: LossView) -> bool:
+def _asks_for_targets(specimen: Specimen, view: LossView) -> bool:
     """Whether it is the likelihood of the targets, and not just any loss that is linear in the outputs."""
-    wanted, targets = view.wanted(), patient.targets
+    wanted, targets = view.wanted(), specimen.targets
     if wanted is None or targets is None or wanted.shape != targets.shape:
         return False
     asked = wanted >= 0
@@ -56,10 +55,10 @@ def _asks_for_targets(patient: Patient, view: LossView) -> bool:
     )
 
 
-def _patient(last: nn.Module) -> Patient:
-    with unchanged_randomness(0):
+def _patient(last: nn.Module) -> Specimen:
+    with fixed_rng(0):
         model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4), last)
-        return Patient(model, (torch.randn(12, 6),), torch.arange(12) % 4, functional.nll_loss)
+        return Specimen(model, (torch.randn(12, 6),), torch.arange(12) % 4, functional.nll_loss)
 
 
 RULE = Rule(

@@ -6,79 +6,88 @@ or, where there is no loss, the outputs are still numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.births import Birth, backward_origin, run_with_births, tensors_in
-from pellucid.inspection.copies import attempt, copy_of
-from pellucid.inspection.measurements import ModuleCall, gradients_of, place
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, isolate, try_or_none
+from pellucid.inspection.instrument.recording import (
+    InterceptFunctions,
+    ModuleCall,
+    Recorder,
+    function_name,
+    gradients_of,
+    part_name,
+)
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor, tensors_in
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 _AGAIN = "torch.autograd.set_detect_anomaly(True); loss(model(*inputs), targets).backward()"
+# They write what they are told to, as masks do.
+_TOLD = frozenset({"masked_fill", "where", "fill", "full_like", "new_full", "full", "masked_scatter", "setitem"})
+# Of these the whole of what they were given counts, not the one number at the same place.
+_WHOLE = ("softmax", "norm", "matmul", "linear", "attention", "conv", "lstm", "gru", "rnn", "bmm", "einsum", "cum")
 _MEANS = "whatever is computed from it is not a number either, and so is every weight after one step"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if (
-        copied is None
-        or (patient.n_rows == 0 and patient.inputs)
-        or (run := attempt(lambda: run_with_births(copied))) is None
-    ):
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    if (specimen.n_rows == 0 and specimen.inputs) or (
+        run := try_or_none(lambda: _run_and_find_origins(copied))
+    ) is None:
         return
-    outputs, loss, births, watch = run
-    final = tensor_of(outputs)
+    outputs, loss, origins, modules = run
+    final = main_tensor(outputs)
     if loss is not None and not bool(loss.isfinite().all()):
-        yield _forward(patient, f"the loss is {loss.item():g}", births)
+        yield _forward(specimen, f"the loss is {loss.item():g}", origins)
     elif loss is None and final is not None and bool(final.isnan().any()):
-        yield _forward(patient, f"{int(final.isnan().sum())} of {final.numel()} outputs are nan", births)
+        yield _forward(specimen, f"{int(final.isnan().sum())} of {final.numel()} outputs are nan", origins)
     elif loss is not None and loss.requires_grad:
-        gradients = attempt(lambda: gradients_of(copied.model, loss))
+        gradients = try_or_none(lambda: gradients_of(copied.model, loss))
         if gradients is None:
             return
         bad = [path for path, gradient in gradients.items() if _is_bad(gradient)]
-        hidden = next((birth for birth in births if birth.kind == "nan"), None)
+        hidden = next((origin for origin in origins if origin.kind == "nan"), None)
         if bad:
-            yield _backward(patient, bad, births, [call for call in watch.modules if _is_bad(call.gradient)])
+            yield _backward(specimen, bad, origins, [call for call in modules if _is_bad(call.gradient)])
         elif hidden is not None:
-            seen = f"{hidden.says}, and it is taken out again before the loss, which is {loss.item():.4g}"
+            seen = f"{hidden.description}, and it is taken out again before the loss, which is {loss.item():.4g}"
             means = "the gradients happen to be finite, too; with other inputs they may not be"
-            yield Finding("note", place(hidden.path), seen, means, _fix(hidden), rule=RULE.name, again=_AGAIN)
+            yield Finding.note(part_name(hidden.path), seen, means, _fix(hidden), again=_AGAIN)
         else:
             seen = f"the loss is {loss.item():.4g}, and all gradients of {len(gradients)} parameters are finite"
-            yield Finding("sound", "the model", seen, "every number is one", "", rule=RULE.name, again=_AGAIN)
+            yield Finding.sound("the model", seen, "every number is one", again=_AGAIN)
 
 
 def _is_bad(gradient: Tensor | None) -> bool:
     return gradient is not None and not bool(gradient.to_dense().isfinite().all())
 
 
-def _forward(patient: Patient, outcome: str, births: Sequence[Birth]) -> Finding:
-    if (came := _came_with(patient)) is not None:
+def _forward(specimen: Specimen, outcome: str, origins: Sequence[NanOrigin]) -> Finding:
+    if (came := _came_with(specimen)) is not None:
         where, seen, fix = came
-        return Finding("broken", where, f"{outcome}: {seen}", _MEANS, fix, rule=RULE.name, again=_AGAIN)
-    if not births:
+        return Finding.broken(where, f"{outcome}: {seen}", _MEANS, fix, again=_AGAIN)
+    if not origins:
         means = "it began where no call of torch was seen, as in compiled code"
-        return Finding(
-            "broken", "the model", outcome, means, "look at each part's output", rule=RULE.name, again=_AGAIN
-        )
-    nan = next((birth for birth in births if birth.kind == "nan"), None)
+        return Finding.broken("the model", outcome, means, "look at each part's output", again=_AGAIN)
+    nan = next((origin for origin in origins if origin.kind == "nan"), None)
     # Infinity comes first, and becomes nan where it meets another one: the first of all is the cause.
-    first = births[0]
-    seen = f"{outcome}: {first.says}"
+    first = origins[0]
+    seen = f"{outcome}: {first.description}"
     if nan is not None and nan is not first:
-        seen += f", from which {nan.function} in {place(nan.path)} makes nan"
-    return Finding("broken", place(first.path), seen, _MEANS, _fix(first), rule=RULE.name, again=_AGAIN)
+        seen += f", from which {nan.function} in {part_name(nan.path)} makes nan"
+    return Finding.broken(part_name(first.path), seen, _MEANS, _fix(first), again=_AGAIN)
 
 
-def _came_with(patient: Patient) -> tuple[str, str, str] | None:
+def _came_with(specimen: Specimen) -> tuple[str, str, str] | None:
     """Where the numbers that are none came in with the inputs, the targets or the weights."""
-    named = [(f"input {which}", one) for which, one in enumerate(tensors_in(patient.inputs))]
-    named += [] if patient.targets is None else [("the targets", patient.targets)]
+    named = [(f"input {which}", one) for which, one in enumerate(tensors_in(specimen.inputs))]
+    named += [] if specimen.targets is None else [("the targets", specimen.targets)]
     for name, one in named:
         if one.is_floating_point() and bool(one.isnan().any()):
             at = one.isnan().nonzero()[0].tolist()
@@ -87,7 +96,7 @@ def _came_with(patient: Patient) -> tuple[str, str, str] | None:
                 f"{int(one.isnan().sum())} values of {name} are nan, the first at {at}",
                 "mend or drop these rows",
             )
-    for path, parameter in (*patient.model.named_parameters(), *patient.model.named_buffers()):
+    for path, parameter in (*specimen.model.named_parameters(), *specimen.model.named_buffers()):
         if parameter.is_floating_point() and bool(parameter.isnan().any()):
             n = int(parameter.isnan().sum())
             fix = "go back to weights from before, and lower the rate or clip the gradient"
@@ -95,29 +104,131 @@ def _came_with(patient: Patient) -> tuple[str, str, str] | None:
     return None
 
 
-def _backward(patient: Patient, bad: list[str], births: Sequence[Birth], calls: Sequence[ModuleCall]) -> Finding:
-    function, line = attempt(lambda: backward_origin(copy_of(patient) or patient)) or ("", "")
+def _backward(specimen: Specimen, bad: list[str], origins: Sequence[NanOrigin], calls: Sequence[ModuleCall]) -> Finding:
+    function, line = try_or_none(lambda: _backward_origin(specimen.copy())) or ("", "")
     seen = f"the loss is finite, the gradients of {len(bad)} parameters are not ({bad[0]} first)"
     # The last part whose output already gets a bad one: what is wrong lies behind it, and behind the whole is the loss.
     path = (calls[-1].path or "loss") if calls else ""
-    if births:
-        seen += f"; on the way forward {births[0].says} and was hidden"
-        path = births[0].path
+    if origins:
+        seen += f"; on the way forward {origins[0].description} and was hidden"
+        path = origins[0].path
     if function:
         seen += f"; the way back through {function}{f' in `{line}`' if line else ''} gives nan"
     means = "a slope is infinite there, and the first step makes the weights nan"
     fix = "keep what it is given away from that point: add a small number inside the root or norm, or clamp before it"
-    return Finding("broken", place(path), seen, means, fix, rule=RULE.name, again=_AGAIN)
+    return Finding.broken(part_name(path), seen, means, fix, again=_AGAIN)
 
 
-def _fix(birth: Birth) -> str:
-    if birth.function.startswith("log"):
+def _fix(origin: NanOrigin) -> str:
+    if origin.function.startswith("log"):
         return "give the logarithm something above 0: add a small number, or use log_softmax or log1p"
-    if birth.function in ("exp", "pow", "square", "softmax"):
+    if origin.function in ("exp", "pow", "square", "softmax"):
         return "take the largest value off before exp (logsumexp does), or leave half precision"
-    if birth.function in ("div", "truediv", "rtruediv", "rsqrt", "reciprocal"):
+    if origin.function in ("div", "truediv", "rtruediv", "rsqrt", "reciprocal"):
         return "add a small number to what is divided by"
     return "keep what it is given inside its domain, or leave out rows that have nothing to give"
+
+
+class NanOrigin(NamedTuple):
+    """A call that was given numbers and gave back nan or infinity."""
+
+    path: str  # of the part that called it; "loss" for the loss
+    function: str
+    kind: str  # nan or inf
+    row: int | None  # of the batch; None where what it made has no rows
+    given: str  # the value that it was given there
+
+    @property
+    def description(self) -> str:
+        return f"{self.function}({self.given}) is {self.kind}" + ("" if self.row is None else f" in row {self.row}")
+
+
+def find_origin(name: str, path: str, before: list[Tensor], out: Tensor) -> NanOrigin | None:
+    """What made this output nan or infinite, of what was given before; None where it only hands infinity on.
+
+    >>> find_origin("log", "head", [torch.tensor([4.0, 0.0])], torch.tensor([4.0, 0.0]).log()).description
+    'log(0) is -inf in row 1'
+    """
+    is_nan = bool(out.isnan().any())
+    if not is_nan and any(bool(one.isinf().any()) for one in before):
+        return None
+    at = (out.isnan() if is_nan else out.isinf()).nonzero()[0].tolist()
+    kind = "nan" if is_nan else f"{out[tuple(at)].item():g}"
+    # Torch's own attention runs with time before rows.
+    row = None if not at else at[1] if name == "multi_head_attention_forward" else at[0]
+    is_whole = any(part in name for part in _WHOLE)
+    given = _ends(before[0]) if is_whole else ", ".join(_value(one, out, at) for one in before[:2])
+    return NanOrigin(path, name, kind, row, given)
+
+
+class _Run(NamedTuple):
+    outputs: Any
+    loss: Tensor | None
+    origins: list[NanOrigin]
+    modules: list[ModuleCall]
+
+
+def _run_and_find_origins(copied: Specimen) -> _Run:
+    """Outputs, the loss where there is one, and every origin on the way."""
+    origins: list[NanOrigin] = []
+    is_loss = False
+
+    def call(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        given = [one for one in tensors_in((args, named)) if one.is_floating_point() and one.numel()]
+        had_nan = any(bool(one.isnan().any()) for one in given)
+        before = [one.detach().clone() if _is_in_place(function, named) else one.detach() for one in given]
+        made = function(*args, **named)
+        name = function_name(function)
+        if before and name not in _TOLD and not had_nan:
+            for out in tensors_in(made):
+                if out.is_floating_point() and not bool(out.isfinite().all()):
+                    origin = find_origin(name, "loss" if is_loss else recorder.running, before, out.detach())
+                    origins.extend([origin] if origin is not None else [])
+        return made
+
+    with isolate(), Recorder(copied.model) as recorder, InterceptFunctions(call):
+        outputs = copied.outputs()
+        is_loss = True
+        loss = copied.loss_of(outputs) if copied.has_loss else None
+    return _Run(outputs, loss, origins, recorder.modules)
+
+
+def _is_in_place(func: Callable[..., Any], named: dict[str, Any]) -> bool:
+    name = getattr(func, "__name__", "")
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or bool(named.get("inplace"))
+
+
+def _value(before: Tensor, out: Tensor, at: list[int]) -> str:
+    """What it was given where it went wrong; where places do not correspond, the ends of what it was given."""
+    is_alike = all(mine in (1, its) for mine, its in zip(before.shape[::-1], out.shape[::-1], strict=False))
+    if is_alike and before.dim() <= out.dim():
+        return f"{before.expand(out.shape)[tuple(at)].item():.6g}"
+    row = before[at[0]] if at and before.dim() and len(before) == len(out) else before
+    return _ends(row)
+
+
+def _ends(values: Tensor) -> str:
+    return f"{values.min().item():.4g} to {values.max().item():.4g}"
+
+
+def _backward_origin(copied: Specimen) -> tuple[str, str]:
+    """The function whose way back gives nan first, and the line that called it; empty where torch cannot tell."""
+    before = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    torch.autograd.set_detect_anomaly(True, check_nan=True)
+    try:
+        with warnings.catch_warnings(record=True) as heard, fixed_rng(), torch.enable_grad():
+            warnings.simplefilter("always")
+            try:
+                gradients_of(copied.model, copied.loss_of(copied.outputs()))
+            except RuntimeError as error:
+                name = re.search(r"'(\w+?)Backward\d*'", str(error))
+                said = "\n".join(str(each.message) for each in heard)
+                frames = re.findall(r'File "(.*)", line \d+, in .*\n\s*(.*)', said)
+                code = [line for file, line in frames if "/torch/" not in file and "/pellucid/" not in file]
+                return name.group(1) if name else "", code[-1] if code else ""
+    finally:
+        torch.autograd.set_detect_anomaly(*before)
+    return "", ""
 
 
 class _Ratio(nn.Module):
@@ -131,22 +242,22 @@ class _Ratio(nn.Module):
         return self.head(x / (x.std(1, keepdim=True) + self.small))  # type: ignore[no-any-return]
 
 
-def _patient(small: float) -> Patient:
-    with unchanged_randomness():
+def _patient(small: float) -> Specimen:
+    with fixed_rng():
         inputs = torch.randn(8, 4)
         inputs[5] = 2.0  # a row without any deviation
-        return Patient(_Ratio(small), (inputs,), torch.randint(3, (8,)), nn.CrossEntropyLoss())
+        return Specimen(_Ratio(small), (inputs,), torch.randint(3, (8,)), nn.CrossEntropyLoss())
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _patient(small=0.0)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     # A plain deviation has no slope where it is 0, so the healthy one has no such row.
-    patient = _patient(small=1e-5)
-    patient.inputs[0][5] = torch.arange(4.0)
-    return patient
+    specimen = _patient(small=1e-5)
+    specimen.inputs[0][5] = torch.arange(4.0)
+    return specimen
 
 
 RULE = Rule(

@@ -14,9 +14,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.slopes import in_training, is_left_alone, jittered, learning, slopes_of, some_of
+from pellucid.inspection.instrument.gradients import (
+    copy_in_training,
+    is_kept_from_learning,
+    objective_gradients,
+    trainable_parameters,
+)
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.perturbation import jitter_weights
+from pellucid.inspection.instrument.recording import first_few
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FAINT = 1e-20  # of the largest; rounding alone, where the true one is 0, leaves far more
@@ -24,23 +32,21 @@ STEPS = 3  # downhill, after which no weight should be where none can learn
 AGAIN = "loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    yield from _frozen(patient)
-    copied = in_training(patient)
-    parameters = learning(copied.model)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    yield from _frozen(specimen)
+    copied = copy_in_training(specimen)
+    parameters = trainable_parameters(copied.model)
     if not parameters:
         return
-    found = slopes_of(copied, list(parameters.values()))
+    found = objective_gradients(copied, list(parameters.values()))
     if found is None:
         return
     if all(slope is None for slope in found):
-        yield Finding(
-            "broken",
+        yield Finding.broken(
             "loss",
             f"none of {len(parameters)} parameters gets a gradient",
             "the loss is cut off from the weights, so nothing can be learned",
             "look for detach(), .data, .item(), argmax, no_grad() or numpy between the weights and the loss",
-            rule="no-gradient",
             again=AGAIN,
         )
         return
@@ -48,7 +54,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     never = set(silent)
     for seed in (1, 2):
         if never:
-            other = replace(copied, model=jittered(copy.deepcopy(copied.model), seed))
+            other = replace(copied, model=jitter_weights(copy.deepcopy(copied.model), seed))
             never -= _reached(other)
     stuck = silent - never
     if stuck:
@@ -57,15 +63,14 @@ def check(patient: Patient) -> Iterator[Finding]:
     if not silent:
         yield _of_sizes({path: slope for path, slope in zip(parameters, found, strict=True) if slope is not None})
         return
-    for paths, severity, means, fix in _sorted(patient, parameters, never, stuck):
+    for paths, severity, means, fix in _sorted(specimen, parameters, never, stuck):
         n_weights = sum(parameters[path].numel() for path in paths)
         yield Finding(
             severity,
             paths[0].rpartition(".")[0] or paths[0],
-            f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient: {some_of(paths)}",
+            f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient: {first_few(paths)}",
             means,
             fix,
-            rule="no-gradient",
             again=AGAIN,
         )
 
@@ -78,23 +83,21 @@ def _of_sizes(slopes: dict[str, Tensor]) -> Finding:
     faint = [path for path, norm in norms.items() if norm < FAINT * most]
     if not faint:
         seen = f"all {len(slopes)} parameters get a gradient; {reach}"
-        return Finding("sound", "the model", seen, "every weight is trained", "", rule="no-gradient")
-    return Finding(
-        "suspicious",
+        return Finding.sound("the model", seen, "every weight is trained")
+    return Finding.suspicious(
         faint[0].rpartition(".")[0] or faint[0],
-        f"{len(faint)} of {len(norms)} parameters get next to no gradient: {some_of(faint)}; {reach}",
+        f"{len(faint)} of {len(norms)} parameters get next to no gradient: {first_few(faint)}; {reach}",
         "it has faded away on its way down to them: they learn nothing from this batch",
         "shorten the way, as by skips, or look for steps, such as padding, that it need not go through",
-        rule="no-gradient",
         again="loss(model(x), y).backward(); print({n: p.grad.norm() for n, p in model.named_parameters()})",
     )
 
 
 def _sorted(
-    patient: Patient, parameters: dict[str, nn.Parameter], never: set[str], stuck: set[str]
+    specimen: Specimen, parameters: dict[str, nn.Parameter], never: set[str], stuck: set[str]
 ) -> Iterator[tuple[list[str], str, str, str]]:
     """Those without a gradient by what that means: the paths, how grave it is, what it means, what to do."""
-    meant = {path for path in never if is_left_alone(patient, path)}
+    meant = {path for path in never if is_kept_from_learning(specimen, path)}
     # A bias that cancels, as in a difference or before a norm, is wasted and does no harm.
     idle = {path for path in never - meant if path.endswith("bias") and path[:-4] + "weight" not in never}
     unused = "with any weights, nothing of the loss of this batch reaches them"
@@ -114,19 +117,19 @@ def _sorted(
             yield [path for path in parameters if path in chosen], severity, means, fix
 
 
-def _reached(patient: Patient) -> set[str]:
+def _reached(specimen: Specimen) -> set[str]:
     """The parameters of a copy that get a gradient."""
-    parameters = learning(patient.model)
-    found = slopes_of(patient, list(parameters.values())) or []
+    parameters = trainable_parameters(specimen.model)
+    found = objective_gradients(specimen, list(parameters.values())) or []
     return {path for path, slope in zip(parameters, found, strict=False) if slope is not None and bool(slope.any())}
 
 
-def _after_steps(patient: Patient) -> Patient:
+def _after_steps(specimen: Specimen) -> Specimen:
     """A copy that went a few steps downhill, each as long as a hundredth of its weights or so."""
-    moved = patient.copied()
-    parameters = list(learning(moved.model).values())
+    moved = specimen.copy()
+    parameters = list(trainable_parameters(moved.model).values())
     for _ in range(STEPS):
-        slopes = slopes_of(moved, parameters) or []
+        slopes = objective_gradients(moved, parameters) or []
         with torch.no_grad():
             for parameter, slope in zip(parameters, slopes, strict=False):
                 if slope is not None:
@@ -134,24 +137,23 @@ def _after_steps(patient: Patient) -> Patient:
     return moved
 
 
-def _frozen(patient: Patient) -> Iterator[Finding]:
+def _frozen(specimen: Specimen) -> Iterator[Finding]:
     """Weights that ask for no gradient: meant, unless an optimizer was given them to move."""
-    frozen = {path: one for path, one in patient.model.named_parameters() if not one.requires_grad}
-    n_all = sum(1 for _ in patient.model.parameters())
+    frozen = {path: one for path, one in specimen.model.named_parameters() if not one.requires_grad}
+    n_all = sum(1 for _ in specimen.model.parameters())
     if not frozen:
         return
-    groups = patient.optimizer.param_groups if patient.optimizer is not None else []
+    groups = specimen.optimizer.param_groups if specimen.optimizer is not None else []
     held = {id(one) for group in groups for one in group["params"]}
     waiting = [path for path, one in frozen.items() if id(one) in held]
     n_weights = sum(one.numel() for one in frozen.values())
     yield Finding(
         "suspicious" if waiting else "note",
         (waiting or list(frozen))[0].rpartition(".")[0] or "the model",
-        f"{len(frozen)} of {n_all} parameters ({n_weights} weights) are frozen: {some_of(list(frozen))}"
+        f"{len(frozen)} of {n_all} parameters ({n_weights} weights) are frozen: {first_few(list(frozen))}"
         + (f"; {len(waiting)} of them are in the optimizer" if waiting else ""),
         "the optimizer was given them to move, and they get no gradient" if waiting else "they stay as they are",
         "call requires_grad_(True) on them, or give the optimizer only what is to learn",
-        rule="no-gradient",
         again="print([n for n, p in model.named_parameters() if not p.requires_grad])",
     )
 
@@ -174,9 +176,9 @@ class _TwoHeads(nn.Module):
         return scores
 
 
-def _patient(is_used: bool) -> Patient:
-    with unchanged_randomness(0):
-        return Patient(_TwoHeads(is_used), (torch.randn(9, 5),), torch.arange(9) % 3, nn.CrossEntropyLoss())
+def _patient(is_used: bool) -> Specimen:
+    with fixed_rng(0):
+        return Specimen(_TwoHeads(is_used), (torch.randn(9, 5),), torch.arange(9) % 3, nn.CrossEntropyLoss())
 
 
 RULE = Rule(

@@ -8,66 +8,67 @@ by itself has nothing to put in order, and is not judged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.copies import attempt, copy_of, in_double, with_drawn_zeros
-from pellucid.inspection.measurements import look
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.recording import InterceptFunctions, function_name, record
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
-BARRED = -1e4
+MASKED = -1e4
 FEWEST = 3  # tokens of a row
 _ATTENTION = frozenset({"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
 _AGAIN = "(model(tokens[:, order]) - model(tokens)[:, order]).abs().max()"
 
 
-class Unmasked(TorchFunctionMode):
-    """Inside, nothing is barred from attention: scores are not filled with -inf, and no such mask is added to them.
+def lift_masks() -> InterceptFunctions:
+    """Inside, nothing is masked from attention: scores are not filled with -inf, and no such mask is added to them.
 
-    >>> with Unmasked():
+    >>> with lift_masks():
     ...     torch.zeros(2).masked_fill(torch.tensor([True, False]), float("-inf"))
     tensor([0., 0.])
     """
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        named, name = dict(kwargs or {}), getattr(func, "__name__", "").strip("_")
-        if name == "masked_fill" and _bars(named.get("value", args[-1])):
-            return args[0]
-        if name == "where" and len(args) == 3 and (_bars(args[1]) or _bars(args[2])):
-            return args[2] if _bars(args[1]) else args[1]
-        if name in ("add", "radd", "iadd") and len(args) == 2 and any(isinstance(each, Tensor) for each in args):
-            args = tuple(_lifted(each) for each in args)
-        if name == "scaled_dot_product_attention":
-            args = (*args[:3], *(() if len(args) < 4 else (_lifted(args[3]), *args[4:5])))
-            named |= {"is_causal": False} | ({"attn_mask": _lifted(named["attn_mask"])} if "attn_mask" in named else {})
-        if name == "multi_head_attention_forward":
-            named |= {"is_causal": False, "attn_mask": _lifted(named.get("attn_mask")), "key_padding_mask": None}
-        return func(*args, **named)
+    return InterceptFunctions(_call_without_mask)
 
 
-def _bars(value: Any) -> bool:
-    """Whether a value, or a tensor all over, bars what it is written on."""
+def _call_without_mask(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    name = function_name(function)
+    if name == "masked_fill" and _masks(named.get("value", args[-1])):
+        return args[0]
+    if name == "where" and len(args) == 3 and (_masks(args[1]) or _masks(args[2])):
+        return args[2] if _masks(args[1]) else args[1]
+    if name in ("add", "radd", "iadd") and len(args) == 2 and any(isinstance(each, Tensor) for each in args):
+        args = tuple(_lifted(each) for each in args)
+    if name == "scaled_dot_product_attention":
+        args = (*args[:3], *(() if len(args) < 4 else (_lifted(args[3]), *args[4:5])))
+        named |= {"is_causal": False} | ({"attn_mask": _lifted(named["attn_mask"])} if "attn_mask" in named else {})
+    if name == "multi_head_attention_forward":
+        named |= {"is_causal": False, "attn_mask": _lifted(named.get("attn_mask")), "key_padding_mask": None}
+    return function(*args, **named)
+
+
+def _masks(value: Any) -> bool:
+    """Whether a value, or a tensor all over, masks what it is written on."""
     if isinstance(value, Tensor):
-        return value.is_floating_point() and value.numel() > 0 and bool((value <= BARRED).all())
-    return isinstance(value, float | int) and value <= BARRED
+        return value.is_floating_point() and value.numel() > 0 and bool((value <= MASKED).all())
+    return isinstance(value, float | int) and value <= MASKED
 
 
 def _lifted(mask: Any) -> Any:
-    """A mask that bars nothing: one of yes and no goes, in one of numbers those that bar become 0."""
+    """A mask that hides nothing: one of yes and no goes, in one of numbers those that hide become 0."""
     if not isinstance(mask, Tensor):
         return mask
     if mask.dtype is torch.bool:
         return None
-    return mask.masked_fill(mask <= BARRED, 0.0) if mask.is_floating_point() else mask
+    return mask.masked_fill(mask <= MASKED, 0.0) if mask.is_floating_point() else mask
 
 
 class _Order(NamedTuple):
@@ -78,13 +79,13 @@ class _Order(NamedTuple):
     has_mixed: bool  # whether one token changes what is put out for others, or for the row as a whole
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if copied is None or (place := _sequence(copied)) is None:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    if (place := _sequence(copied)) is None:
         return
     copied.model.eval()
-    double = in_double(with_drawn_zeros(copied))
-    found = [order for is_lifted in (False, True) if (order := attempt(partial(_order, double, place, is_lifted)))]
+    double = draw_zero_matrices(copied).double()
+    found = [order for is_lifted in (False, True) if (order := try_or_none(partial(_order, double, place, is_lifted)))]
     if not found or not any(order.has_mixed for order in found):
         return
     rounding = 1e5 * torch.finfo(_dtype(double)).eps
@@ -92,26 +93,24 @@ def check(patient: Patient) -> Iterator[Finding]:
     if blind is None:
         moved = min(found[-1][:2])
         seen = f"with the tokens in another order the outputs differ by {moved:.2g} of their size, beyond that order"
-        yield Finding("sound", "the model", seen, "it sees the order", "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the model", seen, "it sees the order", again=_AGAIN)
         return
     order = found[blind]
     kept = "keeps" if order.stayed <= order.moved_along else "permutes"
     yield Finding(
-        # With a mask it does learn some order, and some leave positions out on purpose.
-        "suspicious" if blind == 0 and _asks_for_order(patient, double) else "note",
+        "suspicious" if blind == 0 and _asks_for_order(specimen, double) else "note",
         "the model",
         f"another order of the tokens {kept} the outputs, up to {min(order[:2]):.1g} of their size"
         + (" once the mask is lifted" if blind else ""),
         "it cannot tell one order from another" + (" but by its mask" if blind else ""),
         "add positions to the embeddings (learned, sinusoidal) or rotate queries and keys, if the order matters",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
 
-def _sequence(patient: Patient) -> int | None:
+def _sequence(specimen: Specimen) -> int | None:
     """Which input is one: tokens (batch, time) or numbers (batch, time, width), not all alike."""
-    for place, one in enumerate(patient.inputs):
+    for place, one in enumerate(specimen.inputs):
         if not isinstance(one, Tensor) or one.dtype is torch.bool or one.dim() < 2 or one.shape[1] < FEWEST:
             continue
         if one.dim() == (3 if one.is_floating_point() else 2) and bool((one[:, :1] != one).any()):
@@ -119,19 +118,19 @@ def _sequence(patient: Patient) -> int | None:
     return None
 
 
-def _asks_for_order(patient: Patient, double: Patient) -> bool:
+def _asks_for_order(specimen: Specimen, double: Specimen) -> bool:
     """Whether a sequence is to be told, or attention reads tokens: a bag of words is read without."""
-    if patient.targets is not None and patient.targets.dim() >= 2 and patient.targets.shape[1] >= FEWEST:
+    if specimen.targets is not None and specimen.targets.dim() >= 2 and specimen.targets.shape[1] >= FEWEST:
         return True
-    seen = None if patient.tokens is None else look(double, _ATTENTION)
+    seen = None if specimen.tokens is None else record(double, _ATTENTION)
     return seen is not None and bool(seen.functions)
 
 
-def _dtype(patient: Patient) -> torch.dtype:
-    return next((one.dtype for one in patient.model.parameters() if one.is_floating_point()), torch.float32)
+def _dtype(specimen: Specimen) -> torch.dtype:
+    return next((one.dtype for one in specimen.model.parameters() if one.is_floating_point()), torch.float32)
 
 
-def _order(double: Patient, place: int, is_lifted: bool) -> _Order:
+def _order(double: Specimen, place: int, is_lifted: bool) -> _Order:
     tokens = double.inputs[place]
     order = torch.randperm(tokens.shape[1], generator=torch.Generator().manual_seed(0))
     if bool((order == torch.arange(len(order))).all()):
@@ -159,14 +158,10 @@ def _two_unlike(tokens: Tensor) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def _run(double: Patient, place: int, tokens: Tensor, is_lifted: bool) -> Tensor:
+def _run(double: Specimen, place: int, tokens: Tensor, is_lifted: bool) -> Tensor:
     inputs = (*double.inputs[:place], tokens.clone(), *double.inputs[place + 1 :])
-    with unchanged_randomness():
-        if is_lifted:
-            with Unmasked():
-                outputs = tensor_of(replace(double, inputs=inputs).outputs())
-        else:
-            outputs = tensor_of(replace(double, inputs=inputs).outputs())
+    with fixed_rng(), lift_masks() if is_lifted else nullcontext():
+        outputs = main_tensor(replace(double, inputs=inputs).outputs())
     assert outputs is not None
     assert outputs.shape[:1] == tokens.shape[:1], "what is put out has no rows"
     return outputs
@@ -188,18 +183,18 @@ class _Reader(nn.Module):
         return self.head(x + self.attention(x, x, x, need_weights=False)[0])  # type: ignore[no-any-return]
 
 
-def _reader(has_positions: bool) -> Patient:
-    with unchanged_randomness():
+def _reader(has_positions: bool) -> Specimen:
+    with fixed_rng():
         tokens = torch.randint(11, (4, 12))
-        return Patient(_Reader(has_positions), (tokens,), tokens.flip(1))
+        return Specimen(_Reader(has_positions), (tokens,), tokens.flip(1))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """It is asked for the tokens backwards, and cannot know which was last."""
     return _reader(has_positions=False)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _reader(has_positions=True)
 
 

@@ -12,90 +12,83 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import answer, is_beyond_rounding, moved, size_of
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.slopes import runs_in_training
+from pellucid.inspection.instrument.gradients import runs_in_training
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
+from pellucid.inspection.instrument.specimen import Specimen, run_module
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 RUNS = 3
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    modes = ["eval", *(["training"] if runs_in_training(patient) else [])]
+def check(specimen: Specimen) -> Iterator[Finding]:
+    modes = ["eval", *(["training"] if runs_in_training(specimen) else [])]
     for mode in modes:
-        runs = [answer(patient.copied().model.train(mode == "training"), patient.inputs) for _ in range(RUNS)]
+        runs = [run_module(specimen.copy().model.train(mode == "training"), specimen.inputs) for _ in range(RUNS)]
         answers = [run for run in runs if run is not None]
         if len(answers) < RUNS or not answers[0].numel():
             return
         different = sum(_is_different(answers[0], other) for other in answers[1:])
         if different:
-            yield Finding(
-                "broken",
+            yield Finding.broken(
                 "the model",
                 f"{different} of {RUNS - 1} runs from the same seed differ from the first, in {mode}",
                 "it draws from a source that the seeds of torch, numpy and Python do not reach",
                 "draw with torch's functions, or give the module a generator that is seeded",
-                rule="non-determinism",
                 again="for _ in range(2): torch.manual_seed(0); print(copy.deepcopy(model)(x).sum().item())",
             )
             return
         if mode == "eval":
-            model = patient.copied().model.eval()
-            asked = [answer(model, patient.inputs) for _ in range(RUNS)]
+            model = specimen.copy("eval").model
+            asked = [run_module(model, specimen.inputs) for _ in range(RUNS)]
             changed = sum(one is not None and _is_different(answers[0], one) for one in asked)
             if changed:
                 yield _remembers(changed)
                 return
-            yield from _random(patient, answers[0])
-    yield Finding(
-        "sound",
+            yield from _random(specimen, answers[0])
+    yield Finding.sound(
         "the model",
         f"{RUNS} runs from one seed agree, in {' and in '.join(modes)}, on all {answers[0].numel()} outputs",
         "what is seen once can be seen again",
-        "",
-        rule="non-determinism",
     )
 
 
-def _random(patient: Patient, first: Tensor) -> Iterator[Finding]:
+def _random(specimen: Specimen, first: Tensor) -> Iterator[Finding]:
     """Answers in eval that hang on the seed: meant where something is made, and not where something is told."""
-    other = answer(patient.copied().model.eval(), patient.inputs, seed=1)
+    other = run_module(specimen.copy("eval").model, specimen.inputs, seed=1)
     if other is None or not _is_different(first, other):
         return
-    targets = patient.targets
+    targets = specimen.targets
     is_telling = targets is not None and not any(
         isinstance(one, Tensor) and one.shape == targets.shape and torch.equal(one.to(targets), targets)
-        for one in patient.inputs
+        for one in specimen.inputs
     )
     yield Finding(
         "suspicious" if is_telling else "note",
         "the model",
-        f"in eval, two seeds give outputs that differ by up to {moved(first, other):.3g}, outputs being of size "
-        f"{size_of(first):.3g}",
+        f"in eval, two seeds give outputs that differ by up to {largest_change(first, other):.3g}, outputs being of "
+        f"size {size_of(first):.3g}",
         "what is told of an input is told at random, in use as in training",
         "draw only if self.training, unless it is a sampler",
-        rule="non-determinism",
         again="model.eval(); print((model(x) - model(x)).abs().max())",
     )
 
 
 def _remembers(changed: int) -> Finding:
-    return Finding(
-        "suspicious",
+    return Finding.suspicious(
         "the model",
         f"asked {RUNS} times for the same batch with the same seed, a copy in eval gives another answer {changed} "
         "times",
         "it keeps something from one call to the next, so an answer depends on what was asked before",
         "begin each call from the same state, and pass what is to be remembered in and out",
-        rule="non-determinism",
         again="model.eval(); print((model(x) - model(x)).abs().max())",
     )
 
 
 def _is_different(one: Tensor, other: Tensor) -> bool:
     # Sums over several threads may be added up in another order.
-    return one.shape != other.shape or is_beyond_rounding(moved(one, other), one)
+    return one.shape != other.shape or is_beyond_rounding(largest_change(one, other), one)
 
 
 class _Noisy(nn.Module):
@@ -113,9 +106,9 @@ class _Noisy(nn.Module):
         return scores + 0.1 * torch.from_numpy(np.random.default_rng().standard_normal(scores.shape)).to(scores)
 
 
-def _patient(is_seeded: bool) -> Patient:
-    with unchanged_randomness(0):
-        return Patient(_Noisy(is_seeded), (torch.randn(6, 4),))
+def _patient(is_seeded: bool) -> Specimen:
+    with fixed_rng(0):
+        return Specimen(_Noisy(is_seeded), (torch.randn(6, 4),))
 
 
 RULE = Rule(

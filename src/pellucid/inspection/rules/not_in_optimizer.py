@@ -13,53 +13,51 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.slopes import in_training, learning, slopes_of, some_of
+from pellucid.inspection.instrument.gradients import copy_in_training, objective_gradients, trainable_parameters
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import first_few
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    yield from _unregistered(patient)
-    if patient.optimizer is not None:
-        yield from _not_held(patient.model, patient.optimizer)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    yield from _unregistered(specimen)
+    if specimen.optimizer is not None:
+        yield from _not_held(specimen.model, specimen.optimizer)
 
 
 def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Finding]:
     held = [one for group in optimizer.param_groups for one in group["params"]]
     ids = {id(one) for one in held}
     ours = {id(one) for one in model.parameters()} | {id(one) for _, one in hidden(model)}
-    parameters = learning(model)
+    parameters = trainable_parameters(model)
     missing = [path for path, one in parameters.items() if id(one) not in ids]
     strange = [one for one in held if id(one) not in ours]
     stale = Counter(tuple(one.shape) for one in strange) & Counter(tuple(parameters[path].shape) for path in missing)
     counts = Counter(id(one) for one in held)
     twice = [path for path, one in parameters.items() if counts[id(one)] > 1]
     if twice:
-        yield Finding(
-            "broken",
+        yield Finding.broken(
             twice[0].rpartition(".")[0] or twice[0],
-            f"{len(twice)} of {len(parameters)} parameters are in the optimizer more than once: {some_of(twice)}",
+            f"{len(twice)} of {len(parameters)} parameters are in the optimizer more than once: {first_few(twice)}",
             "each step moves them several times",
             "put each parameter into one group",
-            rule="not-in-optimizer",
             again="print(len(list(model.parameters())), sum(len(group['params']) for group in optimizer.param_groups))",
         )
     if not missing and not twice:
         rates = sorted({float(group["lr"]) for group in optimizer.param_groups if "lr" in group})
         if rates and rates[-1] == 0:
-            yield Finding(
-                "suspicious",
+            yield Finding.suspicious(
                 "optimizer",
                 f"all {len(optimizer.param_groups)} groups have a learning rate of 0",
                 "no step changes anything",
                 "set lr, or look at the schedule",
-                rule="not-in-optimizer",
                 again="print([group['lr'] for group in optimizer.param_groups])",
             )
             return
         seen = f"the optimizer holds all {len(parameters)} parameters that ask for a gradient"
-        yield Finding("sound", "optimizer", seen, "every step reaches all of them", "", rule="not-in-optimizer")
+        yield Finding.sound("optimizer", seen, "every step reaches all of them")
     if not missing:
         return
     n_weights = sum(parameters[path].numel() for path in missing)
@@ -68,39 +66,37 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Fi
         "broken" if is_proven else "suspicious",
         missing[0].rpartition(".")[0] or missing[0],
         f"{len(missing)} of {len(parameters)} parameters ({n_weights} weights) are not in the optimizer: "
-        f"{some_of(missing)}"
+        f"{first_few(missing)}"
         + (f"; it holds {sum(stale.values())} others of the same shapes that are not the model's" if stale else ""),
         "the optimizer was made for parameters that have been replaced since, and trains those"
         if stale
         else "no step moves them, although they get a gradient",
         "make the optimizer after the last layer is in place and on its device, from model.parameters()",
-        rule="not-in-optimizer",
         again="held = {id(p) for g in optimizer.param_groups for p in g['params']}; "
         "print([n for n, p in model.named_parameters() if id(p) not in held])",
     )
 
 
-def _unregistered(patient: Patient) -> Iterator[Finding]:
+def _unregistered(specimen: Specimen) -> Iterator[Finding]:
     """Weights in lists and dictionaries: they work, and are neither trained, nor saved, nor moved to a device."""
-    copied = in_training(patient)
+    copied = copy_in_training(specimen)
     found = [(path, one) for path, one in hidden(copied.model) if one.requires_grad and one.numel()]
-    slopes = slopes_of(copied, [one for _, one in found]) if found else None
+    slopes = objective_gradients(copied, [one for _, one in found]) if found else None
     reached = [slope is not None and bool(slope.any()) for slope in slopes or []]
     used = [entry for entry, is_reached in zip(found, reached, strict=False) if is_reached]
     if not used:
         return
-    ids = {id(one) for _, one in hidden(patient.model)}
-    groups = patient.optimizer.param_groups if patient.optimizer is not None else []
+    ids = {id(one) for _, one in hidden(specimen.model)}
+    groups = specimen.optimizer.param_groups if specimen.optimizer is not None else []
     is_held = bool(ids & {id(one) for group in groups for one in group["params"]})
     yield Finding(
         "suspicious" if is_held else "broken",
         used[0][0],
         f"{len(used)} tensors ({sum(one.numel() for _, one in used)} weights) get a gradient and are not in "
-        f"model.parameters(): {some_of([path for path, _ in used])}",
+        f"model.parameters(): {first_few([path for path, _ in used])}",
         "they are not saved with the model and not moved to a device"
         + ("" if is_held else ", and an optimizer made from model.parameters() does not train them"),
         "put modules into nn.ModuleList or nn.ModuleDict, and tensors into nn.Parameter",
-        rule="not-in-optimizer",
         again="print(sum(p.numel() for p in model.parameters()))",
     )
 
@@ -133,13 +129,13 @@ def _weights(value: Any, path: str, depth: int) -> Iterator[tuple[str, Tensor]]:
             yield from _weights(one, f"{path}[{key!r}]", depth - 1)
 
 
-def _patient(is_replaced: bool) -> Patient:
-    with unchanged_randomness(0):
+def _patient(is_replaced: bool) -> Specimen:
+    with fixed_rng(0):
         model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 4))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         if is_replaced:
             model[2] = nn.Linear(8, 4)
-        return Patient(model, (torch.randn(8, 5),), torch.arange(8) % 4, nn.CrossEntropyLoss(), optimizer)
+        return Specimen(model, (torch.randn(8, 5),), torch.arange(8) % 4, nn.CrossEntropyLoss(), optimizer)
 
 
 RULE = Rule(

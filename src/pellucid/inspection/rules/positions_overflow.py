@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import attempt, copy_of
-from pellucid.inspection.measurements import Seen, look, place
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.recording import Recording, part_name, record
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 LONGEST = 1024  # tokens that are tried
@@ -39,12 +39,12 @@ class Table(NamedTuple):
         return next((at for at in range(1, len(self.asked)) if self.asked[at] != self.asked[at - 1] + 1), None)
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if copied is None or patient.tokens is None or patient.tokens.shape[1] < 2:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    if specimen.tokens is None or specimen.tokens.shape[1] < 2:
         return
     copied.model.eval()
-    time = patient.tokens.shape[1]
+    time = specimen.tokens.shape[1]
     as_it_is = _read(copied, time)
     if as_it_is is None:
         yield from _too_long_already(copied, time)
@@ -57,23 +57,23 @@ def check(patient: Patient) -> Iterator[Finding]:
             yield _silent(repeated, time)
             return
     tables = _tables(reads)
-    named = f" (the table of {place(tables[0].path)} has {tables[0].size})" if tables else ""
-    told = _told_context(patient.model)
+    named = f" (the table of {part_name(tables[0].path)} has {tables[0].size})" if tables else ""
+    told = _told_context(specimen.model)
     if longest >= _most(time):
         seen_text = f"rows of {longest} tokens are read, {longest / time:.3g} times as long as these"
         means = "no position runs out there"
-        yield Finding("sound", "the model", seen_text, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, means, again=_AGAIN)
     elif told is not None and told[1] > longest:
         seen_text = (
             f"{told[0]} is {told[1]}, and rows of more than {longest} tokens fail{named}: {_why(copied, longest + 1)}"
         )
         means = "it cannot read what it says it can"
         fix = f"make the table as long as {told[0]}"
-        yield Finding("suspicious", "the model", seen_text, means, fix, rule=RULE.name, again=_AGAIN)
+        yield Finding.suspicious("the model", seen_text, means, fix, again=_AGAIN)
     else:
         seen_text = f"rows of up to {longest} tokens are read{named}, these have {time}"
         means = f"beyond that it fails, and says so: {_why(copied, longest + 1)}"
-        yield Finding("sound", "the model", seen_text, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, means, again=_AGAIN)
 
 
 def _silent(table: Table, time: int) -> Finding:
@@ -82,33 +82,31 @@ def _silent(table: Table, time: int) -> Finding:
     is_now = at < time
     number = table.asked[at]
     how = "stays" if number == table.asked[at - 1] else "begins again"
-    return Finding(
-        "suspicious",
-        place(table.path),
+    return Finding.suspicious(
+        part_name(table.path),
         f"position {at} gets number {number}, which is taken: from there on it {how}; the table has {table.size}",
         "those places cannot be told apart"
         + ("" if is_now else f", which begins beyond the {time} tokens of this batch"),
         f"make the table {max(len(table.asked), time)} long, or refuse longer rows",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
 
-def _too_long_already(copied: Patient, time: int) -> Iterator[Finding]:
+def _too_long_already(copied: Specimen, time: int) -> Iterator[Finding]:
     shorter = next((length for length in range(time - 1, 0, -1) if _read(copied, length) is not None), None)
     if shorter is None or shorter < 2:
         return
     seen = f"rows have {time} tokens, and the longest that is read has {shorter}: {_why(copied, time)}"
     means = "positions end before these rows do"
     fix = f"make the table {time} long, or cut the rows to {shorter}"
-    yield Finding("broken", "the model", seen, means, fix, rule=RULE.name, again="model(*inputs)")
+    yield Finding.broken("the model", seen, means, fix, again="model(*inputs)")
 
 
 def _most(time: int) -> int:
     return max(time + 1, min(8 * time, LONGEST))
 
 
-def _longest(copied: Patient, time: int) -> tuple[int, Seen]:
+def _longest(copied: Specimen, time: int) -> tuple[int, Recording]:
     """The longest row that is read, between what came and the most that is tried, and how it was read."""
     low, high = time, _most(time) + 1
     best = _read(copied, time)
@@ -124,12 +122,12 @@ def _longest(copied: Patient, time: int) -> tuple[int, Seen]:
     return low, best
 
 
-def _read(copied: Patient, length: int) -> Seen | None:
+def _read(copied: Specimen, length: int) -> Recording | None:
     """A look at rows of this length; one row, for attention to long ones is costly."""
-    return look(replace(copied, inputs=_of_length(copied, length)), frozenset({"embedding"}))
+    return record(replace(copied, inputs=_of_length(copied, length)), frozenset({"embedding"}))
 
 
-def _of_length(copied: Patient, length: int) -> tuple[Any, ...]:
+def _of_length(copied: Specimen, length: int) -> tuple[Any, ...]:
     tokens = copied.tokens
     assert tokens is not None
     time, rows = tokens.shape[1], len(tokens)
@@ -144,9 +142,9 @@ def _of_length(copied: Patient, length: int) -> tuple[Any, ...]:
     return tuple(fitted(one) for one in copied.inputs)
 
 
-def _why(copied: Patient, length: int) -> str:
+def _why(copied: Specimen, length: int) -> str:
     """What torch says of rows of this length."""
-    with unchanged_randomness(), torch.no_grad():
+    with fixed_rng(), torch.no_grad():
         try:
             copied.model(*_of_length(copied, length))
         except Exception as error:
@@ -155,7 +153,7 @@ def _why(copied: Patient, length: int) -> str:
     return "it is read now"
 
 
-def _tables(seen: Seen) -> list[Table]:
+def _tables(seen: Recording) -> list[Table]:
     """Look-ups of numbers that count up from place to place, the same for every row."""
     found = []
     for call in seen.functions:
@@ -170,7 +168,7 @@ def _tables(seen: Seen) -> list[Table]:
     return found
 
 
-def _is_token(numbers: Tensor, seen: Seen) -> bool:
+def _is_token(numbers: Tensor, seen: Recording) -> bool:
     """Whether these are the tokens themselves, which may count up by chance."""
     whole = seen.modules[-1].given
     return whole is not None and whole.shape == numbers.shape and bool((whole == numbers).all())
@@ -180,7 +178,7 @@ def _told_context(model: nn.Module) -> tuple[str, int] | None:
     """What the module says of the longest row it reads, in an attribute or its configuration."""
     for holder in (model, getattr(model, "config", None)):
         for name in _CONTEXT:
-            value = attempt(lambda holder=holder, name=name: getattr(holder, name))  # type: ignore[misc]
+            value = try_or_none(lambda holder=holder, name=name: getattr(holder, name))  # type: ignore[misc]
             if isinstance(value, int) and not isinstance(value, bool):
                 return name, value
     return None
@@ -198,16 +196,16 @@ class _Reader(nn.Module):
         return self.head((self.tokens(tokens) + self.places(places)).cumsum(1))  # type: ignore[no-any-return]
 
 
-def _patient(size: int) -> Patient:
-    with unchanged_randomness():
-        return Patient(_Reader(size), (torch.randint(11, (4, 12)),))
+def _patient(size: int) -> Specimen:
+    with fixed_rng():
+        return Specimen(_Reader(size), (torch.randint(11, (4, 12)),))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _patient(size=8)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _patient(size=128)
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import copy_of
-from pellucid.inspection.measurements import ModuleCall, is_norm, look
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.weight_age import is_fresh
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import ModuleCall, is_norm, record
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.instrument.weight_age import is_fresh
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 FEWEST = 4  # blocks: below, it trains without
@@ -24,9 +24,9 @@ DEEP = 8
 _AGAIN = "for layer in model.layers: print(layer.linear2.weight.grad.norm())  # after loss.backward()"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if copied is None or (seen := look(copied, with_loss=True)) is None:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    if (seen := record(copied, with_loss=True)) is None:
         return
     norms = _on_the_path(seen.modules)
     n_blocks = (len(norms) + 1) // 2  # attention and feed-forward; before the first norm of all there is none
@@ -34,8 +34,8 @@ def check(patient: Patient) -> Iterator[Finding]:
     if not norms and len(all_norms) > 1:
         seen_text = f"none of {len(all_norms)} norms stands on a residual path"
         means = "the gradient has a way around every norm, or there is no such path"
-        yield Finding("sound", "the model", seen_text, means, "", rule=RULE.name, again=_AGAIN)
-    if n_blocks < 2 or is_fresh(patient) is False:
+        yield Finding.sound("the model", seen_text, means, again=_AGAIN)
+    if n_blocks < 2 or is_fresh(specimen) is False:
         return  # what has learned already is past the danger
     first, last = _size(norms[0].gradient), _size(norms[-1].gradient)
     ratio = f", {last / first:.2g} times" if first else ""
@@ -44,18 +44,17 @@ def check(patient: Patient) -> Iterator[Finding]:
         f"{norms[0].path} and {last:.2g} at {norms[-1].path}{ratio}"
     )
     where = f"{norms[0].path} to {norms[-1].path}"
-    warmth = _warmth(patient)
+    warmth = _warmth(specimen)
     if n_blocks < FEWEST or warmth:
         means = warmth or "so few blocks train without a warm-up"
-        yield Finding("sound", where, sizes, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound(where, sizes, means, again=_AGAIN)
         return
     yield Finding(
-        "suspicious" if n_blocks >= DEEP and patient.optimizer is not None else "note",
+        "suspicious" if n_blocks >= DEEP and specimen.optimizer is not None else "note",
         where,
         f"{sizes}; no warm-up is known of",
         "every norm on the path rescales the gradient, and the first steps at full rate often throw it off",
         "warm the rate up over the first few hundred steps, or put the norms into the branches (norm_first=True)",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
@@ -79,9 +78,9 @@ def _size(gradient: Tensor | None) -> float:
     return 0.0 if gradient is None else torch.linalg.vector_norm(gradient).item()
 
 
-def _warmth(patient: Patient) -> str:
+def _warmth(specimen: Specimen) -> str:
     """What a schedule left on the optimizer: it keeps the rate it aims at, or began with, beside the one of now."""
-    groups = [] if patient.optimizer is None else patient.optimizer.param_groups
+    groups = [] if specimen.optimizer is None else specimen.optimizer.param_groups
     rising = [(group["lr"], group["initial_lr"]) for group in groups if group["lr"] < group.get("initial_lr", 0.0)]
     return f"the rate is warmed up: {rising[0][0]:.2g} now, {rising[0][1]:.2g} later" if rising else ""
 
@@ -97,18 +96,18 @@ class _Block(nn.Module):
         return self.norm(x + self.branch(x).relu())  # type: ignore[no-any-return]
 
 
-def _stack(is_first: bool) -> Patient:
-    with unchanged_randomness():
+def _stack(is_first: bool) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(*(_Block(16, is_first) for _ in range(2 * DEEP + 2)), nn.Linear(16, 3))
         inputs, targets = torch.randn(8, 16), torch.randint(3, (8,))
-        return Patient(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters()))
+        return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters()))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _stack(is_first=False)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _stack(is_first=True)
 
 

@@ -10,24 +10,23 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pellucid.inspection.copies import batches, copy_of
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import Recording, local_slopes, part_name, record
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
 from pellucid.inspection.judgements import SATURATED
 from pellucid.inspection.layer_stats import NEARLY_ZERO
-from pellucid.inspection.measurements import Seen, look, place, slopes
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 SQUASHING = frozenset({"tanh", "sigmoid"})
 _AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out.abs() > 0.97).float().mean()))"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    if (copied := copy_of(patient)) is None:
-        return
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
     counts: dict[tuple[str, str], list[int]] = {}  # of each layer: values near the ends, values
-    for batch in batches(copied):
-        if (seen := look(batch, SQUASHING)) is None:
+    for batch in copied.batches():
+        if (seen := record(batch, SQUASHING)) is None:
             continue
         for path, name, n_flat, n in (*_functions(seen), *_recurrent(seen)):
             found = counts.setdefault((path, name), [0, 0])
@@ -39,27 +38,25 @@ def check(patient: Patient) -> Iterator[Finding]:
     count = f"{100 * n_flat / n:.1f} % of {name}'s {n} values were where its slope is below {NEARLY_ZERO:.2f}"
     if n_flat / n <= SATURATED:
         means = "gradients pass through every such layer"
-        yield Finding("sound", place(path), count, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound(part_name(path), count, means, again=_AGAIN)
         return
-    yield Finding(
-        "suspicious",
-        place(path),
+    yield Finding.suspicious(
+        part_name(path),
         count,
         "there the gradient is multiplied by nearly 0, and what lies before it learns little",
         "shrink the weights before it (by the activation's gain), or put a norm before it",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
 
-def _functions(seen: Seen) -> Iterator[tuple[str, str, int, int]]:
-    last = tensor_of(seen.outputs)
+def _functions(seen: Recording) -> Iterator[tuple[str, str, int, int]]:
+    last = main_tensor(seen.outputs)
     for call in seen.functions:
-        if call.made is not last and (steepness := slopes(call)) is not None:
+        if call.made is not last and (steepness := local_slopes(call)) is not None:
             yield call.path, call.name, int((steepness < NEARLY_ZERO).sum()), steepness.numel()
 
 
-def _recurrent(seen: Seen) -> Iterator[tuple[str, str, int, int]]:
+def _recurrent(seen: Recording) -> Iterator[tuple[str, str, int, int]]:
     """What torch's own recurrent network puts out is a tanh that calls no function; its slope is 1 - out²."""
     for call in seen.modules:
         if isinstance(call.module, nn.RNN) and call.module.nonlinearity == "tanh" and call.made is not None:
@@ -67,19 +64,19 @@ def _recurrent(seen: Seen) -> Iterator[tuple[str, str, int, int]]:
             yield call.path, "RNN", int((1 - out.square() < NEARLY_ZERO).sum()), out.numel()
 
 
-def _network(deviation: float) -> Patient:
-    with unchanged_randomness():
+def _network(deviation: float) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 3))
         nn.init.normal_(model[0].weight, std=deviation)  # type: ignore[arg-type]
-        return Patient(model, (torch.randn(64, 16),))
+        return Specimen(model, (torch.randn(64, 16),))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """Weights of deviation 2 where a quarter is usual: what tanh reads has a deviation of 8."""
     return _network(deviation=2.0)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(deviation=0.25)
 
 

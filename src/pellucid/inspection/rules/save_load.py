@@ -1,8 +1,8 @@
 """What is not in the state_dict is lost with the program: two fresh modules that load the same file must do the same.
 
-They are built anew where that takes no argument, or only the module's own config, with other dice each, so whatever was
-drawn and not saved shows. In any case a copy whose numbers were all changed must get them back from its own file, and
-its ties with them. Frozen weights may be left out on purpose, as those under an adapter.
+They are built anew where that takes no argument, or only the module's own config, each from another seed, so whatever
+was drawn and not saved shows. In any case a copy whose numbers were all changed must get them back from its own
+file, and its ties with them. Frozen weights may be left out on purpose, as those under an adapter.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import attempt, copy_of, own
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs, try_or_none
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 MOST = 5_000_000  # parameters of what is built twice
 _AGAIN = "fresh = type(model)(); fresh.load_state_dict(model.state_dict()); fresh.eval()(*inputs)[0]"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if copied is None or (before := attempt(lambda: _answer(copied.model, copied))) is None:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    if (before := try_or_none(lambda: _answer(copied.model, copied))) is None:
         return
     if not bool(before.isfinite().all()) or not bool(before.any()):
         return
     if not torch.equal(before, _answer(copied.model, copied)):
         return  # what differs from itself has a rule of its own
-    lost = attempt(lambda: _ties(copied.model) - _ties(_round_trip(copied.model)))
+    lost = try_or_none(lambda: _ties(copied.model) - _ties(_round_trip(copied.model)))
     if lost:
         first, second = sorted(next(iter(lost)))[:2]
         seen = f"{first} and {second} are one parameter, and after loading its own state_dict they are two"
         means = "whoever trains on from a file trains another model"
         fix = "tie again after loading, and load without assign=True"
-        yield Finding("broken", f"{first} and {second}", seen, means, fix, rule=RULE.name, again=_AGAIN)
+        yield Finding.broken(f"{first} and {second}", seen, means, fix, again=_AGAIN)
         return
-    fresh = [attempt(lambda seed=seed: _answer(_fresh(copied.model, seed), copied)) for seed in (1, 2)]  # type: ignore[misc]
+    fresh = [try_or_none(lambda seed=seed: _answer(_fresh(copied.model, seed), copied)) for seed in (1, 2)]  # type: ignore[misc]
     if fresh[0] is not None and fresh[1] is not None:
         yield _judged(fresh[0], fresh[1], "two that were built anew and loaded its state_dict", copied.model)
         return
-    after = attempt(lambda: _answer(_round_trip(copied.model), copied))
+    after = try_or_none(lambda: _answer(_round_trip(copied.model), copied))
     if after is not None:
         yield _judged(before, after, "a copy with other weights that loaded its state_dict, and itself,", copied.model)
 
@@ -55,7 +55,7 @@ def _judged(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
     seen = f"{who} differ by {apart:.2g} in outputs of size {size:.2g}"
     if apart <= 1e-5 * max(size, 1e-30):
         means = "all that it has learned is in the file"
-        return Finding("sound", "the model", seen, means, "", rule=RULE.name, again=_AGAIN)
+        return Finding.sound("the model", seen, means, again=_AGAIN)
     outside = _outside(model)
     is_frozen = bool(outside) and all(_is_frozen(model, path) for path in outside)
     named = f"; {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} in no file" if outside else ""
@@ -65,14 +65,13 @@ def _judged(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
         seen + named,
         "something that the outputs need is not saved, and is another after loading",
         "make it a parameter or a persistent buffer (register_buffer), and leave nothing out of state_dict",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
 
-def _answer(model: nn.Module, patient: Patient) -> Tensor:
-    with unchanged_randomness(), torch.no_grad():
-        found = tensor_of(model.eval()(*own(patient.inputs)))
+def _answer(model: nn.Module, specimen: Specimen) -> Tensor:
+    with fixed_rng(), torch.no_grad():
+        found = main_tensor(model.eval()(*own_inputs(specimen.inputs)))
     assert found is not None
     return found
 
@@ -86,7 +85,7 @@ def _fresh(model: nn.Module, seed: int) -> nn.Module:
         if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
     ]
     assert needed in ([], ["config"]), "it cannot be built without knowing its arguments"
-    with unchanged_randomness(seed):
+    with fixed_rng(seed):
         built = type(model)() if not needed else type(model)(copy.deepcopy(model.config))
         built.load_state_dict(copy.deepcopy(model.state_dict()))
     return built
@@ -153,14 +152,14 @@ class _ScaledAndSaved(nn.Module):
         return self.head(x * self.get_buffer("scale"))  # type: ignore[no-any-return]
 
 
-def sick() -> Patient:
-    with unchanged_randomness():
-        return Patient(_Scaled(), (torch.randn(4, 8),))
+def sick() -> Specimen:
+    with fixed_rng():
+        return Specimen(_Scaled(), (torch.randn(4, 8),))
 
 
-def well() -> Patient:
-    with unchanged_randomness():
-        return Patient(_ScaledAndSaved(), (torch.randn(4, 8),))
+def well() -> Specimen:
+    with fixed_rng():
+        return Specimen(_ScaledAndSaved(), (torch.randn(4, 8),))
 
 
 RULE = Rule(

@@ -14,38 +14,37 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
     if view is None or view.tensor.dim() != 3 or len(set(view.tensor.shape[1:])) < 2:
         return
     shape = tuple(view.tensor.shape)
     batch, length, width = shape
-    dice = torch.Generator().manual_seed(0)
-    drawn = torch.randn(shape, generator=dice).to(view.tensor)
+    rng = torch.Generator().manual_seed(0)
+    drawn = torch.randn(shape, generator=rng).to(view.tensor)
     if view.kind == "cross-entropy":
-        by_place = torch.rand([1 if axis == 3 + view.axis else size for axis, size in enumerate(shape)], generator=dice)
+        by_place = torch.rand([1 if axis == 3 + view.axis else size for axis, size in enumerate(shape)], generator=rng)
         change = abs(view.value(drawn + by_place.to(drawn)) - view.value(drawn))
         seen = f"a number added to all {view.n_classes} scores of a place changes the loss by {change:.1g}"
         means = "each place is judged by its own scores"
-        yield Finding("sound", "loss", seen, means, "", rule="scrambled-scores")
+        yield Finding.sound("loss", seen, means)
         return
     for classes, others in ((width, length), (length, width)):
-        added = torch.rand(batch, 1, others, generator=dice).expand(batch, classes, others).reshape(shape).to(drawn)
+        added = torch.rand(batch, 1, others, generator=rng).expand(batch, classes, others).reshape(shape).to(drawn)
         if _is_unmoved(view, drawn, added) and abs(view.value(torch.zeros_like(drawn)) / math.log(classes) - 1) < 1e-3:
-            yield Finding(
-                "broken",
+            yield Finding.broken(
                 "loss",
                 f"the loss reads scores {shape} as if they lay as ({batch}, {classes}, {others}): added in that "
                 "order, numbers change it by nothing, and added to the scores of a place they do",
                 "each target meets scores of several other places",
                 "use scores.transpose(1, 2), or scores.flatten(0, 1) against targets.flatten()",
-                rule="scrambled-scores",
                 again="print(loss(model(x), y), F.cross_entropy(model(x).transpose(1, 2), y))",
             )
             return
@@ -56,8 +55,8 @@ def _is_unmoved(view: LossView, drawn: Tensor, added: Tensor) -> bool:
     return abs(view.value(drawn + added) - base) < 1e-4 * (1 + abs(base))
 
 
-def _patient(is_viewed: bool) -> Patient:
-    with unchanged_randomness(0):
+def _patient(is_viewed: bool) -> Specimen:
+    with fixed_rng(0):
         tokens = torch.randint(0, 7, (4, 6))
         model = nn.Sequential(nn.Embedding(7, 8), nn.Linear(8, 7))
 
@@ -66,7 +65,7 @@ def _patient(is_viewed: bool) -> Patient:
         laid = scores.view(batch, width, length) if is_viewed else scores.transpose(1, 2)
         return functional.cross_entropy(laid, targets)
 
-    return Patient(model, (tokens[:, :-1],), tokens[:, 1:], loss, is_causal=True)
+    return Specimen(model, (tokens[:, :-1],), tokens[:, 1:], loss, is_causal=True)
 
 
 RULE = Rule(

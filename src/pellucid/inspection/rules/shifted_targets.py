@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.sequences import agreement, sequence_places
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import agreement, loss_view, sequence_inputs
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 MEANINGS = {
@@ -25,14 +25,14 @@ MEANINGS = {
 }
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    places = sequence_places(patient)
-    view = loss_view(patient) if places else None
+def check(specimen: Specimen) -> Iterator[Finding]:
+    places = sequence_inputs(specimen)
+    view = loss_view(specimen) if places else None
     wanted = view.wanted() if view is not None else None
     if wanted is None:
         return
     for place in places:
-        agreeing = {by: agreement(patient.inputs[place], wanted, by) for by in (1, 0, -1, 2)}
+        agreeing = {by: agreement(specimen.inputs[place], wanted, by) for by in (1, 0, -1, 2)}
         best = max(agreeing, key=lambda by: agreeing[by])
         if agreeing[best] < 0.99 or sum(share > 0.5 for share in agreeing.values()) > 1:
             continue  # another task, or tokens that repeat so much that it cannot be told
@@ -41,28 +41,27 @@ def check(patient: Patient) -> Iterator[Finding]:
         is_given = place > 0 and best == 0
         if best == 1:
             means = "it is asked for the next token"
-            yield Finding("sound", "targets", seen, means, "", rule="shifted-targets")
-        elif patient.is_causal or best == 2 or is_given or (best == -1 and patient.is_causal is not False):
+            yield Finding.sound("targets", seen, means)
+        elif specimen.is_causal or best == 2 or is_given or (best == -1 and specimen.is_causal is not False):
             yield Finding(
-                "broken" if patient.is_causal else "suspicious",
+                "broken" if specimen.is_causal else "suspicious",
                 "targets" if place == 0 else f"input {place}",
                 seen,
                 MEANINGS[best],
                 "shift once: scores[:, :-1] against tokens[:, 1:], either before the loss or in it",
-                rule="shifted-targets",
                 again="print(x[0], y[0])",
             )
 
 
-def _patient(by: int) -> Patient:
-    with unchanged_randomness(0):
+def _patient(by: int) -> Specimen:
+    with fixed_rng(0):
         tokens = torch.randint(0, 13, (4, 12))
         model = nn.Sequential(nn.Embedding(13, 8), nn.Linear(8, 13))
 
     def loss(scores: Tensor, targets: Tensor) -> Tensor:
         return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
-    return Patient(model, (tokens[:, :8],), tokens[:, by : 8 + by], loss, is_causal=True)
+    return Specimen(model, (tokens[:, :8],), tokens[:, by : 8 + by], loss, is_causal=True)
 
 
 RULE = Rule(

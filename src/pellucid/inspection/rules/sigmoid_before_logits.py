@@ -12,18 +12,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import last_part, under_other_weights
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.perturbation import outputs_under_other_weights
+from pellucid.inspection.instrument.recording import output_part
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 SURE = 40.0  # a score whose sigmoid is 0 or 1 to the last bit of float32
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
-    targets = None if view is None else yes_or_no(patient, view)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
+    targets = None if view is None else yes_or_no(specimen, view)
     if view is None or targets is None or view.kind not in ("other", "probabilities"):
         return
     reach = f"outputs reach from {view.tensor.min():.3g} to {view.tensor.max():.3g}"
@@ -31,31 +33,29 @@ def check(patient: Patient) -> Iterator[Finding]:
     if view.kind == "probabilities":
         means = "the loss wants probabilities, and these are"
         seen = f"{reach}; perfect ones cost {perfect:.3g}"
-        yield Finding("sound", "loss", seen, means, "", rule="sigmoid-before-logits")
+        yield Finding.sound("loss", seen, means)
         return
     sure, wrong = view.value(SURE * (2 * targets - 1)), view.value(-SURE * (2 * targets - 1))
     if not (perfect > 0.1 and sure < 1e-3 < wrong):
         return  # no loss with logits: 0 and 1 are its best answers, or sure ones are no better
-    if not is_within_0_and_1(patient, view.tensor):
+    if not is_within_0_and_1(specimen, view.tensor):
         seen = f"{reach}; the loss is {sure:.3g} for sure and right scores of ±{SURE:g}"
         means = "the loss wants scores, and these are not squashed before"
-        yield Finding("sound", "loss", seen, means, "", rule="sigmoid-before-logits")
+        yield Finding.sound("loss", seen, means)
         return
-    yield Finding(
-        "broken",
-        last_part(patient),
+    yield Finding.broken(
+        output_part(specimen),
         f"{reach}, and stay within 0 and 1 with other weights; the loss is {perfect:.4f} where they equal the targets, "
         f"and {sure:.3g} for scores of ±{SURE:g}",
         f"the loss takes a second sigmoid, so it cannot fall below {perfect:.4f}",
         "take the sigmoid out of the model, and use it only where probabilities are read",
-        rule="sigmoid-before-logits",
         again="print(model(x).min(), model(x).max(), loss(y.float().view_as(model(x)), y))",
     )
 
 
-def yes_or_no(patient: Patient, view: LossView) -> Tensor | None:
+def yes_or_no(specimen: Specimen, view: LossView) -> Tensor | None:
     """The targets in the shape of the outputs, where there is one of 0 or 1 for each and both occur; else None."""
-    targets = patient.targets
+    targets = specimen.targets
     if targets is None or targets.numel() != view.tensor.numel():
         return None
     shaped = targets.reshape(view.tensor.shape).to(view.tensor)
@@ -63,17 +63,17 @@ def yes_or_no(patient: Patient, view: LossView) -> Tensor | None:
     return shaped if bool((is_yes | is_no).all()) and bool(is_yes.any()) and bool(is_no.any()) else None
 
 
-def is_within_0_and_1(patient: Patient, outputs: Tensor) -> bool:
+def is_within_0_and_1(specimen: Specimen, outputs: Tensor) -> bool:
     """Whether outputs lie between 0 and 1 by construction: with these weights, and with all others that were tried."""
-    tried = [outputs, *under_other_weights(patient)] if bool(((outputs >= 0) & (outputs <= 1)).all()) else []
+    tried = [outputs, *outputs_under_other_weights(specimen)] if bool(((outputs >= 0) & (outputs <= 1)).all()) else []
     return len(tried) > 1 and all(bool(((one >= 0) & (one <= 1)).all()) for one in tried)
 
 
-def _patient(last: nn.Module) -> Patient:
-    with unchanged_randomness(0):
+def _patient(last: nn.Module) -> Specimen:
+    with fixed_rng(0):
         model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1), last)
         targets = (torch.arange(12) % 2).float().unsqueeze(1)
-        return Patient(model, (torch.randn(12, 6),), targets, functional.binary_cross_entropy_with_logits)
+        return Specimen(model, (torch.randn(12, 6),), targets, functional.binary_cross_entropy_with_logits)
 
 
 RULE = Rule(

@@ -12,43 +12,40 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import last_part, probing
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, isolate
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.recording import output_part
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.inspection.rules.sigmoid_before_logits import is_within_0_and_1, yes_or_no
 from pellucid.records import Finding
 
 WRONG = 0.001  # the probability given to what is true, where slopes are compared
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view = loss_view(patient)
-    targets = patient.targets
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view = loss_view(specimen)
+    targets = specimen.targets
     if view is None or targets is None or targets.shape != view.tensor.shape or not _is_squared_error(view, targets):
         return
-    if yes_or_no(patient, view) is None or not is_within_0_and_1(patient, view.tensor):
+    if yes_or_no(specimen, view) is None or not is_within_0_and_1(specimen, view.tensor):
         different = len(set(targets.reshape(-1)[:10_000].tolist()))
-        yield Finding(
-            "sound",
+        yield Finding.sound(
             "loss",
             f"a squared error of outputs from {view.tensor.min():.3g} to {view.tensor.max():.3g} for targets with "
             f"{different} different values",
             "what is compared are numbers, not probabilities of yes and no",
-            "",
-            rule="squared-error-on-probabilities",
         )
         return
     slope = _slope(view, targets.to(view.tensor))
-    is_rebuilding = any(isinstance(one, Tensor) and torch.equal(one.to(targets), targets) for one in patient.inputs)
+    is_rebuilding = any(isinstance(one, Tensor) and torch.equal(one.to(targets), targets) for one in specimen.inputs)
     yield Finding(
         "note" if is_rebuilding else "suspicious",
-        last_part(patient),
+        output_part(specimen),
         f"targets are 0 and 1, and outputs stay between them with any weights; where {WRONG} is given to what is true, "
         f"the slope of the loss by the score is {slope:.4f}, and that of cross-entropy {1 - WRONG:.4f}",
         f"what is surely wrong is corrected {(1 - WRONG) / max(slope, 1e-12):.0f} times more slowly than it could be",
         "take the sigmoid or softmax out and use binary_cross_entropy_with_logits or cross_entropy",
-        rule="squared-error-on-probabilities",
         again="z = torch.tensor([-7.0], requires_grad=True); ((z.sigmoid() - 1) ** 2).backward(); print(z.grad)",
     )
 
@@ -64,7 +61,7 @@ def _is_squared_error(view: LossView, targets: Tensor) -> bool:
 def _slope(view: LossView, targets: Tensor) -> float:
     """Of the loss by the score of one output that is surely wrong, as if each output had a loss of its own."""
     wrong = (targets * WRONG + (1 - targets) * (1 - WRONG)).requires_grad_()
-    with probing():
+    with isolate():
         loss = view.at(wrong)
         assert loss is not None, "it took such outputs a moment ago"
         (slope,) = torch.autograd.grad(loss, wrong)
@@ -73,11 +70,11 @@ def _slope(view: LossView, targets: Tensor) -> float:
     return float(slope.abs().mean()) * n_shared * WRONG * (1 - WRONG)
 
 
-def _patient(last: nn.Module) -> Patient:
-    with unchanged_randomness(0):
+def _patient(last: nn.Module) -> Specimen:
+    with fixed_rng(0):
         model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3), last)
         targets = functional.one_hot(torch.arange(12) % 3, 3).float()
-        return Patient(model, (torch.randn(12, 6),), targets, functional.mse_loss)
+        return Specimen(model, (torch.randn(12, 6),), targets, functional.mse_loss)
 
 
 RULE = Rule(

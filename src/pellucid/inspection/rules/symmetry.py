@@ -10,18 +10,18 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import copy_of
-from pellucid.inspection.measurements import look
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import record
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 _AGAIN = "(layer.weight == layer.weight[:1]).all(), (layer.weight.grad - layer.weight.grad[:1]).abs().max()"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    copied = copy_of(patient)
-    if copied is None or (seen := look(copied, with_loss=True)) is None:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    copied = specimen.copy()
+    if (seen := record(copied, with_loss=True)) is None:
         return
     n_layers = 0
     for path, module in copied.model.named_modules():
@@ -35,19 +35,17 @@ def check(patient: Patient) -> Iterator[Finding]:
         pairs = [(getattr(module, name), gradient) for name, gradient in zip(own, gradients, strict=True)]
         if all(gradient is not None and _is_one(one, 0.0) and _is_one(gradient, 1e-5) for one, gradient in pairs):
             n, first = len(module.weight), module.weight.flatten()[0].item()
-            yield Finding(
-                "suspicious",
+            yield Finding.suspicious(
                 path or "the model",
                 f"all {n} units have the same weights ({first:.3g} first) and get the same gradient",
                 f"they stay the same for ever: {n} units do the work of one",
                 "draw the weights (reset_parameters, or nn.init.kaiming_normal_), do not fill them in",
-                rule=RULE.name,
                 again=_AGAIN,
             )
             return
     if n_layers:
         seen_text = f"in each of {n_layers} layers units differ in their weights or in what they are taught"
-        yield Finding("sound", "the model", seen_text, "units can become different", "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, "units can become different", again=_AGAIN)
 
 
 def _is_one(rows: Tensor, slack: float) -> bool:
@@ -56,22 +54,22 @@ def _is_one(rows: Tensor, slack: float) -> bool:
     return apart <= slack * rows.detach().abs().max().item()
 
 
-def _network(is_filled: bool) -> Patient:
-    with unchanged_randomness():
+def _network(is_filled: bool) -> Specimen:
+    with fixed_rng():
         hidden = nn.Linear(8, 16)
         if is_filled:
             nn.init.constant_(hidden.weight, 0.1)
             nn.init.zeros_(hidden.bias)
         model = nn.Sequential(hidden, nn.Tanh(), nn.Linear(16, 3))
         nn.init.constant_(model[2].weight, 0.1)  # type: ignore[arg-type]
-        return Patient(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
+        return Specimen(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _network(is_filled=True)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     """The last layer is filled in here too, and its classes are still taught apart."""
     return _network(is_filled=False)
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.probes import probing
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, isolate
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.recording import InterceptOperators, operator_name
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 _PAIRWISE = ("add", "sub", "mul", "div", "pow", "minimum", "maximum")
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view, targets = loss_view(patient), patient.targets
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view, targets = loss_view(specimen), specimen.targets
     if view is None or targets is None or view.kind in ("cross-entropy", "log-likelihood"):
         return
     found = list(_of_targets(view, targets))
@@ -48,17 +48,15 @@ def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
     if abs(apart - paired) <= slack:
         seen = f"outputs {made} and targets {given}: the loss is {view.measured:.4g}, as row by row"
         means = "each output is compared with its own target"
-        yield Finding("sound", "loss", seen, means, "", rule="target-broadcast")
+        yield Finding.sound("loss", seen, means)
     elif abs(apart - shuffled) <= slack < abs(paired - paired_shuffled):
         own = _with_targets(view, targets.reshape(made)).measured
-        yield Finding(
-            "broken",
+        yield Finding.broken(
             "loss",
             f"outputs {made} against targets {given}: the loss is {view.measured:.4g}, row by row it is {own:.4g}; "
             f"shuffled targets change it by {abs(apart - shuffled):.1g} instead of {abs(paired - paired_shuffled):.3g}",
             f"every output is compared with all {targets.numel()} targets, so the best it can learn is their mean",
             f"give both one shape: {'outputs.squeeze(-1)' if len(made) > len(given) else 'targets.squeeze(-1)'}",
-            rule="target-broadcast",
             again="print(model(x).shape, y.shape, loss(model(x), y), loss(model(x), y.view_as(model(x))))",
         )
 
@@ -71,55 +69,42 @@ def _one_for_many(view: LossView, targets: Tensor) -> Iterator[Finding]:
     best = view.value(targets.to(view.tensor).expand(made))
     if abs(best) > 1e-6 or not view.measured > best:
         return
-    yield Finding(
-        "suspicious",
+    yield Finding.suspicious(
         "loss",
         f"outputs {made} against targets {given}: the loss is {best:.3g} when all outputs of a row are the same number",
         f"one target is compared with {view.tensor.numel() // targets.numel()} outputs, and all of them learn the same",
         "let the last layer put out as many numbers as there are targets",
-        rule="target-broadcast",
         again="print(model(x).shape, y.shape, loss(y.expand_as(model(x)), y))",
     )
 
 
-class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees which operations make a table of two columns that only differ in how they lie."""
-
-    def __init__(self, length: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.length = length
-        self.crossed: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        read = [one for one in args if isinstance(one, Tensor) and one.numel() == self.length]
-        # (N, 1) with (1, N) was written so on purpose; (N, 1) with (N) was not.
-        is_crossed = len(read) == 2 and {one.dim() for one in read} == {1, 2} and self.length > 1
-        is_table = isinstance(made, Tensor) and made.shape == (self.length, self.length)
-        if is_crossed and is_table and func.__name__.split(".")[0] in _PAIRWISE:
-            self.crossed.append(" and ".join(str(tuple(one.shape)) for one in read))
-        return made
-
-
 def _within(view: LossView) -> Iterator[Finding]:
     """A loss in which weights or other numbers are laid across the rows."""
-    watching = _Watching(len(view.tensor) if view.tensor.dim() else 0)
-    with probing(), torch.no_grad(), watching:
+    length = len(view.tensor) if view.tensor.dim() else 0
+    crossed: list[str] = []
+
+    def see(operator: Any, args: tuple[Any, ...], made: object) -> None:
+        read = [one for one in args if isinstance(one, Tensor) and one.numel() == length]
+        # (N, 1) with (1, N) was written so on purpose; (N, 1) with (N) was not.
+        is_crossed = len(read) == 2 and {one.dim() for one in read} == {1, 2} and length > 1
+        is_table = isinstance(made, Tensor) and made.shape == (length, length)
+        if is_crossed and is_table and operator_name(operator) in _PAIRWISE:
+            crossed.append(" and ".join(str(tuple(one.shape)) for one in read))
+
+    with isolate(), torch.no_grad(), InterceptOperators(see):
         view.at(view.tensor)
-    if watching.crossed:
-        yield Finding(
-            "suspicious",
+    if crossed:
+        yield Finding.suspicious(
             "loss",
-            f"in the loss, {watching.crossed[0]} make ({watching.length}, {watching.length})",
+            f"in the loss, {crossed[0]} make ({length}, {length})",
             "every row meets the numbers of all other rows",
             "give both one shape, with unsqueeze(-1) or squeeze(-1)",
-            rule="target-broadcast",
             again="print(model(x).shape, y.shape)",
         )
 
 
 def _with_targets(view: LossView, targets: Tensor) -> LossView:
-    return replace(view, patient=replace(view.patient, targets=targets))
+    return replace(view, specimen=replace(view.specimen, targets=targets))
 
 
 def _shuffled(targets: Tensor) -> Tensor:
@@ -127,8 +112,8 @@ def _shuffled(targets: Tensor) -> Tensor:
     return flat[torch.randperm(len(flat), generator=torch.Generator().manual_seed(1))].reshape(targets.shape)
 
 
-def _patient(shape: tuple[int, ...]) -> Patient:
-    with unchanged_randomness(0):
+def _patient(shape: tuple[int, ...]) -> Specimen:
+    with fixed_rng(0):
         rows = torch.randn(16, 4)
         model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
         targets = rows.sum(1).reshape(shape)
@@ -136,7 +121,7 @@ def _patient(shape: tuple[int, ...]) -> Patient:
     def squared_error(outputs: Tensor, wanted: Tensor) -> Tensor:
         return (outputs - wanted).square().mean()
 
-    return Patient(model, (rows,), targets, squared_error)
+    return Specimen(model, (rows,), targets, squared_error)
 
 
 RULE = Rule(

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.copies import attempt, copy_of
-from pellucid.inspection.measurements import is_norm
-from pellucid.inspection.patient import Patient, tensor_of, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.recording import is_norm
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 _STACKS = (nn.TransformerEncoder, nn.TransformerDecoder)  # torch's own begin with copies of one layer
@@ -41,23 +41,28 @@ class Name(NamedTuple):
         return "matrix" if self.parameter.dim() >= 2 else "bias"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Iterator[Finding]:
     names = [
         Name(f"{path}.{key}".lstrip("."), module, parameter)
-        for path, module in patient.model.named_modules(remove_duplicate=False)
+        for path, module in specimen.model.named_modules(remove_duplicate=False)
         for key, parameter in module._parameters.items()
         if parameter is not None and not nn.parameter.is_lazy(parameter)
     ]
-    found = [*_shared_modules(patient.model), *_shared_weights(names), *_copies(names), *_stacked_copies(patient.model)]
-    with unchanged_randomness():
-        found += _broken_promise(patient, names)
+    found = [
+        *_shared_modules(specimen.model),
+        *_shared_weights(names),
+        *_copies(names),
+        *_stacked_copies(specimen.model),
+    ]
+    with fixed_rng():
+        found += _broken_promise(specimen, names)
     yield from found
     if not found and len(names) > 1:
         usual = [group for group in _groups(names) if len(group) > 1]
         seen = f"{len(names)} names for {len({id(name.parameter) for name in names})} parameters"
         seen += "".join(f"; {group[0].path} = {group[1].path}" for group in usual[:2])
         means = "what is tied is tied as is usual" if usual else "every name has weights of its own"
-        yield Finding("sound", "the model", seen, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the model", seen, means, again=_AGAIN)
 
 
 _AGAIN = "set(dict(model.named_parameters(remove_duplicate=False))) - set(dict(model.named_parameters()))"
@@ -86,13 +91,11 @@ def _shared_modules(model: nn.Module) -> Iterator[Finding]:
         if key in inner or isinstance(module, nn.Embedding):
             continue  # one embedding for two readers is as usual as one for the head
         n = sum(parameter.numel() for parameter in module.parameters())
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             " and ".join(found[:3]),
             f"{len(found)} names of one {type(module).__name__} with {n} weights",
             "it looks like several layers and is one: all of them learn, and are used, as the same",
             "make a new one for each, as in [make() for _ in range(n)], if they were to be several",
-            rule=RULE.name,
             again=f"model.get_submodule({found[0]!r}) is model.get_submodule({found[1]!r})",
         )
 
@@ -111,7 +114,6 @@ def _shared_weights(names: list[Name]) -> Iterator[Finding]:
             f"one parameter of shape {tuple(first.parameter.shape)} is {first.role} here and {second.role} there",
             "what one of them learns the other has to do with, too",
             "give each a parameter of its own, if the tie is not meant",
-            rule=RULE.name,
             again=f"model.get_parameter({first.path!r}) is model.get_parameter({second.path!r})",
         )
 
@@ -123,13 +125,11 @@ def _copies(names: list[Name]) -> Iterator[Finding]:
     for one in embeddings:
         for other in heads:
             if one.parameter is not other.parameter and _is_copy(one.parameter, other.parameter):
-                yield Finding(
-                    "suspicious",
+                yield Finding.suspicious(
                     f"{one.path} and {other.path}",
                     f"all {one.parameter.numel()} numbers are equal, in two parameters",
                     "a copy is no tie: from the first step on they drift apart",
                     f"write {other.path} = {one.path}, and take no copy",
-                    rule=RULE.name,
                     again=f"torch.equal(model.get_parameter({one.path!r}), model.get_parameter({other.path!r}))",
                 )
 
@@ -165,19 +165,17 @@ def _stacked_copies(model: nn.Module) -> Iterator[Finding]:
                 seen = f"all {len(matrices)} matrices of both have the same numbers"
                 means = "layers that were copied begin as one, and start to differ only by where they stand"
                 fix = "draw each anew (reset_parameters), as in [make() for _ in range(n)]"
-                yield Finding(
-                    "suspicious", place, seen, means, fix, rule=RULE.name, again="torch.equal(a.weight, b.weight)"
-                )
+                yield Finding.suspicious(place, seen, means, fix, again="torch.equal(a.weight, b.weight)")
                 return
 
 
-def _broken_promise(patient: Patient, names: list[Name]) -> Iterator[Finding]:
+def _broken_promise(specimen: Specimen, names: list[Name]) -> Iterator[Finding]:
     """A configuration that says the embedding and the head are tied, where the head has a weight of its own."""
-    promise = next((promise for promise in _PROMISES if _says(patient.model, promise)), None)
+    promise = next((promise for promise in _PROMISES if _says(specimen.model, promise)), None)
     embeddings = [name for name in names if name.role == "embedding"]
-    copied = copy_of(patient) if promise and embeddings else None
-    outputs = None if copied is None else attempt(lambda: tensor_of(copied.outputs()))
-    if outputs is None or patient.tokens is None or outputs.shape[:-1] != patient.tokens.shape:
+    copied = specimen.copy() if promise and embeddings else None
+    outputs = None if copied is None else try_or_none(lambda: main_tensor(copied.outputs()))
+    if outputs is None or specimen.tokens is None or outputs.shape[:-1] != specimen.tokens.shape:
         return
     # Only what puts out one score for each row of the table, at each token, has a head that could be tied to it.
     pairs = [
@@ -193,12 +191,12 @@ def _broken_promise(patient: Patient, names: list[Name]) -> Iterator[Finding]:
         seen = f"{promise} is True, and the {head.parameter.numel()} numbers of {head.path} are its own"
         means = "what should be one weight is two: the tie was undone, as by drawing one of them anew"
         fix = f"write {head.path} = {one.path} after all weights are drawn"
-        yield Finding("suspicious", head.path, seen, means, fix, rule=RULE.name, again=_AGAIN)
+        yield Finding.suspicious(head.path, seen, means, fix, again=_AGAIN)
 
 
 def _says(model: nn.Module, promise: str) -> bool:
     holders = (model, getattr(model, "config", None))
-    return any(attempt(partial(getattr, holder, promise)) is True for holder in holders)
+    return any(try_or_none(partial(getattr, holder, promise)) is True for holder in holders)
 
 
 class _Reader(nn.Module):
@@ -216,15 +214,15 @@ class _Reader(nn.Module):
         return self.head(x)  # type: ignore[no-any-return]
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     """Three names of one layer."""
-    with unchanged_randomness():
-        return Patient(_Reader([nn.Linear(16, 16)] * 3), (torch.randint(11, (4, 6)),))
+    with fixed_rng():
+        return Specimen(_Reader([nn.Linear(16, 16)] * 3), (torch.randint(11, (4, 6)),))
 
 
-def well() -> Patient:
-    with unchanged_randomness():
-        return Patient(_Reader([nn.Linear(16, 16) for _ in range(3)]), (torch.randint(11, (4, 6)),))
+def well() -> Specimen:
+    with fixed_rng():
+        return Specimen(_Reader([nn.Linear(16, 16) for _ in range(3)]), (torch.randint(11, (4, 6)),))
 
 
 RULE = Rule(

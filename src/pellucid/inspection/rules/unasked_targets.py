@@ -11,14 +11,15 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.loss_views import LossView, loss_view
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.loss_view import LossView, loss_view
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    view, targets = loss_view(patient), patient.targets
+def check(specimen: Specimen) -> Iterator[Finding]:
+    view, targets = loss_view(specimen), specimen.targets
     wanted = view.wanted() if view is not None else None
     if (
         view is None
@@ -34,28 +35,24 @@ def check(patient: Patient) -> Iterator[Finding]:
     columns = int(asked.any(dim=0).sum()) if targets.dim() == 2 else 0
     if classes and targets.dim() == 1:
         counted = int(sum((targets == one).sum() for one in classes))
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "loss",
             f"{seen}: never for class {classes[0]}, which {counted} rows have",
             "one of the classes is never learned",
             "set ignore_index to a number that is no class, as -100",
-            rule="unasked-targets",
             again="print([(k, loss(model(x), y.new_full(y.shape, k)).item()) for k in y.unique().tolist()])",
         )
     elif columns == 1 and targets.shape[1] > 2 and bool((targets >= 0).all()):
         column = int(asked.any(dim=0).nonzero())
-        yield Finding(
-            "suspicious",
+        yield Finding.suspicious(
             "loss",
             f"{seen}: of {targets.shape[1]} positions only {column}",
             "all other positions are given targets, and none of them is trained",
             "take the loss over all positions: scores.flatten(0, 1) against targets.flatten()",
-            rule="unasked-targets",
             again="print(loss(model(x), y), scores.shape, y.shape)",
         )
     elif bool(asked.all()):
-        yield Finding("sound", "loss", seen, "every target is asked for", "", rule="unasked-targets")
+        yield Finding.sound("loss", seen, "every target is asked for")
 
 
 def _never_asked(view: LossView, targets: Tensor, asked: Tensor) -> list[int]:
@@ -65,11 +62,11 @@ def _never_asked(view: LossView, targets: Tensor, asked: Tensor) -> list[int]:
     return sorted(there - set(targets[asked & within].tolist()))
 
 
-def _patient(ignored: int) -> Patient:
-    with unchanged_randomness(0):
+def _patient(ignored: int) -> Specimen:
+    with fixed_rng(0):
         model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
         loss = nn.CrossEntropyLoss(ignore_index=ignored)
-        return Patient(model, (torch.randn(12, 6),), torch.arange(12) % 4, loss)
+        return Specimen(model, (torch.randn(12, 6),), torch.arange(12) % 4, loss)
 
 
 RULE = Rule(

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.short_run import short_run
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import MOVES
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.trials import trial
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 STEPS = 3
@@ -25,11 +26,11 @@ HARDLY = 1e-5  # where even the matrix that moves most moves no farther
 _AGAIN = "before = p.detach().clone(); optimizer.step(); print((p - before).std() / before.std())"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    tried = trial(patient, steps=STEPS)
+def check(specimen: Specimen) -> Iterator[Finding]:
+    tried = short_run(specimen, steps=STEPS)
     if tried is None:
         return
-    ratios = {path: max(each) for path, each in tried.moves.items() if any(each) and all(map(math.isfinite, each))}
+    ratios = {path: max(each) for path, each in tried.updates.items() if any(each) and all(map(math.isfinite, each))}
     if not ratios:
         return  # what is not moved at all has rules of its own
     most, least = max(ratios, key=lambda path: ratios[path]), min(ratios, key=lambda path: ratios[path])
@@ -44,26 +45,26 @@ def check(patient: Patient) -> Iterator[Finding]:
         yield _finding(severity, least, ratios[least], middle, means, "raise the rate, or look for what holds it back")
     if MOVES[0] <= ratios[least] and ratios[most] <= MOVES[1]:
         seen = f"updates are {ratios[least]:.1e} ({least}) to {ratios[most]:.1e} ({most}) of the matrices' own size"
-        yield Finding("sound", "all matrices", seen, "each moves at a usual pace", "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("all matrices", seen, "each moves at a usual pace", again=_AGAIN)
 
 
 def _finding(severity: str, path: str, ratio: float, middle: float, means: str, fix: str) -> Finding:
     seen = f"a step moves it by {ratio:.1e} of its own size, the middle of all matrices by {middle:.1e}; 1e-3 is usual"
-    return Finding(severity, path, seen, means, fix, rule=RULE.name, again=_AGAIN)
+    return Finding(severity, path, seen, means, fix, again=_AGAIN)
 
 
-def _network(rate: float) -> Patient:
-    with unchanged_randomness():
+def _network(rate: float) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 3))
         inputs, targets = torch.randn(64, 8), torch.randint(3, (64,))
-        return Patient(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr=rate))
+        return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr=rate))
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _network(rate=0.5)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(rate=1e-3)
 
 

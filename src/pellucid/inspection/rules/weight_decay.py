@@ -11,10 +11,11 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pellucid.inspection.measurements import is_norm
-from pellucid.inspection.patient import Patient, unchanged_randomness
-from pellucid.inspection.rule import Rule
-from pellucid.inspection.trials import after_nothing
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.recording import is_norm
+from pellucid.inspection.instrument.short_run import shares_left_by_decay
+from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 LITTLE, MUCH = 0.05, 0.5  # of itself that a parameter loses in a thousand steps
@@ -22,22 +23,22 @@ AT_ONCE = 0.1  # in a single step, whatever it is
 _AGAIN = "[(g['weight_decay'], len(g['params'])) for g in optimizer.param_groups]"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    if (left := after_nothing(patient)) is None:
+def check(specimen: Specimen) -> Iterator[Finding]:
+    if (left := shares_left_by_decay(specimen)) is None:
         return
-    roles = _roles(patient.model)
+    roles = _roles(specimen.model)
     lost = {path: 1 - share for path, share in left.items() if share < 1 - 1e-9}
     worst = max(lost, key=lambda path: lost[path], default="")
     if worst and lost[worst] > AT_ONCE:
         seen = f"without any gradient a step takes {100 * lost[worst]:.0f} % of it"
         means = "decay takes away faster than anything can be learned"
         fix = "lower weight_decay; 0.01 to 0.1 is usual for AdamW, 1e-4 for SGD"
-        yield Finding("suspicious", worst, seen, means, fix, rule=RULE.name, again=_AGAIN)
+        yield Finding.suspicious(worst, seen, means, fix, again=_AGAIN)
         return
     spared = {path: share for path, share in lost.items() if roles[path] != "matrix"}
     if not spared:
         seen = f"of {len(left)} parameters {len(lost) or 'none'} decay, and no norm, bias or embedding"
-        yield Finding("sound", "the optimizer", seen, "decay is where it belongs", "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the optimizer", seen, "decay is where it belongs", again=_AGAIN)
         return
     worst = max(spared, key=lambda path: spared[path])
     in_thousand = 1 - (1 - spared[worst]) ** 1000
@@ -48,7 +49,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     )
     if in_thousand < LITTLE:
         means = "so little of it does no harm"
-        yield Finding("sound", "the optimizer", seen, means, "", rule=RULE.name, again=_AGAIN)
+        yield Finding.sound("the optimizer", seen, means, again=_AGAIN)
         return
     yield Finding(
         "suspicious" if in_thousand > MUCH else "note",
@@ -56,7 +57,6 @@ def check(patient: Patient) -> Iterator[Finding]:
         seen,
         "decay pulls scales and offsets to 0, where they mean something else than a small matrix",
         "make two groups: matrices with weight_decay, everything of one dimension and embeddings with 0",
-        rule=RULE.name,
         again=_AGAIN,
     )
 
@@ -80,22 +80,22 @@ def _kinds(roles: dict[str, str], among: dict[str, float]) -> list[str]:
     return sorted({roles[path] for path in among})
 
 
-def _network(is_split: bool) -> Patient:
-    with unchanged_randomness():
+def _network(is_split: bool) -> Specimen:
+    with fixed_rng():
         model = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.ReLU(), nn.Linear(32, 3))
         inputs, targets = torch.randn(16, 8), torch.randint(3, (16,))
     decayed = [parameter for parameter in model.parameters() if parameter.dim() >= 2 or not is_split]
     spared = [parameter for parameter in model.parameters() if parameter.dim() < 2 and is_split]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": spared, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=1e-2)
-    return Patient(model, (inputs,), targets, nn.CrossEntropyLoss(), optimizer)
+    return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), optimizer)
 
 
-def sick() -> Patient:
+def sick() -> Specimen:
     return _network(is_split=False)
 
 
-def well() -> Patient:
+def well() -> Specimen:
     return _network(is_split=True)
 
 

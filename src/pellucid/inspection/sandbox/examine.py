@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.doctor import diagnose
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.losses import loss_called
-from pellucid.inspection.patient import Patient
 from pellucid.inspection.sandbox.their_code import load_name, translate_errors
 from pellucid.records import as_plain
 
@@ -28,7 +28,7 @@ INPUTS, TARGETS = ("inputs", "x", "input", "tokens"), ("targets", "y", "target",
 CONTRACT = "Return (model, inputs, targets, loss) from a function without arguments"
 
 
-def patient_from(given: object, name: str, batch: str = "", loss: str = "") -> Patient:
+def patient_from(given: object, name: str, batch: str = "", loss: str = "") -> Specimen:
     """The patient that is given. batch: a file of tensors and loss: the name of a loss, in place of its own.
 
     >>> def patient():
@@ -37,7 +37,7 @@ def patient_from(given: object, name: str, batch: str = "", loss: str = "") -> P
     >>> found.n_rows, round(found.loss_of(torch.zeros(4, 3)).item(), 4)
     (4, 1.0986)
     """
-    if not isinstance(given, nn.Module | Patient) and callable(given):
+    if not isinstance(given, nn.Module | Specimen) and callable(given):
         given = _called(given, name)
     patient = _patient(given, name)
     if batch:
@@ -59,11 +59,11 @@ def _called(make: Any, name: str) -> object:
         raise
 
 
-def _patient(given: object, name: str) -> Patient:
-    if isinstance(given, Patient):
+def _patient(given: object, name: str) -> Specimen:
+    if isinstance(given, Specimen):
         return given
     if isinstance(given, nn.Module):
-        return Patient(given, (), name=name)
+        return Specimen(given, (), name=name)
     if not isinstance(given, tuple) or not given or len(given) > 5 or not isinstance(given[0], nn.Module):
         raise PellucidError(f"{quoted(name)} gives a {type(given).__name__}, which is no patient", fix=CONTRACT)
     parts: list[Any] = [*given, *[None] * (5 - len(given))]
@@ -81,7 +81,7 @@ def _patient(given: object, name: str) -> Patient:
     if isinstance(loss, str):
         loss = loss_called(loss)
     as_tuple = () if inputs is None else tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
-    return Patient(model, as_tuple, targets, loss, optimizer, name=name)
+    return Specimen(model, as_tuple, targets, loss, optimizer, name=name)
 
 
 def batch_in(path: Path) -> tuple[tuple[Any, ...], Tensor | None]:

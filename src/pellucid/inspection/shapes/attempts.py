@@ -15,9 +15,8 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.borrowing import MOST_COPIED_BYTES, MOST_COPIED_MODULES, own_inputs
-from pellucid.inspection.patient import unchanged_randomness
-from pellucid.inspection.table.flow import tensors_in
+from pellucid.inspection.instrument.isolation import MOST_COPIED_BYTES, MOST_COPIED_MODULES, fixed_rng, own_inputs
+from pellucid.inspection.instrument.specimen import tensors_in
 
 Shape = tuple[int, ...]
 
@@ -72,7 +71,7 @@ def attempt_forward(model: nn.Module, inputs: tuple[Any, ...], around: TorchFunc
     ('1', ((1, 3),), 'linear')
     """
     attempt = Attempt()
-    with _listening(model, attempt), unchanged_randomness(), warnings.catch_warnings(), torch.no_grad():
+    with _listening(model, attempt), fixed_rng(), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
             with _Operations(attempt):

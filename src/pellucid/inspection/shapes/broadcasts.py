@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.shapes.attempts import Shape, is_small, shape_words
 
 FEW, MORE = 3, 5  # rows
@@ -88,7 +88,7 @@ def _stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
     found = _Pairs(ours)
     # Nothing will be run backward, so that nothing need be kept for it.
     forgetting = torch.autograd.graph.saved_tensors_hooks(lambda saved: None, lambda kept: kept)
-    with unchanged_randomness(), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
+    with fixed_rng(), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of some of these itself
         try:
             with forgetting, found:

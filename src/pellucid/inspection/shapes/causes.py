@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.expression.modules import spell_module
+from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.shapes.attempts import Attempt, LayerStep, Shape, shape_words
-from pellucid.inspection.table.flow import tensors_in
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 CHANNEL_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from pellucid.errors import one_line, printable
-from pellucid.inspection.borrowing import borrowed
 from pellucid.inspection.expression.modules import spell_module
-from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng
+from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.shapes.attempts import (
     Attempt,
     LayerStep,
@@ -24,7 +24,6 @@ from pellucid.inspection.shapes.attempts import (
 )
 from pellucid.inspection.shapes.causes import Cause, cause_of, origin_of
 from pellucid.inspection.shapes.remedies import Change, ChangedCopy, Replacing, remedies
-from pellucid.inspection.table.flow import tensors_in
 from pellucid.records.inspection import Repair, ShapeXray
 
 LONGEST_CHAIN = 12
@@ -66,13 +65,13 @@ def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport 
     >>> seen.says
     'Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works'
     """
-    with borrowed(model) as ours:
+    with borrow_module(model) as ours:
         attempt = attempt_forward(ours, inputs)
     if attempt.error is None:
         return None
     given = tuple(tuple(one.shape) for one in tensors_in(inputs))
     cause = cause_of(attempt, given)
-    with unchanged_randomness():  # layers that are made to be tried draw their weights
+    with fixed_rng():  # layers that are made to be tried draw their weights
         mended = find_repairs(model, inputs, attempt)
     seen = ShapeXray(
         path=attempt.path,

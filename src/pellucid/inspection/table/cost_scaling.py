@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
 from pellucid.inspection.table.flow import Flow
 from pellucid.records.inspection import CostScaling
 
@@ -89,13 +88,13 @@ def _flops(
     )
     flow = Flow({})
     if has_numbers:
-        with unchanged_randomness(), torch.no_grad(), flow:
+        with fixed_rng(), torch.no_grad(), flow:
             model(*own_inputs(given))
         return flow.flops
     state = {name: one.detach().to("meta") for name, one in _named_tensors(model).items()}
     given = tuple(one.to("meta") if isinstance(one, Tensor) else one for one in given)
     # Tensors that a forward makes for itself, as positions, are made without numbers too.
-    with unchanged_randomness(), torch.no_grad(), torch.device("meta"), flow:
+    with fixed_rng(), torch.no_grad(), torch.device("meta"), flow:
         functional_call(model, state, given)
     return flow.flops
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.flops import RULES, flops_of, has_no_rule, named_arguments, short_name
 
 Fact = TypeVar("Fact")
@@ -160,34 +161,3 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.deepest = max(self.deepest, before + steps)
         for tensor in outputs:
             self._origins.put(tensor, Origin(before + steps))
-
-
-def tensors_in(value: Any) -> list[Tensor]:
-    """Every tensor of a value, in order: of tuples, lists, dictionaries and records, also inside one another.
-
-    >>> import torch
-    >>> [tuple(one.shape) for one in tensors_in({"a": torch.zeros(2), "b": (None, [torch.zeros(3)])})]
-    [(2,), (3,)]
-    """
-    found: list[Tensor] = []
-    _gather(value, found)
-    return found
-
-
-def _gather(value: Any, found: list[Tensor]) -> None:
-    if isinstance(value, Tensor):
-        found.append(value)
-    elif value is None or isinstance(value, int | float | str):
-        return  # most of what operations are given; asked first, since this runs for each of them
-    elif isinstance(value, tuple | list):
-        for one in value:
-            if isinstance(one, Tensor):
-                found.append(one)
-            elif one is not None:
-                _gather(one, found)
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            _gather(one, found)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for part in fields(value):
-            _gather(getattr(value, part.name, None), found)

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.errors import one_line
-from pellucid.inspection.borrowing import borrowed, own_inputs, uncompiled
-from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng, own_inputs, unwrap_compiled
+from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.axis_names import Namer
 from pellucid.inspection.table.cost_scaling import cost_scaling
 from pellucid.inspection.table.flops import formula_of
-from pellucid.inspection.table.flow import tensors_in
 from pellucid.inspection.table.key_cache import KeyCache
 from pellucid.inspection.table.receptive_field import FieldFollower, measure_field, receptive_field
 from pellucid.inspection.table.trace import ForwardFailed, ModuleCall, Trace, trace_forward
@@ -44,9 +43,9 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
     (58, 288, 288, 2)
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    model = uncompiled(model)
+    model = unwrap_compiled(model)
     fields, cache = FieldFollower(), KeyCache()
-    with borrowed(model) as ours:
+    with borrow_module(model) as ours:
         trace = trace_forward(ours, given, observers=(fields, cache))
         if trace.failure is not None:
             raise ForwardFailed(trace) from trace.failure
@@ -270,7 +269,7 @@ def time_forward(model: nn.Module, inputs: tuple[Any, ...], modules: Sequence[nn
         settle()
         return perf_counter() - start
 
-    with unchanged_randomness(), torch.no_grad():
+    with fixed_rng(), torch.no_grad():
         plain = list(_runs(forward))
         clocked = []
         with _clocks(modules, settle) as seconds:

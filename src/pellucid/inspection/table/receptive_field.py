@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.patient import unchanged_randomness
+from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
 from pellucid.inspection.table.flow import DispatchedOp, TensorMemory
 
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "max_pool2d")
@@ -152,7 +151,7 @@ def measure_field(model: nn.Module, inputs: tuple[Any, ...]) -> MeasuredField | 
     inputs_size: tuple[int, ...] = ()
     outputs_size: tuple[int, ...] = ()
     model.eval()
-    with unchanged_randomness(), torch.enable_grad():
+    with fixed_rng(), torch.enable_grad():
         for _ in range(_DRAWS):
             with _Middle() as middle:
                 model(*own_inputs(inputs))

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.inspection.borrowing import own_inputs
-from pellucid.inspection.patient import unchanged_randomness
-from pellucid.inspection.table.flow import Flow, OpObserver, tensors_in
+from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
+from pellucid.inspection.instrument.specimen import tensors_in
+from pellucid.inspection.table.flow import Flow, OpObserver
 
 
 class TensorFacts(NamedTuple):
@@ -108,7 +108,7 @@ def trace_forward(
                 names.setdefault(id(parameter), f"{path}.{name}" if path else name)
     flow = Flow(owners, observers)
     ours = own_inputs(inputs)
-    with unchanged_randomness(seed), torch.no_grad(), _unfused(), _listening(trace, flow), flow:
+    with fixed_rng(seed), torch.no_grad(), _unfused(), _listening(trace, flow), flow:
         try:
             trace.outputs = model(*ours)
         except Exception as raised:

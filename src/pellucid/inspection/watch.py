@@ -20,10 +20,9 @@ from torch.utils.hooks import RemovableHandle
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
+from pellucid.inspection.instrument.isolation import require_shapes
 from pellucid.inspection.judgements import PICTURED, judged
-from pellucid.inspection.rule import SEVERITIES
-from pellucid.inspection.state import require_shapes
-from pellucid.records import Finding, Health, Step, Watched
+from pellucid.records import Finding, Health, Step, Watched, gravest_first
 
 FIRST = (1, 2, 5)  # looked at however short the loop is
 EVERY = 20  # steps from one look to the next, at first
@@ -93,8 +92,8 @@ class Watch:
             )
             for finding in judged(self._finite_looks())
         ]
-        found = [*self._not_finite(), *seen]
-        return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+        found = [*(finding._replace(rule="not-finite") for finding in self._not_finite()), *seen]
+        return gravest_first(found)
 
     def report(self) -> Watched:
         """All of it as a record, which can be drawn and stored."""
@@ -161,19 +160,17 @@ class Watch:
             if not self.norms:
                 return []
             seen = f"the norm of all gradients was at most {max(self.norms):.3g} over {self.n_steps:,} steps"
-            return [Finding("sound", "gradients", seen, "every update was made of numbers", "", rule="not-finite")]
+            return [Finding.sound("gradients", seen, "every update was made of numbers")]
         before = self.norms[max(0, step - 6) : step - 1]
         came = ", ".join(f"{norm:.3g}" for norm in before)
         seen = f"the norm of all gradients is {self.norms[step - 1]}" + (f" after {came}" if came else "")
         return [
-            Finding(
-                "broken",
+            Finding.broken(
                 "gradients",
                 seen,
                 "from this update on the weights are no numbers, and nothing is learned any more",
                 "lower the rate or clip the gradients, and look for divisions, logarithms and roots near 0",
-                step,
-                rule="not-finite",
+                step=step,
                 again=f"torch.autograd.set_detect_anomaly(True), up to step {step}",
             )
         ]

@@ -6,7 +6,6 @@ axis takes a softmax over it; if it is ln K where all scores are equal, it is a 
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,36 +13,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pellucid.inspection.patient import Patient, tensor_of
-from pellucid.inspection.probes import fresh, probing
+from pellucid.inspection.instrument.isolation import isolate, own_inputs
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor, with_main_tensor
 
 Kind = Literal["cross-entropy", "log-likelihood", "probabilities", "other"]
 MOST_NUMBERS = 2_000_000  # of outputs for which the least loss is searched
 
 
-def with_tensor(outputs: Any, tensor: Tensor) -> Any:
-    """The same outputs with another main tensor; `tensor_of` gives it back.
-
-    >>> with_tensor((torch.zeros(1), "state"), torch.ones(1))
-    (tensor([1.]), 'state')
-    """
-    if isinstance(outputs, dict):
-        key = next((key for key in ("logits", "scores", "output", "last_hidden_state") if key in outputs), None)
-        key = next(iter(outputs)) if key is None else key
-        changed = copy.copy(outputs)
-        changed[key] = with_tensor(outputs[key], tensor)
-        return changed
-    if isinstance(outputs, tuple | list):
-        parts = [with_tensor(outputs[0], tensor), *outputs[1:]]
-        return type(outputs)(*parts) if hasattr(outputs, "_fields") else type(outputs)(parts)
-    return tensor
-
-
 @dataclass(frozen=True)
 class LossView:
-    """A patient's loss as a function of the main output alone."""
+    """A specimen's loss as a function of the main output alone."""
 
-    patient: Patient
+    specimen: Specimen
     outputs: Any  # as the module put them out, without their graph
     tensor: Tensor  # the main one
     kind: Kind = "other"
@@ -53,14 +34,14 @@ class LossView:
     def at(self, tensor: Tensor) -> Tensor | None:
         """The loss of other outputs; None where it takes none such."""
         try:
-            loss = self.patient.loss_of(with_tensor(self.outputs, tensor))
+            loss = self.specimen.loss_of(with_main_tensor(self.outputs, tensor))
         except Exception:  # whatever a stranger's loss raises, it does not take these
             return None
         return loss if isinstance(loss, Tensor) and loss.numel() == 1 else None
 
     def value(self, tensor: Tensor) -> float:
         """The same as a number; nan where it takes none such."""
-        with probing(), torch.no_grad():
+        with isolate(), torch.no_grad():
             loss = self.at(tensor)
         return math.nan if loss is None else float(loss)
 
@@ -87,7 +68,7 @@ class LossView:
         if self.kind not in ("cross-entropy", "log-likelihood"):
             return None
         equal = torch.zeros_like(self.tensor, requires_grad=True)
-        with probing():
+        with isolate():
             loss = self.at(equal if self.kind == "cross-entropy" else equal.log_softmax(self.axis))
             if loss is None or not loss.requires_grad:
                 return None
@@ -127,56 +108,112 @@ class LossView:
             loss.backward()  # type: ignore[no-untyped-call]
             return loss.detach()
 
-        with probing():
+        with isolate():
             try:
                 search.step(loss_of_free)  # type: ignore[no-untyped-call]
             except (RuntimeError, OverflowError):  # torch's search meets what is not finite
                 return math.nan
             found = self.value(self.allowed(free.detach().expand_as(self.tensor)))
         # A loss without a least value, as one that is linear, runs away from all that is asked for.
-        asked = self.patient.targets
+        asked = self.specimen.targets
         far = 1e5 * (1 + (float(asked.abs().max()) if asked is not None and asked.is_floating_point() else 0))
         return found if math.isfinite(found) and float(free.detach().abs().max()) < far else math.nan
 
 
-def loss_view(patient: Patient) -> LossView | None:
-    """The loss of a patient, asked; None where there is none, or the batch does not go through it."""
-    if patient.loss is None or patient.targets is None:
+def loss_view(specimen: Specimen) -> LossView | None:
+    """The loss of a specimen, asked; None where there is none, or the batch does not go through it."""
+    if specimen.loss is None or specimen.targets is None:
         return None
-    with probing(), torch.no_grad():
-        outputs = patient.copied().model.eval()(*fresh(patient.inputs))
-        tensor = tensor_of(outputs)
+    with isolate(), torch.no_grad():
+        outputs = specimen.copy("eval").model(*own_inputs(specimen.inputs))
+        tensor = main_tensor(outputs)
         if tensor is None or not tensor.is_floating_point():
             return None
-        view = LossView(patient, with_tensor(outputs, tensor.detach()), tensor.detach())
+        view = LossView(specimen, with_main_tensor(outputs, tensor.detach()), tensor.detach())
         if view.at(view.tensor) is None:
             return None
-        return _asked(view)
+        return _identify_loss(view)
 
 
-def _asked(view: LossView) -> LossView:
-    dice = torch.Generator().manual_seed(0)
-    drawn = torch.randn(view.tensor.shape, generator=dice).to(view.tensor)
+def _identify_loss(view: LossView) -> LossView:
+    rng = torch.Generator().manual_seed(0)
+    drawn = torch.randn(view.tensor.shape, generator=rng).to(view.tensor)
     base, zero = view.value(drawn), view.value(torch.zeros_like(drawn))
     if not math.isfinite(base):
         is_for_probabilities = math.isfinite(view.value(drawn.sigmoid()))
-        return LossView(view.patient, view.outputs, view.tensor, "probabilities" if is_for_probabilities else "other")
+        return LossView(view.specimen, view.outputs, view.tensor, "probabilities" if is_for_probabilities else "other")
     for axis in sorted({1 - drawn.dim(), -1} if drawn.dim() > 1 else set(), reverse=True):
         n_classes = drawn.shape[axis]
         if n_classes < 2:
             continue
         shape = [1 if place == drawn.dim() + axis else size for place, size in enumerate(drawn.shape)]
-        added = view.value(drawn + 3 * torch.rand(shape, generator=dice).to(drawn) + 1)
+        added = view.value(drawn + 3 * torch.rand(shape, generator=rng).to(drawn) + 1)
         slack = 1e-4 * (1 + abs(base))
         per = zero / math.log(n_classes)
         n_targets = view.tensor.numel() // n_classes
         if abs(added - base) < slack and min(abs(per - 1), abs(per / max(n_targets, 1) - 1)) < 1e-3:
-            return LossView(view.patient, view.outputs, view.tensor, "cross-entropy", axis, per)
+            return LossView(view.specimen, view.outputs, view.tensor, "cross-entropy", axis, per)
         by_one = view.value(drawn + 1) - base
         if abs(zero) < 1e-6 and abs(by_one + 1) < slack and _is_linear(view, drawn, base):
-            return LossView(view.patient, view.outputs, view.tensor, "log-likelihood", axis)
+            return LossView(view.specimen, view.outputs, view.tensor, "log-likelihood", axis)
     return view
 
 
 def _is_linear(view: LossView, drawn: Tensor, base: float) -> bool:
     return abs(view.value(drawn * 2) - 2 * base) < 1e-4 * (1 + abs(base))
+
+
+def sequence_inputs(specimen: Specimen) -> list[int]:
+    """Which inputs are sequences: whole numbers (batch, time), or numbers (batch, time, width).
+
+    >>> tokens, mask = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 5, dtype=torch.bool)
+    >>> sequence_inputs(Specimen(torch.nn.Embedding(3, 4), (tokens, mask)))
+    [0]
+    """
+    return [
+        place
+        for place, one in enumerate(specimen.inputs)
+        if isinstance(one, Tensor)
+        and one.dim() == (3 if one.is_floating_point() else 2)
+        and one.numel()
+        and one.dtype is not torch.bool
+    ]
+
+
+def causal_input(specimen: Specimen) -> int | None:
+    """The input of which no output may see ahead; None where there is none, or it is not known.
+
+    It is the only sequence of a module that is said to be causal, or the one of which the loss asks, at each position,
+    for the token after it: of two sequences, as in translation, that is what the decoder reads.
+    """
+    places = sequence_inputs(specimen)
+    if specimen.is_causal is False or not places:
+        return None
+    if specimen.is_causal and len(places) == 1:
+        return places[0]
+    view = loss_view(specimen)
+    wanted = view.wanted() if view is not None else None
+    if wanted is None:
+        return None
+    asked = [place for place in places if agreement(specimen.inputs[place], wanted, by=1) == 1]
+    return asked[0] if len(asked) == 1 else None
+
+
+def agreement(tokens: Tensor, wanted: Tensor, by: int) -> float:
+    """The share of positions at which the token so many places further on is asked for, of those that are asked.
+
+    0 where it cannot be told: of another shape, too short, or all the same.
+
+    >>> tokens = torch.tensor([[1, 2, 3, 4]])
+    >>> agreement(tokens, torch.tensor([[2, 3, 4, 0]]), by=1)
+    1.0
+    """
+    length = tokens.shape[1] if tokens.dim() == 2 else 0
+    if tokens.shape != wanted.shape or tokens.is_floating_point() or length < 3:
+        return 0.0
+    start, end = max(0, -by), min(length, length - by)
+    asked, there = wanted[:, start:end], tokens[:, start + by : end + by]
+    counted = asked >= 0
+    if not bool(counted.any()) or not bool((there[counted] != there[counted][0]).any()):
+        return 0.0
+    return float((asked == there)[counted].float().mean())

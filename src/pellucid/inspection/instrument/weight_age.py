@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.patient import Patient
+from pellucid.inspection.instrument.specimen import Specimen
 
 _DRAWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -30,27 +30,27 @@ def steps_taken(optimizer: torch.optim.Optimizer | None) -> int:
     return max((int(state["step"]) for state in states if "step" in state), default=0)
 
 
-def is_fresh(patient: Patient) -> bool | None:
+def is_fresh(specimen: Specimen) -> bool | None:
     """Whether nothing was learned yet; None where it cannot be told.
 
     Norms are born with ones and zeros, and a step leaves none of them alone. Linear layers and convolutions are drawn
     by torch within a bound that training crosses.
 
-    >>> is_fresh(Patient(nn.Linear(9, 9), ()))
+    >>> is_fresh(Specimen(nn.Linear(9, 9), ()))
     True
     """
-    if patient.optimizer is not None and any(patient.optimizer.state.values()):
+    if specimen.optimizer is not None and any(specimen.optimizer.state.values()):
         return False
-    return _looks_fresh(patient.model)
+    return _looks_fresh(specimen.model)
 
 
-def was_trained(patient: Patient) -> bool:
+def was_trained(specimen: Specimen) -> bool:
     """Whether it was trained for long enough to know something, as far as can be told."""
-    steps = steps_taken(patient.optimizer)
+    steps = steps_taken(specimen.optimizer)
     if steps:
         return steps >= FEWEST_STEPS
-    has_memory = patient.optimizer is not None and any(patient.optimizer.state.values())
-    looks_fresh = _looks_fresh(patient.model)
+    has_memory = specimen.optimizer is not None and any(specimen.optimizer.state.values())
+    looks_fresh = _looks_fresh(specimen.model)
     return looks_fresh is False or (has_memory and looks_fresh is None)
 
 

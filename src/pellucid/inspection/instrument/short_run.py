@@ -1,0 +1,204 @@
+"""A few steps of training on a copy, all on one batch and with the same random numbers.
+
+So the loss differs by what was learned and by nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from pellucid.inspection.instrument.gradients import objective, runs_in_training, trainable_parameters
+from pellucid.inspection.instrument.isolation import isolate, try_or_none
+from pellucid.inspection.instrument.recording import InterceptOperators, gradients_of, operator_name
+from pellucid.inspection.instrument.specimen import Specimen
+
+MOST_STEPS = 150
+FEWEST_STEPS = 40  # with fewer, one that did not learn says nothing
+RATES = (1e-2, 1e-3, 1e-1)
+WORK = 2e10  # operations for all rates together, which is a second or two; counted, since a clock is no two times alike
+CALL = 1e5  # what calling one operation costs, in operations of arithmetic
+FEWEST_ROWS = 4
+
+
+class ShortRun(NamedTuple):
+    """What a few steps did. It ends early where the loss is no number, or low enough."""
+
+    losses: tuple[float, ...]  # before the first step, and after each
+    updates: dict[str, tuple[float, ...]]  # of each matrix at each step: the update's deviation by its own
+
+
+def short_run(specimen: Specimen, steps: int, *, factor: float = 1.0) -> ShortRun | None:
+    """So many steps of a copy of its own optimizer, at so many times its rate; None where the copy cannot be trained.
+
+    >>> line = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.constant_(line.weight, 3.0)
+    >>> optimizer = torch.optim.SGD(line.parameters(), lr=0.25)
+    >>> specimen = Specimen(line, (torch.ones(2, 1),), torch.zeros(2, 1), nn.MSELoss(), optimizer)
+    >>> short_run(specimen, steps=2).losses  # each step halves the weight
+    (9.0, 2.25, 0.5625)
+    """
+    copied = specimen.copy_with_optimizer()
+
+    def run() -> ShortRun:
+        assert copied.optimizer is not None
+        for group in copied.optimizer.param_groups:
+            group["lr"] = group["lr"] * factor
+        # A matrix that begins with one number everywhere has no size of its own yet to move by.
+        matrices = {
+            path: one for path, one in copied.model.named_parameters() if one.dim() >= 2 and bool(one.std(correction=0))
+        }
+        return _steps(copied, copied.optimizer, steps, matrices)
+
+    return try_or_none(run)
+
+
+def overfit_run(specimen: Specimen, learning_rate: float, steps: int, enough: float) -> ShortRun | None:
+    """A copy trained with Adam until its loss is below `enough`; None where the loss is no number from the start.
+
+    Without dropout, which would keep it from knowing the batch by heart.
+    """
+    copied = specimen.copy("training" if runs_in_training(specimen) else "eval")
+    for module in copied.model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.eval()
+    optimizer = torch.optim.Adam(trainable_parameters(copied.model).values(), lr=learning_rate)
+    run = try_or_none(lambda: _steps(copied, optimizer, steps, {}, enough, is_dense=True))
+    return run if run is not None and math.isfinite(run.losses[0]) else None
+
+
+def _steps(
+    copied: Specimen,
+    optimizer: torch.optim.Optimizer,
+    steps: int,
+    matrices: dict[str, nn.Parameter],
+    enough: float = -math.inf,
+    is_dense: bool = False,
+) -> ShortRun:
+    """The loop. matrices: those whose updates are measured; is_dense: the optimizer takes no sparse gradient."""
+    losses: list[float] = []
+    updates: dict[str, list[float]] = {path: [] for path in matrices}
+
+    def take_gradients() -> Tensor:
+        with isolate():
+            loss = objective(copied)
+            assert loss is not None, "there is nothing to make smaller"
+            gradients = gradients_of(copied.model, loss)
+        for path, parameter in copied.model.named_parameters():
+            gradient = gradients.get(path)
+            parameter.grad = gradient.to_dense() if is_dense and gradient is not None else gradient
+        return loss.detach()
+
+    for step in range(steps + 1):
+        try:
+            loss = take_gradients()
+        except (RuntimeError, ValueError):  # outputs have left what the loss takes
+            if step == 0:
+                raise
+            loss = torch.tensor(math.nan)
+        losses.append(float(loss))
+        if step == steps or not math.isfinite(losses[-1]) or losses[-1] < enough:
+            break
+        before = {path: each.detach().clone() for path, each in matrices.items()}
+        optimizer.step(_answer_first(loss, take_gradients))  # type: ignore[arg-type]  # torch's own give a tensor, too
+        for path, each in matrices.items():
+            size = before[path].double().std(correction=0)
+            update = (each.detach() - before[path]).double().std(correction=0)
+            updates[path].append((update / size).item() if size > 0 else 0.0)
+    return ShortRun(tuple(losses), {path: tuple(each) for path, each in updates.items()})
+
+
+def _answer_first(known: Tensor, ask: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """What an optimizer may call, some several times: the gradients of the first call are in place already."""
+    answers = [known]
+    return lambda: answers.pop() if answers else ask()
+
+
+def shares_left_by_decay(specimen: Specimen) -> dict[str, float] | None:
+    """How much of each parameter's size is left after one step without any gradient: less than 1 is decay.
+
+    >>> line = nn.Linear(3, 1, bias=False)
+    >>> decayed = torch.optim.SGD(line.parameters(), lr=0.1, weight_decay=0.5)
+    >>> round(shares_left_by_decay(Specimen(line, (), optimizer=decayed))["weight"], 6)
+    0.95
+    """
+    copied = specimen.copy_with_optimizer()
+
+    def measure() -> dict[str, float]:
+        assert copied.optimizer is not None
+        copied.optimizer.state.clear()  # momentum of earlier steps is not decay
+        before = {}
+        for path, parameter in copied.model.named_parameters():
+            with torch.no_grad():
+                if not parameter.any():
+                    parameter.fill_(1.0)  # a bias of zeros shows no decay yet
+            before[path] = torch.linalg.vector_norm(parameter.detach())
+            parameter.grad = torch.zeros_like(parameter)
+        with isolate():
+            copied.optimizer.step()
+        return {
+            path: (torch.linalg.vector_norm(parameter.detach()) / before[path]).item()
+            for path, parameter in copied.model.named_parameters()
+        }
+
+    return try_or_none(measure)
+
+
+class Allowance(NamedTuple):
+    """What there is time for: a specimen with perhaps fewer rows, steps at each rate, and rates."""
+
+    specimen: Specimen
+    steps: int
+    rates: tuple[float, ...]
+
+
+def overfit_allowance(specimen: Specimen) -> Allowance | None:
+    """As many rates and steps as the work allows, on as many rows; None where it is too large for even a few."""
+    n_rows, chosen = specimen.n_rows, specimen
+    total = _affordable_steps(specimen)
+    while total < FEWEST_STEPS and n_rows > FEWEST_ROWS:
+        n_rows = max(FEWEST_ROWS, n_rows // 2)
+        fewer = _first_rows(specimen, n_rows)
+        if fewer is None:
+            return None
+        chosen, total = fewer, _affordable_steps(fewer)
+    if total < FEWEST_STEPS:
+        return None
+    steps = min(MOST_STEPS, max(FEWEST_STEPS, total // len(RATES)))
+    return Allowance(chosen, steps, RATES[: max(1, total // steps)])
+
+
+def _affordable_steps(specimen: Specimen) -> int:
+    """How many steps of training the work is enough for; backward costs twice what forward does."""
+    calls: list[str] = []  # each costs time however small it is
+    counter, seen = (
+        FlopCounterMode(display=False),
+        InterceptOperators(lambda operator, *_: calls.append(operator_name(operator))),
+    )
+    with isolate(), torch.no_grad(), counter, seen:
+        specimen.copy("eval").outputs()
+    return int(WORK / (3 * (counter.get_total_flops() + CALL * len(calls))))
+
+
+def _first_rows(specimen: Specimen, n_rows: int) -> Specimen | None:
+    """The same with the first rows alone; None where it does not go through so."""
+    whole = specimen.n_rows
+
+    def cut(one: object) -> object:
+        return one[:n_rows] if isinstance(one, Tensor) and one.dim() and len(one) == whole else one
+
+    targets = None if specimen.targets is None else specimen.targets[: len(specimen.targets) * n_rows // whole]
+    fewer = replace(specimen, inputs=tuple(map(cut, specimen.inputs)), targets=targets)
+
+    def measure() -> Tensor | None:
+        with isolate(), torch.no_grad():
+            return objective(fewer.copy("eval"))
+
+    # A stranger's module or loss may not take fewer rows.
+    return fewer if try_or_none(measure) is not None else None

@@ -1,0 +1,205 @@
+"""A specimen: someone's module with a batch, and as far as they are known the loss and the optimizer.
+
+Probes work on copies (`copy`), so that the module itself is never trained, never moved and never hooked.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.inspection.instrument.isolation import HOOKS, fixed_rng, isolate, own_inputs, try_or_none
+
+LossFunction = Callable[[Any, Tensor], Tensor]  # what the module put out, and the targets -> one number
+MAIN_KEYS = ("logits", "scores", "output", "last_hidden_state")
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """What the doctor is shown: its patient.
+
+    >>> specimen = Specimen(nn.Linear(2, 3), (torch.ones(4, 2),))
+    >>> specimen.outputs().shape
+    torch.Size([4, 3])
+    """
+
+    model: nn.Module
+    inputs: tuple[Any, ...]  # what forward is called with; the first dimension of its tensors is the batch
+    targets: Tensor | None = None
+    loss: LossFunction | None = None
+    optimizer: torch.optim.Optimizer | None = None
+    more: tuple[tuple[tuple[Any, ...], Tensor | None], ...] = ()  # further batches: inputs and targets
+    is_causal: bool | None = None  # whether it must not see ahead; None: it is not said
+    name: str = "the model"
+
+    def outputs(self) -> Any:
+        """What the module puts out for the batch, as it is."""
+        return self.model(*self.inputs)
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether there is a loss and something to compare with."""
+        return self.loss is not None and self.targets is not None
+
+    def loss_of(self, outputs: Any) -> Tensor:
+        """The loss of outputs for this batch; for those who know that there is one."""
+        assert self.loss is not None, "this specimen has no loss"
+        assert self.targets is not None, "this specimen has no targets"
+        return self.loss(outputs, self.targets)
+
+    def copy(self, mode: str = "") -> Specimen:
+        """The same with a module and inputs of its own, without hooks and without the optimizer, which moves others.
+
+        mode: "eval" or "training" to put the copy into; as it is without one.
+        """
+        model = _without_hooks(copy.deepcopy(self.model))
+        return replace(
+            self,
+            model=model.train(mode == "training") if mode else model,
+            optimizer=None,
+            inputs=own_inputs(self.inputs),
+        )
+
+    def copy_with_optimizer(self) -> Specimen:
+        """As `copy`, with a copy of the optimizer too, that moves the copy's parameters with the state it has.
+
+        >>> linear = nn.Linear(1, 1)
+        >>> both = Specimen(linear, (), optimizer=torch.optim.SGD(linear.parameters(), lr=0.1)).copy_with_optimizer()
+        >>> both.optimizer.param_groups[0]["params"][0] is both.model.weight
+        True
+        """
+        model, optimizer = copy.deepcopy((self.model, self.optimizer))
+        return replace(self, model=_without_hooks(model), optimizer=optimizer, inputs=own_inputs(self.inputs))
+
+    def double(self) -> Specimen:
+        """A copy in float64, where rounding can be told from a difference; itself where it runs in no other."""
+
+        def convert() -> Specimen:
+            copied = self.copy()
+            inputs, targets = tuple(map(_double, copied.inputs)), _double(self.targets)
+            double = replace(copied, model=copied.model.double(), inputs=inputs, targets=targets)
+            with fixed_rng():
+                outputs = double.copy().outputs()
+                if double.has_loss:
+                    double.loss_of(outputs)
+            return double
+
+        return try_or_none(convert) or self
+
+    def batches(self, most: int = 4) -> Iterator[Specimen]:
+        """The specimen with its batch, then with each of its further ones."""
+        yield self
+        for inputs, targets in self.more[: most - 1]:
+            yield replace(self, inputs=inputs, targets=targets)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the batch; 0 where no input is a tensor."""
+        tensors = [one for one in self.inputs if isinstance(one, Tensor) and one.dim()]
+        return len(tensors[0]) if tensors else 0
+
+    @property
+    def tokens(self) -> Tensor | None:
+        """The first input that holds whole numbers, (batch, time); None where there is none."""
+        return next((one for one in self.inputs if _is_whole(one) and one.dim() == 2), None)
+
+    @property
+    def held_by_optimizer(self) -> set[int]:
+        """The ids of the tensors that the optimizer moves; none without one."""
+        groups = [] if self.optimizer is None else self.optimizer.param_groups
+        return {id(one) for group in groups for one in group["params"]}
+
+
+def _double(value: Any) -> Any:
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Tensor) and not value.is_floating_point() and value.dtype is not torch.bool
+
+
+def _without_hooks(model: nn.Module) -> nn.Module:
+    for module in model.modules():
+        for name in HOOKS:
+            getattr(module, name).clear()
+    return model
+
+
+def run_module(model: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> Tensor | None:
+    """The main tensor that a module puts out, without its graph; None where it puts out none.
+
+    >>> run_module(nn.Flatten(), (torch.ones(2, 3, 4),)).shape
+    torch.Size([2, 12])
+    """
+    with isolate(seed), torch.no_grad():
+        found = main_tensor(model(*own_inputs(inputs)))
+    return None if found is None else found.detach()
+
+
+def main_tensor(outputs: Any) -> Tensor | None:
+    """The main tensor of what a module puts out: itself, the first of a tuple, or `logits` of a record or dictionary.
+
+    >>> main_tensor({"logits": torch.zeros(2), "past": None}).shape
+    torch.Size([2])
+    """
+    if isinstance(outputs, Tensor):
+        return outputs
+    if isinstance(outputs, dict):
+        named = [outputs[key] for key in MAIN_KEYS if key in outputs]
+        return main_tensor((named or list(outputs.values()))[0]) if outputs else None
+    if isinstance(outputs, tuple | list):
+        return main_tensor(outputs[0]) if outputs else None
+    return None
+
+
+def with_main_tensor(outputs: Any, tensor: Tensor) -> Any:
+    """The same outputs with another main tensor; `main_tensor` gives it back.
+
+    >>> with_main_tensor((torch.zeros(1), "state"), torch.ones(1))
+    (tensor([1.]), 'state')
+    """
+    if isinstance(outputs, dict):
+        key = next((key for key in MAIN_KEYS if key in outputs), None)
+        key = next(iter(outputs)) if key is None else key
+        changed = copy.copy(outputs)
+        changed[key] = with_main_tensor(outputs[key], tensor)
+        return changed
+    if isinstance(outputs, tuple | list):
+        parts = [with_main_tensor(outputs[0], tensor), *outputs[1:]]
+        return type(outputs)(*parts) if hasattr(outputs, "_fields") else type(outputs)(parts)
+    return tensor
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Every tensor of a value, in order: of tuples, lists, dictionaries and records, also inside one another.
+
+    >>> [tuple(one.shape) for one in tensors_in({"a": torch.zeros(2), "b": (None, [torch.zeros(3)])})]
+    [(2,), (3,)]
+    """
+    found: list[Tensor] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[Tensor]) -> None:
+    if isinstance(value, Tensor):
+        found.append(value)
+    elif value is None or isinstance(value, int | float | str):
+        return  # most of what operations are given; asked first, since this runs for each of them
+    elif isinstance(value, tuple | list):
+        for one in value:
+            if isinstance(one, Tensor):
+                found.append(one)
+            elif one is not None:
+                _gather(one, found)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            _gather(one, found)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for part in fields(value):
+            _gather(getattr(value, part.name, None), found)
