@@ -186,7 +186,7 @@ def test_random_numbers_go_on_as_if_nothing_had_been():
 def test_nothing_is_heard_of_warnings_and_it_works_where_gradients_are_off():
     def check(patient):
         warnings.warn("this would be an error here", stacklevel=1)
-        copied = patient.copied()
+        copied = patient.copy()
         copied.loss_of(copied.outputs()).backward()
         return [Finding("sound", "here", "1", "it has gradients", "")]
 

@@ -31,8 +31,9 @@ class InterceptFunctions(TorchFunctionMode):
 
     handle: of the function, its arguments and its named arguments.
 
+    >>> two = torch.tensor(2.0)
     >>> with InterceptFunctions(lambda function, args, named: function(*args, **named) + 1):
-    ...     five = torch.tensor(2.0).square()
+    ...     five = two.square()
     >>> five
     tensor(5.)
     """
