@@ -18,9 +18,9 @@ from pellucid.figures.words.diagnosis import diagnosis_json, show_diagnosis
 from pellucid.inspection.doctor import diagnose, examine_with
 from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.losses import LOSSES, loss_called
+from pellucid.inspection.losses import LOSSES, find_loss
 from pellucid.inspection.rules import Rule, rules
-from pellucid.inspection.sandbox.examine import batch_in, patient_from
+from pellucid.inspection.sandbox.examine import patient_from
 from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain
 from pellucid.records.plain import from_plain
 
@@ -288,22 +288,25 @@ def test_what_is_no_patient_is_refused(arguments, words):
 def test_losses_by_name_are_those_of_torch():
     scores, classes = torch.randn(4, 5, 3), torch.randint(3, (4, 5))
     assert torch.equal(
-        loss_called("cross-entropy")({"logits": scores}, classes),
+        find_loss("cross-entropy")({"logits": scores}, classes),
         functional.cross_entropy(scores.transpose(1, 2), classes),
     )
     # As torch has it: classes in the second place.
     assert torch.equal(
-        loss_called("cross-entropy")(scores, torch.zeros(4, 3).long()),
+        find_loss("cross-entropy")(scores, torch.zeros(4, 3).long()),
         functional.cross_entropy(scores, torch.zeros(4, 3).long()),
     )
     numbers = torch.randn(4, 5, 3)
-    assert torch.equal(loss_called("mse")(scores, numbers), functional.mse_loss(scores, numbers))
-    assert torch.equal(loss_called("l1")((scores, 1), numbers), functional.l1_loss(scores, numbers))
+    assert torch.equal(find_loss("mse")(scores, numbers), functional.mse_loss(scores, numbers))
+    assert torch.equal(find_loss("l1")((scores, 1), numbers), functional.l1_loss(scores, numbers))
+    assert torch.equal(find_loss("huber")(scores, numbers), functional.huber_loss(scores, numbers))
+    hinge = functional.multi_margin_loss(scores[0], classes[0])
+    assert torch.equal(find_loss("hinge")(scores[0], classes[0]), hinge)
     truth = (numbers > 0).long()
     bce = functional.binary_cross_entropy_with_logits(scores, truth.float())
-    assert torch.equal(loss_called("bce")(scores, truth), bce)
+    assert torch.equal(find_loss("bce")(scores, truth), bce)
     logs = scores.log_softmax(-1)
-    assert torch.allclose(loss_called("nll")(logs, classes), loss_called("cross-entropy")(scores, classes))
+    assert torch.allclose(find_loss("nll")(logs, classes), find_loss("cross-entropy")(scores, classes))
     with pytest.raises(TypeError, match="no tensor was found"):
         LOSSES["mse"]("words", numbers)
 
@@ -341,27 +344,6 @@ def test_a_function_a_class_a_module_and_a_patient_are_patients(tmp_path):
 def test_what_gives_no_patient_is_refused(given, words):
     with pytest.raises(PellucidError, match=words):
         patient_from(given, "it")
-
-
-def test_a_batch_is_read_from_files_that_can_do_nothing(tmp_path):
-    x, y = torch.randn(3, 2), torch.tensor([0, 1, 2])
-    torch.save((x, y), tmp_path / "pair.pt")
-    torch.save({"inputs": (x, x), "targets": y}, tmp_path / "named.pt")
-    np.save(tmp_path / "x.npy", x.numpy())
-    assert is_same(batch_in(tmp_path / "pair.pt")[1], y)
-    assert len(batch_in(tmp_path / "named.pt")[0]) == 2
-    assert batch_in(tmp_path / "x.npy")[1] is None
-    torch.save(nn.Linear(2, 2), tmp_path / "module.pt")
-    np.save(tmp_path / "pickled.npy", np.array([{"a": 1}]), allow_pickle=True)
-    np.savez(tmp_path / "other.npz", z=x.numpy())
-    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04")
-    (tmp_path / "words.txt").write_text("words")
-    for name in ("module.pt", "pickled.npy", "torn.npz"):
-        with pytest.raises(PellucidError, match="cannot be read as plain tensors"):
-            batch_in(tmp_path / name)
-    for name, words in (("other.npz", "only z"), ("words.txt", "no file of tensors"), ("none.pt", "no file called")):
-        with pytest.raises(PellucidError, match=words):
-            batch_in(tmp_path / name)
 
 
 # What is printed

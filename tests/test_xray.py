@@ -10,7 +10,7 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
-from pellucid.inspection.inputs import guess_inputs, make_inputs, stored_batch
+from pellucid.inspection.inputs import guess_inputs, make_inputs
 from pellucid.inspection.inspect import inspect_expression, inspect_module
 from pellucid.inspection.instrument.isolation import Snapshot
 from pellucid.inspection.instrument.specimen import Specimen
@@ -411,21 +411,3 @@ def test_shapes_that_are_none_are_refused(word):
     with pytest.raises(PellucidError) as caught:
         parse_shape(word)
     assert len(str(caught.value)) < 230
-
-
-def test_batches_are_read_and_pickles_are_not(tmp_path):
-    import numpy as np
-    from safetensors.torch import save_file
-
-    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
-    np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    save_file({"y": torch.zeros(2), "x": torch.ones(2, 3)}, tmp_path / "named.safetensors")
-    save_file({"b": torch.zeros(2), "a": torch.ones(2, 3)}, tmp_path / "sorted.safetensors")
-    (tmp_path / "broken.safetensors").write_bytes(b"no header")
-    (tmp_path / "x.pt").write_bytes(b"PK")
-    assert stored_batch(tmp_path / "x.npy")[0].shape == (2, 3)
-    assert [tuple(one.shape) for one in stored_batch(tmp_path / "named.safetensors")] == [(2, 3)]
-    assert [tuple(one.shape) for one in stored_batch(tmp_path / "sorted.safetensors")] == [(2, 3), (2,)]
-    for name in ("objects.npy", "broken.safetensors", "x.pt"):
-        with pytest.raises(PellucidError):
-            stored_batch(tmp_path / name)

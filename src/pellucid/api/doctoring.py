@@ -62,7 +62,7 @@ def as_patient(
     from torch import nn
 
     from pellucid.inspection.instrument.specimen import Specimen
-    from pellucid.inspection.losses import loss_called
+    from pellucid.inspection.losses import find_loss
 
     if not isinstance(model, nn.Module):
         fix = "Call the class first" if isinstance(model, type) else "Give an instance of torch.nn.Module"
@@ -71,7 +71,7 @@ def as_patient(
         raise PellucidError(
             f"the optimizer is a {type(optimizer).__name__}", fix="Give one torch.optim.Optimizer, or leave it out"
         )
-    function = (loss_called(loss) if loss else None) if isinstance(loss, str) else loss
+    function = (find_loss(loss) if loss else None) if isinstance(loss, str) else loss
     if function is not None and not callable(function):
         raise PellucidError(
             f"the loss is a {type(loss).__name__}", fix="Give a function of outputs and targets, or a name"

@@ -29,8 +29,8 @@ LONGEST = 120.0  # seconds that code of someone's own may take
     """,
 )
 @click.argument("model", metavar="MODEL")
-@click.option("--batch", default="", metavar="FILE", help="Inputs and targets, in .npz, .npy or .pt.")
-@click.option("--loss", default="", metavar="NAME", help="cross-entropy, mse, l1, bce or nll.")
+@click.option("--batch", default="", metavar="FILE", help="Inputs and targets: .npy, .npz, .safetensors or .pt.")
+@click.option("--loss", default="", metavar="NAME", help="cross-entropy, mse, l1, huber, bce, nll or hinge.")
 @click.option("--data", default="", metavar="FILE", help="Of a run: its data, where they have moved.")
 @click.option("--rule", "rules", multiple=True, metavar="NAME", help="Only this rule; may be given several times.")
 @click.option("--seed", type=int, default=0, show_default=True, help="What the probes draw from.")
@@ -90,6 +90,7 @@ def _is_file(word: str) -> bool:
 
 def _of_a_file(word: str, batch: str, loss: str, rules: tuple[str, ...], seed: int, seconds: float) -> Diagnosis:
     """What a file has under a name, examined in a process of its own."""
+    from pellucid.inspection.batch_file import require_batch_file
     from pellucid.inspection.sandbox.process import run_in_child
     from pellucid.records import Diagnosis
     from pellucid.records.plain import from_plain
@@ -105,7 +106,7 @@ def _of_a_file(word: str, batch: str, loss: str, rules: tuple[str, ...], seed: i
     job = {
         "file": str(path),
         "name": name,
-        "batch": str(Path(batch).resolve()) if batch else "",
+        "batch": str(require_batch_file(Path(batch)).resolve()) if batch else "",
         "loss": loss,
         "rules": rules,
         "seed": seed,

@@ -39,7 +39,7 @@ LONGEST_SECONDS = 86_400.0
 )
 @click.argument("model", metavar="MODEL")
 @click.option("--input", "inputs", multiple=True, metavar="SHAPE", help="As 1,1,32,32, or 2,16:int; once for each.")
-@click.option("--batch", default="", metavar="FILE", help="Inputs from a file, .npy or .safetensors.")
+@click.option("--batch", default="", metavar="FILE", help="Inputs from a file: .npy, .npz, .safetensors or .pt.")
 @click.option("--against", default="", metavar="MODEL", help="Another model, side by side.")
 @click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds that it may take.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON, for machines.")
@@ -51,6 +51,7 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     shapes disagree, it is told which layer was fed what, how that came, and which repairs were tried and work. Without
     an input, one is guessed from the first layers.
     """
+    from pellucid.inspection.batch_file import require_batch_file
     from pellucid.inspection.expression.syntax import parse_shape
 
     if inputs and batch:
@@ -60,7 +61,8 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     for word in inputs:
         parse_shape(word)
     wanted = [_wanted(word) for word in ([model, against] if against else [model])]
-    job = {"models": wanted, "inputs": list(inputs), "batch": _batch(batch) if batch else ""}
+    file = str(require_batch_file(Path(batch)).resolve()) if batch else ""
+    job = {"models": wanted, "inputs": list(inputs), "batch": file}
     found = _looked_at(job, wanted, timeout)
 
     from pellucid.figures.words.inspection import inspection_json, show_inspection, show_versus, versus_json
@@ -189,15 +191,6 @@ def _unknown(word: str) -> PellucidError:
             fix=near or 'Write one, as "nn.Linear(4, 2)"',
         )
     raise AssertionError("a run would have been found before")
-
-
-def _batch(word: str) -> str:
-    path = Path(word)
-    if not path.is_file():
-        raise PellucidError(f"there is no file called {quoted(word)}", fix="Give one with --batch FILE")
-    if path.suffix not in (".npy", ".safetensors"):
-        raise PellucidError(f"{quoted(word)} is no batch", fix="Give a .npy or .safetensors file")
-    return str(path.resolve())
 
 
 def _standard_input() -> str:

@@ -9,9 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
+from pellucid.inspection.batch_file import read_batch
 from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
-from pellucid.inspection.inputs import make_inputs, stored_batch
+from pellucid.inspection.inputs import make_inputs
 from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_module
 from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.sandbox.their_code import as_module, load_name, translate_errors
@@ -65,7 +66,7 @@ def _looked_at(
 
 def _given(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:
     if job["batch"]:
-        return stored_batch(Path(job["batch"]))
+        return read_batch(Path(job["batch"])).inputs
     return make_inputs([parse_shape(word) for word in job["inputs"]], model)
 
 

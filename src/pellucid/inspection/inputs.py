@@ -1,20 +1,15 @@
-"""Inputs for a module: made up in a shape, read from a file, or guessed from its first layers."""
+"""Inputs for a module: made up in a shape, or guessed from its first layers."""
 
 from __future__ import annotations
 
 import inspect
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import safetensors
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.expression.syntax import InputShape
 from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.shapes.attempts import Attempt, attempt_forward
@@ -23,8 +18,6 @@ ROWS, TIME = 2, 16
 SIZES = (32, 28, 64, 224, 96, 128, 48, 16, 8)  # of images, the usual ones first
 LARGEST_SIDE = 300
 MOST_SECONDS = 2.0  # of trying sizes
-LARGEST_FILE = 4 << 30
-SUFFIXES = (".npy", ".safetensors")
 
 
 class GuessedInputs(NamedTuple):
@@ -54,27 +47,6 @@ def _drawn(shape: InputShape, below: int, draw: torch.Generator) -> Tensor:
         return torch.randint(0, 2, shape.sizes, generator=draw).bool()
     numbers = torch.randn(shape.sizes, generator=draw)
     return numbers.double() if shape.kind == "double" else numbers
-
-
-def stored_batch(path: Path) -> tuple[Tensor, ...]:
-    """The tensors of a file, in the order of their names. Files that could hold code are not read."""
-    if path.suffix not in SUFFIXES:
-        raise PellucidError(f"{quoted(path.name)} is no batch", fix=f"Give one of {', '.join(SUFFIXES)}")
-    if path.stat().st_size > LARGEST_FILE:
-        raise PellucidError(f"{quoted(path.name)} is larger than {LARGEST_FILE >> 30} GB", fix="Give a few rows of it")
-    try:
-        if path.suffix == ".npy":
-            return (torch.from_numpy(np.load(path, allow_pickle=False)),)
-        stored = load_file(path)
-    except (OSError, ValueError, TypeError, EOFError, safetensors.SafetensorError) as error:
-        raise PellucidError(
-            f"{quoted(path.name)} cannot be read as plain numbers", fix="Save it with numpy.save or safetensors"
-        ) from error
-    if not stored:
-        raise PellucidError(f"{quoted(path.name)} holds no tensor", fix="Save one in it")
-    usual: list[str] = [name for name in ("inputs", "input", "x") if name in stored]
-    names = usual or sorted(stored)
-    return tuple(stored[name] for name in names)
 
 
 def guess_inputs(model: nn.Module) -> GuessedInputs:

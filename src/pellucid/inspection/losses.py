@@ -12,17 +12,17 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.errors import require_one_of
 from pellucid.inspection.instrument.specimen import LossFunction, main_tensor
 
 
-def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
+def mean_cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
     """The mean of -log of the targets' probabilities; targets of -100 do not count.
 
     outputs: (..., classes) for targets of shape (...), or as torch has it (batch, classes, ...).
 
     >>> import torch
-    >>> cross_entropy(torch.zeros(2, 5, 3), torch.zeros(2, 5, dtype=torch.long))  # ln 3
+    >>> mean_cross_entropy(torch.zeros(2, 5, 3), torch.zeros(2, 5, dtype=torch.long))  # ln 3
     tensor(1.0986)
     """
     scores = _tensor(outputs)
@@ -31,22 +31,22 @@ def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
     return F.cross_entropy(scores, targets)
 
 
-def squared_error(outputs: Any, targets: Tensor) -> Tensor:
+def mean_squared_error(outputs: Any, targets: Tensor) -> Tensor:
     """The mean of squared differences."""
     return F.mse_loss(_tensor(outputs), targets)
 
 
-def absolute_error(outputs: Any, targets: Tensor) -> Tensor:
+def mean_absolute_error(outputs: Any, targets: Tensor) -> Tensor:
     """The mean of differences without their signs."""
     return F.l1_loss(_tensor(outputs), targets)
 
 
-def binary_cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
+def mean_binary_cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
     """Of scores before the sigmoid; targets are 0 to 1."""
     return F.binary_cross_entropy_with_logits(_tensor(outputs), targets.to(_tensor(outputs).dtype))
 
 
-def log_likelihood(outputs: Any, targets: Tensor) -> Tensor:
+def mean_negative_log_likelihood(outputs: Any, targets: Tensor) -> Tensor:
     """Of log-probabilities, as a log-softmax gives them."""
     scores = _tensor(outputs)
     if scores.shape[:-1] == targets.shape:
@@ -54,28 +54,36 @@ def log_likelihood(outputs: Any, targets: Tensor) -> Tensor:
     return F.nll_loss(scores, targets)
 
 
+def mean_huber_loss(outputs: Any, targets: Tensor) -> Tensor:
+    """Squared where the difference is below 1, and straight beyond."""
+    return F.huber_loss(_tensor(outputs), targets)
+
+
+def mean_hinge_loss(outputs: Any, targets: Tensor) -> Tensor:
+    """What the true class lacks of a lead of 1 over the others: (batch, classes), (batch,)."""
+    return F.multi_margin_loss(_tensor(outputs), targets)
+
+
 LOSSES: Mapping[str, LossFunction] = MappingProxyType(
     {
-        "cross-entropy": cross_entropy,
-        "mse": squared_error,
-        "l1": absolute_error,
-        "bce": binary_cross_entropy,
-        "nll": log_likelihood,
+        "cross-entropy": mean_cross_entropy,
+        "mse": mean_squared_error,
+        "l1": mean_absolute_error,
+        "huber": mean_huber_loss,
+        "bce": mean_binary_cross_entropy,
+        "nll": mean_negative_log_likelihood,
+        "hinge": mean_hinge_loss,
     }
 )
 
 
-def loss_called(name: str) -> LossFunction:
+def find_loss(name: str) -> LossFunction:
     """The loss of that name; an unknown one is answered with the nearest.
 
-    >>> loss_called("mse") is squared_error
+    >>> find_loss("mse") is mean_squared_error
     True
     """
-    if name not in LOSSES:
-        raise PellucidError(
-            f"there is no loss called {quoted(name)}",
-            fix=did_you_mean(name, LOSSES),
-        )
+    require_one_of("loss", name, LOSSES)
     return LOSSES[name]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pellucid import runs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
-from pellucid.inspection.losses import cross_entropy
+from pellucid.inspection.losses import mean_cross_entropy
 from pellucid.models.network import config_of
 from pellucid.records import Plan
 from pellucid.records.plain import from_plain
@@ -55,7 +55,7 @@ def patient_of(run: Path, data: str = "") -> Specimen:
 def loss_of(task: Task, plan: Plan) -> LossFunction:
     """What the run made small, without the penalty, as a function of outputs and targets."""
     if not isinstance(task, ExampleTask):
-        return cross_entropy
+        return mean_cross_entropy
     losses = task.loss(plan).losses
     return lambda outputs, targets: losses(outputs, targets).mean()
 

@@ -12,19 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, quoted
+from pellucid.inspection.batch_file import read_batch
 from pellucid.inspection.doctor import diagnose
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.losses import loss_called
+from pellucid.inspection.losses import find_loss
 from pellucid.inspection.sandbox.their_code import load_name, translate_errors
 from pellucid.records import as_plain
 
-SUFFIXES = (".pt", ".npz", ".npy")
-INPUTS, TARGETS = ("inputs", "x", "input", "tokens"), ("targets", "y", "target", "labels")
 CONTRACT = "Return (model, inputs, targets, loss) from a function without arguments"
 
 
@@ -41,12 +39,12 @@ def patient_from(given: object, name: str, batch: str = "", loss: str = "") -> S
         given = _called(given, name)
     patient = _patient(given, name)
     if batch:
-        inputs, targets = batch_in(Path(batch))
+        inputs, targets = read_batch(Path(batch), needs_names=True)
         patient = replace(patient, inputs=inputs, targets=targets)
     if not patient.inputs:
         raise PellucidError(f"there is no batch for {quoted(name)}", fix="Give one with --batch FILE, or return it")
     if loss:
-        patient = replace(patient, loss=loss_called(loss))
+        patient = replace(patient, loss=find_loss(loss))
     return patient
 
 
@@ -79,54 +77,9 @@ def _patient(given: object, name: str) -> Specimen:
             f"the optimizer of {quoted(name)} is a {type(optimizer).__name__}", fix="Make it a torch.optim.Optimizer"
         )
     if isinstance(loss, str):
-        loss = loss_called(loss)
+        loss = find_loss(loss)
     as_tuple = () if inputs is None else tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
     return Specimen(model, as_tuple, targets, loss, optimizer, name=name)
-
-
-def batch_in(path: Path) -> tuple[tuple[Any, ...], Tensor | None]:
-    """Inputs and targets from a file: .npz with inputs and targets (or x and y), .npy with inputs, .pt with either.
-
-    Nothing of it is run: pickled objects are refused, as they could do anything.
-    """
-    if path.suffix not in SUFFIXES:
-        raise PellucidError(f"{quoted(path.name)} is no file of tensors", fix=f"Give one of {', '.join(SUFFIXES)}")
-    try:
-        content = _stored(path)
-    except FileNotFoundError:
-        raise PellucidError(f"there is no file called {quoted(str(path))}", fix="Give a file of tensors") from None
-    except Exception as error:  # a torn or foreign file fails in as many ways as there are readers
-        raise PellucidError(
-            f"{quoted(path.name)} cannot be read as plain tensors", fix="Save them with numpy.savez or torch.save"
-        ) from error
-    if isinstance(content, Tensor):
-        return (content,), None
-    if isinstance(content, dict):
-        return _by_name(content, path)
-    if isinstance(content, tuple | list) and len(content) == 2:
-        inputs, targets = content
-        if targets is None or isinstance(targets, Tensor):
-            return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets
-    raise PellucidError(f"{quoted(path.name)} holds no batch", fix="Save a tuple (inputs, targets), or name them so")
-
-
-def _stored(path: Path) -> object:
-    if path.suffix == ".pt":
-        return torch.load(path, weights_only=True)
-    with path.open("rb") as file:
-        read = np.load(file, allow_pickle=False)
-        if isinstance(read, np.ndarray):
-            return torch.from_numpy(read)
-        return {name: torch.from_numpy(read[name]) for name in read.files}
-
-
-def _by_name(content: dict[str, Any], path: Path) -> tuple[tuple[Any, ...], Tensor | None]:
-    inputs = next((content[name] for name in INPUTS if name in content), None)
-    targets = next((content[name] for name in TARGETS if name in content), None)
-    if inputs is None:
-        held = ", ".join(list(content)[:5])
-        raise PellucidError(f"{quoted(path.name)} has no inputs, only {held}", fix="Call them inputs and targets")
-    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets
 
 
 def examine_file(job: Mapping[str, Any]) -> object:
