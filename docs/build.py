@@ -1,6 +1,6 @@
 """Writes the pages and pictures that are made from the code, or with --check tells which are out of date.
 
-python docs/build.py            rules.md, commands.md, doctor-rules.md, pictures/
+python docs/build.py            rules.md, commands.md, drawings.md, doctor-rules.md, pictures/
 python docs/build.py --check    exit 1 if one of them is not what the code says
 """
 
@@ -10,11 +10,13 @@ from pathlib import Path
 import click
 
 from pellucid.api import derive
+from pellucid.api.draw import drawable
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.inspection.rules import rules as doctors_rules
-from pellucid.models.bigram_records import word_counts
+from pellucid.lessons.lesson import Lesson
+from pellucid.models.bigram_counts import word_counts
 
 DOCS = Path(__file__).parent
 NEURON = ("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2.0, "x0": -1.0, "w1": -2.0, "x1": -2.0, "w2": -3.0})
@@ -74,6 +76,22 @@ rule that lacks what it needs is passed over, and one that fails on a strange mo
 """
 
 
+def drawings_page() -> str:
+    rows = "\n".join(
+        f"| {name} | {card.summary} | {'lesson' if isinstance(card, Lesson) else 'figure'} |"
+        for name, card in drawable().items()
+    )
+    return f"""# What can be drawn
+
+Every picture of `pellucid draw`, by its name; written by `docs/build.py`. A figure is drawn from data or from a run, a
+lesson measures what it shows by itself. [figures.md](figures.md) shows them one by one.
+
+| name | shows | is a |
+|---|---|---|
+{rows}
+"""
+
+
 def help_text(name: str) -> str:
     with pellucid.make_context("pellucid", [name], resilient_parsing=True) as context:
         command = pellucid.get_command(context, name)
@@ -86,6 +104,7 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "rules.md": rules_page(),
         DOCS / "commands.md": commands_page(),
+        DOCS / "drawings.md": drawings_page(),
         DOCS / "doctor-rules.md": doctor_page(),
         DOCS / "pictures" / "neuron.svg": derive(*NEURON).svg() + "\n",
         DOCS / "pictures" / "emma.svg": draw_bigram_graph(word_counts("emma")).svg + "\n",

@@ -16,34 +16,31 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.nn import functional
 
-from pellucid.cli.measured import Asked
-from pellucid.cli.measuring import MEASURES
+from pellucid.api.draw import draw, drawable
 from pellucid.data import Characters
 from pellucid.data.examples import ImagePreparation
 from pellucid.data.readers.pictures import colours_of
 from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.matrix import breadth, habit, hundredths
 from pellucid.figures.drawings.attention_maps import MOST_TOKENS, draw_attention_maps
-from pellucid.figures.drawings.masks import draw_masks
 from pellucid.figures.drawings.patch_attention import draw_patch_attention
-from pellucid.figures.drawings.patches import draw_patches
-from pellucid.figures.drawings.positions import by_distance, draw_positions
-from pellucid.figures.drawings.road import draw_road
 from pellucid.figures.drawings.vit_positions import draw_vit_positions
-from pellucid.figures.picture import Picture, all_figures
+from pellucid.figures.picture import Picture
 from pellucid.layers.positions import POSITIONS
-from pellucid.models.attention_records import new_positions_shown, road_shown
+from pellucid.lessons import attention_masks, given_attention, image_patches, position_encodings, road_to_attention
+from pellucid.lessons.attention_masks import TIME
+from pellucid.lessons.given_attention import KERNEL, ORDER, SCALES
+from pellucid.lessons.image_patches import ImagePatches
+from pellucid.lessons.position_encodings import PositionEncodings, by_distance, new_encoding
 from pellucid.models.examples.vit import ViT, ViTConfig
 from pellucid.models.pairs.contract import pair_networks
 from pellucid.models.transformer import Transformer, TransformerConfig
-from pellucid.records import Attended, AttentionMaps, PatchesShown, PositionKinds
-from pellucid.training.attention_studies import KERNEL, ORDER, SCALES, TIME, given_study, masks_study
-from pellucid.training.looking import pair_maps, transformer_weights
-from pellucid.training.looking_at_patches import patch_attention, patch_positions
+from pellucid.records import Attended, AttentionMaps
+from pellucid.training.attention_maps import pair_maps, patch_attention, patch_positions, transformer_weights
 
 FIGURES = [
     *("attention-maps", "masks", "road", "positions", "hand-set-attention", "convolution-like"),
-    *("patches", "patch-attention", "vit-positions"),
+    *("patches", "patch-attention", "vit-positions", "sensitivity", "scalar-rnn", "token-costs"),
 ]
 HOSTILE = "</text><script>alert(1)</script>"
 
@@ -227,47 +224,47 @@ def test_masks_are_what_loops_say():
             "causal and padding": j <= i and j < TIME - 2,
         }[name]
 
-    seen = masks_study()
+    seen = attention_masks.measure()
     for mask in seen.masks:
         for i in range(TIME):
             can = [may(mask.name, i, j) for j in range(TIME)]
             assert list(mask.seen[i]) == can
             assert list(mask.added[i]) == [0.0 if each else -math.inf for each in can]
             assert mask.weights[i] == pytest.approx([each / sum(can) for each in can])
-    caption = draw_masks(seen).caption[1]
+    caption = attention_masks.draw(seen).caption[1]
     assert caption.startswith(
         "Pairs that may be seen: none 36 of 36, causal 21 of 36, local 16 of 36, padding 24 of 36"
     )
 
 
 def test_the_road_ends_where_it_is_said():
-    seen = road_shown("bad dab", seed=4)
-    picture = draw_road(seen)
+    seen = road_to_attention.measure("bad dab", seed=4)
+    picture = road_to_attention.draw(seen)
     weights, average = torch.tensor(seen.weights), torch.tensor(seen.averaging)
     i, j = divmod(int((weights - average).argmax()), 7)
     assert f"position {i + 1} ({'␣' if seen.tokens[i] == ' ' else seen.tokens[i]}) gives {weights[i, j]:.1%}".replace(
         "%", " %"
     ) in " ".join(picture.caption)
     assert "the largest difference is 0." in picture.caption[1]
-    ElementTree.fromstring(draw_road(road_shown("<&>\"'", seed=1)).svg)
+    ElementTree.fromstring(road_to_attention.draw(road_to_attention.measure("<&>\"'", seed=1)).svg)
 
 
 def test_what_depends_on_the_distance_alone_is_measured():
     for kind in POSITIONS:
-        products = new_positions_shown(kind, length=10, width=8).products
+        products = new_encoding(kind, length=10, width=8).products
         table = np.array(products)
         spread = max(float(np.ptp(table.diagonal(offset))) for offset in range(-9, 10))
         largest = float(np.abs(table).max())
         assert by_distance(products) == pytest.approx(spread / largest if largest else 0.0)
-    kinds = tuple(new_positions_shown(kind, length=10, width=8) for kind in ("sinusoidal", "index", "alibi"))
-    picture = draw_positions(PositionKinds("10 positions", kinds))
+    kinds = tuple(new_encoding(kind, length=10, width=8) for kind in ("sinusoidal", "index", "alibi"))
+    picture = position_encodings.draw(PositionEncodings("10 positions", kinds))
     assert "for sinusoidal and alibi." in picture.caption[1]
     assert picture.caption[2].endswith("index 100 %.")
 
 
 def test_told_attention_is_as_far_off_as_the_formula_says():
     """Of n orthonormal positions β leaves e^β / (e^β + n - 1) on the one that is asked for."""
-    identity, permutation, convolution = given_study().attentions
+    identity, permutation, convolution = given_attention.measure().attentions
     for attention, order in ((identity, range(TIME)), (permutation, ORDER)):
         for tried, scale in zip(attention.tried, SCALES, strict=True):
             kept = math.exp(scale) / (math.exp(scale) + TIME - 1)
@@ -288,9 +285,9 @@ def test_told_attention_is_as_far_off_as_the_formula_says():
 @settings(max_examples=15, deadline=None)
 def test_patches_are_drawn_in_reading_order(rows, columns, patch):
     pixels = np.arange(rows * columns * patch * patch, dtype=np.uint8).reshape(rows * patch, columns * patch)
-    seen = PatchesShown("an image", colours_of(pixels), patch, 1)
+    seen = ImagePatches("an image", colours_of(pixels), patch, 1)
     assert seen.grid == (rows, columns)
-    picture = draw_patches(seen)
+    picture = image_patches.draw(seen)
     images = [image.get("href") for image in ElementTree.fromstring(picture.svg).findall(".//{*}image")]
     cut = [
         pixels[y * patch : (y + 1) * patch, x * patch : (x + 1) * patch] for y in range(rows) for x in range(columns)
@@ -368,19 +365,21 @@ def test_how_alike_positions_are_is_measured_by_loops(vit):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_tiny_records_draw_the_same_twice(name):
-    card = all_figures()[name]
+    card = drawable()[name]
     one, other = card.draw(card.tiny), card.draw(card.tiny)
     assert isinstance(one, Picture)
     assert one == other
     assert one.caption
 
 
-@pytest.mark.parametrize("name", ["masks", "hand-set-attention", "convolution-like", "road", "patches"])
+@pytest.mark.parametrize(
+    "name",
+    ["masks", "hand-set-attention", "convolution-like", "road", "patches", "sensitivity", "scalar-rnn", "token-costs"],
+)
 def test_what_needs_no_training_is_measured(name):
-    card = all_figures()[name]
-    measured = MEASURES[card.needs.__name__](Asked(name, None, "", "utf-8", None, None, None))
-    assert isinstance(measured.seen, card.needs)
-    ElementTree.fromstring(card.draw(measured.seen).svg)
+    drawn = draw(name)
+    assert isinstance(drawn.record, type(drawable()[name].tiny))
+    ElementTree.fromstring(drawn.drawing.svg)
 
 
 REFUSED = {

@@ -10,7 +10,7 @@ from torch import nn
 
 from pellucid.errors import PellucidError
 from pellucid.layers.convolution import Convolution, Dense, Layer, Pooling, Stage, parameters_of, slid, stages
-from pellucid.layers.recurrent import BENDS, ScalarRNN, unrolled, updated
+from pellucid.lessons.scalar_rnn import ACTIVATIONS, measure, step_down, unroll, unroll_batch
 
 SVHN: tuple[Layer, ...] = (
     Convolution(8, kernel=(5, 5)),
@@ -171,36 +171,47 @@ numbers = st.floats(-2, 2)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(numbers, min_size=1, max_size=6), numbers, numbers, numbers, st.sampled_from(sorted(BENDS)))
-def test_the_scalar_rnn_is_autograds(inputs, target, w, a, bend):
-    run = unrolled(inputs, target, w=w, a=a, bend=bend)
+@given(st.lists(numbers, min_size=1, max_size=6), numbers, numbers, numbers, st.sampled_from(sorted(ACTIVATIONS)))
+def test_the_scalar_rnn_is_autograds(inputs, target, w, a, activation):
+    run = unroll(inputs, target, w=w, a=a, activation=activation)
     # At 0 torch and we agree on the slope of relu: 0.
-    model = ScalarRNN(w, a, bend).double()
-    model.w.data.fill_(w)  # a float64 that single precision did not round
-    model.a.data.fill_(a)
+    weight, factor = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (w, a))
     row = torch.tensor([inputs], dtype=torch.float64)
-    loss = (model(row)[0] - target) ** 2 / 2
+    states = unroll_batch(row, weight, factor, activation)[0]
+    loss = (states[-1] - target) ** 2 / 2
     loss.backward()
     assert run.loss == pytest.approx(loss.item(), rel=1e-10, abs=1e-12)
-    assert list(run.states[1:]) == pytest.approx(model.states(row)[0].tolist(), rel=1e-10, abs=1e-12)
-    assert run.slope_w == pytest.approx(model.w.grad.item(), rel=1e-9, abs=1e-12)
-    assert run.slope_a == pytest.approx(model.a.grad.item(), rel=1e-9, abs=1e-12)
+    assert list(run.states[1:]) == pytest.approx(states.tolist(), rel=1e-10, abs=1e-12)
+    assert run.slope_w == pytest.approx(weight.grad.item(), rel=1e-9, abs=1e-12)
+    assert run.slope_a == pytest.approx(factor.grad.item(), rel=1e-9, abs=1e-12)
     if len(inputs) <= 2:  # h_0 = 0, so the exam's formula is the whole gradient
         assert run.last_w == pytest.approx(run.slope_w, rel=1e-12, abs=1e-15)
 
 
 def test_the_exams_update_needs_two_inputs():
-    run = unrolled([0.5, -1.0], target=0.3, w=0.8, a=1.2)
+    run = unroll([0.5, -1.0], target=0.3, w=0.8, a=1.2)
     h1 = math.tanh(1.2 * 0.5)
     z2 = 0.8 * h1 + 1.2 * -1.0
     slope = (math.tanh(z2) - 0.3) * (1 - math.tanh(z2) ** 2) * h1
-    assert updated(0.8, run, rate=0.1) == pytest.approx(0.8 - 0.1 * slope, abs=1e-15)
-    longer = unrolled([0.5, -1.0, 2.0], target=0.3, w=0.8, a=1.2)
+    assert step_down(0.8, run, learning_rate=0.1) == pytest.approx(0.8 - 0.1 * slope, abs=1e-15)
+    longer = unroll([0.5, -1.0, 2.0], target=0.3, w=0.8, a=1.2)
     assert abs(longer.last_w - longer.slope_w) > 0.01
 
 
 def test_what_cannot_be_unrolled_is_refused():
     with pytest.raises(PellucidError, match="no input came"):
-        unrolled([], 0.0, w=1.0, a=1.0)
-    with pytest.raises(PellucidError, match="no bend called step"):
-        ScalarRNN(1.0, 1.0, bend="step")
+        unroll([], 0.0, w=1.0, a=1.0)
+    with pytest.raises(PellucidError, match="no activation called 'step'"):
+        unroll([1.0], 0.0, w=1.0, a=1.0, activation="step")
+
+
+def test_what_reaches_an_earlier_state_is_a_power_of_the_weight():
+    """Without an activation, ∂h_T / ∂h_t = w^(T - t); with one, the same as autograd's."""
+    for w, run in zip((0.5, 1.0, 1.5), measure(n_steps=9).runs, strict=True):
+        assert list(run.reaching) == pytest.approx([w ** (9 - t) for t in range(1, 10)])
+    run = unroll([0.3, -0.7, 0.4], target=0.2, w=0.9, a=1.1)
+    first = torch.tensor(run.states[1], dtype=torch.float64, requires_grad=True)
+    second = torch.tanh(0.9 * first + 1.1 * -0.7)
+    third = torch.tanh(0.9 * second + 1.1 * 0.4)
+    third.backward()
+    assert run.reaching[0] == pytest.approx(first.grad.item(), rel=1e-12)

@@ -11,19 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.cli.draw import MEASURES, SUFFIXES
-from pellucid.cli.measuring import OF_RUN, Asked
+from pellucid.api.draw import MEASURES, DrawOptions, draw, drawable
+from pellucid.cli.draw import SUFFIXES
 from pellucid.data import Characters, ListData, encode_list, open_data
 from pellucid.data.splits import split_list
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_line
-from pellucid.figures.drawings.smoothing import draw_smoothing
-from pellucid.figures.picture import Chart, Picture, all_figures
+from pellucid.figures.picture import Chart, Picture
 from pellucid.figures.rendering import drawing_html, drawing_png, drawing_svg
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.text import labels
+from pellucid.lessons.bigram_smoothing import SHOWN, TRIED, smooth_counts
+from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
+from pellucid.lessons.lesson import Lesson, all_lessons
 from pellucid.models import Bigram, BigramConfig, loss
-from pellucid.models.bigram_records import SHOWN, TRIED, bigram_counts, smoothing_study, word_counts
+from pellucid.models.bigram_counts import bigram_counts, word_counts
 from pellucid.records import BigramCounts
 from pellucid.runs import RunResult, RunWriter
 
@@ -137,7 +139,7 @@ def test_no_two_symbols_look_alike():
 
 def test_smoothing_is_what_the_models_and_loops_say():
     items = [a + b + c for a in "abcd" for b in "aeiou" for c in "nrst"] + WORDS
-    seen = smoothing_study(listed(items), "a")
+    seen = smooth_counts(listed(items), "a")
     split = split_list(items)
     vocabulary = Characters.of(items)
     train, dev = (encode_list(side, vocabulary) for side in (split.train, split.dev))
@@ -168,21 +170,22 @@ def test_smoothing_is_what_the_models_and_loops_say():
 
 
 def test_what_comes_after_is_the_boundary_or_what_was_asked_for():
-    seen = smoothing_study(listed(WORDS * 20))
+    seen = smooth_counts(listed(WORDS * 20))
     assert seen.symbols[seen.after] == "·"
     text = ROOT / "LICENSE"
     data = open_data(text, kind="text")
-    assert (lambda found: found.symbols[found.after])(smoothing_study(data)) == " "
-    assert (lambda found: found.symbols[found.after])(smoothing_study(data, "newline")) == "\n"
+    assert (lambda found: found.symbols[found.after])(smooth_counts(data)) == " "
+    assert (lambda found: found.symbols[found.after])(smooth_counts(data, "newline")) == "\n"
 
 
-@pytest.mark.parametrize("name", all_figures())
+@pytest.mark.parametrize("name", drawable())
 def test_every_figure_draws_its_tiny_record_in_every_form(name):
-    card = all_figures()[name]
-    assert card.says.endswith(".")
-    assert card.needs.__name__ in MEASURES
-    assert isinstance(card.tiny, card.needs)
-    assert f"## {name}" in (ROOT / "docs" / "figures.md").read_text()
+    card = drawable()[name]
+    assert card.summary.endswith(".")
+    if not isinstance(card, Lesson):
+        assert card.needs in MEASURES
+        assert isinstance(card.tiny, card.needs)
+    assert f"| {name} |" in (ROOT / "docs" / "drawings.md").read_text()
     drawing = card.draw(card.tiny)
     assert isinstance(drawing, Chart | Picture)
     ElementTree.fromstring(drawing_svg(drawing))
@@ -216,9 +219,9 @@ def test_the_numbers_as_json(pellucid, tmp_path):
 
 def test_the_list_has_every_figure(pellucid):
     lines = pellucid("draw", "--list").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(all_figures())
+    assert [line.split()[0] for line in lines] == list(drawable())
     rows = json.loads(pellucid("draw", "--list", "--json").stdout)
-    assert [row["name"] for row in rows] == list(all_figures())
+    assert [row["name"] for row in rows] == list(drawable())
 
 
 REFUSED = {
@@ -239,7 +242,7 @@ REFUSED = {
     "draw decay --seed=-1 --out x.svg": "the seed is -1. Choose a whole number",
     "draw loss-curves nosuch --out x.svg": "there is no run called 'nosuch'",
     "draw loss-curves nosuch --seed 1 --out x.svg": "--seed changes nothing in a run that is there",
-    "draw decay names --out x.svg": "decay is a demonstration and takes no data. Leave 'names' out",
+    "draw decay names --out x.svg": "decay is a demonstration and takes neither data nor a run. Leave 'names' out",
     "draw learning-rate nosuch --out x.svg": "there is no file 'nosuch'",
 }
 
@@ -290,7 +293,7 @@ def run(tmp_path) -> str:
 def test_a_figure_of_a_run_is_that_of_its_record(pellucid, tmp_path, run, figure):
     said = pellucid("draw", figure, run, "--out", "x.svg")
     assert (said.returncode, said.stderr) == (0, "")
-    card = all_figures()[figure]
+    card = drawable()[figure]
     drawing = card.draw(TINY_RUN.ladder if figure == "ladder" else TINY_RUN)
     assert (tmp_path / "x.svg").read_text() == drawing_svg(drawing)
     assert said.stdout.splitlines()[0] == "tiny: mlp on words.txt: a list of 4 items"
@@ -299,11 +302,13 @@ def test_a_figure_of_a_run_is_that_of_its_record(pellucid, tmp_path, run, figure
 
 
 def test_what_compares_trainings_names_what_a_run_has_instead(pellucid, tmp_path, run):
-    for figure, instead in OF_RUN.items():
+    instead_of = {name: lesson.figure_of_run for name, lesson in all_lessons().items() if lesson.figure_of_run}
+    assert set(instead_of) == {"decay", "hockey-stick", "saturation", "dead-unit", "gains"}
+    for figure, instead in instead_of.items():
         said = pellucid("draw", figure, run, "--out", "x.svg")
         assert said.returncode == 2
         assert said.stderr.endswith(f"is a run. Draw {instead} of it.\n")
-        assert instead in all_figures()
+        assert instead in drawable()
     assert not (tmp_path / "x.svg").exists()
 
 
@@ -318,16 +323,14 @@ def test_a_run_is_drawn_without_torch(tmp_path, run):
 
 
 def measured(figure: str, seed: int, source: str | None = None) -> object:
-    card = all_figures()[figure]
-    seen = MEASURES[card.needs.__name__](Asked(figure, source, "", "utf-8", None, None, seed)).seen
-    assert isinstance(seen, card.needs)
-    return seen
+    record = draw(figure, DrawOptions(source, seed=seed)).record
+    assert isinstance(record, type(drawable()[figure].tiny))
+    return record
 
 
 @pytest.mark.parametrize("figure", ["saturation", "dead-unit", "gains"])
 def test_a_demonstration_follows_its_seed(figure):
-    draw = all_figures()[figure].draw
-    first, again, other = (draw(measured(figure, seed)).svg for seed in (1, 1, 2))
+    first, again, other = (draw(figure, DrawOptions(seed=seed)).drawing.svg for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
@@ -339,7 +342,7 @@ def test_the_rates_of_a_file_are_searched(tmp_path):
     seen = measured("learning-rate", 1, str(tmp_path / "words.txt"))
     assert seen.seeds == (1, 2, 3)
     assert len(seen.sweeps[0]) > 20
-    ElementTree.fromstring(all_figures()["learning-rate"].draw(seen).svg)
+    ElementTree.fromstring(drawable()["learning-rate"].draw(seen).svg)
 
 
 def test_without_a_run_a_small_one_is_trained_and_leaves_nothing(pellucid, tmp_path):
@@ -352,8 +355,8 @@ def test_without_a_run_a_small_one_is_trained_and_leaves_nothing(pellucid, tmp_p
 def test_figures_know_no_engine():
     """The pictures of yesterday's numbers need neither NumPy nor torch, and nothing heavy is loaded to list them."""
     code = (
-        "import sys; from pellucid.figures.picture import all_figures\n"
-        "for card in all_figures().values(): card.draw(card.tiny)\n"
+        "import sys; from pellucid.api.draw import drawable\n"
+        "for card in drawable().values(): card.draw(card.tiny)\n"
         "print([name for name in ('torch', 'numpy', 'polars', 'vl_convert') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
@@ -372,8 +375,8 @@ def test_drawing_loads_no_torch(tmp_path):
 
 def test_the_same_numbers_give_the_same_picture():
     seen = bigram_counts(listed(WORDS))
-    for draw in (draw_bigram_matrix, draw_bigram_graph):
-        assert drawing_svg(draw(seen)) == drawing_svg(draw(seen))
+    for draw_it in (draw_bigram_matrix, draw_bigram_graph):
+        assert drawing_svg(draw_it(seen)) == drawing_svg(draw_it(seen))
 
 
 def test_every_step_of_a_long_word_is_drawn_once():

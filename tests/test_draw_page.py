@@ -9,10 +9,11 @@ from playwright.sync_api import Browser, Page
 from pellucid.data import ListData
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix
-from pellucid.figures.drawings.smoothing import draw_smoothing
 from pellucid.figures.picture import Drawing
 from pellucid.figures.rendering import drawing_html, drawing_svg
-from pellucid.models.bigram_records import bigram_counts, smoothing_study, word_counts
+from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
+from pellucid.lessons.bigram_smoothing import smooth_counts
+from pellucid.models.bigram_counts import bigram_counts, word_counts
 from pellucid.records import Bigram, BigramCounts
 
 WORDS = [first + second + third for first in "abcdefghijklmnopqrstuvwxyz" for second in "aeiou" for third in "nrstl"]
@@ -62,7 +63,7 @@ def data() -> ListData:
         draw_bigram_matrix(bigram_counts(data())),
         draw_bigram_graph(bigram_counts(data())),
         draw_bigram_graph(word_counts("mississippi")),
-        draw_smoothing(smoothing_study(data())),
+        draw_smoothing(smooth_counts(data())),
     ],
     ids=["matrix", "circle", "word", "smoothing"],
 )
@@ -139,7 +140,7 @@ def test_no_text_is_ever_taken_for_markup(visitor: Visitor) -> None:
         draw_bigram_matrix(bigram_counts(hostile)),
         draw_bigram_graph(bigram_counts(hostile)),
         draw_bigram_graph(word_counts(HOSTILE)),
-        draw_smoothing(smoothing_study(hostile)),
+        draw_smoothing(smooth_counts(hostile)),
     ]
     for drawing in drawings:
         for document, suffix in ((drawing_html(drawing), "html"), (drawing_svg(drawing), "svg")):

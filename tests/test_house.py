@@ -48,7 +48,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         ),
     },
     "figures": {"errors", "options", "records", "cards"},
+    "lessons": {
+        *("errors", "options", "records", "cards", "autograd", "data", "layers", "decoding", "inspection", "models"),
+        *("training", "figures"),
+    },
     "api": {
+        "lessons",
         "errors",
         "options",
         "records",

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from pellucid.api.draw import drawable
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.mistakes import draw_mistakes
-from pellucid.figures.picture import all_figures
 from pellucid.figures.rendering import drawing_html, drawing_svg
 from pellucid.figures.report_page import report_html
 from pellucid.figures.tiny_answers import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_ROWS
 from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.merits import metric_words
-from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Smoothing, Step, TrainingReport
+from pellucid.lessons.bigram_smoothing import SmoothingStudy
+from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Step, TrainingReport
 
 HOSTILE = "</style></script></title><img src=x onerror=alert(1)><!--\u2028@@DATA@@'\"><svg onload=alert(2)>\x1b[2J"
 # What is chosen from a few words by us, or is read digit by digit.
@@ -28,7 +29,7 @@ OURS = {"values", "gradients", "pixels", "kind", "severity", "where", "decay", "
 
 
 # The counting figures have tests of their own.
-OF_TRAINING = [name for name, card in all_figures().items() if card.needs not in (BigramCounts, Smoothing)]
+OF_TRAINING = [name for name, card in drawable().items() if not isinstance(card.tiny, BigramCounts | SmoothingStudy)]
 
 
 def poisoned(record: Any, name: str = "") -> Any:
@@ -240,7 +241,7 @@ def test_no_text_of_the_data_is_taken_for_markup(visited, run):
 @pytest.mark.browser
 @pytest.mark.parametrize("name", OF_TRAINING)
 def test_no_figure_takes_a_text_for_markup(visited, name):
-    card = all_figures()[name]
+    card = drawable()[name]
     drawing = card.draw(poisoned(card.tiny))
     for document, suffix in ((drawing_html(drawing), "html"), (drawing_svg(drawing), "svg")):
         page = opened(visited, document, suffix)
@@ -263,7 +264,7 @@ OUTSIDE = """() => {
 @pytest.mark.browser
 @pytest.mark.parametrize("name", OF_TRAINING)
 def test_words_of_a_picture_do_not_leave_it(visited, name):
-    page = opened(visited, drawing_svg(all_figures()[name].draw(all_figures()[name].tiny)), "svg")
+    page = opened(visited, drawing_svg(drawable()[name].draw(drawable()[name].tiny)), "svg")
     assert page.evaluate(OUTSIDE) == []
 
 

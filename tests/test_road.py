@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pellucid.layers.attention import attend, attention_weights
 from pellucid.layers.masks import CAUSAL
-from pellucid.layers.road import (
+from pellucid.lessons.road_to_attention import (
     average_by_data,
     average_by_loop,
     average_by_matrix,

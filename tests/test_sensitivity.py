@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.errors import PellucidError
-from pellucid.layers.given import convolution_attention, identity_attention, permutation_attention
 from pellucid.layers.masks import CAUSAL, Local
 from pellucid.layers.positions import sinusoids
-from pellucid.layers.sensitivity import key_moved, key_scaled, query_moved
+from pellucid.lessons.attention_sensitivity import move_key, move_query, scale_key
+from pellucid.lessons.given_attention import convolution_attention, identity_attention, permutation_attention
 
 N, M, D, T = 4, 6, 3, 2
 BETA = 0.7
@@ -31,7 +31,7 @@ def direction(seed: int) -> torch.Tensor:
 def test_a_key_moves_every_output_towards_its_value_or_away(seed, which):
     queries, keys, values = drawn(seed)
     by = direction(seed)
-    found = key_moved(queries, keys, values, which=which, by=by, scale=BETA)
+    found = move_key(queries, keys, values, which=which, by=by, scale=BETA)
     a, h = found.before.weights, found.before.outputs
     assert torch.allclose(a, (BETA * queries @ keys.t()).softmax(-1), atol=1e-12)
     # To first order: β (q_i · ε) a_ij (v_j - h_i), and the weights a_il (δ_lj - a_ij) β (q_i · ε).
@@ -55,7 +55,7 @@ def test_a_key_moves_every_output_towards_its_value_or_away(seed, which):
 def test_a_query_moves_its_own_output_and_no_other(seed, which):
     queries, keys, values = drawn(seed)
     by = direction(seed)
-    found = query_moved(queries, keys, values, which=which, by=by, scale=BETA)
+    found = move_query(queries, keys, values, which=which, by=by, scale=BETA)
     a = found.before.weights[which]
     around = keys - a @ keys  # k_j - k̄_i
     assert torch.allclose(found.predicted.weights[which], BETA * a * (around @ by), atol=1e-12)
@@ -73,7 +73,7 @@ def test_a_query_moves_its_own_output_and_no_other(seed, which):
 @given(st.integers(0, 10_000), st.integers(0, M - 1), st.floats(1.01, 4))
 def test_a_longer_key_draws_those_that_point_its_way(seed, which, factor):
     queries, keys, values = drawn(seed)
-    found = key_scaled(queries, keys, values, which=which, factor=factor, scale=BETA)
+    found = scale_key(queries, keys, values, which=which, factor=factor, scale=BETA)
     scores = BETA * queries @ keys[which]
     assert torch.equal(found.measured.weights[:, which] > 0, scores > 0)
     a, h = found.before.weights[:, which], found.before.outputs
@@ -86,12 +86,12 @@ def test_a_longer_key_draws_those_that_point_its_way(seed, which, factor):
 
 def test_in_the_end_a_long_key_takes_all_or_nothing():
     queries, keys, values = drawn()
-    found = key_scaled(queries, keys, values, which=2, factor=1e4)
+    found = scale_key(queries, keys, values, which=2, factor=1e4)
     ended = (found.before.weights + found.measured.weights)[:, 2]
     assert torch.allclose(ended, (queries @ keys[2] > 0).double(), atol=1e-9)
 
 
-@pytest.mark.parametrize("change", [key_moved, query_moved])
+@pytest.mark.parametrize("change", [move_key, move_query])
 def test_the_derivative_is_what_small_changes_come_to(change):
     """The gap between measured and predicted is of second order: a tenth of the change leaves a hundredth of it."""
     queries, keys, values = drawn(5)
@@ -105,7 +105,7 @@ def test_the_derivative_is_what_small_changes_come_to(change):
 def test_under_a_mask_only_those_move_that_see_the_key():
     queries, keys, values = (tensor[:4, :2] for tensor in drawn(3))
     for mask, seers in ((CAUSAL, [False, False, True, True]), (Local(before=1, after=1), [False, True, True, True])):
-        found = key_moved(queries, keys, values, which=2, by=torch.ones(2, dtype=torch.float64), mask=mask)
+        found = move_key(queries, keys, values, which=2, by=torch.ones(2, dtype=torch.float64), mask=mask)
         assert found.can_move.tolist() == seers
         assert (found.measured.outputs.abs().amax(1) > 0).tolist() == seers
 

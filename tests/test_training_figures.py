@@ -18,17 +18,13 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import Axis, spanning, spread
 from pellucid.figures.charts.series import thinned
 from pellucid.figures.charts.unit_grid import grid
-from pellucid.figures.drawings.dead_unit import FIGURE as DEAD_UNIT
-from pellucid.figures.drawings.gains import FIGURE as GAINS
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
-from pellucid.figures.drawings.hockey_stick import FIGURE as HOCKEY_STICK
 from pellucid.figures.drawings.ladder import FIGURE as LADDER
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
 from pellucid.figures.drawings.learning_rate import FIGURE as LEARNING_RATE
 from pellucid.figures.drawings.learning_rate import draw_learning_rate
 from pellucid.figures.drawings.loss_curves import draw_loss_curves
-from pellucid.figures.drawings.saturation import FIGURE as SATURATION
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios, ratios
 from pellucid.figures.progress import ProgressLine
@@ -43,6 +39,10 @@ from pellucid.figures.words.training_summary import (
     show_report,
     start_line,
 )
+from pellucid.lessons.dead_unit import LESSON as DEAD_UNIT
+from pellucid.lessons.gains import LESSON as GAINS
+from pellucid.lessons.hockey_stick import LESSON as HOCKEY_STICK
+from pellucid.lessons.saturation import LESSON as SATURATION
 from pellucid.records import Evaluation, Histogram, SampledAt, Step
 
 numbers = st.floats(-1e6, 1e6)

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from pellucid.errors import PellucidError
 from pellucid.layers.patches import ConvolutionPatches, LinearPatches, as_convolution, grid_of, patches
 from pellucid.layers.positions import resized_grid
-from pellucid.layers.rollout import rollout, similarity
 from pellucid.models.examples.contract import Inputs
 from pellucid.models.examples.vit import ViT, ViTConfig, sized
 from pellucid.models.network import SIZES
+from pellucid.training.attention_maps import rollout, similarity
 
 CONFIG = ViTConfig(
     numbers=(2, 8, 12), categories=(), outputs=5, patch=4, width=8, depth=3, n_heads=2, hidden=6, positions="learned"

@@ -14,11 +14,11 @@ from pellucid.data import (
     encode_list,
     encode_text,
     open_data,
-    token_costs,
     vocabulary_from_json,
 )
 from pellucid.data import corpus as corpus_module
 from pellucid.errors import PellucidError
+from pellucid.lessons.token_costs import token_costs
 
 TEXT = "The capital of France is Paris; isn't it? It is.\nZoë's naïve café, 32×32!"
 # Learned once: training is the slow part.

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from pellucid import __version__
-from pellucid.errors import PREFIX, ExpressionError, PellucidError, did_you_mean, one_line
+from pellucid.errors import PREFIX, ExpressionError, PellucidError, did_you_mean
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -62,6 +62,16 @@ def usage_error(what: str, fix: str) -> PellucidError:
     return PellucidError(what, fix=fix)
 
 
+def spell_flag(name: str, value: object) -> str:
+    """An option as it is written in a shell.
+
+    >>> spell_flag("weight_decay", 0.1), spell_flag("seed", None)
+    ('--weight-decay 0.1', '--seed')
+    """
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is None else f"{flag} {value}"
+
+
 def _in_our_words(error: Exception) -> PellucidError:
     """The error as one of ours: itself, or a mistake in the call, or the machine's refusal, or a bug."""
     if isinstance(error, PellucidError):
@@ -97,9 +107,14 @@ def _report(error: PellucidError, cause: BaseException, *, as_json: bool) -> int
     if as_json:
         column = error.column if isinstance(error, ExpressionError) else None
         words = {"what": error.what, "where": error.where, "column": column, "fix": error.fix}
+        for name, value in error.options.items():
+            flag = spell_flag(name, value)
+            words = {
+                key: text.replace(f"{{{name}}}", flag) if isinstance(text, str) else text for key, text in words.items()
+            }
         _say(json.dumps({"error": {**words, "exit_code": error.exit_code}}))
     else:
-        _say(PREFIX + one_line(str(error)))
+        _say(PREFIX + error.line(spell_flag))
         if isinstance(error, ExpressionError):
             _say(error.excerpt())
     return error.exit_code

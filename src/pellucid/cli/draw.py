@@ -2,20 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pellucid.cli.files import require_output_path, write_whole
-from pellucid.cli.measured import Asked
-from pellucid.cli.measuring import MEASURES
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
-    from pellucid.figures.picture import FigureCard
+    from pellucid.api.draw import Card
 
 SUFFIXES = (".svg", ".png", ".html")
-LONGEST_WORD = 60  # whose arrows can still be told apart
 
 
 @click.command(
@@ -66,16 +63,15 @@ def command(
     RUN is a folder, or a name under ./runs; without it, a small network is trained to have something to draw.
     A page holds everything it needs, opens without a network, and tells the numbers under the pointer.
     """
-    from pellucid.figures.picture import all_figures, figure_called
+    from pellucid.api.draw import DrawOptions, draw, drawable, find_drawable, require_options
 
     if is_list:
-        _show_list(list(all_figures().values()), as_json)
+        _show_list(drawable(), as_json)
         return
     if not figure:
         raise PellucidError("FIGURE is missing", fix="Choose one of pellucid draw --list")
-    card = figure_called(figure)
-    _require_options(card, {"--word": word, "--after": after, "--input": read}, has_data=source is not None)
-    _require_numbers(card, {"--seed": seed, "--patch": patch})
+    options = DrawOptions(source, word, after, read, patch, seed, kind, encoding)
+    require_options(find_drawable(figure), options)
     if out:
         if out.suffix.lower() not in SUFFIXES:
             raise PellucidError(
@@ -84,10 +80,10 @@ def command(
             )
         require_output_path(out, SUFFIXES)
     elif not as_json:
-        raise PellucidError("--out is missing", fix=f"Add --out {card.name}.svg, or --json for the numbers")
+        raise PellucidError("--out is missing", fix=f"Add --out {figure}.svg, or --json for the numbers")
 
-    measured = MEASURES[card.needs.__name__](Asked(card.name, source, kind, encoding, word, after, seed, read, patch))
-    drawing = card.draw(measured.seen)
+    drawn = draw(figure, options)
+    drawing = drawn.drawing
     if out:
         from pellucid.figures.rendering import rendered
 
@@ -96,55 +92,23 @@ def command(
         from pellucid.records import as_plain
 
         document = {
-            "figure": card.name,
+            "figure": drawn.name,
             "title": drawing.title,
             "caption": drawing.caption,
-            "notes": measured.said,
-            "data": measured.seen,
+            "notes": drawn.notes,
+            "data": drawn.record,
         }
         click.echo(json.dumps(as_plain(document), ensure_ascii=False, allow_nan=False))
         return
-    click.echo("\n".join([*measured.said, drawing.title, *[f"  {line}" for line in drawing.caption]]))
+    click.echo("\n".join([*drawn.notes, drawing.title, *[f"  {line}" for line in drawing.caption]]))
     click.echo(f"\nWritten: {quoted(str(out), 80)}")
 
 
-def _show_list(figures: "list[FigureCard[Any]]", as_json: bool) -> None:
+def _show_list(cards: "dict[str, Card]", as_json: bool) -> None:
     if as_json:
-        rows = [{"name": card.name, "says": card.says, "options": card.options} for card in figures]
+        rows = [{"name": card.name, "summary": card.summary, "options": card.options} for card in cards.values()]
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
-    widest = max([len(card.name) for card in figures])
-    for card in figures:
-        click.echo(f"{card.name:<{widest}}  {card.says}")
-
-
-def _require_options(card: "FigureCard[Any]", given: dict[str, str | None], *, has_data: bool) -> None:
-    """Refuse what would change nothing, and what cannot be drawn."""
-    for option, value in given.items():
-        if value is None:
-            continue
-        if option not in card.options:
-            raise PellucidError(f"{option} changes nothing in {card.name}", fix="Leave it out")
-        if not value:
-            raise PellucidError(f"{option} is empty", fix=f"Give it something, as in {option} e")
-    word = given["--word"]
-    if word and has_data:
-        raise PellucidError("--word is drawn in place of DATA, and both are given", fix="Leave one of them out")
-    if word and len(word) > LONGEST_WORD:
-        raise PellucidError(
-            f"--word has {len(word):,} characters, and {LONGEST_WORD} can be drawn",
-            fix="Put it into a file and draw that",
-        )
-
-
-def _require_numbers(card: "FigureCard[Any]", given: dict[str, int | None]) -> None:
-    for option, value in given.items():
-        if value is not None and option not in card.options:
-            raise PellucidError(f"{option} changes nothing in {card.name}", fix="Leave it out")
-    seed, patch = given["--seed"], given["--patch"]
-    if seed is not None:
-        from pellucid.decoding.limits import require_seed
-
-        require_seed(seed)
-    if patch is not None and patch < 1:
-        raise PellucidError(f"a patch of {patch} pixels has none", fix="Choose 1 or more")
+    widest = max([len(name) for name in cards])
+    for name, card in cards.items():
+        click.echo(f"{name:<{widest}}  {card.summary}")

@@ -6,7 +6,6 @@ Nothing heavy is loaded by this: Polars when a table is read, NumPy when tokens 
 from pellucid.data.bpe import BPE
 from pellucid.data.categories import Categories
 from pellucid.data.corpus import Corpus, encode_list, encode_text
-from pellucid.data.costs import TokenCost, token_costs
 from pellucid.data.kinds import (
     Column,
     Data,
@@ -47,7 +46,6 @@ __all__ = [
     "TableData",
     "Target",
     "TextData",
-    "TokenCost",
     "Vocabulary",
     "Words",
     "choose_target",
@@ -58,6 +56,5 @@ __all__ = [
     "open_data",
     "require_kind",
     "stack_tables",
-    "token_costs",
     "vocabulary_from_json",
 ]

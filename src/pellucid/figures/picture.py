@@ -37,10 +37,10 @@ class FigureCard(Generic[Seen]):
     """One figure: what it is called, what it shows, which record it is drawn from, and how."""
 
     name: str
-    says: str  # one sentence for `draw --list`
+    summary: str  # one sentence for `draw --list`
     needs: type[Seen]  # the record; whoever wants the picture measures one
     draw: Callable[[Seen], Drawing]
-    options: tuple[str, ...]  # of the command, such as --word, that mean something here
+    options: tuple[str, ...]  # of `draw`, such as word, that mean something here
     tiny: Seen  # a record to try it on
 
 

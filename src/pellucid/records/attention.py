@@ -1,45 +1,54 @@
-"""What attention shows: its road from an average, positions, and the exam's model with its matrices set by hand."""
+"""What attention was seen to do: weights for each head of a network, over tokens or over the patches of an image."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 Matrix = tuple[tuple[float, ...], ...]  # by rows
+Colours = tuple[tuple[str, ...], ...]  # an image by its rows of colours, such as #ff8800
 
 
-class RoadShown(NamedTuple):
-    """Four matrices over the same tokens, each row a position and what it takes of those before it."""
+class Array(Protocol):
+    """A tensor of torch or an array of NumPy."""
 
-    tokens: tuple[str, ...]
-    averaging: Matrix  # L̄
-    wei: Matrix  # 0 where one may look, -inf where not
-    softmax_of_wei: Matrix  # L̄ again
-    weights: Matrix  # by the data: softmax(queries · keys / √d + wei)
+    def tolist(self) -> Any: ...
 
 
-class PositionsShown(NamedTuple):
-    """One kind of positions: the numbers that each position has, and how any two of them meet.
-
-    For positions that are added or that turn, `products` are the dot products of the encodings; for those that act on
-    the scores it is what they add there, in the first head, and there are no encodings.
-    """
-
-    kind: str
-    acts_on: str
-    encodings: Matrix  # a row for each position, or none
-    products: Matrix
+def as_matrix(values: Array) -> Matrix:
+    """A tensor of two dimensions as plain numbers, for a record."""
+    return tuple(map(tuple, values.tolist()))
 
 
-class HandSetModel(NamedTuple):
-    """A decoder of one layer on one example, with every number on the way from tokens to loss."""
+class Attended(NamedTuple):
+    """One kind of attention in a network: who asks, who is asked, and the weights of every head."""
 
-    says: str  # how it attends, and with how many heads
-    tokens: tuple[str, ...]
-    vocabulary: tuple[str, ...]
-    n_input: int  # tokens up to START and with it; those behind it are the output
-    attention: Matrix  # of the first head; the heads are alike
-    z: Matrix  # what each position gathered, heads side by side
-    logits: Matrix  # tokens × vocabulary
-    probabilities: Matrix
-    own: tuple[float, ...]  # of each output token, scored at its own position, which has already seen it
-    before: tuple[float, ...]  # of each output token, scored one position before, as a decoder must
-    unshifted_loss: float  # -Σ ln own
-    shifted_loss: float  # -Σ ln before
+    says: str  # "self-attention", or of which part
+    askers: tuple[str, ...]  # tokens
+    asked: tuple[str, ...]
+    layers: tuple[tuple[Matrix, ...], ...]  # by layer and head; a row for each asker, which sums to one
+
+
+class AttentionMaps(NamedTuple):
+    """What every head of a network attends to while it reads one input."""
+
+    source: str
+    parts: tuple[Attended, ...]
+
+
+class PatchPositions(NamedTuple):
+    """How alike the learned positions of a vision transformer are: cosines, by patch and patch."""
+
+    source: str
+    grid: tuple[int, int]
+    cosines: Matrix
+    neighbours: float  # the mean cosine of patches that touch, above, below or beside
+    others: float  # that of all other pairs
+
+
+class PatchAttention(NamedTuple):
+    """What the class token of a vision transformer attends to in one image."""
+
+    source: str
+    answer: str  # what the network says it is, and what it is
+    pixels: Colours
+    grid: tuple[int, int]
+    layers: tuple[tuple[tuple[float, ...], ...], ...]  # by layer and head: the weight of the class token, then patches
+    rollout: tuple[float, ...]  # through all layers: the class token's share, then that of each patch

@@ -40,36 +40,6 @@ class BigramCounts(NamedTuple):
         return sums
 
 
-class SmoothedRow(NamedTuple):
-    """The probabilities of the next symbol after one symbol, with s added to every count."""
-
-    s: float
-    probabilities: tuple[float, ...]
-
-
-class SmoothedLoss(NamedTuple):
-    """What add-s smoothing does to the loss, in nats per predicted symbol; infinite where the unseen came."""
-
-    s: float
-    train: float
-    dev: float
-
-
-class Smoothing(NamedTuple):
-    """A bigram model counted on the training side, smoothed by adding ever more to every count."""
-
-    source: str
-    symbols: tuple[str, ...]
-    has_boundary: bool
-    after: int  # the symbol whose row is shown
-    n_after: int  # how often it is followed by any in train
-    n_train: int  # predicted symbols
-    n_dev: int
-    n_dev_unseen: int  # of these, those whose bigram never occurs in train
-    rows: tuple[SmoothedRow, ...]
-    losses: tuple[SmoothedLoss, ...]  # s grows from 0
-
-
 class Loss(NamedTuple):
     """The mean surprise of a model over every predicted token; infinite as soon as one was impossible."""
 

@@ -87,7 +87,7 @@ def _captions(seen: SizeLadder) -> list[str]:
 
 FIGURE = FigureCard(
     name="accuracy-by-size",
-    says="What networks and simple models reach against how many examples they learn from.",
+    summary="What networks and simple models reach against how many examples they learn from.",
     needs=SizeLadder,
     draw=draw_accuracy_by_size,
     options=(),

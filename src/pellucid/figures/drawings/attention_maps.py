@@ -153,10 +153,10 @@ def _left_out(seen: AttentionMaps) -> list[str]:
 
 FIGURE = FigureCard(
     name="attention-maps",
-    says="What every head of a transformer attends to while it reads a text (--input isabella): a map for each head.",
+    summary="What every head of a transformer attends to while it reads a text: a map for each head.",
     needs=AttentionMaps,
     draw=draw_attention_maps,
-    options=("--input", "--seed"),
+    options=("input", "seed"),
     tiny=AttentionMaps(
         source="a transformer of two heads reads ·ab",
         parts=(

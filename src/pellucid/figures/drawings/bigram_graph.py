@@ -340,9 +340,9 @@ def _legend(most: int) -> list[str]:
 
 FIGURE = FigureCard(
     name="bigram-graph",
-    says="Symbols and what follows them as a graph: of one word (--word emma), or of all data, darker where frequent.",
+    summary="Symbols and what follows them as a graph: of one word, or of all data, darker where frequent.",
     needs=BigramCounts,
     draw=draw_bigram_graph,
-    options=("--word",),
+    options=("word",),
     tiny=BigramCounts("emma", ("·", "a"), True, (Bigram(0, 1, 1), Bigram(1, 0, 1)), (0, 1, 0)),
 )

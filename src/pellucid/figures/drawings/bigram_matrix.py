@@ -142,9 +142,9 @@ def _layers(domain: list[str], cells: list[dict[str, Any]], sums: list[dict[str,
 
 FIGURE = FigureCard(
     name="bigram-matrix",
-    says="How often each symbol follows each other one, as a heat map with the counts in its cells.",
+    summary="How often each symbol follows each other one, as a heat map with the counts in its cells.",
     needs=BigramCounts,
     draw=draw_bigram_matrix,
-    options=("--word",),
+    options=("word",),
     tiny=BigramCounts("emma", ("·", "a"), True, (Bigram(0, 1, 1), Bigram(1, 0, 1))),
 )

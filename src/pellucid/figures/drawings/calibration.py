@@ -101,7 +101,7 @@ def _key() -> list[str]:
 
 FIGURE = FigureCard(
     name="calibration",
-    says="How often a run's network is right against how sure it says it is, with how many answers there are of each.",
+    summary="How often a run's network is right against how sure it says it is, and the number of answers of each.",
     needs=TrainingReport,
     draw=draw_calibration,
     options=(),

@@ -134,7 +134,7 @@ def _captions(seen: TrainingReport, confusion: Confusion, shown: list[int]) -> l
 
 FIGURE = FigureCard(
     name="confusion",
-    says="How often a run's network takes each class for each other one, with the share of each that it finds.",
+    summary="How often a run's network takes each class for each other one, with the share of each that it finds.",
     needs=TrainingReport,
     draw=draw_confusion,
     options=(),

@@ -74,9 +74,9 @@ def _captions(seen: TrainingReport | Watched, norms: list[Point], n_lines: int, 
 
 FIGURE = FigureCard(
     name="gradient-norms",
-    says="The size of a run's gradients: of all together at every step, and of each parameter.",
+    summary="The size of a run's gradients: of all together at every step, and of each parameter.",
     needs=TrainingReport,
     draw=draw_gradient_norms,
-    options=("--seed",),
+    options=("seed",),
     tiny=TINY_RUN,
 )

@@ -128,10 +128,10 @@ def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
 
 FIGURE = FigureCard(
     name="ladder",
-    says="Every model of a run's ladder by what it reaches on dev, with the gap to the best simple one.",
+    summary="Every model of a run's ladder by what it reaches on dev, with the gap to the best simple one.",
     needs=Ladder,
     draw=draw_ladder,
-    options=("--seed",),
+    options=("seed",),
     tiny=Ladder(
         "three names",
         (

@@ -1,4 +1,4 @@
-"""Where examples go in the narrow place of an autoencoder, on its first two principal axes, coloured by class."""
+"""The latent space of an autoencoder: its examples on the first two principal axes, coloured by class."""
 
 import math
 
@@ -102,7 +102,7 @@ def _captions(seen: TrainingReport, points: list[LatentPoint], names: list[str],
 
 FIGURE = FigureCard(
     name="latent",
-    says="Where examples go in the narrow place of an autoencoder, on its first two principal axes, coloured by class.",
+    summary="The latent space of an autoencoder: its examples on the first two principal axes, coloured by class.",
     needs=TrainingReport,
     draw=draw_latent,
     options=(),

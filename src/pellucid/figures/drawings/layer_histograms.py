@@ -72,9 +72,9 @@ def _captions(looks: list[Health], n_shown: int) -> list[str]:
 
 FIGURE = FigureCard(
     name="layer-histograms",
-    says="Histograms of a run's activations and gradients in each layer, at the first look and at the last.",
+    summary="Histograms of a run's activations and gradients in each layer, at the first look and at the last.",
     needs=TrainingReport,
     draw=draw_layer_histograms,
-    options=("--seed",),
+    options=("seed",),
     tiny=TINY_RUN,
 )

@@ -103,9 +103,9 @@ def _tiny() -> RateSearch:
 
 FIGURE = FigureCard(
     name="learning-rate",
-    says="The loss against the learning rate with its slope below, and what two rules make of it, for several seeds.",
+    summary="The loss against the learning rate with its slope below, and the choices of two rules, for several seeds.",
     needs=RateSearch,
     draw=draw_learning_rate,
-    options=("--seed",),
+    options=("seed",),
     tiny=_tiny(),
 )

@@ -122,9 +122,9 @@ def _start(seen: TrainingReport) -> str:
 
 FIGURE = FigureCard(
     name="loss-curves",
-    says="A run's loss step by step, on train and dev, with what simple models reach as rules across it.",
+    summary="A run's loss step by step, on train and dev, with what simple models reach as rules across it.",
     needs=TrainingReport,
     draw=draw_loss_curves,
-    options=("--seed",),
+    options=("seed",),
     tiny=TINY_RUN,
 )

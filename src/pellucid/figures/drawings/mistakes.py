@@ -45,7 +45,7 @@ def _captions(seen: TrainingReport, n_shown: int, n_wrong: int) -> list[str]:
 
 FIGURE = FigureCard(
     name="mistakes",
-    says="Images, rows or pairs that a run's network answers wrong, with the truth, its answer and how sure it was.",
+    summary="Images, rows or pairs that a run's network answers wrong, with the truth, its answer and how sure it was.",
     needs=TrainingReport,
     draw=draw_mistakes,
     options=(),

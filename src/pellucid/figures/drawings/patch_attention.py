@@ -90,10 +90,10 @@ def _captions(seen: PatchAttention, n_layers: int, n_heads: int) -> list[str]:
 
 FIGURE = FigureCard(
     name="patch-attention",
-    says="What the class token of a vision transformer attends to in an image (--input FILE), by head and by rollout.",
+    summary="What the class token of a vision transformer attends to in an image, by head and by rollout.",
     needs=PatchAttention,
     draw=draw_patch_attention,
-    options=("--input", "--seed"),
+    options=("input", "seed"),
     tiny=PatchAttention(
         source="a tiny vit reads an image",
         answer="It says 3 with 80.0 %",

@@ -32,7 +32,7 @@ def draw_reconstructions(seen: TrainingReport) -> Picture:
 
 FIGURE = FigureCard(
     name="reconstructions",
-    says="Images beside what a run's autoencoder gives back of them.",
+    summary="Images beside what a run's autoencoder gives back of them.",
     needs=TrainingReport,
     draw=draw_reconstructions,
     options=(),

@@ -77,7 +77,7 @@ def _captions(seen: TrainingReport, points: list[Point], worst: Point, every: in
 
 FIGURE = FigureCard(
     name="regression",
-    says="The numbers that a run's network predicts against the true ones, a dot for each row.",
+    summary="The numbers that a run's network predicts against the true ones, a dot for each row.",
     needs=TrainingReport,
     draw=draw_regression,
     options=(),

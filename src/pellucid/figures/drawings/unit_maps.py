@@ -76,9 +76,9 @@ def _captions(look: Health, n_shown: int) -> list[str]:
 
 FIGURE = FigureCard(
     name="unit-maps",
-    says="Every unit of a run's layers on one batch: which are saturated or dead, and the gradients that reach them.",
+    summary="Every unit of a run's layers on one batch: saturated ones, dead ones, and the gradients that reach them.",
     needs=TrainingReport,
     draw=draw_unit_maps,
-    options=("--seed",),
+    options=("seed",),
     tiny=TINY_RUN,
 )

@@ -57,9 +57,9 @@ def _captions(seen: TrainingReport | Watched, lines: dict[str, list[Point]], nam
 
 FIGURE = FigureCard(
     name="update-ratios",
-    says="How large the updates of each parameter matrix are beside its numbers, over the steps of a run.",
+    summary="How large the updates of each parameter matrix are beside its numbers, over the steps of a run.",
     needs=TrainingReport,
     draw=draw_update_ratios,
-    options=("--seed",),
+    options=("seed",),
     tiny=TINY_RUN,
 )

@@ -54,10 +54,10 @@ def _signed(cosine: float) -> str:
 
 FIGURE = FigureCard(
     name="vit-positions",
-    says="How alike the learned positions of a vision transformer's patches are: a grid of grids.",
+    summary="How alike the learned positions of a vision transformer's patches are: a grid of grids.",
     needs=PatchPositions,
     draw=draw_vit_positions,
-    options=("--seed",),
+    options=("seed",),
     tiny=PatchPositions(
         "a tiny vit",
         (1, 3),

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.data import Vocabulary
+from pellucid.data.examples import ImagePreparation
+from pellucid.data.readers.pictures import colours_of
 from pellucid.errors import PellucidError, quoted
 from pellucid.layers.attention import Attention, attention_weights
 from pellucid.layers.positions import turned
-from pellucid.models.exam import rows
+from pellucid.models.examples.vit import ViT
 from pellucid.models.pairs.answering import answers
 from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.encoder import Encoder
@@ -25,8 +29,8 @@ from pellucid.models.pairs.encoder_decoder import EncoderDecoder
 from pellucid.models.pairs.sources import right_aligned
 from pellucid.models.pairs.transformer import PairTransformer
 from pellucid.models.transformer import Transformer
-from pellucid.records import Attended, AttentionMaps
-from pellucid.records.attention import Matrix
+from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
+from pellucid.records.attention import Matrix, as_matrix
 from pellucid.training.trained import Trained
 
 
@@ -127,4 +131,83 @@ def _names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, ...]:
 
 def _layers(weights: Iterable[Tensor]) -> tuple[tuple[Matrix, ...], ...]:
     """Of the first example: by layer and head."""
-    return tuple(tuple(rows(head) for head in layer[0]) for layer in weights)
+    return tuple(tuple(as_matrix(head) for head in layer[0]) for layer in weights)
+
+
+@torch.no_grad()
+def patch_positions(model: ViT, says: str) -> PatchPositions:
+    """How alike the learned positions of the patches are; that of the class token has no place and is left out."""
+    grid = model.config.grid
+    where = model.where(grid)
+    if where is None:
+        raise PellucidError("this vit has no positions", fix="Train one with --positions learned")
+    cosines = similarity(where[1:].double())
+    rows_of, columns_of = torch.meshgrid(*(torch.arange(side) for side in grid), indexing="ij")
+    places = torch.stack([rows_of.flatten(), columns_of.flatten()], dim=1)
+    steps = (places[:, None] - places).abs().sum(-1)  # rows and columns from one to the other
+    is_other = ~torch.eye(len(places), dtype=torch.bool)
+    return PatchPositions(
+        source=says,
+        grid=grid,
+        cosines=as_matrix(cosines),
+        neighbours=float(cosines[steps == 1].mean()),
+        others=float(cosines[(steps > 1) & is_other].mean()) if bool((steps > 1).any()) else float("nan"),
+    )
+
+
+@torch.no_grad()
+def patch_attention(
+    model: ViT, preparation: ImagePreparation, pixels: np.ndarray[Any, Any], says: str, truth: str
+) -> PatchAttention:
+    """What the class token takes of each patch of one image, in every head, and through all layers.
+
+    pixels: (height, width) or (height, width, 3), 0 to 255, in the network's own size; truth: "" where it is not known.
+    """
+    numbers = torch.from_numpy(preparation.read(pixels[None])).to(model.class_token)
+    maps = model.attention_maps(numbers)  # (depth, 1, heads, tokens, tokens)
+    chances = model(numbers, numbers.new_zeros(1, 0)).softmax(-1)[0]
+    best = int(chances.argmax())
+    answer = f"It says {preparation.classes[best]} with {100 * float(chances[best]):.1f} %"
+    return PatchAttention(
+        source=says,
+        answer=f"{answer}, and it is {truth}" if truth else answer,
+        pixels=colours_of(pixels),
+        grid=model.config.grid,
+        layers=tuple(as_matrix(layer[0, :, 0]) for layer in maps),
+        rollout=as_matrix(rollout(maps)[0, :1])[0],
+    )
+
+
+def rollout(maps: Tensor) -> Tensor:
+    """maps: (depth, batch, heads, n, n), each row summing to one -> (batch, n, n): what each position is made of.
+
+    Abnar and Zuidema 2020, "Quantifying Attention Flow in Transformers": the mean of the heads is what a layer moves,
+    and as much again stays where it is, since the layer only adds to the stream: (A + I) / 2. Layers follow one another
+    as matrices do. Row i says how much of each input is in position i after the last of them, if values were handed on
+    as they are; so it is no measure of what a network would answer without an input.
+
+    >>> half = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    >>> rollout(half.expand(2, 1, 1, 2, 2))
+    tensor([[[0.2500, 0.7500],
+             [0.0000, 1.0000]]])
+    """
+    moved = maps.mean(2)
+    layers = (moved + torch.eye(maps.shape[-1], dtype=maps.dtype, device=maps.device)) / 2
+    through = layers[0]
+    for layer in layers[1:]:
+        through = layer @ through
+    return through
+
+
+def similarity(vectors: Tensor) -> Tensor:
+    """vectors: (n, width) -> (n, n): the cosine of the angle between any two of them.
+
+    Of learned positions it shows what a network found out about neighbourhood without being told.
+
+    >>> similarity(torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, -3.0]]))
+    tensor([[ 1.0000,  0.7071,  0.0000],
+            [ 0.7071,  1.0000, -0.7071],
+            [ 0.0000, -0.7071,  1.0000]])
+    """
+    directions = functional.normalize(vectors, dim=-1)
+    return directions @ directions.T

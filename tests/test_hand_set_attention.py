@@ -7,9 +7,20 @@ import pytest
 import torch
 
 from pellucid.errors import PellucidError
-from pellucid.models.attention_records import new_positions_shown, positions_shown, road_shown
-from pellucid.models.exam import COMBINATION, EXAMPLE, IDENTITY, HandSetDecoder, encoded, hand_set, hand_set_variants
-from pellucid.records import HandSetModel, PositionsShown, RoadShown, as_plain
+from pellucid.lessons.hand_set_attention import (
+    COMBINATION,
+    EXAMPLE,
+    IDENTITY,
+    HandSetDecoder,
+    HandSetPass,
+    encode_tokens,
+    measure,
+    trace_pass,
+)
+from pellucid.lessons.position_encodings import PositionEncoding, encoding_of, new_encoding
+from pellucid.lessons.road_to_attention import AttentionRoad
+from pellucid.lessons.road_to_attention import measure as measure_road
+from pellucid.records import as_plain
 from pellucid.records.plain import from_plain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -32,7 +43,7 @@ def by_fractions(tokens):
 @pytest.mark.parametrize("words", ["D A A START A D STOP", "C B B A C START A B C STOP", "START STOP"])
 def test_the_numbers_are_those_of_fractions(words):
     tokens = words.split()
-    shown = hand_set(HandSetDecoder(is_hard=True), "hard", tokens)
+    shown = trace_pass(HandSetDecoder(is_hard=True), "hard", tokens)
     attention, z = by_fractions(tokens)
     for found, exact in ((shown.attention, attention), (shown.z, z)):
         assert torch.allclose(
@@ -45,7 +56,7 @@ def test_the_numbers_are_those_of_fractions(words):
 
 
 def test_the_exams_own_numbers():
-    shown = hand_set(HandSetDecoder(is_hard=True), "hard")
+    shown = trace_pass(HandSetDecoder(is_hard=True), "hard")
     exams = [(3, 0), (0, 3), (0, 3), (3 / 4, 3 / 2), (0, 3), (3, 0), (6 / 7, 9 / 7)]
     for row, exam in zip(shown.z, exams, strict=True):
         assert row == pytest.approx(exam, abs=1e-14)
@@ -60,8 +71,8 @@ def test_the_exams_own_numbers():
 
 def test_the_loss_by_torch():
     """Unshifted is the exam's; shifted scores a token before it was read, and is more than twice as high."""
-    shown = hand_set(HandSetDecoder(is_hard=True), "hard")
-    logits, places = torch.tensor(shown.logits, dtype=torch.float64), encoded(EXAMPLE)
+    shown = trace_pass(HandSetDecoder(is_hard=True), "hard")
+    logits, places = torch.tensor(shown.logits, dtype=torch.float64), encode_tokens(EXAMPLE)
     loss = torch.nn.functional.cross_entropy
     assert shown.unshifted_loss == pytest.approx(loss(logits[4:], places[4:], reduction="sum").item(), abs=1e-12)
     assert shown.shifted_loss == pytest.approx(loss(logits[3:-1], places[4:], reduction="sum").item(), abs=1e-12)
@@ -72,7 +83,7 @@ def test_the_loss_by_torch():
 
 
 def test_softargmax_at_the_root_of_d_is_nearly_as_sharp():
-    soft = hand_set(HandSetDecoder(is_hard=False), "soft")
+    soft = trace_pass(HandSetDecoder(is_hard=False), "soft")
     queries = torch.tensor([W[token] for token in EXAMPLE], dtype=torch.float64)
     scores = (queries @ queries.t() / math.sqrt(2)).masked_fill(torch.ones(7, 7).triu(1) == 1, -math.inf)
     assert torch.allclose(torch.tensor(soft.attention, dtype=torch.float64), scores.softmax(-1), atol=1e-14)
@@ -85,7 +96,7 @@ def test_softargmax_at_the_root_of_d_is_nearly_as_sharp():
 
 def test_two_heads_with_the_identity_are_not_the_same_model():
     """The key says "identical result". The attention is; but W_O exchanged two numbers, which the identity does not."""
-    one, _, two = hand_set_variants()
+    one, _, two = measure().variants
     assert two.attention == one.attention
     assert two.z == tuple(row * 2 for row in one.z)
     for row, before in zip(two.logits, one.logits, strict=True):
@@ -93,7 +104,7 @@ def test_two_heads_with_the_identity_are_not_the_same_model():
     assert two.unshifted_loss == pytest.approx(10.2114, abs=5e-5)
     # What does give the same: the two numbers of each head exchanged.
     exchanged = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 0))
-    same = hand_set(HandSetDecoder(is_hard=True, combination=exchanged), "exchanged")
+    same = trace_pass(HandSetDecoder(is_hard=True, combination=exchanged), "exchanged")
     assert same.logits == one.logits
     assert same.unshifted_loss == one.unshifted_loss
 
@@ -101,7 +112,7 @@ def test_two_heads_with_the_identity_are_not_the_same_model():
 @pytest.mark.parametrize("combination", [COMBINATION, IDENTITY], ids=["one head", "two heads"])
 def test_the_gradient_of_each_matrix_is_the_measured_one(combination):
     """Through softargmax every matrix learns. Through argmax queries and keys do not: the best key stays the best."""
-    places = encoded(EXAMPLE)
+    places = encode_tokens(EXAMPLE)
 
     def loss(model: HandSetDecoder) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(model(places)[3:-1], places[4:], reduction="sum")
@@ -109,7 +120,7 @@ def test_the_gradient_of_each_matrix_is_the_measured_one(combination):
     for is_hard in (False, True):
         model = HandSetDecoder(is_hard=is_hard, combination=combination)
         loss(model).backward()
-        for name, matrix in model.named_parameters():
+        for name, matrix in model.named_matrices().items():
             if is_hard and name in ("queries", "keys"):
                 assert matrix.grad is None
                 continue
@@ -129,21 +140,21 @@ def test_the_gradient_of_each_matrix_is_the_measured_one(combination):
 
 def test_what_is_no_example_is_refused():
     with pytest.raises(PellucidError, match=r"'E' is no token of this model\. It has A, B, C, D, START, STOP"):
-        encoded(["E", "START", "STOP"])
+        encode_tokens(["E", "START", "STOP"])
     for words in ("A B STOP", "A START", "START A START STOP"):
         with pytest.raises(PellucidError, match="has no one START with an output behind it"):
-            encoded(words.split())
+            encode_tokens(words.split())
 
 
 @pytest.mark.parametrize("words", [*range(3)])
 def test_records_come_back_from_their_stored_form(words):
-    shown = hand_set_variants()[words]
-    assert from_plain(HandSetModel, as_plain(shown)) == shown
+    shown = measure().variants[words]
+    assert from_plain(HandSetPass, as_plain(shown)) == shown
 
 
 def test_the_road_as_a_record():
-    shown = road_shown("bad dab", seed=3)
-    assert from_plain(RoadShown, as_plain(shown)) == shown
+    shown = measure_road("bad dab", seed=3)
+    assert from_plain(AttentionRoad, as_plain(shown)) == shown
     assert shown.averaging == shown.softmax_of_wei
     weights = torch.tensor(shown.weights)
     assert torch.allclose(weights.sum(-1), torch.ones(7))
@@ -151,15 +162,15 @@ def test_the_road_as_a_record():
     assert not torch.allclose(weights, torch.tensor(shown.averaging), atol=0.05)
     # Equal letters ask alike: of what both saw, the last "b" takes in the same proportions as the first one would.
     assert shown.weights[6][0] == pytest.approx(shown.weights[6][6], rel=1e-5)
-    assert road_shown("bad dab", seed=3) == shown
+    assert measure_road("bad dab", seed=3) == shown
     with pytest.raises(PellucidError, match="the text is empty"):
-        road_shown("")
+        measure_road("")
 
 
 @pytest.mark.parametrize("kind", ["none", "index", "sinusoidal", "learned", "rotary", "relative", "alibi"])
 def test_positions_as_a_record(kind):
-    shown = new_positions_shown(kind, length=5, width=4)
-    assert from_plain(PositionsShown, as_plain(shown)) == shown
+    shown = new_encoding(kind, length=5, width=4)
+    assert from_plain(PositionEncoding, as_plain(shown)) == shown
     products = torch.tensor(shown.products)
     assert products.shape == (5, 5)
     if kind in ("sinusoidal", "rotary"):  # the same length for each, and the distance alone
@@ -175,15 +186,15 @@ def test_positions_as_a_record(kind):
 
 
 def test_positions_that_cannot_be_shown_are_refused():
-    with pytest.raises(PellucidError, match=r"no positions called 'rotery'\. Perhaps you meant rotary"):
-        new_positions_shown("rotery", length=5, width=4)
+    with pytest.raises(PellucidError, match=r"no position encoding called 'rotery'\. Perhaps you meant rotary"):
+        new_encoding("rotery", length=5, width=4)
     with pytest.raises(PellucidError, match="turn pairs, and 5 is odd"):
-        new_positions_shown("rotary", length=5, width=5)
+        new_encoding("rotary", length=5, width=5)
 
 
 def test_a_trained_networks_positions_can_be_shown():
     from pellucid.models.transformer import Transformer, TransformerConfig
 
     model = Transformer(TransformerConfig(5, context=6, width=8, depth=1, n_heads=2, positions="learned"))
-    shown = positions_shown("learned", model.positions, 6)
+    shown = encoding_of("learned", model.positions, 6)
     assert torch.allclose(torch.tensor(shown.encodings), model.positions.table.weight)

@@ -10,20 +10,16 @@ from torch.nn import functional
 
 from pellucid.data import open_data
 from pellucid.data.sides import divided
+from pellucid.lessons import dead_unit, decay, gains, hockey_stick, saturation
+from pellucid.lessons.dead_unit import DeadUnitStudy
+from pellucid.lessons.decay import DecayStudy, pair_shares
+from pellucid.lessons.gains import GainStudy
+from pellucid.lessons.hockey_stick import StartStudy
+from pellucid.lessons.saturation import SaturationStudy
 from pellucid.models.mlp import MLP, MLPConfig
-from pellucid.records import DeadUnitStudy, DecayStudy, GainStudy, Health, SaturationStudy, StartStudy, as_plain
+from pellucid.records import as_plain
 from pellucid.records.plain import from_plain
 from pellucid.training.batches import batches_of
-from pellucid.training.demonstrations import (
-    FEW,
-    dead_unit_study,
-    decay_study,
-    gain_study,
-    maps_of,
-    pair_shares,
-    saturation_study,
-    start_study,
-)
 from pellucid.training.rng import seed_torch, torch_rng
 
 
@@ -38,7 +34,7 @@ def sides():
 
 
 def test_a_rate_divided_late_brings_rest(sides):
-    study = decay_study()
+    study = decay.measure()
     assert study.decay_step == 360
     assert study.kept.values[:360] == study.decayed.values[:360]
     assert study.unrest_after < study.unrest_before / 5
@@ -62,11 +58,11 @@ def test_the_table_learns_as_torch_would_from_all_names_at_once(sides):
         (gradient,) = torch.autograd.grad(loss, scores)
         wanted.append(loss.item())
         scores = (scores - 200 * gradient).detach().requires_grad_()
-    assert decay_study(seed=5, n_steps=20).kept.values[:3] == pytest.approx(wanted, rel=1e-9)
+    assert decay.measure(seed=5, n_steps=20).kept.values[:3] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_a_bad_start_comes_down_from_high_above_and_a_good_one_from_guessing():
-    study = start_study(n_steps=150)
+    study = hockey_stick.measure(n_steps=150)
     assert study.uniform == pytest.approx(math.log(27))
     assert study.bad.values[0] > 3 * study.uniform
     assert study.good.values[0] == pytest.approx(study.uniform, rel=0.02)
@@ -78,7 +74,7 @@ def test_a_bad_start_comes_down_from_high_above_and_a_good_one_from_guessing():
 
 def test_the_share_of_saturated_units_is_numpys(sides):
     """The same network by hand: embeddings of windows of three, one matrix, tanh."""
-    study = saturation_study(seed=2)
+    study = saturation.measure(seed=2)
     batch = batches_of(sides.train, 16, 16, 2, by_length=False).batch(1)
     windows = functional.pad(batch.tokens, (2, 0)).unfold(1, 3, 1)[batch.targets != -100].numpy()  # (examples, 3)
     found = {}
@@ -103,7 +99,7 @@ def test_the_share_of_saturated_units_is_numpys(sides):
 
 
 def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
-    study = dead_unit_study()
+    study = dead_unit.measure()
     assert 0 < len(study.dead) < 100
     assert study.gradient_of_dead == 0.0
     assert study.gradient_of_others > 1e-3
@@ -113,7 +109,11 @@ def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
     batches = batches_of(sides.train, 32, 16, 1, by_length=False)
     for step in range(1, 22):
-        batch = batches.batch(step) if step < 21 else batches_of(sides.train, FEW, 16, 1, by_length=False).batch(21)
+        batch = (
+            batches.batch(step)
+            if step < 21
+            else batches_of(sides.train, dead_unit.EXAMPLES, 16, 1, by_length=False).batch(21)
+        )
         optimizer.zero_grad()
         functional.cross_entropy(model(batch.tokens).flatten(0, 1), batch.targets.flatten()).backward()
         if step < 21:
@@ -130,11 +130,11 @@ def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
 )
 def test_the_best_gain_is_scipys(activation, function):
     square, _ = integrate.quad(lambda z: function(z) ** 2 * stats.norm.pdf(z), -12, 12, epsabs=1e-13, points=[0])
-    assert gain_study(activation=activation, depth=2).best_gain == pytest.approx(square**-0.5, rel=1e-9)
+    assert gains.measure(activation=activation, depth=2).best_gain == pytest.approx(square**-0.5, rel=1e-9)
 
 
 def test_with_the_best_gain_every_layer_is_like_the_first():
-    study = gain_study()
+    study = gains.measure()
     small, best, large = (layers for _, layers in study.stacks)
     assert [round(gain / study.best_gain, 9) for gain, _ in study.stacks] == [0.5, 1.0, 3.0]
     assert [len(layers) for layers in (small, best, large)] == [6, 6, 6]
@@ -151,7 +151,7 @@ def test_with_the_best_gain_every_layer_is_like_the_first():
     assert 0.5 < best[0].gradient_deviation / best[-1].gradient_deviation < 2
 
 
-@pytest.mark.parametrize("study", [decay_study, saturation_study, dead_unit_study, gain_study])
+@pytest.mark.parametrize("study", [decay.measure, saturation.measure, dead_unit.measure, gains.measure])
 def test_a_demonstration_is_the_same_every_time(study):
     before = torch.get_rng_state()
     first = study(seed=3)
@@ -161,11 +161,3 @@ def test_a_demonstration_is_the_same_every_time(study):
     kind = type(first)
     assert kind in (DecayStudy, SaturationStudy, DeadUnitStudy, GainStudy, StartStudy)
     assert from_plain(kind, as_plain(first)) == first
-
-
-def test_maps_of_a_run_are_those_of_its_first_and_its_last_look():
-    first, last = saturation_study().bad, saturation_study().good
-    looks = [Health(1, (), (), (first,)), Health(40, (), ()), Health(80, (), (), (last,))]
-    assert maps_of(looks) == {first.path: (first, last)}
-    assert maps_of(looks[:2]) == {first.path: (first,)}
-    assert maps_of([]) == {}

@@ -1,0 +1,455 @@
+"""Draw any figure or lesson by its name, from data, from a run, or from something that is trained for it.
+
+A lesson brings its own `measure`. A figure is drawn from a record, and `MEASURES` knows how to come by each: torch
+stays out of `figures`, so that yesterday's run can be drawn without it. What is heavy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pellucid.errors import PellucidError, quoted, require_one_of
+from pellucid.figures.picture import Drawing, FigureCard, all_figures
+from pellucid.lessons.lesson import Lesson, all_lessons
+from pellucid.lessons.small_networks import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, train_small_run
+from pellucid.options import option
+from pellucid.records import (
+    AttentionMaps,
+    BigramCounts,
+    Ladder,
+    PatchAttention,
+    PatchPositions,
+    RateSearch,
+    SizeLadder,
+    TrainingReport,
+)
+
+if TYPE_CHECKING:
+    import numpy
+
+    from pellucid.data import ListData, TextData, Vocabulary
+    from pellucid.data.examples import ImagePreparation
+    from pellucid.models.examples.vit import ViT
+    from pellucid.training.asking import Answering
+    from pellucid.training.stored import StoredRun
+    from pellucid.training.trained import Trained
+
+Card = FigureCard[Any] | Lesson[Any]
+
+LONGEST_WORD = 60  # whose arrows can still be told apart
+ATTENTIVE = ("transformer", "encoder", "encoder-decoder")
+READ = "isabella"  # by a small transformer of names
+OF_TEXT = 12  # tokens of a run's text that are read where none are given
+
+
+@dataclass(frozen=True)
+class DrawOptions:
+    """What a picture may be asked for; None: it was not said."""
+
+    source: str | None = None  # data or a run
+    word: str | None = option(None, "Draw one word, in place of DATA.")
+    after: str | None = option(None, "The symbol whose next ones are shown; else the boundary.")
+    input: str | None = option(None, "What a network is to read: a text, or an image file.")
+    patch: int | None = option(None, "Side of a patch in pixels; if not given, a quarter of the image.")
+    seed: int | None = option(None, "Random seed of what is trained to be drawn; if not given, 1.")
+    kind: str = option("", "Read DATA as list or as text, whatever it looks like.")
+    encoding: str = option("utf-8", "How the file is encoded.")
+
+    @property
+    def chosen_seed(self) -> int:
+        return SEED if self.seed is None else self.seed
+
+
+class Drawn(NamedTuple):
+    """A picture, the record that it was drawn from, and how that came about."""
+
+    name: str
+    record: Any
+    notes: tuple[str, ...]
+    drawing: Drawing
+
+
+class Measured(NamedTuple):
+    """A record to draw, and how it came about."""
+
+    record: Any
+    notes: tuple[str, ...]
+
+
+def drawable() -> dict[str, Card]:
+    """Every figure and every lesson by its name."""
+    figures, lessons = all_figures(), all_lessons()
+    both = set(figures) & set(lessons)
+    assert not both, f"{both} are figures and lessons"
+    cards: dict[str, Card] = {**figures, **lessons}
+    return {name: cards[name] for name in sorted(cards)}
+
+
+def find_drawable(name: str) -> Card:
+    """The figure or lesson of that name, or an error that brings the nearest one."""
+    cards = drawable()
+    require_one_of("figure", name, cards)
+    return cards[name]
+
+
+def draw(name: str, options: DrawOptions = DrawOptions()) -> Drawn:  # noqa: B008  # frozen
+    """Measure and draw.
+
+    >>> draw("bigram-graph", DrawOptions(word="emma")).drawing.title
+    'The bigrams of emma'
+    """
+    card = find_drawable(name)
+    require_options(card, options)
+    measured = _measure_lesson(card, options) if isinstance(card, Lesson) else MEASURES[card.needs](card, options)
+    return Drawn(name, *measured, card.draw(measured.record))
+
+
+def require_options(card: Card, options: DrawOptions) -> None:
+    """Refuse what would change nothing, and what cannot be drawn, before anything is loaded."""
+    for name in ("word", "after", "input", "seed", "patch"):
+        value = asdict(options)[name]
+        if value is None:
+            continue
+        if name not in card.options:
+            raise PellucidError(f"{{{name}}} changes nothing in {card.name}", fix="Leave it out", options={name: None})
+        if value == "":
+            raise PellucidError(f"{{{name}}} is empty", fix="Give it something, such as e", options={name: None})
+    if options.word and options.source is not None:
+        raise PellucidError(
+            "{word} is drawn in place of DATA, and both are given",
+            fix="Leave one of them out",
+            options={"word": None},
+        )
+    if options.word and len(options.word) > LONGEST_WORD:
+        raise PellucidError(
+            f"{{word}} has {len(options.word):,} characters, and {LONGEST_WORD} can be drawn",
+            fix="Put it into a file and draw that",
+            options={"word": None},
+        )
+    if options.seed is not None:
+        from pellucid.decoding.limits import require_seed
+
+        require_seed(options.seed)
+    if options.patch is not None and options.patch < 1:
+        raise PellucidError(f"a patch of {options.patch} pixels has none", fix="Choose 1 or more")
+
+
+def _measure_lesson(lesson: Lesson[Any], options: DrawOptions) -> Measured:
+    if options.source is not None and "source" not in lesson.options:
+        from pellucid.runs import is_run
+
+        if lesson.figure_of_run and is_run(options.source):
+            raise PellucidError(
+                f"{lesson.name} compares several trainings, and {quoted(options.source)} is a run",
+                fix=f"Draw {lesson.figure_of_run} of it",
+            )
+        raise PellucidError(
+            f"{lesson.name} is a demonstration and takes neither data nor a run",
+            fix=f"Leave {quoted(options.source)} out",
+        )
+    given = {name: value for name, value in asdict(options).items() if name in lesson.options and value is not None}
+    record = lesson.measure(**given)
+    return Measured(record, lesson.notes(record))
+
+
+# Data
+
+
+def _open_sequences(options: DrawOptions) -> ListData | TextData:
+    from pellucid.data import open_data, require_kind
+    from pellucid.data.kinds import ListData, TextData
+
+    data = open_data(options.source or "names", kind=options.kind, encoding=options.encoding)
+    require_kind(data, "list", "text")
+    assert isinstance(data, ListData | TextData)
+    return data
+
+
+def _count_bigrams(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    if options.word is not None:
+        from pellucid.models.bigram_counts import word_counts
+
+        return Measured(word_counts(options.word), ())
+    data = _open_sequences(options)
+    from pellucid.models.bigram_counts import bigram_counts
+
+    return Measured(bigram_counts(data), (data.said, *data.notes))
+
+
+def _search_learning_rate(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    """Three sweeps with the small network that is also trained where no run is given."""
+    _open_sequences(options)  # what cannot be read is refused before torch is loaded
+
+    from pellucid.training.learning_rate import search_learning_rate
+    from pellucid.training.opening import DataWishes
+    from pellucid.training.wishes import TrainingWishes
+
+    seed = options.chosen_seed
+    reading = DataWishes(options.source or "names", options.kind, options.encoding)
+    return Measured(
+        search_learning_rate(reading, TrainingWishes(**SMALL_MLP, seed=seed), (seed, seed + 1, seed + 2)), ()
+    )
+
+
+# Runs and comparisons
+
+
+def _find_run(options: DrawOptions) -> Path:
+    """The folder of the run that was named; a seed would change nothing in it."""
+    from pellucid.runs import find_run
+
+    assert options.source is not None
+    if options.seed is not None:
+        raise PellucidError(
+            "{seed} changes nothing in a run that is there", fix="Leave it, or the run, out", options={"seed": None}
+        )
+    return find_run(options.source)
+
+
+def _no_run_named(network: Mapping[str, Any], data: str, seed: int) -> str:
+    article = "an" if network["model"][0] in "aeim" else "a"
+    return f"no run was named: {article} {network['model']} of {data}, {network['steps']} steps, seed {seed}"
+
+
+def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    """A run that is finished, or a small one that is trained here and forgotten."""
+    if options.source is None:
+        # Only what a seed changes can be shown by a small network of names.
+        if "seed" not in card.options:
+            raise PellucidError(
+                f"{card.name} is drawn of a run, and none was named",
+                fix=f"Train one with pellucid train digits --name first, then draw {card.name} first",
+            )
+        seed = options.chosen_seed
+        with train_small_run(SMALL_MLP, seed) as (report, _):
+            return Measured(report, (_no_run_named(SMALL_MLP, "names", seed),))
+    run = _find_run(options)
+
+    from pellucid.runs import open_run
+
+    report = open_run(run).report()
+    return Measured(report, (f"{report.name}: {report.network.name} on {report.data.said}",))
+
+
+def _ladder_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    measured = _report_of_run(card, options)
+    return Measured(measured.record.ladder, measured.notes)
+
+
+def _sizes_of_comparison(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    """What a comparison at several sizes of the training side wrote into its folder."""
+    if options.source is None:
+        raise PellucidError(
+            f"{card.name} is drawn of a comparison, and none was named",
+            fix="Make one with pellucid compare digits --sizes 100,400, and name its folder",
+        )
+    from pellucid.runs.paths import BASE
+    from pellucid.training.comparison import size_ladder_of
+
+    by_name = BASE / options.source
+    return Measured(size_ladder_of(by_name if by_name.is_dir() else Path(options.source)), ())
+
+
+# Attention of a run
+
+
+def _attention_maps(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    if options.source is None:
+        return _maps_of_small_transformer(options)
+    run = _find_run(options)
+    from pellucid.runs import read_record
+    from pellucid.training.stored import kind_of
+
+    record = read_record(run)
+    kind, name = kind_of(record), str(record.get("model"))
+    if kind == "images" and name == "vit":
+        raise PellucidError(f"{run.name} is a run of vit, which reads patches", fix="Draw patch-attention of it")
+    if name not in ATTENTIVE:
+        raise PellucidError(
+            f"{run.name} is a run of {name}, which has no attention",
+            fix=f"Name one of {' or '.join(ATTENTIVE)}, or none",
+        )
+    return _maps_of_pairs(options, run) if kind == "pairs" else _maps_of_sequences(options, run)
+
+
+def _maps_of_sequences(options: DrawOptions, run: Path) -> Measured:
+    from pellucid.training.stored import stored_run
+
+    stored = stored_run(run)
+    text = _first_text(stored) if options.input is None else options.input
+    _require_readable(stored.vocabulary, text)
+
+    from pellucid.training.trained import awakened
+
+    return _maps_of_text(awakened(stored), text, f"{run.name}: {stored.record['model']} on {stored.data.said}")
+
+
+def _maps_of_pairs(options: DrawOptions, run: Path) -> Measured:
+    from pellucid.training.asking import answering_run, questions
+
+    answering = answering_run(run)
+    data = answering.record["data"]
+    source = str(data["first"][0]).split(" → ")[0] if options.input is None else options.input
+    assert answering.vocabulary is not None
+    _require_readable(answering.vocabulary, source)
+    wanted = questions(answering, [], text=source)
+
+    from pellucid.models.pairs.contract import PairModel
+    from pellucid.training.attention_maps import pair_maps
+    from pellucid.training.predicting import awakened
+
+    model = awakened(answering).double()
+    assert isinstance(model, PairModel)
+    name = answering.record["model"]
+    record = pair_maps(model, answering.vocabulary, wanted.sources[0], f"A run of {name}")
+    return Measured(record, (f"{run.name}: {name} on {data['said']}",))
+
+
+def _maps_of_small_transformer(options: DrawOptions) -> Measured:
+    from pellucid.data import Characters, open_data
+    from pellucid.data.kinds import ListData
+
+    text = READ if options.input is None else options.input
+    names = open_data("names")
+    assert isinstance(names, ListData)
+    _require_readable(Characters.of(names.items), text)
+    from pellucid.training.trained import load_trained
+
+    seed = options.chosen_seed
+    with train_small_run(TINY_TRANSFORMER, seed) as (_, run):
+        return _maps_of_text(load_trained(run), text, _no_run_named(TINY_TRANSFORMER, "names", seed))
+
+
+def _maps_of_text(trained: Trained, text: str, note: str) -> Measured:
+    from pellucid.training.attention_maps import text_maps
+
+    n_tokens = len(trained.stored.vocabulary.encode(text))
+    notes = [note]
+    if n_tokens > trained.longest_prompt:
+        notes.append(f"the input has {n_tokens:,} tokens; the last {trained.longest_prompt:,} are read")
+    return Measured(text_maps(trained, text), tuple(notes))
+
+
+def _require_readable(vocabulary: Vocabulary, text: str) -> None:
+    """Refuse what the network cannot read before torch is loaded, or anything trained."""
+    try:
+        vocabulary.encode(text)
+    except PellucidError as error:
+        raise PellucidError(
+            error.what, where=error.where, fix="Give {input} other words", options={"input": None}
+        ) from error
+
+
+def _first_text(stored: StoredRun) -> str:
+    """The first item that the run's network learned from, or the beginning of its text."""
+    if stored.is_list:
+        return stored.data.first[0]
+    # Cut in the middle of a word, the end may be none that is known; it is past what is read.
+    beginning = stored.vocabulary.encode(stored.seen.text[: 40 * OF_TEXT], "skip")
+    text = stored.vocabulary.decode(beginning[:OF_TEXT])
+    if not text:
+        raise PellucidError(
+            "what the run was trained on is not there any more",
+            fix="Say what to read with {input}",
+            options={"input": None},
+        )
+    return text
+
+
+# Vision transformers
+
+
+def _patch_positions(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    with _open_vit(options) as (run, note):
+        from pellucid.training.attention_maps import patch_positions
+
+        return Measured(patch_positions(_load_vit(run), _describe(run)), (note,))
+
+
+def _patch_attention(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    from pellucid.data.examples import ImagePreparation
+
+    with _open_vit(options) as (run, note):
+        preparation = run.preparation
+        assert isinstance(preparation, ImagePreparation)
+        if options.input is None:
+            pixels, where, truth = _first_image(run, preparation)
+        else:
+            file = Path(options.input)
+            pixels, where, truth = preparation.pixels_of([file])[0], quoted(file.name), ""
+        from pellucid.training.attention_maps import patch_attention
+
+        record = patch_attention(_load_vit(run), preparation, pixels, f"{_describe(run)}, reads {where}", truth)
+        return Measured(record, (note,))
+
+
+@contextmanager
+def _open_vit(options: DrawOptions) -> Iterator[tuple[Answering, str]]:
+    """The run that was named, or one that is trained for it, and a note on it."""
+    from pellucid.training.asking import answering_run
+
+    if options.source is None:
+        seed = options.chosen_seed
+        with train_small_run(TINY_VIT, seed, data="digits") as (_, folder):
+            yield answering_run(folder), _no_run_named(TINY_VIT, "digits", seed)
+        return
+    folder = _find_run(options)
+    from pellucid.runs import read_record
+
+    record = read_record(folder)
+    if record.get("model") != "vit":
+        raise PellucidError(
+            f"{folder.name} is a run of {record.get('model')}, and patches are read by vit",
+            fix="Name a run of vit, or none",
+        )
+    yield answering_run(folder), f"{folder.name}: vit on {record['data']['said']}"
+
+
+def _load_vit(run: Answering) -> ViT:
+    """In double precision, so that what is drawn does not depend on the number of threads."""
+    from pellucid.models.examples.vit import ViT
+    from pellucid.training.predicting import awakened
+
+    model = awakened(run).double()
+    assert isinstance(model, ViT)
+    return model
+
+
+def _describe(run: Answering) -> str:
+    config, source = run.record["network"], run.record["data"]["source"]
+    return f"A vit of {config['parameters']:,} parameters, trained on {source}"
+
+
+def _first_image(run: Answering, preparation: ImagePreparation) -> tuple[numpy.ndarray[Any, Any], str, str]:
+    """The first image of the run's data as its network reads it, what it is, and its class."""
+    from pellucid.data.examples.image_preparation import converted
+    from pellucid.data.kinds import ImagesData, PixelsData
+    from pellucid.training.opening import DataWishes, read
+    from pellucid.training.sources import found_again
+
+    reading = dict(run.record["reading"])
+    reading["source"] = found_again(run.path, str(reading["source"]), str(run.record["data"]["fingerprint"]))
+    data = read(DataWishes(**reading))
+    where = f"the first image of {data.name}"
+    if isinstance(data, PixelsData):
+        pixels = converted(data.pixels[:1], preparation.size, preparation.mode)[0]
+        return pixels, where, data.classes[data.labels[0]]
+    assert isinstance(data, ImagesData)
+    return preparation.pixels_of([data.files[0].path])[0], where, data.files[0].label
+
+
+# How each record that a figure is drawn from is come by.
+MEASURES: Mapping[type, Callable[[FigureCard[Any], DrawOptions], Measured]] = {
+    BigramCounts: _count_bigrams,
+    TrainingReport: _report_of_run,
+    Ladder: _ladder_of_run,
+    SizeLadder: _sizes_of_comparison,
+    RateSearch: _search_learning_rate,
+    AttentionMaps: _attention_maps,
+    PatchPositions: _patch_positions,
+    PatchAttention: _patch_attention,
+}

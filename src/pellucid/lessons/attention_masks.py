@@ -1,0 +1,153 @@
+"""Masks side by side: who may be seen, the same as 0 and −∞ ("wei"), and what softmax makes of equal scores."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from pellucid.figures.charts.matrix import (
+    BARRED,
+    added_colour,
+    added_written,
+    difference,
+    heat,
+    hundredths,
+    n_seen,
+    weight_colour,
+)
+from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.picture import Picture, picture
+from pellucid.lessons.lesson import Lesson
+from pellucid.records.attention import Matrix, as_matrix
+
+if TYPE_CHECKING:
+    from pellucid.layers.masks import Mask
+
+CELL, GAP, NARROWEST = 38.0, 28.0, 190.0
+FORMS = ("may it be seen?", "wei", "softmax(wei)")
+
+
+TIME = 6  # positions of what is shown
+
+
+class MaskForms(NamedTuple):
+    """A mask in its three forms. A row for each position that asks."""
+
+    name: str
+    description: str
+    seen: tuple[tuple[bool, ...], ...]
+    added: Matrix  # "wei": 0 where a key may be seen and -inf where not
+    weights: Matrix  # the softmax of that
+
+
+class MasksCompared(NamedTuple):
+    """Masks side by side, of equal size."""
+
+    masks: tuple[MaskForms, ...]
+
+
+def measure() -> MasksCompared:
+    """The masks that attention knows, each with what it adds to the scores and what is left of equal ones.
+
+    >>> [mask.name for mask in measure().masks]
+    ['none', 'causal', 'local', 'padding', 'causal and padding']
+    """
+    import torch
+
+    from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, Padding
+
+    padding = Padding(torch.tensor([TIME - 2]))
+    return MasksCompared(
+        (
+            _forms("none", "everyone sees everyone", EVERYTHING),
+            _forms("causal", "nothing later", CAUSAL),
+            _forms("local", "1 before, 1 after", Local(before=1, after=1)),
+            _forms("padding", f"{TIME - 2} of {TIME} are real", padding),
+            _forms("causal and padding", "what both leave", CAUSAL & padding),
+        )
+    )
+
+
+def _forms(name: str, description: str, mask: Mask) -> MaskForms:
+    import torch
+
+    scores = torch.zeros(1, TIME, TIME, dtype=torch.float64)  # of one example, as padding needs it
+    seen = mask.seen(scores.shape, scores.device).expand_as(scores)[0]
+    added = mask.added(scores.shape, scores).expand_as(scores)[0]
+    weights = (scores[0] + added).softmax(-1)
+    return MaskForms(name, description, tuple(map(tuple, seen.tolist())), as_matrix(added), as_matrix(weights))
+
+
+def draw(record: MasksCompared) -> Picture:
+    """A column for each mask, a row for each of its forms."""
+    marks: list[str] = []
+    left = bottom = 0.0
+    for mask in record.masks:
+        numbers = [str(i + 1) for i in range(len(mask.seen))]
+        yes_no = [[float(cell) for cell in row] for row in mask.seen]
+        forms = (
+            heat(yes_no, _yes_no_colour, CELL, numbers, numbers, written=lambda cell: f"{cell:.0f}"),
+            heat(mask.added, added_colour, CELL, numbers, numbers, written=added_written),
+            heat(mask.weights, weight_colour, CELL, numbers, numbers, written=hundredths),
+        )
+        indent = left + forms[0].left
+        marks.append(lettered(indent, 18, mask.name, INK, is_bold=True, size=19))
+        marks.append(lettered(indent, 42, mask.description, QUIET))
+        top = 70.0
+        for form, drawn in zip(FORMS, forms, strict=True):
+            marks.append(lettered(indent, top + 8, form, INK))
+            marks += moved(drawn.marks, left, top + 18)
+            top += drawn.height + 46
+        left, bottom = left + max(forms[0].width, NARROWEST) + GAP, max(bottom, top - 18)
+    title = "Masks: what may be seen, and what is left of equal scores"
+    return picture(title, _captions(record), marks, left - GAP, bottom)
+
+
+def _yes_no_colour(cell: float) -> str:
+    return "#c6dcf1" if cell else BARRED
+
+
+def _captions(record: MasksCompared) -> list[str]:
+    said = ["Rows ask, columns are asked. wei is added to the scores; where it is −∞, softmax leaves a weight of 0."]
+    counts = [
+        f"{mask.name} {sum([sum(row) for row in mask.seen])} of {len(mask.seen) * len(mask.seen[0])}"
+        for mask in record.masks
+    ]
+    said.append(f"Pairs that may be seen: {', '.join(counts)}.")
+    off = max([abs(sum(row) - 1) for mask in record.masks for row in mask.weights])
+    uneven = max([_unevenness(mask) for mask in record.masks])
+    said.append(
+        f"Every row of softmax(wei) sums to 1 (off by {difference(off)} at most) and is even over what may "
+        f"be seen (off by {difference(uneven)} at most)."
+    )
+    return said
+
+
+def _unevenness(mask: MaskForms) -> float:
+    """How far a weight is from one over the number of those that may be seen."""
+    return max(
+        [
+            abs(weight - can / n_seen(cans))
+            for weights, cans in zip(mask.weights, mask.seen, strict=True)
+            for weight, can in zip(weights, cans, strict=True)
+        ]
+    )
+
+
+LESSON = Lesson(
+    name="masks",
+    summary="Causal, local and padding masks as yes and no, as 0 and −∞ (wei), and as the softmax of that.",
+    measure=measure,
+    draw=draw,
+    tiny=MasksCompared(
+        (
+            MaskForms(
+                "causal",
+                "nothing later",
+                ((True, False), (True, True)),
+                ((0.0, -math.inf), (0.0, 0.0)),
+                ((1.0, 0.0), (0.5, 0.5)),
+            ),
+        )
+    ),
+)

@@ -1,0 +1,114 @@
+"""A dead unit: flat on every example of a batch, so that no gradient reaches it."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import NamedTuple
+
+from pellucid.figures.charts.svg import QUIET, lettered
+from pellucid.figures.charts.unit_grid import gradient_colours, gradient_key, grid, value_colours, value_key
+from pellucid.figures.picture import Picture, picture
+from pellucid.figures.words.numbers import counted, rough
+from pellucid.figures.words.text import listed, share
+from pellucid.lessons.lesson import Lesson
+from pellucid.lessons.small_networks import (
+    first_activation,
+    name_batches,
+    new_mlp,
+    probe_health,
+    split_names,
+    train_by_sgd,
+)
+from pellucid.records import UnitMap
+
+WIDEST, GAP = 560.0, 56.0
+
+
+EXAMPLES = 4  # names in a batch so small that units are dead on it
+
+
+class DeadUnitStudy(NamedTuple):
+    """A layer with a unit that is flat on every example of a batch, so that nothing teaches it."""
+
+    source: str
+    units: UnitMap
+    dead: tuple[int, ...]  # columns
+    gradient_of_dead: float  # the largest gradient that reached its weights
+    gradient_of_others: float  # the median over the other units
+
+
+def measure(seed: int = 1, learning_rate: float = 2.0, n_steps: int = 20) -> DeadUnitStudy:
+    """A ReLU layer after a few steps at a rate that knocked units out, on a batch of a few names.
+
+    The gradients are those of the weights into each unit, the largest of each by its size.
+    """
+    sides = split_names()
+    model = new_mlp(sides, seed, activation="relu")
+    train_by_sgd(model, name_batches(sides, seed), learning_rate, n_steps)
+    health = probe_health(model, name_batches(sides, seed, EXAMPLES).batch(n_steps + 1))
+    layer, units = first_activation(health)
+    columns = list(zip(*units.values, strict=True))
+    dead = tuple(i for i, column in enumerate(columns) if set(column) == {"9"})
+    gradient = model.get_parameter("layers.0.linear.weight").grad  # (units, inputs)
+    assert gradient is not None
+    into_each = gradient.abs().amax(1).tolist()
+    return DeadUnitStudy(
+        source=f"names, an MLP of {layer.width} ReLU units after {n_steps} steps of SGD at {learning_rate:g}, "
+        f"seed {seed}",
+        units=units,
+        dead=dead,
+        gradient_of_dead=max((into_each[i] for i in dead), default=0.0),
+        gradient_of_others=median(into_each[i] for i in range(len(columns)) if i not in dead),
+    )
+
+
+def draw(record: DeadUnitStudy) -> Picture:
+    """The units of the layer beside the gradients that reach them; the dead columns are marked."""
+    values = grid(record.units.values, value_colours(), record.dead, WIDEST)
+    gradients = grid(record.units.gradients, gradient_colours(), record.dead, WIDEST)
+    left = max(values.width, 420.0) + GAP
+    bottom = 34 + values.height + 24
+    marks = [
+        *value_key("flat: the slope is nearly 0"),
+        '<g transform="translate(0 34)">',
+        *values.marks,
+        "</g>",
+        f'<g transform="translate({left:.1f} 0)">',
+        *gradient_key(),
+        '<g transform="translate(0 34)">',
+        *gradients.marks,
+        "</g></g>",
+        lettered(0, bottom, f"{len(record.units.values[0])} units →, {len(record.units.values)} examples ↓", QUIET),
+    ]
+    title = "A dead unit: flat on every example, and no gradient reaches it"
+    return picture(title, _captions(record), marks, left + max(gradients.width, 400.0), bottom + 12)
+
+
+def _captions(record: DeadUnitStudy) -> list[str]:
+    n = len(record.units.values[0])
+    shown = [str(unit) for unit in record.dead[:6]] + (["more"] if len(record.dead) > 6 else [])
+    which = f" (▼ {listed(shown)}, counted from 0)" if shown else ""
+    flat = sum([row.count("9") for row in record.units.values])
+    whole = sum([len(row) for row in record.units.values])
+    return [
+        f"{record.source}; {counted(n, 'unit')} of a {record.units.kind} layer on {len(record.units.values)} examples.",
+        f"Dead: {len(record.dead)} of {n}{which}. In all {share(flat, whole)} of the values are flat.",
+        f"The largest gradient that reached the weights of a dead unit is {rough(record.gradient_of_dead)}; "
+        f"of the others the median is {rough(record.gradient_of_others)}.",
+    ]
+
+
+LESSON = Lesson(
+    name="dead-unit",
+    summary="A layer with a unit that is flat on every example, and the gradients that reach the units.",
+    measure=measure,
+    draw=draw,
+    figure_of_run="unit-maps",
+    tiny=DeadUnitStudy(
+        source="three names",
+        units=UnitMap("layers.0", "Tanh", ("0900", "0909"), ("5078", "1094")),
+        dead=(1,),
+        gradient_of_dead=0.0,
+        gradient_of_others=0.02,
+    ),
+)

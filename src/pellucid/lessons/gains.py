@@ -1,0 +1,126 @@
+"""Gains: activations and gradients layer by layer, for first weights of the right size and of wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
+from pellucid.figures.charts.svg import BLUE, ORANGE, lettered
+from pellucid.figures.picture import Picture, picture
+from pellucid.figures.words.numbers import rough
+from pellucid.figures.words.text import share
+from pellucid.lessons.lesson import Lesson
+from pellucid.lessons.small_networks import name_batches, new_mlp, probe_health, split_names
+from pellucid.records import Histogram, LayerStats
+
+WIDTH, NOTES, LABELS, GAP, HEADING = 260.0, 96.0, 88.0, 22.0, 34.0
+Stack = tuple[float, tuple[LayerStats, ...]]
+
+
+class GainStudy(NamedTuple):
+    """A deep stack of layers with one activation, for several gains of the first weights."""
+
+    source: str
+    activation: str
+    best_gain: float  # 1 / sqrt(E[f(Z)^2])
+    stacks: tuple[tuple[float, tuple[LayerStats, ...]], ...]  # each gain and its layers from the input up
+
+
+def measure(
+    seed: int = 1, activation: str = "tanh", depth: int = 6, factors: Sequence[float] = (0.5, 1.0, 3.0)
+) -> GainStudy:
+    """A deep stack on one batch before any training, its weights drawn by multiples of the activation's gain."""
+    import torch
+    from torch import nn
+
+    from pellucid.layers.activations import gain
+
+    sides = split_names()
+    batch = name_batches(sides, seed).batch(1)
+    best = gain(activation)
+    stacks = []
+    for factor in factors:
+        model = new_mlp(sides, seed, activation, depth, hidden=100)
+        with torch.no_grad():
+            for path, layer in model.named_modules():
+                # The first layer reads embeddings, which have variance 1 already.
+                if isinstance(layer, nn.Linear) and path.startswith("layers.") and not path.startswith("layers.0."):
+                    layer.weight.mul_(factor)
+        layers = tuple(layer for layer in probe_health(model, batch).layers if layer.path.endswith(".activation"))
+        stacks.append((factor * best, layers))
+    return GainStudy(f"names, {depth} layers of 100 units, seed {seed}", activation, best, tuple(stacks))
+
+
+def draw(record: GainStudy) -> Picture:
+    """A column for each gain: above what the layers put out, below the gradients that come back to them."""
+    n_layers = max([len(layers) for _, layers in record.stacks])
+    block = height(n_layers)
+    marks: list[str] = []
+    left = 0.0
+    for i, (gain, layers) in enumerate(record.stacks):
+        is_best = _is_best(record, gain)
+        labels = LABELS if i == 0 else 12.0
+        says = f"gain {rough(gain)}" + (
+            ": right" if is_best else ": too small" if gain < record.best_gain else ": too large"
+        )
+        marks += [f'<g transform="translate({left:.1f} 0)">']
+        marks.append(lettered(labels, 18, says, BLUE if is_best else ORANGE, is_bold=True, size=19))
+        for is_gradient, top in ((False, HEADING), (True, HEADING + block + 24)):
+            rows = [_ridge(layer, n if i == 0 else 0, is_gradient) for n, layer in enumerate(layers, start=1)]
+            title = "gradient of the activation" if is_gradient else "activation"
+            axis = shared_axis([row.histogram for row in rows], title)
+            marks.append(f'<g transform="translate(0 {top:.1f})">')
+            marks += [*ridges(rows, axis, WIDTH, labels), "</g>"]
+        marks.append("</g>")
+        left += labels + WIDTH + NOTES + GAP
+    title = f"Histograms of a deep {record.activation} network, for gains that are right and that are not"
+    return picture(title, _captions(record), marks, left - GAP, HEADING + 2 * block + 24)
+
+
+def _ridge(layer: LayerStats, number: int, is_gradient: bool) -> Ridge:
+    return layer_ridge(f"layer {number}" if number else "", layer, is_gradient)
+
+
+def _is_best(record: GainStudy, gain: float) -> bool:
+    nearest = min([abs(each - record.best_gain) for each, _ in record.stacks])
+    return abs(gain - record.best_gain) == nearest
+
+
+def _captions(record: GainStudy) -> list[str]:
+    lines = [
+        f"{record.source}. The right gain of {record.activation} is 1/√E[f(Z)²] = {record.best_gain:.4f}. "
+        f"σ: the deviation; each ridge is scaled to its peak."
+    ]
+    for gain, layers in record.stacks:
+        first, last = layers[0], layers[-1]
+        saturated = "" if last.saturated is None else f"; in the last {share(last.saturated, 1.0)} saturated"
+        lines.append(
+            f"Gain {rough(gain)}, first to last layer: activations σ {first.deviation:.3g} to {last.deviation:.3g}, "
+            f"gradients σ {first.gradient_deviation:.2g} to {last.gradient_deviation:.2g}{saturated}."
+        )
+    return lines
+
+
+def _tiny() -> GainStudy:
+    def layer(deviation: float, gradient: float) -> LayerStats:
+        values = Histogram(-1.0, 1.0, (1, 3, 5, 3, 1))
+        gradients = Histogram(-gradient * 3, gradient * 3, (1, 4, 6, 4, 1))
+        return LayerStats("", "Tanh", 4, 3, 0.0, deviation, 0.1, 0, 0.0, gradient, values, gradients)
+
+    stacks = (
+        (0.5, (layer(0.4, 0.001), layer(0.2, 0.002))),
+        (5 / 3, (layer(0.7, 0.01), layer(0.6, 0.011))),
+        (3.0, (layer(0.9, 0.05), layer(0.9, 0.02))),
+    )
+    return GainStudy("three names", "tanh", 1.5925, stacks)
+
+
+LESSON = Lesson(
+    name="gains",
+    summary="Histograms of activations and gradients in each layer of a deep network, for good and bad first weights.",
+    measure=measure,
+    draw=draw,
+    figure_of_run="layer-histograms",
+    tiny=_tiny(),
+)

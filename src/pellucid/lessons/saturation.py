@@ -1,0 +1,137 @@
+"""Saturation: which units of a tanh layer are saturated, and what that leaves of their gradients."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, lettered
+from pellucid.figures.charts.unit_grid import (
+    flat_columns,
+    gradient_colours,
+    gradient_key,
+    grid,
+    value_colours,
+    value_key,
+)
+from pellucid.figures.picture import Picture, picture
+from pellucid.figures.words.text import share
+from pellucid.lessons.lesson import Lesson
+from pellucid.lessons.small_networks import (
+    first_activation,
+    name_batches,
+    new_mlp,
+    probe_health,
+    split_names,
+    start_too_large,
+)
+from pellucid.records import UnitMap
+
+GAP = 56.0
+
+
+EXAMPLES = 16  # names in the batch that is looked at
+
+
+class SaturationStudy(NamedTuple):
+    """The units of a tanh layer on one batch, for weights that start too large and weights that start right."""
+
+    source: str
+    bad: UnitMap
+    good: UnitMap
+    bad_saturated: float  # shares of all values
+    good_saturated: float
+
+
+def measure(seed: int = 1) -> SaturationStudy:
+    """The hidden layer's units on one batch before any training, for both starts."""
+    sides = split_names()
+    batch = name_batches(sides, seed, EXAMPLES).batch(1)
+    bad, good = new_mlp(sides, seed), new_mlp(sides, seed)
+    start_too_large(bad, seed)
+    (bad_layer, bad_map), (good_layer, good_map) = (
+        first_activation(probe_health(model, batch)) for model in (bad, good)
+    )
+    return SaturationStudy(
+        f"names, an MLP of {bad_layer.width} tanh units, seed {seed}",
+        bad_map,
+        good_map,
+        bad_layer.saturated or 0.0,
+        good_layer.saturated or 0.0,
+    )
+
+
+def draw(record: SaturationStudy) -> Picture:
+    """Bad on the left, good on the right; the units above, the gradients that reach them below."""
+    marks: list[str] = []
+    left = bottom = 0.0
+    for heading, colour, units in (
+        ("weights that start too large", ORANGE, record.bad),
+        ("weights that start right", BLUE, record.good),
+    ):
+        side, width, height = _side(heading, colour, units)
+        marks += [f'<g transform="translate({left:.1f} 0)">', *side, "</g>"]
+        left += width + GAP
+        bottom = max(bottom, height)
+    title = "Saturated units pass no gradient on"
+    return picture(title, _captions(record), marks, left - GAP, bottom)
+
+
+def _side(heading: str, colour: str, units: UnitMap) -> tuple[list[str], float, float]:
+    values = grid(units.values, value_colours(), flat_columns(units.values))
+    gradients = grid(units.gradients, gradient_colours())
+    second = 58 + values.height + 24
+    marks = [
+        lettered(0, 18, heading, colour, is_bold=True, size=19),
+        '<g transform="translate(0 30)">',
+        *value_key("saturated"),
+        "</g>",
+        '<g transform="translate(0 58)">',
+        *values.marks,
+        "</g>",
+        f'<g transform="translate(0 {second:.1f})">',
+        *gradient_key(),
+        "</g>",
+        f'<g transform="translate(0 {second + 14:.1f})">',
+        *gradients.marks,
+        "</g>",
+    ]
+    bottom = second + 14 + gradients.height + 24
+    marks.append(lettered(0, bottom, f"{len(units.values[0])} units →, {len(units.values)} examples ↓", QUIET))
+    return marks, max(values.width, 420.0), bottom + 12
+
+
+def _captions(record: SaturationStudy) -> list[str]:
+    lines = [f"{record.source}; a {record.bad.kind} layer, a row for each example, a column for each unit."]
+    lines.append(
+        f"Saturated: {_percent(record.bad_saturated)} of all values after the start that is too large, "
+        f"{_percent(record.good_saturated)} after the right one."
+    )
+    nothing = [sum([row.count("0") for row in units.gradients]) for units in (record.bad, record.good)]
+    whole = [sum([len(row) for row in units.gradients]) for units in (record.bad, record.good)]
+    lines.append(
+        f"In the smallest tenth of the scale of gradients: {share(nothing[0], whole[0])} on the left, "
+        f"{share(nothing[1], whole[1])} on the right."
+    )
+    flat = [len(flat_columns(units.values)) for units in (record.bad, record.good)]
+    lines.append(f"Units saturated on every example (▼): {flat[0]} on the left, {flat[1]} on the right.")
+    return lines
+
+
+def _percent(part: float) -> str:
+    return share(part, 1.0)
+
+
+LESSON = Lesson(
+    name="saturation",
+    summary="Which units of a tanh layer are saturated and the gradients that reach them, for a bad and a good start.",
+    measure=measure,
+    draw=draw,
+    figure_of_run="unit-maps",
+    tiny=SaturationStudy(
+        source="three names",
+        bad=UnitMap("layers.0", "Tanh", ("9990", "9909"), ("0003", "0090")),
+        good=UnitMap("layers.0", "Tanh", ("0000", "0090"), ("4567", "8901")),
+        bad_saturated=0.75,
+        good_saturated=0.125,
+    ),
+)

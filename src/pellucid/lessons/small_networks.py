@@ -1,0 +1,145 @@
+"""The small networks of names and digits that lessons and figures train where no run is given.
+
+What is heavy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pellucid.records import Health, LayerStats, UnitMap
+
+if TYPE_CHECKING:
+    from pellucid.data.sides import Sides
+    from pellucid.models.mlp import MLP
+    from pellucid.records import TrainingReport
+    from pellucid.training.batches import Batch
+    from pellucid.training.task import Batches
+
+SEED = 1
+BATCH = 32  # names in a step
+LONGEST = 16  # the context of a batch; names have their own length
+FIRST_ACTIVATION = "layers.0.activation"  # of the MLP
+
+# The networks that are trained where no run is given. Two layers of two heads can be read from the last row, and that
+# vit reads 9 digits of 10 right.
+SMALL_MLP: Mapping[str, Any] = MappingProxyType(
+    {
+        "model": "mlp",
+        "size": "small",
+        "steps": 200,
+        "training": {"threads": 1, "batch": 64, "optimizer": "adamw"},
+    }
+)
+TINY_TRANSFORMER: Mapping[str, Any] = MappingProxyType(
+    {"model": "transformer", "size": "tiny", "steps": 300, "training": {"threads": 1, "batch": 64}}
+)
+TINY_VIT: Mapping[str, Any] = MappingProxyType(
+    {"model": "vit", "kind": "images", "size": "tiny", "steps": 400, "training": {"threads": 1}}
+)
+
+
+class Curve(NamedTuple):
+    """A number over the steps of a run."""
+
+    name: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@contextmanager
+def train_small_run(wishes: Mapping[str, Any], seed: int, data: str = "names") -> Iterator[tuple[TrainingReport, Path]]:
+    """A network that is trained to have something to draw: its report and its folder, which goes again."""
+    import tempfile
+
+    from pellucid.training.callbacks import Callbacks
+    from pellucid.training.opening import DataWishes
+    from pellucid.training.run import train
+    from pellucid.training.signals import stop_requests
+    from pellucid.training.wishes import TrainingWishes
+
+    asked = TrainingWishes(**wishes, seed=seed)
+    with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
+        run = Path(folder) / "shown"
+        yield train(DataWishes(data), asked, run, Callbacks(stop)), run
+
+
+def split_names() -> Sides:
+    """The embedded names, divided as for any training."""
+    from pellucid.data import open_data
+    from pellucid.data.kinds import ListData
+    from pellucid.data.sides import divided
+
+    data = open_data("names")
+    assert isinstance(data, ListData)
+    return divided(data)
+
+
+def new_mlp(sides: Sides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> MLP:
+    """An untrained MLP of names."""
+    from pellucid.models.mlp import MLP, MLPConfig
+    from pellucid.training.rng import seed_torch
+
+    with seed_torch(seed, 0, "weights"):
+        return MLP(MLPConfig(len(sides.vocabulary), activation=activation, depth=depth, hidden=hidden))
+
+
+def start_too_large(model: MLP, seed: int) -> None:
+    """Draw every weight and bias from N(0, 1), whatever its fan-in."""
+    import torch
+
+    from pellucid.training.rng import torch_rng
+
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(generator=torch_rng(seed, 0, name))
+
+
+def name_batches(sides: Sides, seed: int, batch_size: int = BATCH) -> Batches:
+    """The batches of the train side, in the order of the seed."""
+    from pellucid.training.batches import batches_of
+
+    return batches_of(sides.train, batch_size, LONGEST, seed, by_length=False)
+
+
+def train_by_sgd(model: MLP, batches: Batches, learning_rate: float, n_steps: int) -> list[float]:
+    """Plain gradient descent on small batches: the loss before each step."""
+    import torch
+
+    from pellucid.training.loop import loss_of
+
+    losses = []
+    for step in range(1, n_steps + 1):
+        batch = batches.batch(step)
+        model.zero_grad()
+        loss = loss_of(model(batch.tokens), batch.targets)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        with torch.no_grad():
+            for parameter in model.parameters():
+                assert parameter.grad is not None
+                parameter.sub_(parameter.grad, alpha=learning_rate)
+        losses.append(loss.item())
+    return losses
+
+
+def probe_health(model: MLP, batch: Batch) -> Health:
+    """One pass forward and back with a probe, and no update."""
+    from pellucid.inspection.health import HealthProbe
+    from pellucid.training.loop import loss_of
+
+    probe = HealthProbe(model)
+    model.zero_grad()
+    with probe.watch(1, with_maps=True):
+        loss_of(model(batch.tokens), batch.targets).backward()  # type: ignore[no-untyped-call]
+    (health,) = probe.taken()
+    return health
+
+
+def first_activation(health: Health) -> tuple[LayerStats, UnitMap]:
+    """What was seen of the MLP's first activation, and the map of its units."""
+    layer = next(layer for layer in health.layers if layer.path == FIRST_ACTIVATION)
+    return layer, next(units for units in health.maps if units.path == FIRST_ACTIVATION)
