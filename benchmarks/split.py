@@ -36,14 +36,16 @@ def pellucid_arm(source: Path, folder: Path, file_format: str, repeats: int) -> 
     import polars  # noqa: F401  # imported before the clock starts, as pandas is
 
     from pellucid.data import TableData, open_data
-    from pellucid.data.splits import SplitRequest, divide, write_parts
+    from pellucid.data.splits import SplitRequest
+    from pellucid.data.splits.parts import write_parts
+    from pellucid.data.splits.split import split_data
 
     start, cpu_start = time.perf_counter(), time.process_time()
     data = open_data(source)
     assert isinstance(data, TableData)
     has_read = time.perf_counter()
     request = SplitRequest("stratified", by="items_scanned", together_with=("loyalty_tier",), repeats=repeats)
-    division = divide(data, request)
+    division = split_data(data, request)
     has_divided = time.perf_counter()
     write_parts(data, division, folder, f".{file_format}")
     end = time.perf_counter()

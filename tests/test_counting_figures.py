@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.data import Characters, encode_list, open_data
-from pellucid.data.splits import split_list
+from pellucid.data.splits.assignment import split_list
 from pellucid.models import AddS, Bigram, BigramConfig, KneserNey, NGram, NGramConfig, best_ngram, count, loss
 
 REFERENCE = Path(__file__).parent.parent.parent / "shared" / "data" / "names.txt"

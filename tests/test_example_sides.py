@@ -27,7 +27,8 @@ from pellucid.data.examples.tables import likely_targets
 from pellucid.data.kinds import ReadOptions
 from pellucid.data.readers.csv import read_csv
 from pellucid.data.readers.sources import MemorySource
-from pellucid.data.splits import SIDES, sides_of
+from pellucid.data.splits import SIDES
+from pellucid.data.splits.assignment import sides_of
 from pellucid.errors import LONGEST_LINE, PREFIX, PellucidError
 
 

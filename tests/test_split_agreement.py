@@ -9,9 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pellucid.data.splits.agreement import agreements, compared, ks_distance, quantile, tails, total_variation
-from pellucid.data.splits.levels import levels_of
-from pellucid.data.splits.proposal import heavy_tail, hill
+from pellucid.data.splits.distributions import agreements, distance_between, ks_distance, levels_of, total_variation
+from pellucid.data.splits.tails import heavy_tail, hill, quantile, tails
 
 numbers = st.one_of(st.integers(-50, 50), st.integers(-(2**62), 2**62), st.just(None))
 fractions = st.one_of(st.floats(allow_nan=True, allow_infinity=False), st.just(None), st.sampled_from([0.5, -0.0, 0.0]))
@@ -76,7 +75,7 @@ def test_chance_is_exceeded_about_once_in_100():
         sides = draw.permuted(np.repeat([0, 1], 1000))
         for one in (column, tiers):
             levels = levels_of(one)
-            measure, distance, by_chance = compared(levels, *levels.counts(sides, 2).T)
+            measure, distance, by_chance = distance_between(levels, *levels.counts(sides, 2).T)
             n_above += measure == "KS" and distance > by_chance
             n_above_tv += measure == "TV" and distance > by_chance
     assert n_above <= 14

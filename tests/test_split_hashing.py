@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.splits import item_hashes, row_hashes, sides_of, split_list
+from pellucid.data.splits.assignment import sides_of, split_list
+from pellucid.data.splits.hashing import item_hashes, row_hashes
 from pellucid.errors import PellucidError
 
 # `printf emma | b2sum -l 64`, read backwards because the number is little-endian.

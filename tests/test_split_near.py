@@ -5,10 +5,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.data.splits.duplicates import is_in_train, twins
-from pellucid.data.splits.levels import levels_of
-from pellucid.data.splits.near import folded, is_one_edit, one_edit_apart
-from pellucid.data.splits.near_rows import near_rows
+from pellucid.data.splits.distributions import levels_of
+from pellucid.data.splits.duplicates import find_twins, fold_text, is_in_train, is_one_edit, near_rows, one_edit_apart
 
 words = st.lists(st.text("abé", min_size=1, max_size=7), max_size=25)
 
@@ -39,10 +37,10 @@ def test_long_and_short_items_are_passed_over():
 
 
 def test_folding():
-    assert folded("Ångström!") == folded("ångström") == "ångström"
-    assert folded("Straße 5") == folded("STRASSE5")
-    assert folded("ｆｕｌｌ") == "full"
-    assert folded("—") == "—"
+    assert fold_text("Ångström!") == fold_text("ångström") == "ångström"
+    assert fold_text("Straße 5") == fold_text("STRASSE5")
+    assert fold_text("ｆｕｌｌ") == "full"
+    assert fold_text("—") == "—"
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2)), max_size=60))
@@ -50,7 +48,7 @@ def test_twins_are_what_sets_say(rows):
     hashes = np.array([number * 0x9E3779B97F4A7C15 % 2**64 for number, _ in rows], dtype=np.uint64)
     sides = np.array([side for _, side in rows], dtype=np.int8)
     train = {number for number, side in rows if side == 0}
-    found = twins(hashes, sides)
+    found = find_twins(hashes, sides)
     assert found.n_distinct == len({number for number, _ in rows})
     assert found.n_shared == tuple(sum(1 for n, s in rows if s == side and n in train) for side in (1, 2))
     assert all(rows[row][0] in train and rows[row][1] > 0 for row in found.examples)

@@ -181,11 +181,12 @@ def test_a_full_disk_leaves_nothing(pellucid, tmp_path):
 SIDES_OF_A_FILE = """
 import locale, sys
 from pellucid.data import open_data
-from pellucid.data.splits import SplitRequest, divide
+from pellucid.data.splits import SplitRequest
+from pellucid.data.splits.split import split_data
 locale.setlocale(locale.LC_ALL, "")
 data = open_data(sys.argv[1])
 request = SplitRequest(*sys.argv[2:3], repeats=0)
-sides = divide(data, request).sides.tolist()
+sides = split_data(data, request).sides.tolist()
 rows = data.frame.rows() if data.kind == "table" else data.items
 for row in sorted(zip(map(ascii, rows), sides)):
     print(*row)

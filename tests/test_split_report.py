@@ -9,7 +9,8 @@ import pytest
 from pellucid.data import ListData, PairsData, TableData, open_data
 from pellucid.data.kinds import Column
 from pellucid.data.sets.transactions import load
-from pellucid.data.splits import SplitRequest, divide
+from pellucid.data.splits import SplitRequest
+from pellucid.data.splits.split import split_data
 from pellucid.errors import PellucidError
 from pellucid.figures.words.splitting import report_text
 
@@ -40,7 +41,7 @@ def drifting() -> TableData:
 
 
 def test_a_heavy_tail_is_stratified_and_the_numbers_are_said(transactions):
-    report = divide(transactions).report
+    report = split_data(transactions).report
     assert (report.strategy, report.is_proposed) == ("stratified", True)
     assert report.settings["by"] == "items_scanned"
     assert report.settings["with"] == "loyalty_tier"
@@ -53,11 +54,11 @@ def test_a_heavy_tail_is_stratified_and_the_numbers_are_said(transactions):
 
 def test_the_proposal_does_not_depend_on_the_order_of_rows(transactions):
     shuffled = table(transactions.frame.sample(fraction=1, shuffle=True, seed=1))
-    assert divide(shuffled).report.settings == divide(transactions).report.settings
+    assert split_data(shuffled).report.settings == split_data(transactions).report.settings
 
 
 def test_what_drifts_is_divided_by_time(drifting):
-    division = divide(drifting)
+    division = split_data(drifting)
     assert division.report.strategy == "time"
     assert "along it loyalty_tier drifts: TV " in " ".join(division.report.because)
     assert not division.report.has_found_something_wrong
@@ -67,7 +68,7 @@ def test_what_drifts_is_divided_by_time(drifting):
 
 @pytest.mark.parametrize("strategy", ["hash", "stratified", "random"])
 def test_looking_ahead_is_found(drifting, strategy):
-    report = divide(drifting, SplitRequest(strategy, repeats=0)).report
+    report = split_data(drifting, SplitRequest(strategy, repeats=0)).report
     assert report.has_found_something_wrong
     assert "It looks ahead: loyalty_tier drifts along seq_no" in report.verdict[0]
 
@@ -78,19 +79,19 @@ def test_few_rows_differ_by_chance_and_that_is_no_drift():
     found = 0
     for _ in range(100):
         frame = pl.DataFrame({"t": range(200), "x": draw.normal(size=200)})
-        found += divide(table(frame), SplitRequest("hash")).report.has_found_something_wrong
+        found += split_data(table(frame), SplitRequest("hash")).report.has_found_something_wrong
     assert found <= 6  # 7 or more of 100 has odds below 1 in 10,000
 
 
 def test_without_tail_or_drift_it_is_the_hash():
     draw = np.random.default_rng(0)
-    report = divide(table(pl.DataFrame({"x": draw.normal(10, 1, 1000), "c": draw.choice(["a", "b"], 1000)}))).report
+    report = split_data(table(pl.DataFrame({"x": draw.normal(10, 1, 1000), "c": draw.choice(["a", "b"], 1000)}))).report
     assert report.strategy == "hash"
     assert "no column has a heavy tail: the most skewed is x, skewness " in report.because[0]
 
 
 def test_a_random_split_lets_the_tail_wander_and_a_stratified_one_does_not(transactions):
-    report = divide(transactions).report
+    report = split_data(transactions).report
     shares = next(one for one in report.wanders if one.statistic == "part of the top 1 %")
     assert len(shares.at_random) == len(shares.stratified) == 30
     spread = [max(values) - min(values) for values in (shares.at_random, shares.stratified)]
@@ -104,8 +105,8 @@ def test_wandering_is_measured_on_real_splits(transactions):
     """The quick count over the tail alone gives what dividing all rows and looking gives."""
     request = SplitRequest("stratified", by="items_scanned", repeats=1, seed="s")
     items = transactions.frame["items_scanned"].to_numpy()
-    wanders = {one.statistic: one for one in divide(transactions, request).report.wanders}
-    again = divide(transactions, SplitRequest("random", seed="s#0", repeats=0)).sides
+    wanders = {one.statistic: one for one in split_data(transactions, request).report.wanders}
+    again = split_data(transactions, SplitRequest("random", seed="s#0", repeats=0)).sides
     test = items[again == 2]
     assert wanders["99.9 % quantile"].at_random == (np.quantile(test, 0.999, method="inverted_cdf"),)
     assert wanders["largest"].at_random == (test.max(),)
@@ -114,7 +115,7 @@ def test_wandering_is_measured_on_real_splits(transactions):
 
 
 def test_every_stratum_is_on_every_side(transactions):
-    division = divide(transactions, SplitRequest("stratified", by="items_scanned", together_with=("loyalty_tier",)))
+    division = split_data(transactions, SplitRequest("stratified", by="items_scanned", together_with=("loyalty_tier",)))
     sides = np.array(["train", "dev", "test"])[division.sides]
     tiers = transactions.frame.with_columns(side=pl.Series(sides)).group_by("side", "loyalty_tier").len()
     for part, side in zip((0.8, 0.1, 0.1), ("train", "dev", "test"), strict=True):
@@ -132,9 +133,9 @@ def test_columns_that_do_not_exist_are_refused_with_the_nearest(transactions):
         SplitRequest(key="nothing"),
     ):
         with pytest.raises(PellucidError, match="there is no column"):
-            divide(transactions, request)
+            split_data(transactions, request)
     with pytest.raises(PellucidError, match=r"Perhaps you meant 'items_scanned'"):
-        divide(transactions, SplitRequest("stratified", by="items_scaned"))
+        split_data(transactions, SplitRequest("stratified", by="items_scaned"))
 
 
 def test_what_the_data_cannot_give_is_refused():
@@ -145,16 +146,16 @@ def test_what_the_data_cannot_give_is_refused():
         (SplitRequest("stratified", by="c"), "c is no numeric column"),
     ):
         with pytest.raises(PellucidError, match=said):
-            divide(plain, request)
+            split_data(plain, request)
     with pytest.raises(PellucidError, match="2 rows cannot be divided in three"):
-        divide(table(pl.DataFrame({"x": [1, 2]})))
+        split_data(table(pl.DataFrame({"x": [1, 2]})))
     with pytest.raises(PellucidError, match="side of 3 rows, 3 different ones, came out empty"):
-        divide(words("a", "b", "c"))
+        split_data(words("a", "b", "c"))
     with pytest.raises(PellucidError, match="4 rows have no 't'"):
-        divide(table(pl.DataFrame({"t": [*range(100), None, None, None, None]})), SplitRequest("time", order="t"))
+        split_data(table(pl.DataFrame({"t": [*range(100), None, None, None, None]})), SplitRequest("time", order="t"))
     for request in (SplitRequest("time"), SplitRequest(group="x"), SplitRequest(by="x")):
         with pytest.raises(PellucidError, match="words has none"):
-            divide(words("a", "b", "c"), request)
+            split_data(words("a", "b", "c"), request)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +177,14 @@ def test_missing_values_are_a_level_of_their_own():
     draw = np.random.default_rng(0)
     x = [None if number % 10 == 0 else float(draw.pareto(1.2)) for number in range(5000)]
     frame = pl.DataFrame({"name": [f"row {number}" for number in range(5000)], "x": x})
-    division = divide(table(frame), SplitRequest("stratified", by="x"))
+    division = split_data(table(frame), SplitRequest("stratified", by="x"))
     assert division.report.sizes == {"train": 4000, "dev": 500, "test": 500}
     assert np.bincount(division.sides[::10]).tolist() == [400, 50, 50]
 
 
 def test_a_class_with_one_member_trains():
     frame = pl.DataFrame({"x": range(1000), "c": ["a"] * 999 + ["b"]})
-    division = divide(table(frame), SplitRequest("stratified", by="x", together_with=("c",)))
+    division = split_data(table(frame), SplitRequest("stratified", by="x", together_with=("c",)))
     assert division.sides[-1] == 0
     assert any("1 of them have fewer than 3 rows" in note for note in division.report.notes)
 
@@ -191,7 +192,7 @@ def test_a_class_with_one_member_trains():
 def test_pairs_stay_with_their_source():
     pairs = [(f"word {number % 300}", f"meaning {number}") for number in range(900)]
     data = PairsData(name="p", pairs=pairs, said="p: pairs", fingerprint="")
-    division = divide(data)
+    division = split_data(data)
     sides = {}
     for (source, _), side in zip(pairs, division.sides.tolist(), strict=True):
         assert sides.setdefault(source, side) == side
@@ -200,7 +201,7 @@ def test_pairs_stay_with_their_source():
 
 def test_near_duplicates_are_counted_and_shown():
     items = [f"{name}{number}" for number in range(300) for name in ("Rosalie", "rosalie ", "ROSALIE-")]
-    report = divide(words(*items)).report
+    report = split_data(words(*items)).report
     alike = [one for one in report.straddles if "case, spaces and punctuation" in one.what]
     assert all(one.n_shared > 0 and not one.is_leak for one in alike)
     assert " ~ " in alike[0].examples[0]
@@ -209,7 +210,7 @@ def test_near_duplicates_are_counted_and_shown():
 
 def test_the_report_prints_with_names_that_would_move_the_cursor():
     frame = pl.DataFrame({"\x1b[2Jx": range(1000), "c": ["\x1b]0;a\x07", "b"] * 500})
-    text = report_text(divide(table(frame)).report)
+    text = report_text(split_data(table(frame)).report)
     assert "\x1b" not in text
     assert "\\x1b[2Jx" in text
 

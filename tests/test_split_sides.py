@@ -6,10 +6,9 @@ from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 from pellucid.data.splits import FRACTIONS
+from pellucid.data.splits.assignment import at_random, by_order, by_strata, strata_of
+from pellucid.data.splits.distributions import Levels
 from pellucid.data.splits.hashing import mix
-from pellucid.data.splits.levels import Levels
-from pellucid.data.splits.sides import at_random, by_order, by_strata
-from pellucid.data.splits.strata import strata_of
 from pellucid.errors import PellucidError
 
 fractions = st.sampled_from([(0.8, 0.1, 0.1), (0.6, 0.2, 0.2), (1 / 3, 1 / 3, 1 / 3), (0.98, 0.01, 0.01)])

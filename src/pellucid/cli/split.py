@@ -10,7 +10,7 @@ import click
 from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
-    from pellucid.data.splits.division import Divisible
+    from pellucid.data.splits.split import Splittable
     from pellucid.records import SplitReport
 
 EXIT_FOUND = 1
@@ -109,16 +109,16 @@ def command(
         raise PellucidError("--dry-run writes nothing, so --out says nothing", fix="Keep one of them")
     folder = out or Path(f"{'stdin' if source == '-' else Path(source).stem}-split")
     if not dry_run:
-        from pellucid.data.splits.folders import require_new_folder
+        from pellucid.data.splits.parts import require_new_folder
 
         require_new_folder(folder)
 
     names: list[str] = []
     with _working(source):
         opened = _opened(source, drift, kind, encoding, separator, newlines, as_number)
-        from pellucid.data.splits.division import divide
+        from pellucid.data.splits.split import split_data
 
-        division = divide(opened, request)
+        division = split_data(opened, request)
         if not dry_run:
             from pellucid import __version__
             from pellucid.data.splits.parts import write_parts
@@ -167,7 +167,7 @@ def _opened(
     separator: str,
     newlines: str,
     as_number: tuple[str, ...],
-) -> "Divisible":
+) -> "Splittable":
     if drift:
         from pellucid.data.sets.transactions import load
 

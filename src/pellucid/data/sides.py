@@ -11,7 +11,8 @@ import numpy.typing as npt
 from pellucid.data.bpe import BPE
 from pellucid.data.corpus import encode_list, encode_text
 from pellucid.data.kinds import ListData, TextData
-from pellucid.data.splits import FRACTIONS, split_list
+from pellucid.data.splits import FRACTIONS
+from pellucid.data.splits.assignment import split_list
 from pellucid.data.vocabularies import Bytes, Characters, Vocabulary, Words
 from pellucid.errors import PellucidError
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from pellucid import runs
 from pellucid.data import ListData, TextData, Vocabulary, encode_text, open_data, vocabulary_from_json
-from pellucid.data.splits import FRACTIONS, split_list
+from pellucid.data.splits import FRACTIONS
+from pellucid.data.splits.assignment import split_list
 from pellucid.decoding.novelty import Known
 from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.models.wishes import NETWORKS

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.splits import FRACTIONS, SIDES
+from pellucid.data.splits.assignment import by_hash
 from pellucid.data.splits.hashing import Words, numbered_hashes
-from pellucid.data.splits.sides import by_hash
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:

@@ -1,42 +1,23 @@
 """Which strategy the data ask for, with the numbers that say so."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pellucid.data.splits.agreement import drift
-from pellucid.data.splits.levels import Levels
+from pellucid.data.splits.distributions import Levels, drift
+from pellucid.data.splits.tails import FEWEST_ROWS, heavy_tail
 from pellucid.records import Drift
 
 if TYPE_CHECKING:
     import polars as pl
 
 # Judgements. The numbers they judge are always shown, so that the reader can judge too.
-HEAVY_SKEWNESS = 2.0
-HEAVY_TAIL_INDEX = 4.0  # a normal tail has about 9 at this depth, an exponential one 5.5
 DRIFT_MATTERS = 0.05
 RISING = 0.999
-FEWEST_ROWS = 100
 MOST_STRATIFYING_VALUES = 20
 MOST_STRATIFYING_COLUMNS = 2
-
-
-@dataclass(frozen=True)
-class HeavyTail:
-    column: str
-    skewness: float
-    tail_index: float
-
-    @property
-    def is_heavy(self) -> bool:
-        return self.skewness >= HEAVY_SKEWNESS and self.tail_index <= HEAVY_TAIL_INDEX
-
-    def __str__(self) -> str:
-        return f"skewness {self.skewness:.3g}, tail index {self.tail_index:.3g} (Hill, its top 1 %)"
 
 
 @dataclass(frozen=True)
@@ -96,44 +77,6 @@ def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:
     """Categories with few values, at most two of them."""
     few = [one.name for one in levels if not one.is_numeric and 2 <= one.n_levels <= MOST_STRATIFYING_VALUES]
     return tuple(few[:MOST_STRATIFYING_COLUMNS])
-
-
-def heavy_tail(levels: Levels) -> HeavyTail | None:
-    """Skewness and Hill's tail index of a numeric column; None where there is no positive tail to speak of."""
-    counts = levels.totals()[: len(levels.values)]
-    n = int(counts.sum())
-    if not levels.is_numeric or n < FEWEST_ROWS or len(levels.values) < 3:
-        return None
-    values = levels.values.astype(np.float64)
-    if not np.isfinite(values).all():
-        return None
-    centred = values - np.dot(values, counts) / n
-    variance = float(np.dot(centred**2, counts) / n)
-    skewness = float(np.dot(centred**3, counts) / n) / variance**1.5 if variance > 0 else 0.0
-    tail_index = hill(values, counts, max(10, n // 100))
-    if not math.isfinite(skewness) or tail_index is None:
-        return None
-    return HeavyTail(levels.name, skewness, tail_index)
-
-
-def hill(values: NDArray[np.float64], counts: NDArray[np.int64], n_top: int) -> float | None:
-    """Hill's estimate of the tail index from the n_top greatest: 1 / mean(log(x / x_next)).
-
-    The lower, the heavier: below 2 the variance does not settle as rows are added, below 1 not even the mean.
-    values rise; counts says how often each occurs.
-
-    >>> hill(np.array([1.0, 2.0, 4.0]), np.array([1, 1, 1]), 2) == 1 / (1.5 * math.log(2))
-    True
-    """
-    from_top = np.cumsum(counts[::-1])
-    last = int(np.searchsorted(from_top, n_top))
-    below = int(np.searchsorted(from_top, n_top + 1))
-    if below >= len(values) or values[::-1][below] <= 0:
-        return None
-    weights = counts[::-1][: last + 1].astype(np.float64)
-    weights[-1] -= from_top[last] - n_top
-    excess = float(np.dot(np.log(values[::-1][: last + 1] / values[::-1][below]), weights)) / n_top
-    return 1 / excess if excess > 0 else math.inf
 
 
 def order_column(frame: "pl.DataFrame", levels: Mapping[str, Levels]) -> tuple[str, str]:

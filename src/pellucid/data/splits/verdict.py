@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pellucid.data.splits.agreement import largest_distance
+from pellucid.data.splits.distributions import largest_distance
 from pellucid.data.splits.proposal import does_matter, worst_drift
 from pellucid.records import Agreement, Drift, Straddle, Wander
 

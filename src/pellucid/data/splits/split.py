@@ -1,52 +1,122 @@
-"""Dividing a table and examining what came out."""
+"""Splitting data into train, dev and test: which side each row stands on, and the report on what came out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pellucid.data.kinds import TableData
-from pellucid.data.splits.agreement import agreements, tails
-from pellucid.data.splits.duplicates import straddles, twins
-from pellucid.data.splits.hashing import Words, row_hashes
-from pellucid.data.splits.levels import Levels, levels_of, text_levels
-from pellucid.data.splits.near_rows import near_rows
-from pellucid.data.splits.proposal import drifts_along, heavy_tail, order_column, propose
+from pellucid.data.kinds import ListData, PairsData, TableData
+from pellucid.data.splits.assignment import (
+    SideNumbers,
+    Strata,
+    at_random,
+    by_hash,
+    by_order,
+    by_strata,
+    strata_of,
+)
+from pellucid.data.splits.distributions import Levels, agreements, levels_of, text_levels
+from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
+from pellucid.data.splits.hashing import Words, item_hashes, row_hashes
+from pellucid.data.splits.proposal import drifts_along, order_column, propose
 from pellucid.data.splits.request import SIDES, STABLE, SplitRequest
-from pellucid.data.splits.sides import Sides, at_random, by_hash, by_order, by_strata
-from pellucid.data.splits.strata import Strata, strata_of
+from pellucid.data.splits.tails import heavy_tail, tails, wanders
 from pellucid.data.splits.verdict import verdict
-from pellucid.data.splits.wandering import wanders
 from pellucid.errors import PellucidError, did_you_mean, printable, quoted
-from pellucid.records import Drift, SplitReport, Straddle, Wander
+from pellucid.records import Agreement, Drift, SplitReport, Straddle, Tail, Wander
 
 FEWEST_ROWS = len(SIDES)
 MOST_CATEGORIES = 1000  # a text column with more different values is no category, and is not compared
 
+Splittable = ListData | PairsData | TableData
 
-def examine(data: TableData, request: SplitRequest) -> tuple[Sides, SplitReport]:
-    """The side of each row, and the report."""
+
+@dataclass(frozen=True)
+class Division:
+    """sides: (row,), places in SIDES."""
+
+    sides: SideNumbers
+    report: SplitReport
+
+
+def split_data(data: Splittable, request: SplitRequest | None = None) -> Division:
+    """Split a list, pairs or a table as asked, or as the data propose, and look at what came out."""
+    request = request or SplitRequest()
+    division = _split_table(data, request) if isinstance(data, TableData) else _split_items(data, request)
+    for side, size in division.report.sizes.items():
+        if not size:
+            raise PellucidError(
+                f"the {side} side of {len(division.sides):,} rows, {division.report.n_distinct:,} different ones, "
+                "came out empty",
+                where=f"in {data.name}",
+                fix="Give more rows, a larger fraction or another --seed",
+            )
+    return division
+
+
+def _split_items(data: ListData | PairsData, request: SplitRequest) -> Division:
+    for option, value in (
+        ("--by", request.by),
+        ("--with", "".join(request.together_with)),
+        ("--key", request.key),
+        ("--group", request.group),
+        ("--order", request.order),
+    ):
+        if value:
+            raise PellucidError(f"{option} names a column, and {data.name} has none", fix="Leave it out")
+    if request.strategy not in ("", "hash", "random"):
+        raise PellucidError(
+            f"the strategy {request.strategy} needs columns, and {data.name} has none", fix="Take --strategy hash"
+        )
+    items = data.items if isinstance(data, ListData) else [source for source, _ in data.pairs]
+    noun = "items" if isinstance(data, ListData) else "sources"
+    chosen = replace(request, strategy=request.strategy or "hash")
+    hashes = item_hashes(items, request.seed)
+    if chosen.strategy == "hash":
+        sides = by_hash(hashes, request.fractions)
+    else:
+        sides = at_random(len(items), request.fractions, request.seed)
+    twins = find_twins(hashes, sides)
+    near, notes = near_items(items, sides, noun)
+    lengths = np.array([len(item) for item in items])
+    length = Levels("length", True, np.arange(int(lengths.max(initial=0)) + 1), lengths, False)
+    return _division(
+        data,
+        request,
+        chosen,
+        sides,
+        twins,
+        noun=noun,
+        because=() if request.strategy else (f"equal {noun} share a side, and adding a line moves no other",),
+        agreements=agreements(length, length.counts(sides, len(SIDES))),
+        straddles=[
+            *straddles(twins, sides, f"equal {noun}", is_leak=True, show=lambda row: printable(items[row][:60])),
+            *near,
+        ],
+        notes=notes,
+    )
+
+
+def _split_table(data: TableData, asked: SplitRequest) -> Division:
     import polars as pl
 
-    _require_rows_and_columns(data, request)
+    _require_rows_and_columns(data, asked)
     frame = data.frame
     levels, notes = _comparable(data)
-    asked = request
-    order, why_order = (request.order, "you named it") if request.order else order_column(frame, levels)
+    order, why_order = (asked.order, "you named it") if asked.order else order_column(frame, levels)
     drifts = drifts_along(_of(levels, data, order), list(levels.values())) if order else []
-    request, because = _decided(request, levels, order, why_order, drifts)
+    request, because = _choose(asked, levels, order, why_order, drifts)
     known = {name: one.text_words() for name, one in levels.items() if frame[name].dtype == pl.String}
     hashes = row_hashes(frame, [request.key] if request.key else (), request.seed, known)
     strata = _strata(request, levels, data)
     sides = _sides(data, request, levels, hashes, strata)
 
-    whole_rows = row_hashes(frame, known=known) if request.key else hashes
-    found = twins(whole_rows, sides)
-    straddling = straddles(found, sides, "equal rows", is_leak=True, show=lambda row: _shown(data, row))
+    twins = find_twins(row_hashes(frame, known=known) if request.key else hashes, sides)
+    straddling = straddles(twins, sides, "equal rows", is_leak=True, show=lambda row: _show_row(data, row))
     if request.key or request.group:
-        straddling += _divided(data, request.key or request.group, sides)
+        straddling += _torn(data, request.key or request.group, sides)
     left_out = [name for name in dict.fromkeys((request.key, order)) if name]
-    near, about_near = near_rows(frame, levels, sides, left_out, lambda row: _shown(data, row))
+    near, about_near = near_rows(frame, levels, sides, left_out, lambda row: _show_row(data, row))
     compared, tail_rows = [], []
     for name, one in levels.items():
         counts = one.counts(sides, len(SIDES))
@@ -54,13 +124,44 @@ def examine(data: TableData, request: SplitRequest) -> tuple[Sides, SplitReport]
             compared += agreements(one, counts)
         if name == request.by or (not request.by and name != order and _is_heavy(one)):
             tail_rows += tails(one, counts)
-    wandering = _wanders(request, levels, order, strata, hashes)
-    sentences, is_wrong = verdict(request.strategy, "rows", [*straddling, *near], compared, drifts, wandering)
     if strata and request.strategy == "stratified":
         notes.append(_about(strata))
     if order and request.strategy != "time":
         notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take --strategy time")
-    sizes = np.bincount(sides, minlength=len(SIDES)).tolist()
+    return _division(
+        data,
+        asked,
+        request,
+        sides,
+        twins,
+        noun="rows",
+        because=because,
+        agreements=compared,
+        straddles=[*straddling, *near],
+        notes=[*notes, *about_near],
+        tails=tail_rows,
+        drifts=drifts,
+        wanders=_wanders(request, levels, order, strata, hashes),
+    )
+
+
+def _division(
+    data: Splittable,
+    asked: SplitRequest,
+    request: SplitRequest,
+    sides: SideNumbers,
+    twins: Twins,
+    *,
+    noun: str,
+    because: tuple[str, ...],
+    agreements: Sequence[Agreement],
+    straddles: Sequence[Straddle],
+    notes: Sequence[str],
+    tails: Sequence[Tail] = (),
+    drifts: Sequence[Drift] = (),
+    wanders: Sequence[Wander] = (),
+) -> Division:
+    sentences, is_wrong = verdict(request.strategy, noun, straddles, agreements, drifts, wanders)
     report = SplitReport(
         name=data.name,
         kind=data.kind,
@@ -71,18 +172,18 @@ def examine(data: TableData, request: SplitRequest) -> tuple[Sides, SplitReport]
         because=because,
         is_stable=request.strategy in STABLE,
         fractions=request.fractions,
-        sizes=dict(zip(SIDES, sizes, strict=True)),
-        n_distinct=found.n_distinct,
-        agreements=compared,
-        tails=tail_rows,
-        straddles=[*straddling, *near],
+        sizes=dict(zip(SIDES, np.bincount(sides, minlength=len(SIDES)).tolist(), strict=True)),
+        n_distinct=twins.n_distinct,
+        agreements=agreements,
+        tails=tails,
+        straddles=straddles,
         drifts=drifts,
-        wanders=wandering,
-        notes=(*data.notes, *notes, *about_near),
+        wanders=wanders,
+        notes=(*data.notes, *notes),
         verdict=sentences,
         has_found_something_wrong=is_wrong,
     )
-    return sides, report
+    return Division(sides, report)
 
 
 def _require_rows_and_columns(data: TableData, request: SplitRequest) -> None:
@@ -121,7 +222,7 @@ def _of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:
     return levels[name] if name in levels else levels_of(data.frame[name])
 
 
-def _decided(
+def _choose(
     request: SplitRequest, levels: Mapping[str, Levels], order: str, why_order: str, drifts: Sequence[Drift]
 ) -> tuple[SplitRequest, tuple[str, ...]]:
     """The request with its strategy and columns filled in, and why they are these."""
@@ -170,7 +271,7 @@ def _strata(request: SplitRequest, levels: Mapping[str, Levels], data: TableData
 
 def _sides(
     data: TableData, request: SplitRequest, levels: Mapping[str, Levels], hashes: Words, strata: Strata | None
-) -> Sides:
+) -> SideNumbers:
     if request.strategy == "time":
         order = _of(levels, data, request.order)
         if order.has_missing:
@@ -188,9 +289,9 @@ def _sides(
     return by_hash(hashes, request.fractions)
 
 
-def _divided(data: TableData, column: str, sides: Sides) -> list[Straddle]:
+def _torn(data: TableData, column: str, sides: SideNumbers) -> list[Straddle]:
     """Values of the key or group column that stand on two sides."""
-    found = twins(row_hashes(data.frame, [column]), sides)
+    found = find_twins(row_hashes(data.frame, [column]), sides)
     values = data.frame[column]
     return straddles(
         found, sides, f"rows with the same {column}", is_leak=True, show=lambda row: printable(str(values[row]))[:60]
@@ -218,6 +319,6 @@ def _about(strata: Strata) -> str:
     return said
 
 
-def _shown(data: TableData, row: int) -> str:
+def _show_row(data: TableData, row: int) -> str:
     cells = ", ".join(printable(str(cell))[:24] for cell in data.frame.row(row)[:6])
     return f"{data.place_of(row)}: {cells}"

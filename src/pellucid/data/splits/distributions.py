@@ -1,9 +1,12 @@
-"""A column as its different values in order, and the place of each row among them.
+"""How the values of a column are distributed, and how alike two sides are, beside what chance alone would give.
 
-Distances, quantiles and bins all need nothing but how many rows of each side stand on each level, so rows are sorted at
-most once, and not at all where the values are whole numbers in a range of moderate size.
+A column is its different values in order, and the place of each row among them. Distances, quantiles and bins all need
+nothing but how many rows of each side stand on each level, so rows are sorted at most once, and not at all where the
+values are whole numbers in a range of moderate size.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.splits.hashing import MISSING, Words, item_hashes, whole_numbers
+from pellucid.data.splits.request import SIDES
 from pellucid.errors import PellucidError, quoted
+from pellucid.records import Agreement, Drift
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +26,10 @@ Counts = NDArray[np.int64]
 
 # A range of whole numbers up to this many times the rows is counted, not sorted.
 WIDEST_RANGE = 4
+# A random split exceeds KS_LIMIT * sqrt(1/n + 1/m) once in 100: Kolmogorov's distribution.
+KS_LIMIT = 1.6276
+# By McDiarmid's inequality a total variation lies this far above its mean at most once in 100.
+TV_EXCESS = math.sqrt(math.log(100) / 2)
 
 
 @dataclass(frozen=True)
@@ -134,3 +143,60 @@ def text_levels(column: "pl.Series", most: int) -> Levels | None:
 
 def _smallest(largest: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if largest <= 0xFF else np.uint16 if largest <= 0xFFFF else np.uint32
+
+
+def ks_distance(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    """The greatest difference between two cumulative distributions, given the counts of each on the same levels.
+
+    >>> ks_distance(np.array([1, 1, 0]), np.array([0, 1, 1]))
+    0.5
+    """
+    below_first, below_second = np.cumsum(first), np.cumsum(second)
+    if not len(first) or not below_first[-1] or not below_second[-1]:
+        return 0.0
+    gaps = below_first / below_first[-1]
+    gaps -= below_second / below_second[-1]
+    return float(max(gaps.max(), -gaps.min()))
+
+
+def total_variation(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    """Half the summed difference of shares: the part of one side that would have to change to match the other."""
+    if not first.sum() or not second.sum():
+        return 0.0
+    return float(np.abs(first / first.sum() - second / second.sum()).sum() / 2)
+
+
+def distance_between(levels: Levels, first: NDArray[np.int64], second: NDArray[np.int64]) -> tuple[str, float, float]:
+    """The measure that suits the column, the distance, and what chance alone exceeds once in 100."""
+    n, m = int(first.sum()), int(second.sum())
+    if not n or not m:
+        return ("KS" if levels.is_numeric else "TV"), 0.0, 0.0
+    spread = math.sqrt(1 / n + 1 / m)
+    if levels.is_numeric:
+        present = len(levels.values)  # a missing value stands nowhere in the order
+        return "KS", ks_distance(first[:present], second[:present]), KS_LIMIT * spread
+    shares = (first + second) / (n + m)
+    # The mean of a normal deviation's size is sqrt(2/pi) times its standard deviation.
+    usual = float(np.sqrt(shares * (1 - shares)).sum()) * spread * math.sqrt(2 / math.pi) / 2
+    return "TV", total_variation(first, second), min(1.0, usual + TV_EXCESS * spread)
+
+
+def agreements(levels: Levels, counts: Counts) -> list[Agreement]:
+    """Dev and test beside train. counts: (level, side)."""
+    kind = "numeric" if levels.is_numeric else "category"
+    found = []
+    for number, side in enumerate(SIDES[1:], 1):
+        measure, distance, by_chance = distance_between(levels, counts[:, 0], counts[:, number])
+        found.append(Agreement(levels.name, kind, measure, side, distance, by_chance))
+    return found
+
+
+def drift(order: str, levels: Levels, fifths: NDArray[np.int8]) -> Drift:
+    """The first fifth of the order beside the last. fifths: (row,) in 0..4."""
+    counts = levels.counts(fifths, 5)
+    return Drift(order, levels.name, *distance_between(levels, counts[:, 0], counts[:, 4]))
+
+
+def largest_distance(found: Sequence[Agreement | Drift]) -> Agreement | Drift | None:
+    """The one that exceeds chance by most, as a ratio."""
+    return max(found, key=lambda one: one.distance / one.by_chance if one.by_chance else 0.0, default=None)
