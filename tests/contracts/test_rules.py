@@ -1,5 +1,6 @@
 """What every rule of the doctor promises, tried on every card that the room carries."""
 
+import importlib
 import pkgutil
 import random
 import re
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tests.contracts.rule_patients
 import torch
 from torch import Tensor, nn
 
@@ -29,6 +31,12 @@ HOOKS = [
 @pytest.fixture(params=RULES)
 def rule(request: pytest.FixtureRequest) -> Rule:
     return RULES[request.param]
+
+
+def patient_of(rule: Rule, state: str) -> Specimen:
+    """The patient that the rule must find, "sick", or pass, "well"; each rule has a file of them."""
+    patients = importlib.import_module(f"tests.contracts.rule_patients.{rule.name.replace('-', '_')}")
+    return patients.sick() if state == "sick" else patients.well()
 
 
 def found(rule: Rule, patient: Specimen) -> list[Finding]:
@@ -79,9 +87,10 @@ def everything(patient: Specimen) -> dict[str, Any]:
     }
 
 
-def test_each_file_carries_one_rule_of_its_name():
-    files = {one.name.replace("_", "-") for one in pkgutil.iter_modules(pellucid.inspection.rules.__path__)}
-    assert files == set(RULES)
+def test_each_file_carries_one_rule_of_its_name_and_each_rule_has_patients():
+    for package in (pellucid.inspection.rules, tests.contracts.rule_patients):
+        files = {one.name.replace("_", "-") for one in pkgutil.iter_modules(package.__path__)}
+        assert files == set(RULES)
 
 
 def test_its_card_says_what_it_proves_and_how(rule):
@@ -93,18 +102,18 @@ def test_its_card_says_what_it_proves_and_how(rule):
 
 def test_it_finds_its_sick_patient(rule):
     grave = (*ILL, "note") if rule.name in SLIGHT else ILL
-    assert [one for one in found(rule, rule.sick()) if one.severity in grave]
+    assert [one for one in found(rule, patient_of(rule, "sick")) if one.severity in grave]
 
 
 def test_it_passes_its_well_patient_and_says_what_is_sound(rule):
-    findings = found(rule, rule.well())
+    findings = found(rule, patient_of(rule, "well"))
     assert [one for one in findings if one.severity in ILL] == []
     assert [one for one in findings if one.severity == "sound"]
 
 
 @pytest.mark.parametrize("state", ["sick", "well"])
 def test_a_finding_says_where_what_and_what_next(rule, state):
-    for one in found(rule, getattr(rule, state)()):
+    for one in found(rule, patient_of(rule, state)):
         assert not one.rule, "the doctor fills it in"
         assert one.severity in SEVERITIES
         assert one.where
@@ -121,7 +130,7 @@ def test_a_finding_says_where_what_and_what_next(rule, state):
 
 @pytest.mark.parametrize("state", ["sick", "well"])
 def test_looking_changes_nothing(rule, state):
-    patient = getattr(rule, state)()
+    patient = patient_of(rule, state)
     # Gradients that someone has already are theirs, and a look must neither add to them nor clear them.
     first = next(iter(patient.model.parameters()), None)
     if first is not None and first.requires_grad:
@@ -135,18 +144,18 @@ def test_looking_changes_nothing(rule, state):
 @pytest.mark.parametrize("state", ["sick", "well"])
 def test_the_same_patient_gets_the_same_findings(rule, state):
     """Also when the world's dice were thrown in between: what is drawn, is drawn from a seed of the rule's own."""
-    patient = getattr(rule, state)()
+    patient = patient_of(rule, state)
     first = found(rule, patient)
     torch.manual_seed(12345)
     random.seed(12345)
     assert found(rule, patient) == first
-    assert found(rule, getattr(rule, state)()) == first
+    assert found(rule, patient_of(rule, state)) == first
 
 
 @pytest.mark.parametrize("state", ["sick", "well"])
 def test_its_patients_are_made_without_touching_the_dice(rule, state):
     before = torch.get_rng_state()
-    getattr(rule, state)()
+    patient_of(rule, state)
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -16,15 +16,12 @@ class Rule:
 
     `check` gives findings, also those that say what is sound, each with its numbers; nothing at all means that the rule
     does not apply to this specimen. It works on `specimen.copy()` wherever it runs backward, trains or hooks.
-    `sick` and `well` make the patients that it must find, and must pass.
     """
 
     name: str
     proves: str  # one sentence: what a finding of it proves
     how: str  # one sentence: what is done to the module
     check: Callable[[Specimen], Iterable[Finding]]
-    sick: Callable[[], Specimen]
-    well: Callable[[], Specimen]
     needs: tuple[str, ...] = ()  # of: targets, loss, optimizer; without them the rule is passed over
 
     def missing(self, specimen: Specimen) -> list[str]:

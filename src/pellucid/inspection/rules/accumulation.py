@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.recording import record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
@@ -123,30 +123,10 @@ def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float)
         yield Finding.sound("loss", seen, means, again=again)
 
 
-def _network(n_backward: int) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-        specimen = Specimen(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
-    for _ in range(n_backward):
-        specimen.loss_of(specimen.outputs()).backward()  # type: ignore[no-untyped-call]
-    return specimen
-
-
-def sick() -> Specimen:
-    """As it stands in a loop that never clears its gradients."""
-    return _network(n_backward=4)
-
-
-def well() -> Specimen:
-    return _network(n_backward=1)
-
-
 RULE = Rule(
     name="accumulation",
     proves="that gradients of several batches were added up, or that the loss is no mean over rows",
     how="compares gradients that are there with those of this batch, and the loss of rows with that of them twice",
     check=check,
-    sick=sick,
-    well=well,
     needs=("targets", "loss"),
 )

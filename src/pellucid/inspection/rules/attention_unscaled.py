@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.recording import FunctionCall, ModuleCall, Recording, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.instrument.weight_age import is_fresh
@@ -215,37 +215,9 @@ def _log_weights(call: ModuleCall) -> Tensor:
     return (weights if is_masked else weights.clamp(min=torch.finfo(weights.dtype).tiny)).log()
 
 
-class _Head(nn.Module):
-    """One head of attention, its scores divided by `divisor`."""
-
-    def __init__(self, width: int, divisor: float) -> None:
-        super().__init__()
-        self.queries, self.keys, self.values = (nn.Linear(width, width, bias=False) for _ in range(3))
-        self.divisor = divisor
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.queries(x) @ self.keys(x).mT / self.divisor
-        return scores.softmax(-1) @ self.values(x)  # type: ignore[no-any-return]
-
-
-def _network(divisor: float, width: int = 256) -> Specimen:
-    with fixed_rng():
-        return Specimen(_Head(width, divisor), (torch.randn(4, 16, width),))
-
-
-def sick() -> Specimen:
-    return _network(divisor=1.0)
-
-
-def well() -> Specimen:
-    return _network(divisor=16.0)
-
-
 RULE = Rule(
     name="attention-unscaled",
     proves="that attention is nearly decided before it has learned anything, or that its scores grow with the width",
     how="measures the entropy of every softmax whose weights are multiplied with values, also of fused ones",
     check=check,
-    sick=sick,
-    well=well,
 )

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.perturbation import (
     batch_input,
     change_input,
@@ -191,31 +189,10 @@ def _in_eval(specimen: Specimen, place: int, where: str, seen: str, meeting: Mee
     )
 
 
-class _Glimpses(nn.Module):
-    """Scores rows by their similarity to learned ones; the softmax is over the right axis or over the batch."""
-
-    def __init__(self, axis: int) -> None:
-        super().__init__()
-        self.axis = axis
-        self.similarity = nn.Linear(6, 5)
-        self.pick = nn.Softmax(dim=axis)
-        self.head = nn.Linear(5, 3)
-
-    def forward(self, rows: Tensor) -> Any:
-        return self.head(self.pick(self.similarity(rows)))
-
-
-def _patient(axis: int) -> Specimen:
-    with fixed_rng(0):
-        return Specimen(_Glimpses(axis), (torch.randn(8, 6),), torch.arange(8) % 3)
-
-
 RULE = Rule(
     name="batch-mixing",
     proves="the outputs of one row move when only another row of its batch changes",
     how="changes one row and compares the outputs of the others, in eval and in training, where batch norms may meet; "
     "and moves all rows on by one",
     check=check,
-    sick=lambda: _patient(axis=0),
-    well=lambda: _patient(axis=1),
 )

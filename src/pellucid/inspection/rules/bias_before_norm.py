@@ -95,27 +95,9 @@ def _gradient(path: str, gradients: dict[str, Tensor]) -> str:
     return f", and its gradient is {(of_bias.norm() / of_weight.norm()).item():.1g} of its weight's"
 
 
-def _network(has_bias: bool) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(
-            nn.Conv2d(1, 4, 3, bias=has_bias), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)
-        )
-        return Specimen(model, (torch.randn(8, 1, 8, 8),), torch.randint(3, (8,)), nn.CrossEntropyLoss())
-
-
-def sick() -> Specimen:
-    return _network(has_bias=True)
-
-
-def well() -> Specimen:
-    return _network(has_bias=False)
-
-
 RULE = Rule(
     name="bias-before-norm",
     proves="that a bias can never learn, because the norm behind it takes its effect away",
     how="shifts the bias in a float64 copy that trains, and compares what the whole puts out",
     check=check,
-    sick=sick,
-    well=well,
 )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng, isolate
+from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor, run_module
 from pellucid.inspection.rules import Rule
@@ -120,31 +120,9 @@ def _kept(outputs: Any, name: str) -> Any:
     return None
 
 
-class _Recurrent(nn.Module):
-    """Reads tokens with a GRU whose state can be given back, and which heeds it or not."""
-
-    def __init__(self, is_heeded: bool) -> None:
-        super().__init__()
-        self.is_heeded = is_heeded
-        self.embedding = nn.Embedding(9, 8)
-        self.cell = nn.GRU(8, 8, batch_first=True)
-        self.head = nn.Linear(8, 9)
-
-    def forward(self, tokens: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        read, state = self.cell(self.embedding(tokens), state if self.is_heeded else None)
-        return self.head(read), state
-
-
-def _patient(is_heeded: bool) -> Specimen:
-    with fixed_rng(0):
-        return Specimen(_Recurrent(is_heeded), (torch.randint(0, 9, (3, 8)),))
-
-
 RULE = Rule(
     name="cache-unlike",
     proves="reading token by token with the cache gives other scores than reading the whole",
     how="reads the batch's tokens one by one with the module's own cache and compares with one pass over all of them",
     check=check,
-    sick=lambda: _patient(is_heeded=False),
-    well=lambda: _patient(is_heeded=True),
 )

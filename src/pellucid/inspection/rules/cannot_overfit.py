@@ -15,7 +15,6 @@ from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
-from pellucid.inspection.rules.chance_plateau import trained_reader
 from pellucid.inspection.rules.duplicated_inputs import several_answers
 from pellucid.records import Finding
 
@@ -118,7 +117,5 @@ RULE = Rule(
     proves="a copy of it does not learn this one batch by heart at any of several rates",
     how="trains a copy on the batch for up to 150 steps of Adam at three rates, without dropout",
     check=check,
-    sick=lambda: trained_reader(is_whole=True, steps=1),
-    well=lambda: trained_reader(is_whole=False, steps=1),
     needs=("targets", "loss"),
 )

@@ -7,12 +7,10 @@ rows and up to scale and shift, was made of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
@@ -72,20 +70,10 @@ def _correlations(rows: Tensor, target: Tensor) -> Tensor:
     return torch.where(lengths > 0, (columns * centred[:, None]).sum(0).abs() / lengths.clamp(min=1e-300), 0.0)
 
 
-def _patient(is_leaking: bool) -> Specimen:
-    with fixed_rng(0):
-        rows = torch.randn(24, 5)
-        targets = rows @ torch.randn(5, 1) + 0.1 * torch.randn(24, 1)
-        specimen = Specimen(nn.Linear(6, 1), (torch.cat([rows, torch.randn(24, 1)], 1),), targets, nn.MSELoss())
-    return replace(specimen, inputs=(torch.cat([rows, 3 * targets - 1], 1),)) if is_leaking else specimen
-
-
 RULE = Rule(
     name="data-leak",
     proves="a column of the inputs is the target, up to scale and shift",
     how="correlates each column of the inputs with the target over the rows of the batch",
     check=check,
-    sick=lambda: _patient(is_leaking=True),
-    well=lambda: _patient(is_leaking=False),
     needs=("targets",),
 )

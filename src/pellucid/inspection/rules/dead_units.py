@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import FunctionCall, Recording, by_unit, local_slopes, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import DEAD
@@ -105,24 +104,9 @@ def _severity(layer: Layer) -> str:
 _AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))"
 
 
-def sick() -> Specimen:
-    """A bias so low that no example lifts any unit above 0."""
-    with fixed_rng():
-        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
-        nn.init.constant_(model[0].bias, -10.0)  # type: ignore[arg-type]
-        return Specimen(model, (torch.randn(64, 8),))
-
-
-def well() -> Specimen:
-    with fixed_rng():
-        return Specimen(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3)), (torch.randn(64, 8),))
-
-
 RULE = Rule(
     name="dead-units",
     proves="that units pass no gradient on, whichever of the given examples is read",
     how="measures the slope of every activation at what it is given, over all batches, by autograd",
     check=check,
-    sick=sick,
-    well=well,
 )

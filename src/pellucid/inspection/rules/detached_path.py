@@ -23,7 +23,6 @@ from pellucid.inspection.instrument.gradients import (
     objective_gradients,
     trainable_parameters,
 )
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import first_few
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
@@ -130,38 +129,10 @@ def _suspicious(others: list[tuple[str, str]]) -> Finding:
     )
 
 
-class _Attention(nn.Module):
-    """One head that mixes values by the softmax of its scores, or takes the one with the highest."""
-
-    def __init__(self, is_hard: bool) -> None:
-        super().__init__()
-        self.is_hard = is_hard
-        self.queries, self.keys, self.values = (nn.Linear(6, 6, bias=False) for _ in range(3))
-        self.head = nn.Linear(6, 3)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        scores = self.queries(rows) @ self.keys(rows).transpose(1, 2)
-        values = self.values(rows)
-        if self.is_hard:
-            best = scores.argmax(-1, keepdim=True).expand(-1, -1, values.shape[-1])
-            mixed = values.gather(1, best)
-        else:
-            mixed = scores.softmax(-1) @ values
-        answer: Tensor = self.head(mixed.mean(1))
-        return answer
-
-
-def _patient(is_hard: bool) -> Specimen:
-    with fixed_rng(0):
-        return Specimen(_Attention(is_hard), (torch.randn(9, 5, 6),), torch.arange(9) % 3, nn.CrossEntropyLoss())
-
-
 RULE = Rule(
     name="detached-path",
     proves="the loss depends on weights that get no gradient from it",
     how="nudges all weights whose gradient is exactly 0, and those that the graph does not lead to by much more, and "
     "looks whether the loss moves",
     check=check,
-    sick=lambda: _patient(is_hard=True),
-    well=lambda: _patient(is_hard=False),
 )

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import FunctionCall, Recording, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
 from pellucid.inspection.rules import Rule
@@ -119,35 +116,9 @@ def _in_use(used: Specimen) -> Iterator[Finding]:
         )
 
 
-class _Classifier(nn.Module):
-    def __init__(self, is_always_on: bool) -> None:
-        super().__init__()
-        self.hidden, self.head, self.is_always_on = nn.Linear(8, 32), nn.Linear(32, 3), is_always_on
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = functional.dropout(self.hidden(x).relu(), 0.5, self.training or self.is_always_on)
-        return self.head(hidden)  # type: ignore[no-any-return]
-
-
-def _patient(is_always_on: bool) -> Specimen:
-    with fixed_rng():
-        return Specimen(_Classifier(is_always_on), (torch.randn(16, 8),))
-
-
-def sick() -> Specimen:
-    """A functional dropout that knows nothing of eval()."""
-    return _patient(is_always_on=True)
-
-
-def well() -> Specimen:
-    return _patient(is_always_on=False)
-
-
 RULE = Rule(
     name="dropout-odd",
     proves="that dropout drops everything, twice, the answers, or in use",
     how="watches the calls of dropout while training and while evaluating, and runs twice from other seeds",
     check=check,
-    sick=sick,
-    well=well,
 )

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.perturbation import batch_input
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
@@ -112,19 +111,9 @@ def _shared(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Fi
         )
 
 
-def _patient(is_leaking: bool) -> Specimen:
-    with fixed_rng(0):
-        rows, other = torch.randn(12, 5), torch.randn(12, 5)
-        further = torch.cat([rows[:4], other[4:]]) if is_leaking else other
-        targets = torch.arange(12) % 3
-        return Specimen(nn.Linear(5, 3), (rows,), targets, nn.CrossEntropyLoss(), more=(((further,), targets),))
-
-
 RULE = Rule(
     name="duplicated-inputs",
     proves="rows of the batch are equal to each other, or to rows of another batch",
     how="compares the bits of all rows, and of their targets where rows are equal",
     check=check,
-    sick=lambda: _patient(is_leaking=True),
-    well=lambda: _patient(is_leaking=False),
 )

@@ -11,9 +11,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
@@ -75,34 +73,10 @@ def _middle(calls: Sequence[ModuleCall]) -> float:
     return statistics.median(moving) if moving else 0.0
 
 
-def _stack(activation: type[nn.Module], depth: int = 12, gain: float = 1.0) -> Specimen:
-    with fixed_rng():
-        layers: list[nn.Module] = []
-        for _ in range(depth):
-            linear = nn.Linear(16, 16)
-            nn.init.normal_(linear.weight, std=gain / 4)
-            layers += [linear, activation()]
-        targets = torch.randint(3, (32,))
-        return Specimen(
-            nn.Sequential(*layers, nn.Linear(16, 3)), (torch.randn(32, 16),), targets, nn.CrossEntropyLoss()
-        )
-
-
-def sick() -> Specimen:
-    """Twelve sigmoids: each multiplies the gradient by a quarter at most."""
-    return _stack(nn.Sigmoid)
-
-
-def well() -> Specimen:
-    return _stack(nn.ReLU, gain=2**0.5)
-
-
 RULE = Rule(
     name="gradients-over-depth",
     proves="that the gradient is multiplied by a steady factor on its way from the last layers to the first",
     how="asks the loss for its gradient by what each layer with weights puts out",
     check=check,
-    sick=sick,
-    well=well,
     needs=("targets", "loss"),
 )

@@ -11,9 +11,8 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.perturbation import size_of
 from pellucid.inspection.instrument.recording import first_few, output_part
@@ -127,21 +126,10 @@ def _made_usual(specimen: Specimen, layers: list[tuple[str, float]]) -> float:
     return view.measured / view.per if view is not None and math.isfinite(view.measured) else math.inf
 
 
-def _patient(spread: float) -> Specimen:
-    with fixed_rng(0):
-        head = nn.Linear(32, 10)
-        nn.init.normal_(head.weight, std=spread)
-        nn.init.zeros_(head.bias)
-        model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.LayerNorm(32), head)
-        return Specimen(model, (torch.randn(40, 12),), torch.arange(40) % 10, nn.CrossEntropyLoss())
-
-
 RULE = Rule(
     name="initial-loss",
     proves="untrained weights start sure and wrong, or know more than the labels' frequencies tell",
     how="compares the loss of weights as they were drawn with ln K and the labels' entropy, and shrinks large layers",
     check=check,
-    sick=lambda: _patient(spread=1.0),
-    well=lambda: _patient(spread=0.02),
     needs=("targets", "loss"),
 )

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import ModuleCall, is_norm, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
@@ -72,26 +70,9 @@ def _scales(x: Tensor) -> Tensor:
     return x.square().mean(0).sqrt() if x.dim() == 2 else x.new_zeros(0)
 
 
-def _network(scale: float, shift: float) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
-        return Specimen(model, (torch.rand(32, 1, 8, 8) * scale + shift,))
-
-
-def sick() -> Specimen:
-    """Pixels from 0 to 255."""
-    return _network(scale=255.0, shift=0.0)
-
-
-def well() -> Specimen:
-    return _network(scale=3.4, shift=-1.7)
-
-
 RULE = Rule(
     name="inputs-unnormalised",
     proves="that the first layer reads numbers far from mean 0 and deviation 1, or columns of unlike scales",
     how="measures mean, deviation and columns of what the first layer with weights reads",
     check=check,
-    sick=sick,
-    well=well,
 )

@@ -9,10 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import torch
-from torch import nn
-
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.short_run import ShortRun, short_run
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
@@ -112,27 +108,10 @@ def _fall(one: ShortRun) -> float:
     return (one.losses[0] - one.losses[-1]) / abs(one.losses[0])
 
 
-def _network(rate: float) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
-        inputs, targets = torch.randn(64, 8), torch.randint(3, (64,))
-        return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr=rate))
-
-
-def sick() -> Specimen:
-    return _network(rate=1.0)
-
-
-def well() -> Specimen:
-    return _network(rate=3e-3)
-
-
 RULE = Rule(
     name="learning-rate",
     proves="that the rate is too high or too low for this batch by orders of magnitude",
     how=f"takes {STEPS} steps on copies, with the optimizer's own settings and state, at several times the rate",
     check=check,
-    sick=sick,
-    well=well,
     needs=("targets", "loss", "optimizer"),
 )

@@ -99,25 +99,9 @@ def _difference_when_folded(
     return try_or_none(measured)
 
 
-def _network(between: list[nn.Module]) -> Specimen:
-    with fixed_rng():
-        return Specimen(nn.Sequential(nn.Linear(8, 32), *between, nn.Linear(32, 3)), (torch.randn(16, 8),))
-
-
-def sick() -> Specimen:
-    """The activation was forgotten."""
-    return _network([])
-
-
-def well() -> Specimen:
-    return _network([nn.ReLU(inplace=True)])
-
-
 RULE = Rule(
     name="linear-in-a-row",
     proves="that two linear layers do what one would do",
     how="folds both into one in a float64 copy and compares what the whole puts out",
     check=check,
-    sick=sick,
-    well=well,
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import fixed_rng, isolate, try_or_none
 from pellucid.inspection.instrument.recording import (
@@ -231,40 +231,9 @@ def _backward_origin(copied: Specimen) -> tuple[str, str]:
     return "", ""
 
 
-class _Ratio(nn.Module):
-    """Divides by the deviation, with or without a small number."""
-
-    def __init__(self, small: float) -> None:
-        super().__init__()
-        self.head, self.small = nn.Linear(4, 3), small
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(x / (x.std(1, keepdim=True) + self.small))  # type: ignore[no-any-return]
-
-
-def _patient(small: float) -> Specimen:
-    with fixed_rng():
-        inputs = torch.randn(8, 4)
-        inputs[5] = 2.0  # a row without any deviation
-        return Specimen(_Ratio(small), (inputs,), torch.randint(3, (8,)), nn.CrossEntropyLoss())
-
-
-def sick() -> Specimen:
-    return _patient(small=0.0)
-
-
-def well() -> Specimen:
-    # A plain deviation has no slope where it is 0, so the healthy one has no such row.
-    specimen = _patient(small=1e-5)
-    specimen.inputs[0][5] = torch.arange(4.0)
-    return specimen
-
-
 RULE = Rule(
     name="nan-origin",
     proves="which call made the first number that is none, of which row and value",
     how="watches every call of torch on the way forward, and lets torch name the one on the way back",
     check=check,
-    sick=sick,
-    well=well,
 )

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices
@@ -167,42 +167,9 @@ def _run(double: Specimen, place: int, tokens: Tensor, is_lifted: bool) -> Tenso
     return outputs
 
 
-class _Reader(nn.Module):
-    """One layer of attention over embedded tokens, with positions or without."""
-
-    def __init__(self, has_positions: bool) -> None:
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(11, 16), nn.Embedding(12, 16) if has_positions else None
-        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
-        self.head = nn.Linear(16, 11)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.tokens(tokens)
-        if self.places is not None:
-            x = x + self.places(torch.arange(tokens.shape[1]))
-        return self.head(x + self.attention(x, x, x, need_weights=False)[0])  # type: ignore[no-any-return]
-
-
-def _reader(has_positions: bool) -> Specimen:
-    with fixed_rng():
-        tokens = torch.randint(11, (4, 12))
-        return Specimen(_Reader(has_positions), (tokens,), tokens.flip(1))
-
-
-def sick() -> Specimen:
-    """It is asked for the tokens backwards, and cannot know which was last."""
-    return _reader(has_positions=False)
-
-
-def well() -> Specimen:
-    return _reader(has_positions=True)
-
-
 RULE = Rule(
     name="no-positions",
     proves="that outputs go along with any order of the tokens, so that the order cannot matter",
     how="puts the tokens of a float64 copy in another order, with its masks and with them lifted",
     check=check,
-    sick=sick,
-    well=well,
 )

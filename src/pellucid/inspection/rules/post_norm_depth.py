@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import ModuleCall, is_norm, record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.instrument.weight_age import is_fresh
@@ -85,38 +84,10 @@ def _warmth(specimen: Specimen) -> str:
     return f"the rate is warmed up: {rising[0][0]:.2g} now, {rising[0][1]:.2g} later" if rising else ""
 
 
-class _Block(nn.Module):
-    def __init__(self, width: int, is_first: bool) -> None:
-        super().__init__()
-        self.norm, self.branch, self.is_first = nn.LayerNorm(width), nn.Linear(width, width), is_first
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.is_first:
-            return x + self.branch(self.norm(x)).relu()  # type: ignore[no-any-return]
-        return self.norm(x + self.branch(x).relu())  # type: ignore[no-any-return]
-
-
-def _stack(is_first: bool) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(*(_Block(16, is_first) for _ in range(2 * DEEP + 2)), nn.Linear(16, 3))
-        inputs, targets = torch.randn(8, 16), torch.randint(3, (8,))
-        return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters()))
-
-
-def sick() -> Specimen:
-    return _stack(is_first=False)
-
-
-def well() -> Specimen:
-    return _stack(is_first=True)
-
-
 RULE = Rule(
     name="post-norm-depth",
     proves="that the norms of a deep residual network stand on the path itself, and that no warm-up is set",
     how="follows the graph from each norm to the sum it reads, and measures the gradient at the first and the last",
     check=check,
-    sick=sick,
-    well=well,
     needs=("targets", "loss"),
 )

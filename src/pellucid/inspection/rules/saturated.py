@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import Recording, local_slopes, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
 from pellucid.inspection.judgements import SATURATED
@@ -64,27 +62,9 @@ def _recurrent(seen: Recording) -> Iterator[tuple[str, str, int, int]]:
             yield call.path, "RNN", int((1 - out.square() < NEARLY_ZERO).sum()), out.numel()
 
 
-def _network(deviation: float) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 3))
-        nn.init.normal_(model[0].weight, std=deviation)  # type: ignore[arg-type]
-        return Specimen(model, (torch.randn(64, 16),))
-
-
-def sick() -> Specimen:
-    """Weights of deviation 2 where a quarter is usual: what tanh reads has a deviation of 8."""
-    return _network(deviation=2.0)
-
-
-def well() -> Specimen:
-    return _network(deviation=0.25)
-
-
 RULE = Rule(
     name="saturated",
     proves="that most values of a tanh or sigmoid lie where hardly any gradient comes through",
     how="measures the slope of each at what it is given, by autograd",
     check=check,
-    sick=sick,
-    well=well,
 )

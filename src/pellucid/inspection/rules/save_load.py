@@ -129,44 +129,9 @@ def _is_frozen(model: nn.Module, path: str) -> bool:
     return parameter is not None and not parameter.requires_grad
 
 
-class _Scaled(nn.Module):
-    """A linear layer on inputs times a scale that was drawn once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head, self.scale = nn.Linear(8, 3), 0.5 + torch.rand(8)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(x * self.scale)  # type: ignore[no-any-return]
-
-
-class _ScaledAndSaved(nn.Module):
-    """The same with the scale in a buffer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Linear(8, 3)
-        self.register_buffer("scale", 0.5 + torch.rand(8))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(x * self.get_buffer("scale"))  # type: ignore[no-any-return]
-
-
-def sick() -> Specimen:
-    with fixed_rng():
-        return Specimen(_Scaled(), (torch.randn(4, 8),))
-
-
-def well() -> Specimen:
-    with fixed_rng():
-        return Specimen(_ScaledAndSaved(), (torch.randn(4, 8),))
-
-
 RULE = Rule(
     name="save-load",
     proves="that a file of the weights does not give the same module back, or loses a tie",
     how="builds it anew twice where it can, else changes a copy, loads the state_dict and compares outputs and ties",
     check=check,
-    sick=sick,
-    well=well,
 )

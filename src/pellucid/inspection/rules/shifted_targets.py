@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
-
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.loss_view import agreement, loss_view, sequence_inputs
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
@@ -53,23 +48,10 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             )
 
 
-def _patient(by: int) -> Specimen:
-    with fixed_rng(0):
-        tokens = torch.randint(0, 13, (4, 12))
-        model = nn.Sequential(nn.Embedding(13, 8), nn.Linear(8, 13))
-
-    def loss(scores: Tensor, targets: Tensor) -> Tensor:
-        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
-
-    return Specimen(model, (tokens[:, :8],), tokens[:, by : 8 + by], loss, is_causal=True)
-
-
 RULE = Rule(
     name="shifted-targets",
     proves="a causal model is asked for another token than the next",
     how="reads off the loss's slope which token it asks for at each position, and compares with the tokens around it",
     check=check,
-    sick=lambda: _patient(by=0),
-    well=lambda: _patient(by=1),
     needs=("targets", "loss"),
 )

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import Rule
@@ -54,32 +52,10 @@ def _is_one(rows: Tensor, slack: float) -> bool:
     return apart <= slack * rows.detach().abs().max().item()
 
 
-def _network(is_filled: bool) -> Specimen:
-    with fixed_rng():
-        hidden = nn.Linear(8, 16)
-        if is_filled:
-            nn.init.constant_(hidden.weight, 0.1)
-            nn.init.zeros_(hidden.bias)
-        model = nn.Sequential(hidden, nn.Tanh(), nn.Linear(16, 3))
-        nn.init.constant_(model[2].weight, 0.1)  # type: ignore[arg-type]
-        return Specimen(model, (torch.randn(32, 8),), torch.randint(3, (32,)), nn.CrossEntropyLoss())
-
-
-def sick() -> Specimen:
-    return _network(is_filled=True)
-
-
-def well() -> Specimen:
-    """The last layer is filled in here too, and its classes are still taught apart."""
-    return _network(is_filled=False)
-
-
 RULE = Rule(
     name="symmetry",
     proves="that all units of a layer are one unit, and will stay so",
     how="compares the weights of units, and the gradients that the loss gives them",
     check=check,
-    sick=sick,
-    well=well,
     needs=("targets", "loss"),
 )

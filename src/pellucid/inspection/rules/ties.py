@@ -199,37 +199,9 @@ def _says(model: nn.Module, promise: str) -> bool:
     return any(try_or_none(partial(getattr, holder, promise)) is True for holder in holders)
 
 
-class _Reader(nn.Module):
-    """An embedding, some layers, and a head tied to the embedding."""
-
-    def __init__(self, layers: list[nn.Linear]) -> None:
-        super().__init__()
-        self.tokens, self.layers, self.head = nn.Embedding(11, 16), nn.ModuleList(layers), nn.Linear(16, 11, bias=False)
-        self.head.weight = self.tokens.weight
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.tokens(tokens)
-        for layer in self.layers:
-            x = x + layer(x).relu()
-        return self.head(x)  # type: ignore[no-any-return]
-
-
-def sick() -> Specimen:
-    """Three names of one layer."""
-    with fixed_rng():
-        return Specimen(_Reader([nn.Linear(16, 16)] * 3), (torch.randint(11, (4, 6)),))
-
-
-def well() -> Specimen:
-    with fixed_rng():
-        return Specimen(_Reader([nn.Linear(16, 16) for _ in range(3)]), (torch.randint(11, (4, 6)),))
-
-
 RULE = Rule(
     name="ties",
     proves="that weights are one where they look like several, or several where they should be one",
     how="compares all parameters under all their names, as objects and number by number",
     check=check,
-    sick=sick,
-    well=well,
 )

@@ -10,10 +10,6 @@ import math
 import statistics
 from collections.abc import Iterator
 
-import torch
-from torch import nn
-
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.short_run import short_run
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import MOVES
@@ -53,27 +49,10 @@ def _finding(severity: str, path: str, ratio: float, middle: float, means: str, 
     return Finding(severity, path, seen, means, fix, again=_AGAIN)
 
 
-def _network(rate: float) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 3))
-        inputs, targets = torch.randn(64, 8), torch.randint(3, (64,))
-        return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr=rate))
-
-
-def sick() -> Specimen:
-    return _network(rate=0.5)
-
-
-def well() -> Specimen:
-    return _network(rate=1e-3)
-
-
 RULE = Rule(
     name="update-ratio",
     proves="that a step changes a matrix by more than its own size, or by next to nothing",
     how=f"takes {STEPS} steps on a copy and measures each update beside the matrix",
     check=check,
-    sick=sick,
-    well=well,
     needs=("targets", "loss", "optimizer"),
 )

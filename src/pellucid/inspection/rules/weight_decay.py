@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.recording import is_norm
 from pellucid.inspection.instrument.short_run import shares_left_by_decay
 from pellucid.inspection.instrument.specimen import Specimen
@@ -80,31 +78,10 @@ def _kinds(roles: dict[str, str], among: dict[str, float]) -> list[str]:
     return sorted({roles[path] for path in among})
 
 
-def _network(is_split: bool) -> Specimen:
-    with fixed_rng():
-        model = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.ReLU(), nn.Linear(32, 3))
-        inputs, targets = torch.randn(16, 8), torch.randint(3, (16,))
-    decayed = [parameter for parameter in model.parameters() if parameter.dim() >= 2 or not is_split]
-    spared = [parameter for parameter in model.parameters() if parameter.dim() < 2 and is_split]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": spared, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=1e-2)
-    return Specimen(model, (inputs,), targets, nn.CrossEntropyLoss(), optimizer)
-
-
-def sick() -> Specimen:
-    return _network(is_split=False)
-
-
-def well() -> Specimen:
-    return _network(is_split=True)
-
-
 RULE = Rule(
     name="weight-decay",
     proves="that decay pulls norms, biases or embeddings to 0, and how fast",
     how="takes one step without any gradient on a copy and measures what is left of each parameter",
     check=check,
-    sick=sick,
-    well=well,
     needs=("optimizer",),
 )

@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from pellucid.inspection.instrument.isolation import fixed_rng, isolate, own_inputs
+from pellucid.inspection.instrument.isolation import isolate, own_inputs
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import InterceptOperators, Recorder, first_few, operator_name
 from pellucid.inspection.instrument.specimen import Specimen, run_module
@@ -172,29 +171,9 @@ def _in_use(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-class _Dropping(nn.Module):
-    """Drops units by a function, which is told the mode or not."""
-
-    def __init__(self, is_told: bool) -> None:
-        super().__init__()
-        self.is_told = is_told
-        self.first, self.second = nn.Linear(6, 12), nn.Linear(12, 3)
-
-    def forward(self, rows: Tensor) -> Any:
-        hidden = self.first(rows).relu()
-        return self.second(functional.dropout(hidden, 0.5, training=self.training or not self.is_told))
-
-
-def _patient(is_told: bool) -> Specimen:
-    with fixed_rng(0):
-        return Specimen(_Dropping(is_told), (torch.randn(8, 6),), torch.arange(8) % 3)
-
-
 RULE = Rule(
     name="wrong-mode",
     proves="part of a module is in another mode than the rest, or does not hear its mode",
     how="compares the modes of all parts, calls eval() on a copy, and listens for dropout in eval",
     check=check,
-    sick=lambda: _patient(is_told=False),
-    well=lambda: _patient(is_told=True),
 )
