@@ -23,9 +23,10 @@ import torch
 from pellucid.inspection.health import HealthProbe, cadence
 from pellucid.models.neural import network_called
 from pellucid.training.loop import steps
-from pellucid.training.opening import DataWishes, opened
+from pellucid.training.opening import DataWishes
 from pellucid.training.plan import choose_plan
-from pellucid.training.task import Task
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import build_training
 from pellucid.training.wishes import TrainingWishes
 
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    task = opened(DataWishes("names"))
+    task = open_task(DataWishes("names"))
     costs = [cost(name, task, options.looks) for name in NETWORKS]
     if options.json:
         print(json.dumps([one._asdict() for one in costs]))

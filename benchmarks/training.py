@@ -42,12 +42,12 @@ from pellucid.data.sides import Side
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.models.transformer import MODEL, Transformer, TransformerConfig, sized
 from pellucid.records import Plan, Step
-from pellucid.training.batches import Batch, Items, batches_of, items_of
-from pellucid.training.evaluation import loss_on
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import optimizer_for
 from pellucid.training.rng import numpy_rng
-from pellucid.training.task import Batches
+from pellucid.training.tasks.batches import Batch, Items, list_items, make_batches
+from pellucid.training.tasks.sequences import evaluate_loss
+from pellucid.training.tasks.task import Batches
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SHARES = 10  # turns of each arm, and evaluations
@@ -99,7 +99,7 @@ class PaddedBatches:
 
     def batch(self, step: int) -> Batch:
         rows = numpy_rng(self.seed, step, "padded").integers(len(self.items), size=self.size)
-        tokens, targets, n_tokens = self.items.together(np.append(rows, self.longest))
+        tokens, targets, n_tokens = self.items.collate(np.append(rows, self.longest))
         return Batch(tokens[:-1], targets[:-1], n_tokens - int(self.items.lengths[self.longest]))
 
 
@@ -123,7 +123,7 @@ class Arm:
         began = time.process_time()
         self.n_tokens += sum(each.n_tokens for each in taken(self.steps, end - step))
         self.seconds += time.process_time() - began
-        self.points.append(Point(end, self.seconds, loss_on(self.model, self.dev, self.plan.context).nats))
+        self.points.append(Point(end, self.seconds, evaluate_loss(self.model, self.dev, self.plan.context).nats))
 
     @property
     def each(self) -> list[float]:
@@ -207,9 +207,9 @@ def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:
         warm_up=0,
         decay=recipe.decay,
     )
-    batches = batches_of(train, ours.batch, context, seed=1)
+    batches = make_batches(train, ours.batch, context, seed=1)
     ours = ours._replace(steps=max(SHARES, int(part * task.our_epochs * batches.per_epoch)))
-    padded = PaddedBatches(items_of(train), plan.batch, 1) if is_list else batches_of(train, plan.batch, context, 1)
+    padded = PaddedBatches(list_items(train), plan.batch, 1) if is_list else make_batches(train, plan.batch, context, 1)
     return Arm("theirs", theirs, padded, plan, dev), Arm("ours", config, batches, ours, dev)
 
 

@@ -8,8 +8,8 @@ import torch
 
 from pellucid.data import Characters, encode_list, open_data
 from pellucid.data.sides import Side
-from pellucid.training.batches import IGNORED, Batch, ListBatches, TextBatches, batches_of
 from pellucid.training.rng import derive_seed, numpy_rng, seed_torch, torch_rng
+from pellucid.training.tasks.batches import IGNORED, Batch, ListBatches, TextBatches, make_batches
 
 
 def list_side(n: int = 50, seed: int = 0) -> Side:
@@ -39,7 +39,7 @@ def items_of(batch: Batch) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("size", [1, 7, 10, 50, 500])
 def test_every_item_once_an_epoch(size, by_length):
     side = list_side()
-    batches = batches_of(side, size, context=12, seed=3, by_length=by_length)
+    batches = make_batches(side, size, context=12, seed=3, by_length=by_length)
     assert batches.per_epoch == -(-50 // size)
     ends = np.flatnonzero(side.tokens == 0)
     wanted = sorted(tuple(side.tokens[a + 1 : b].tolist()) for a, b in itertools.pairwise(ends))
@@ -56,12 +56,12 @@ def test_every_item_once_an_epoch(size, by_length):
 
 def test_a_batch_is_a_pure_function_of_seed_and_step():
     side = list_side()
-    forth, back = (batches_of(side, 8, 12, seed=1) for _ in range(2))
+    forth, back = (make_batches(side, 8, 12, seed=1) for _ in range(2))
     steps = list(range(1, 40))
     one = {step: forth.batch(step) for step in steps}
     other = {step: back.batch(step) for step in reversed(steps)}
     assert all(torch.equal(a, b) for step in steps for a, b in zip(one[step][:2], other[step][:2], strict=True))
-    elsewhere = batches_of(side, 8, 12, seed=2)
+    elsewhere = make_batches(side, 8, 12, seed=2)
     assert any(items_of(elsewhere.batch(step)) != items_of(one[step]) for step in steps[:7])
     # The second epoch is another order.
     assert [items_of(one[step]) for step in range(1, 8)] != [items_of(one[step]) for step in range(8, 15)]
@@ -71,7 +71,7 @@ def test_where_rows_meet_a_batch_is_a_fair_sample():
     side = list_side(n=80)
 
     def spread(by_length: bool) -> float:
-        batches = batches_of(side, 10, 12, seed=1, by_length=by_length)
+        batches = make_batches(side, 10, 12, seed=1, by_length=by_length)
         lengths = [[len(item) for item in items_of(batches.batch(step))] for step in range(1, 9)]
         return float(np.std([np.mean(each) for each in lengths]))  # of the batches' mean lengths
 
@@ -82,7 +82,7 @@ def test_where_rows_meet_a_batch_is_a_fair_sample():
 def test_hardly_anything_is_padded():
     names = open_data("names").items
     corpus = encode_list(names, Characters.of(names))
-    batches = ListBatches(corpus.tokens, corpus.starts, batch=128, seed=0)
+    batches = ListBatches(corpus.tokens, corpus.starts, batch_size=128, seed=0)
     drawn = [batches.batch(step) for step in range(1, batches.per_epoch + 1)]
     n_cells = sum(batch.tokens.numel() for batch in drawn)
     assert sum(batch.n_tokens for batch in drawn) == corpus.n_predicted
@@ -91,7 +91,7 @@ def test_hardly_anything_is_padded():
 
 def test_windows_of_a_text_follow_one_another():
     side = Side(np.arange(101, dtype=np.uint8), False)
-    batches = batches_of(side, 4, context=10, seed=0)
+    batches = make_batches(side, 4, context=10, seed=0)
     assert batches.per_epoch == 3  # 10 windows
     firsts = []
     for epoch in range(6):
@@ -107,7 +107,7 @@ def test_windows_of_a_text_follow_one_another():
 
 
 def test_a_text_shorter_than_its_context_is_one_window():
-    batch = TextBatches(np.array([3, 1, 2], np.uint8), batch=32, context=64, seed=0).batch(5)
+    batch = TextBatches(np.array([3, 1, 2], np.uint8), batch_size=32, context=64, seed=0).batch(5)
     assert (batch.tokens.tolist(), batch.targets.tolist(), batch.n_tokens) == ([[3, 1]], [[1, 2]], 2)
 
 

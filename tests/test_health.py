@@ -17,8 +17,8 @@ from pellucid.inspection.layer_stats import NEARLY_ZERO, flatness, histogram, un
 from pellucid.models.transformer import MODEL as TRANSFORMER
 from pellucid.records import Health, Histogram, LayerStats, WeightStats, as_plain
 from pellucid.records.plain import from_plain
-from pellucid.training.initial import initial_loss
 from pellucid.training.run import judge_run
+from pellucid.training.tasks.task import initial_loss
 
 VOCAB = 11
 

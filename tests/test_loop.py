@@ -15,10 +15,10 @@ from pellucid.data.sides import Side
 from pellucid.errors import NotFinite
 from pellucid.models.transformer import Transformer, TransformerConfig
 from pellucid.records import Plan, Step
-from pellucid.training.batches import batches_of
-from pellucid.training.evaluation import loss_on
 from pellucid.training.loop import loss_of, steps
 from pellucid.training.optimizers import optimizer_for
+from pellucid.training.tasks.batches import make_batches
+from pellucid.training.tasks.sequences import evaluate_loss
 
 CONFIG = TransformerConfig(vocab_size=6, context=10, width=16, depth=2, n_heads=2, dropout=0.1)
 PLAN = Plan(
@@ -60,7 +60,7 @@ def new_model(config: TransformerConfig = CONFIG) -> Transformer:
 def run(plan: Plan, model: Transformer, first: int = 1, last: int = 10**9, optimizer=None) -> list[Step]:
     optimizer = optimizer or optimizer_for(model, plan)
     found = []
-    for step in steps(model, batches_of(side(), plan.batch, plan.context, plan.seed), optimizer, plan, first=first):
+    for step in steps(model, make_batches(side(), plan.batch, plan.context, plan.seed), optimizer, plan, first=first):
         found.append(step)
         if step.step == last:
             break
@@ -75,7 +75,7 @@ def test_it_learns(optimizer):
     assert [step.step for step in seen] == list(range(1, 61))
     assert seen[0].loss == pytest.approx(math.log(6), abs=1e-5)
     # What comes next is one of two, the next number or the end, but for the first and the last.
-    assert loss_on(model, side(), 10).nats < 0.8
+    assert evaluate_loss(model, side(), 10).nats < 0.8
     assert seen[4].rate == plan.rate
     assert seen[-1].rate == pytest.approx(plan.rate / 55)
 
@@ -88,7 +88,7 @@ def test_the_steps_are_the_textbooks():
     config = TransformerConfig(vocab_size=6, context=10, width=16, depth=2, n_heads=2)
     model, by_hand = new_model(config), new_model(config)
     seen = run(plan, model)
-    batches = batches_of(side(), plan.batch, plan.context, plan.seed)
+    batches = make_batches(side(), plan.batch, plan.context, plan.seed)
     for step in (1, 2, 3):
         tokens, targets, _ = batches.batch(step)
         losses = functional.cross_entropy(by_hand(tokens).mT, targets, ignore_index=-100, reduction="none")
@@ -143,7 +143,7 @@ def test_the_watch_surrounds_forward_backward_and_update():
         told.append((moved, model.head.weight.grad is not None))
 
     plan = PLAN._replace(steps=2)
-    batches = batches_of(side(), plan.batch, plan.context, plan.seed)
+    batches = make_batches(side(), plan.batch, plan.context, plan.seed)
     for step in steps(model, batches, optimizer_for(model, plan), plan, watch=watch):
         told.append(("out", step.step))
     assert told == [("in", 1), (True, True), ("out", 1), ("in", 2), (True, True), ("out", 2)]
@@ -209,14 +209,14 @@ def slow_loss(model: nn.Module, part: Side, context: int) -> tuple[float, int]:
 @pytest.mark.parametrize("most_tokens", [1, 7, 64, 4096])
 @pytest.mark.parametrize("has_boundary", [True, False])
 def test_evaluation_is_the_slow_loop(monkeypatch, most_tokens, has_boundary):
-    monkeypatch.setattr("pellucid.training.evaluation.MOST_TOKENS", most_tokens)
+    monkeypatch.setattr("pellucid.training.tasks.sequences.MOST_TOKENS", most_tokens)
     draw = np.random.default_rng(1)
     part = side() if has_boundary else Side(draw.integers(0, 6, 107).astype(np.uint8), False)
     model = new_model()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.2)
     model.train()
-    found = loss_on(model, part, 10)
+    found = evaluate_loss(model, part, 10)
     assert model.training
     model.eval()
     with torch.no_grad():
@@ -226,7 +226,7 @@ def test_evaluation_is_the_slow_loop(monkeypatch, most_tokens, has_boundary):
 
 
 def test_an_empty_side_has_no_loss():
-    assert math.isnan(loss_on(new_model(), Side(np.zeros(1, np.uint8), True), 10).nats)
+    assert math.isnan(evaluate_loss(new_model(), Side(np.zeros(1, np.uint8), True), 10).nats)
 
 
 def test_the_loss_passes_over_padding():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from pellucid.training.measures import (
+from pellucid.training.tasks.metrics import (
     accuracy,
     calibration,
     confusion,

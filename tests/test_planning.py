@@ -8,16 +8,16 @@ import pytest
 from pellucid.data.sides import Side
 from pellucid.errors import PellucidError
 from pellucid.models.neural import network_called, networks
-from pellucid.training.opening import DataWishes, opened
+from pellucid.training.opening import DataWishes
 from pellucid.training.plan import Pace, choose_plan, config_for, steps_within
-from pellucid.training.sequence_task import part_of
-from pellucid.training.sizes import rough_sequence_parameters
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.sequences import SequenceTask, take_part
 from pellucid.training.wishes import TrainingWishes
 
 
 @pytest.fixture(scope="module")
 def task():
-    return opened(DataWishes("names"))
+    return open_task(DataWishes("names"))
 
 
 def test_with_steps_the_plan_is_the_same_every_time(task):
@@ -80,24 +80,24 @@ def test_what_memory_cannot_hold_is_refused_before_it_is_made(task):
 def test_the_rough_number_of_parameters_is_near(size):
     for card in networks().values():
         config = card.sized(size, 65, 32)
-        assert 0.3 < rough_sequence_parameters(config) / card.build(config).n_parameters < 3, card.name
+        assert 0.3 < SequenceTask.estimate_parameters(config) / card.build(config).n_parameters < 3, card.name
 
 
 def test_a_part_of_a_side_is_spread_over_it(task):
     sides = task.sides
-    part = part_of(sides.train, 2_000)
+    part = take_part(sides.train, 2_000)
     assert 1_500 < part.n_predicted <= 2_500
     items = sides.vocabulary.decode(part.tokens.tolist())
     assert part.tokens[0] == part.tokens[-1] == 0
     assert len(items) == part.n_predicted - int((part.tokens[1:] == 0).sum())
     text = Side(np.arange(1000), False)
-    assert part_of(text, 80).tokens[[0, -1]].tolist() == [0, 999]
-    assert part_of(text, 5000) is text
+    assert take_part(text, 80).tokens[[0, -1]].tolist() == [0, 999]
+    assert take_part(text, 5000) is text
 
 
 def test_a_short_text_shrinks_the_context(tmp_path):
     (tmp_path / "short.txt").write_text("the cat sat on the mat and the dog lay by the door, as ever. " * 4)
-    found = opened(DataWishes(str(tmp_path / "short.txt"), kind="text", context=256))
+    found = open_task(DataWishes(str(tmp_path / "short.txt"), kind="text", context=256))
     assert found.context < 256
     assert any("context 256 needs 257 tokens" in note for note in found.facts.notes)
 
@@ -113,7 +113,7 @@ def test_a_short_text_shrinks_the_context(tmp_path):
 def test_what_cannot_be_learned_from_is_refused(tmp_path, content, kind, words):
     (tmp_path / "data.txt").write_text(content)
     with pytest.raises(PellucidError, match=words):
-        opened(DataWishes(str(tmp_path / "data.txt"), kind=kind))
+        open_task(DataWishes(str(tmp_path / "data.txt"), kind=kind))
 
 
 def test_what_the_start_took_is_taken_off_the_budget(task):

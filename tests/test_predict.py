@@ -13,9 +13,10 @@ from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.training.asking import answering_run, questions
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.opening import DataWishes, opened
+from pellucid.training.opening import DataWishes
 from pellucid.training.predicting import awakened, predictions
 from pellucid.training.run import train
+from pellucid.training.tasks import open_task
 from pellucid.training.wishes import TrainingWishes
 
 ASKED = {
@@ -91,7 +92,7 @@ def test_images_are_answered_with_the_probabilities_of_the_network(runs, digits)
 def test_rows_are_answered_as_they_were_in_training(runs, tmp_path):
     """The rows of dev, written to a file and asked for again, get the answers that the run reports."""
     place = runs("classes")
-    task = opened(ASKED["classes"][0])
+    task = open_task(ASKED["classes"][0])
     frame = open_data("penguins").frame
     frame[task.sides.places["dev"].tolist()].write_csv(tmp_path / "dev.csv")
     run = answering_run(place)

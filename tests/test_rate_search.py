@@ -16,8 +16,6 @@ from pellucid.models.mlp import MLPConfig
 from pellucid.models.transformer import Transformer, TransformerConfig
 from pellucid.records import Plan, RateSearch, RateTrial, as_plain
 from pellucid.records.plain import from_plain
-from pellucid.training.batches import batches_of
-from pellucid.training.evaluation import loss_on
 from pellucid.training.learning_rate import (
     SMOOTHING,
     between,
@@ -34,6 +32,8 @@ from pellucid.training.learning_rate import (
 )
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import optimizer_for
+from pellucid.training.tasks.batches import make_batches
+from pellucid.training.tasks.sequences import evaluate_loss
 
 BATCH = 64
 
@@ -60,7 +60,7 @@ def mlp(sides):
             torch.manual_seed(seed)
             return MLP.build(MLPConfig(len(sides.vocabulary)))
 
-    return build, lambda seed: batches_of(sides.train, BATCH, 16, seed, by_length=False)
+    return build, lambda seed: make_batches(sides.train, BATCH, 16, seed, by_length=False)
 
 
 # What is searched with is as it was
@@ -71,7 +71,7 @@ def test_a_sweep_leaves_no_trace(sides, optimizer):
     torch.manual_seed(4)
     config = TransformerConfig(len(sides.vocabulary), context=32, width=16, depth=1, n_heads=2, dropout=0.1)
     model = Transformer(config).eval()
-    batches = batches_of(sides.train, 8, 16, 1)
+    batches = make_batches(sides.train, 8, 16, 1)
     model(batches.batch(1).tokens).sum().backward()
     gradients = [parameter.grad.clone() for parameter in model.parameters()]
     before = {name: tensor.numpy().tobytes() for name, tensor in model.state_dict().items()}
@@ -202,7 +202,7 @@ def test_the_suggestion_trains_better_than_ten_times_less_and_ten_times_more(sid
         model, of = build(1), plan(rate=rate)
         for _ in steps(model, batches_for(1), optimizer_for(model, of), of):
             pass
-        return loss_on(model, sides.dev, 16).nats
+        return evaluate_loss(model, sides.dev, 16).nats
 
     less, best, more = (trained(found.suggestion * factor) for factor in (0.1, 1, 10))
     assert best < 2.45

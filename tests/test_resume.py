@@ -18,8 +18,9 @@ from pellucid.runs import LOGS, RunWriter, open_run, read_log
 from pellucid.runs.paths import checkpoint_at
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint
-from pellucid.training.opening import DataWishes, opened
-from pellucid.training.sequence_task import SequenceTask
+from pellucid.training.opening import DataWishes
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.trainer import Trainer, TrainingState, build_training
 from pellucid.training.weights import require_matching_weights
 
@@ -70,7 +71,7 @@ def data(tmp_path_factory) -> dict[str, SequenceTask]:
     wishes = {
         kind: DataWishes(str(folder / name), kind) for kind, name in (("list", "names.txt"), ("text", "book.txt"))
     }
-    return {kind: opened(one) for kind, one in wishes.items()}
+    return {kind: open_task(one) for kind, one in wishes.items()}
 
 
 def state_for(model: str, data: dict[str, SequenceTask], *, save_every: int = 1000) -> TrainingState:

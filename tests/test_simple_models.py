@@ -14,8 +14,8 @@ from pellucid.data import PairsData, PixelsData, open_data
 from pellucid.data.examples import Examples, image_sides, pair_sides, table_sides
 from pellucid.data.sets.house_numbers import load
 from pellucid.layers.columns import one_hot_row
-from pellucid.training.measures import accuracy, exact_match, log_loss, mean_squared_error, r_squared
-from pellucid.training.simple import one_rows, simple_models, simple_pair_models
+from pellucid.training.tasks.baselines import fit_simple_models, flatten_examples, pair_baselines
+from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +29,13 @@ def digits():
 
 
 def named(sides, **options):
-    return {model.name: model for model in simple_models(sides, **options)}
+    return {model.name: model for model, _ in fit_simple_models(sides, **options)}
 
 
 def test_a_row_is_what_the_networks_read(penguins):
     sizes = penguins.preparation.category_sizes
     theirs = one_hot_row(torch.tensor(penguins.dev.numbers), torch.tensor(penguins.dev.codes), sizes)
-    assert np.array_equal(one_rows(penguins.dev, sizes), theirs.numpy())
+    assert np.array_equal(flatten_examples(penguins.dev, sizes), theirs.numpy())
 
 
 def test_classes_have_three_bars_each_with_probabilities(penguins):
@@ -46,8 +46,6 @@ def test_classes_have_three_bars_each_with_probabilities(penguins):
         assert shares.shape == (len(penguins.dev), 3)
         assert np.allclose(shares.sum(1), 1)
         assert shares.min() >= 0
-        assert model.seconds >= 0
-        assert model.wanted(penguins.dev) is penguins.dev.targets
     assert accuracy(models["logistic regression"].answers(penguins.dev), penguins.dev.targets) > 0.95
 
 
@@ -68,7 +66,7 @@ def test_the_nearest_centroid_is_scikit_learns(digits):
 
 
 def test_no_other_width_of_the_gaussians_is_likelier_for_a_row_that_was_left_out(penguins):
-    rows, classes = one_rows(penguins.train, penguins.preparation.category_sizes), penguins.train.targets
+    rows, classes = flatten_examples(penguins.train, penguins.preparation.category_sizes), penguins.train.targets
     distances = np.empty((len(rows), 3))
     for row in range(len(rows)):
         others = np.arange(len(rows)) != row
@@ -111,7 +109,7 @@ def test_logistic_regression_is_scikit_learns(digits):
 
 def test_large_images_are_thinned_and_the_name_says_so():
     sides = image_sides(load(n=300))
-    model = list(simple_models(sides))[-1]
+    model, _ = list(fit_simple_models(sides))[-1]
     assert model.name == "logistic regression on 100 components"
     assert model.n_parameters == 1024 * 101 + 101 * 10
     assert model.answers(sides.dev).shape == (len(sides.dev), 10)
@@ -128,7 +126,7 @@ def test_many_rows_are_thinned_and_the_name_says_so():
         classes=("no", "yes"),
         preparation=replace(penguins.preparation, categories=()),
     )
-    model = list(simple_models(sides))[-1]
+    model, _ = list(fit_simple_models(sides))[-1]
     assert model.name == "logistic regression of 15,000 rows"
     assert accuracy(model.answers(train), train.targets) > 0.99
 
@@ -136,7 +134,7 @@ def test_many_rows_are_thinned_and_the_name_says_so():
 def test_a_class_that_train_lacks_is_never_answered(penguins):
     kept = np.flatnonzero(penguins.train.targets != 1)
     sides = replace(penguins, train=penguins.train.rows(kept))
-    for model in simple_models(sides):
+    for model, _ in fit_simple_models(sides):
         shares = model.answers(penguins.dev)
         assert shares.shape == (len(penguins.dev), 3)
         assert np.isfinite(log_loss(shares, penguins.dev.targets))
@@ -146,7 +144,7 @@ def test_a_class_that_train_lacks_is_never_answered(penguins):
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_hardly_any_training_examples(digits, n):
     sides = digits.limited(n)
-    for model in simple_models(sides):
+    for model, _ in fit_simple_models(sides):
         shares = model.answers(digits.dev)
         assert shares.shape == (len(digits.dev), 10)
         assert np.isfinite(shares).all()
@@ -158,7 +156,7 @@ def test_numbers_have_two_bars():
     models = named(sides)
     assert list(models) == ["mean predictor", "linear regression"]
     assert np.allclose(models["mean predictor"].answers(sides.dev), 0, atol=1e-6)
-    rows = [one_rows(one, sides.preparation.category_sizes) for one in (sides.train, sides.dev)]
+    rows = [flatten_examples(one, sides.preparation.category_sizes) for one in (sides.train, sides.dev)]
     # The normal equations of centred rows, with a penalty of 1 on the square of each weight.
     mean = rows[0].mean(0, dtype=np.float64)
     centred, targets = rows[0] - mean, sides.train.targets.astype(np.float64)
@@ -175,7 +173,7 @@ def test_a_reconstruction_is_held_against_the_mean_and_pca(digits):
     assert list(models) == ["mean of train", "PCA with 8 components"]
     pca = models["PCA with 8 components"]
     rows = [one.numbers.reshape(len(one), -1) for one in (sides.train, sides.dev)]
-    assert np.array_equal(pca.wanted(sides.dev), rows[1])
+    assert np.array_equal(flatten_examples(sides.dev, ()), rows[1])
     theirs = PCA(8).fit(rows[0])
     assert np.allclose(pca.answers(sides.dev), theirs.inverse_transform(theirs.transform(rows[1])), atol=1e-3)
     assert pca.n_parameters == 64 * 9
@@ -187,27 +185,30 @@ def test_a_reconstruction_is_held_against_the_mean_and_pca(digits):
 
 def test_pca_keeps_no_more_than_there_is():
     sides = table_sides(open_data("moons"), "moon", task="reconstruction")
-    model = list(simple_models(sides, latent=64))[-1]
+    model, _ = list(fit_simple_models(sides, latent=64))[-1]
     assert model.name == "PCA with 2 components"
-    assert np.allclose(model.answers(sides.dev), model.wanted(sides.dev), atol=1e-5)
+    assert np.allclose(
+        model.answers(sides.dev), flatten_examples(sides.dev, sides.preparation.category_sizes), atol=1e-5
+    )
 
 
 def test_pairs_have_two_bars():
     data = PairsData("pairs", [(f"{i}", "a" if i % 3 else "b") for i in range(100)], "", "")
     sides = pair_sides(data)
-    copying, usual = simple_pair_models(sides)
-    assert (copying.name, usual.name) == ("copying the source", "most frequent target")
-    assert copying.answers(["ab", ""]) == ["ab", ""]
-    assert usual.answers(["ab", "c"]) == ["a", "a"]
-    targets = [target for _, target in sides.texts["dev"]]
-    answered = usual.answers([source for source, _ in sides.texts["dev"]])
-    assert exact_match(answered, targets) == targets.count("a") / len(targets)
+    copying, usual = pair_baselines(sides)
+    assert (copying.rung.name, usual.rung.name) == ("copying the source", "most frequent target")
+    assert (copying.rung.metric, copying.rung.parameters) == (0.0, 0)
+    for side, found in (("dev", usual.rung.metric), ("test", usual.with_test().test_metric)):
+        targets = [target for _, target in sides.texts[side]]
+        assert found == targets.count("a") / len(targets)
+    assert usual.rung.test_metric is None  # read by with_test alone
+    assert usual.with_test().test is None
 
 
 def test_nothing_of_scikit_learns_warnings_is_heard(digits):
     # Two classes of one example each, and a regression that does not come to its end.
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        list(simple_models(digits.limited(3)))
-        list(simple_models(digits))
+        list(fit_simple_models(digits.limited(3)))
+        list(fit_simple_models(digits))
     assert not heard

@@ -15,12 +15,12 @@ from pellucid.errors import PellucidError, Stopped
 from pellucid.models.examples.logistic import MODEL as LOGISTIC
 from pellucid.records import Step, Timing, TrainingReport
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.example_batches import ExampleBatches, shifted
-from pellucid.training.example_task import ExampleTask
-from pellucid.training.opening import DataWishes, opened
-from pellucid.training.pair_batches import IGNORED, PairBatches
+from pellucid.training.opening import DataWishes
 from pellucid.training.plan import choose_plan
 from pellucid.training.run import ResumeOptions, resume, train
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.batches import IGNORED, ExampleBatches, PairBatches, shift_images
+from pellucid.training.tasks.examples import ExampleTask
 from pellucid.training.trainer import build_training
 from pellucid.training.wishes import TrainingWishes
 
@@ -109,7 +109,7 @@ def test_the_loss_and_the_accuracy_are_those_of_a_plain_loop(runs):
     from safetensors.torch import load_file
 
     report = runs("images")
-    task = opened(ASKED["images"][0])
+    task = open_task(ASKED["images"][0])
     assert isinstance(task, ExampleTask)
     weights = load_file(Path(report.folder) / "model.safetensors")
     model = LOGISTIC.build(LOGISTIC.config(numbers=(1, 8, 8), categories=(), outputs=10))
@@ -149,7 +149,7 @@ def test_the_answers_of_pairs_are_checked_letter_by_letter(runs):
 
 def test_what_a_reconstruction_shows_is_what_went_in_and_came_out(runs):
     report = runs("rows")
-    task = opened(ASKED["rows"][0])
+    task = open_task(ASKED["rows"][0])
     digits = open_data("digits").pixels
     for one in report.answers.examples[:5]:
         row = int(one.what.split()[1].replace(",", "")) - 1
@@ -162,37 +162,37 @@ def test_what_a_reconstruction_shows_is_what_went_in_and_came_out(runs):
 
 
 def test_a_penalty_pulls_the_weights():
-    task = opened(ASKED["images"][0])
+    task = open_task(ASKED["images"][0])
     norms = {}
     for strength in (0.0, 0.5):
         training = {"penalty": "l2", "strength": strength, "optimizer": "sgd", "rate": 0.1}
         wishes = TrainingWishes("logistic", steps=40, kind="images", training=training)
-        card = task.card("logistic")
+        card = task.find_card("logistic")
         config, plan = choose_plan(card, task, wishes)
         state = build_training(card, config, plan, task)
-        ask = task.ask(plan)
+        loss_function = task.loss_function(plan)
         for step in range(1, 41):
             state.optimizer.zero()
-            ask(state.model, state.batches.batch(step)).backward()
+            loss_function(state.model, state.batches.batch(step)).backward()
             state.optimizer.step(1.0)
         norms[strength] = sum(parameter.square().sum().item() for parameter in state.model.parameters())
     assert norms[0.5] < 0.5 * norms[0.0]
 
 
 def test_fewer_examples_leave_dev_and_test_alone(tmp_path):
-    whole, few = (opened(DataWishes("digits", examples=n)) for n in (0, 100))
+    whole, few = (open_task(DataWishes("digits", examples=n)) for n in (0, 100))
     assert (len(few.sides.train), len(few.sides.dev)) == (100, len(whole.sides.dev))
     assert (few.sides.test.numbers == whole.sides.test.numbers).all()
 
 
 def test_an_epoch_of_examples_has_each_once_and_a_step_has_its_batch_alone():
     examples = Examples(np.zeros((23, 2), np.float32), np.zeros((23, 0), np.int64), np.arange(23))
-    batches = ExampleBatches(examples, batch=5, seed=4)
+    batches = ExampleBatches(examples, batch_size=5, seed=4)
     seen = [batches.batch(step).targets.tolist() for step in range(1, 2 * batches.per_epoch + 1)]
     for epoch in (seen[: batches.per_epoch], seen[batches.per_epoch :]):
         assert sorted(target for batch in epoch for target in batch) == list(range(23))
     assert seen[: batches.per_epoch] != seen[batches.per_epoch :]
-    fresh = ExampleBatches(examples, batch=5, seed=4)
+    fresh = ExampleBatches(examples, batch_size=5, seed=4)
     assert fresh.batch(7).targets.tolist() == seen[6]
 
 
@@ -200,7 +200,7 @@ def test_a_shift_moves_an_image_as_a_loop_would():
     draw = torch.Generator().manual_seed(0)
     images = torch.rand(4, 2, 5, 6, generator=draw)
     by = torch.tensor([[0, 1, -2, 2], [0, -1, 2, 1]])
-    moved = shifted(images, by)
+    moved = shift_images(images, by)
     for image in range(4):
         for row in range(5):
             for column in range(6):
@@ -210,7 +210,7 @@ def test_a_shift_moves_an_image_as_a_loop_would():
 
 
 def test_pairs_are_padded_and_shifted_by_one():
-    batches = PairBatches([([1, 2, 3], [2, 3]), ([4], [4]), ([5, 6], [5])], batch=2, seed=1)
+    batches = PairBatches([([1, 2, 3], [2, 3]), ([4], [4]), ([5, 6], [5])], batch_size=2, seed=1)
     for step in (1, 2):
         batch = batches.batch(step)
         assert batch.n_tokens == int((batch.targets != IGNORED).sum())
@@ -223,9 +223,9 @@ def test_pairs_are_padded_and_shifted_by_one():
 @pytest.mark.parametrize(
     ("data", "model", "words"),
     [
-        (DataWishes("penguins", target="species"), "autoencoder", "Add --task reconstruction"),
-        (DataWishes("digits", task="reconstruction"), "cnn", "Choose --model autoencoder"),
-        (DataWishes("digits", task="regression"), "cnn", "Leave --task out"),
+        (DataWishes("penguins", target="species"), "autoencoder", "Add task='reconstruction'"),
+        (DataWishes("digits", task="reconstruction"), "cnn", "Choose model='autoencoder'"),
+        (DataWishes("digits", task="regression"), "cnn", "Leave task out"),
         (DataWishes("penguins"), "mlp", "Add --target species"),
         (DataWishes("penguins", target="speces"), "mlp", "Perhaps you meant 'species'"),
         (DataWishes("digits", examples=10**6), "cnn", "Choose 1 to"),
@@ -234,7 +234,7 @@ def test_pairs_are_padded_and_shifted_by_one():
 )
 def test_what_does_not_fit_together_is_refused(data, model, words):
     with pytest.raises(PellucidError) as refused:
-        opened(data).card(model)
+        open_task(data).find_card(model)
     assert words in str(refused.value)
 
 
@@ -253,6 +253,6 @@ def test_the_metric_is_in_the_log_of_evaluations(runs):
 
 
 def test_a_target_that_is_a_number_has_deviation_one():
-    task = opened(ASKED["numbers"][0])
+    task = open_task(ASKED["numbers"][0])
     assert task.sides.train.targets.std() == pytest.approx(1, rel=1e-3)
     assert all(0.3 < loss < 3 for loss in task.losses_without_a_network)

@@ -19,8 +19,8 @@ from pellucid.lessons.saturation import SaturationStudy
 from pellucid.models.mlp import MLP, MLPConfig
 from pellucid.records import as_plain
 from pellucid.records.plain import from_plain
-from pellucid.training.batches import batches_of
 from pellucid.training.rng import seed_torch, torch_rng
+from pellucid.training.tasks.batches import make_batches
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,7 +75,7 @@ def test_a_bad_start_comes_down_from_high_above_and_a_good_one_from_guessing():
 def test_the_share_of_saturated_units_is_numpys(sides):
     """The same network by hand: embeddings of windows of three, one matrix, tanh."""
     study = saturation.measure(seed=2)
-    batch = batches_of(sides.train, 16, 16, 2, by_length=False).batch(1)
+    batch = make_batches(sides.train, 16, 16, 2, by_length=False).batch(1)
     windows = functional.pad(batch.tokens, (2, 0)).unfold(1, 3, 1)[batch.targets != -100].numpy()  # (examples, 3)
     found = {}
     for name in ("bad", "good"):
@@ -107,12 +107,12 @@ def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
     with seed_torch(1, 0, "weights"):
         model = MLP(MLPConfig(27, activation="relu"))
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
-    batches = batches_of(sides.train, 32, 16, 1, by_length=False)
+    batches = make_batches(sides.train, 32, 16, 1, by_length=False)
     for step in range(1, 22):
         batch = (
             batches.batch(step)
             if step < 21
-            else batches_of(sides.train, dead_unit.EXAMPLES, 16, 1, by_length=False).batch(21)
+            else make_batches(sides.train, dead_unit.EXAMPLES, 16, 1, by_length=False).batch(21)
         )
         optimizer.zero_grad()
         functional.cross_entropy(model(batch.tokens).flatten(0, 1), batch.targets.flatten()).backward()

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pellucid.records import Ending, Evaluation, Plan
-from pellucid.training.initial import initial_loss, label_entropy
 from pellucid.training.schedule import learning_rate_factor
 from pellucid.training.stopping import (
     IN_A_ROW,
@@ -23,6 +22,7 @@ from pellucid.training.stopping import (
     judge_fit,
     loss_noise,
 )
+from pellucid.training.tasks.task import initial_loss, label_entropy
 
 BUDGET = Ending("budget", 0, 0, "")
 

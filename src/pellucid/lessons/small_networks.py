@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pellucid.data.sides import Sides
     from pellucid.models.mlp import MLP
     from pellucid.records import TrainingReport
-    from pellucid.training.batches import Batch
-    from pellucid.training.task import Batches
+    from pellucid.training.tasks.batches import Batch
+    from pellucid.training.tasks.task import Batches
 
 SEED = 1
 BATCH = 32  # names in a step
@@ -101,9 +101,9 @@ def start_too_large(model: MLP, seed: int) -> None:
 
 def name_batches(sides: Sides, seed: int, batch_size: int = BATCH) -> Batches:
     """The batches of the train side, in the order of the seed."""
-    from pellucid.training.batches import batches_of
+    from pellucid.training.tasks.batches import make_batches
 
-    return batches_of(sides.train, batch_size, LONGEST, seed, by_length=False)
+    return make_batches(sides.train, batch_size, LONGEST, seed, by_length=False)
 
 
 def train_by_sgd(model: MLP, batches: Batches, learning_rate: float, n_steps: int) -> list[float]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from pellucid.data.examples import Examples, ExampleSides, ImagePreparation, TablePreparation
 from pellucid.layers.losses import Loss
 from pellucid.records import Answered, Answers, LatentPoint
-from pellucid.training import measures
+from pellucid.training.tasks import metrics
 
 MOST_SHOWN = 24  # examples in a report
 MOST_POINTS = 1_000  # of a regression or of a latent picture
@@ -61,9 +61,9 @@ def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: Loss) -> An
         points = list(zip(truth.tolist(), said.tolist(), strict=True))[:MOST_POINTS]
         return Answers(**common, points=tuple(points))
     classes, likely = dev.targets.numpy(), dev.scores.argmax(1).numpy()
-    confusion, calibration = measures.confusion(likely, classes, sides.classes), None
+    confusion, calibration = metrics.confusion(likely, classes, sides.classes), None
     if loss.probabilities:
-        calibration = measures.calibration(probabilities(dev.scores, loss).max(1), likely == classes)
+        calibration = metrics.calibration(probabilities(dev.scores, loss).max(1), likely == classes)
     return Answers(**common, confusion=confusion, calibration=calibration)
 
 
@@ -78,18 +78,18 @@ def metrics_of(sides: ExampleSides, scored: Scored, loss: Loss) -> dict[str, flo
     """The numbers by which a network is judged on a side, by name."""
     if sides.task == "classification":
         truth = scored.targets.numpy()
-        found = {"accuracy": measures.accuracy(scored.scores.numpy(), truth)}
+        found = {"accuracy": metrics.accuracy(scored.scores.numpy(), truth)}
         if loss.probabilities:
-            found["log loss"] = measures.log_loss(probabilities(scored.scores, loss), truth)
+            found["log loss"] = metrics.log_loss(probabilities(scored.scores, loss), truth)
         return found
     said, truth = scored.scores.double().numpy(), scored.targets.double().numpy()
-    found = {"R²": measures.r_squared(said.reshape(truth.shape), truth)}
+    found = {"R²": metrics.r_squared(said.reshape(truth.shape), truth)}
     if sides.task == "regression":
         preparation = sides.preparation
         assert isinstance(preparation, TablePreparation)
         said, truth = preparation.in_units(said.reshape(-1)), preparation.in_units(truth)
-        found["MAE"] = measures.mean_absolute_error(said, truth)
-        found["RMSE"] = measures.root_mean_squared_error(said, truth)
+        found["MAE"] = metrics.mean_absolute_error(said, truth)
+        found["RMSE"] = metrics.root_mean_squared_error(said, truth)
     return found
 
 

@@ -13,9 +13,11 @@ from pellucid.records import Ladder, Rung, SizeLadder, SizeRung
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.opening import DataWishes, opened, task_of
+from pellucid.training.opening import DataWishes
 from pellucid.training.run import measure_baselines, rank_ladder, train_on
-from pellucid.training.task import Baseline, Task
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.baselines import Baseline
+from pellucid.training.tasks.task import Task
 from pellucid.training.wishes import TrainingWishes
 
 SIZES_FILE = "sizes.json"
@@ -35,7 +37,7 @@ def compare(
 
     Every rung chose by dev alone; test is read once for each, at its end. read: the data, where they are open already.
     """
-    task = task_of(read, data) if read is not None else opened(data)
+    task = open_task(data, read)
     callbacks.on_data(task.facts)
     simple = measure_baselines(task, wishes[0], callbacks)
     folder.mkdir(parents=True)
@@ -62,7 +64,7 @@ def compare_sizes(
 
     sizes: how many examples train has; none are the quarter of the quarter, the quarter and the whole of it.
     """
-    task = task_of(read, data)
+    task = open_task(data, read)
     chosen = sizes_for(task, sizes)
     callbacks.on_data(task.facts)
     measure_baselines(task, wishes[0], callbacks)
@@ -70,8 +72,8 @@ def compare_sizes(
     found: list[SizeRung] = []
     for n_train in sorted(chosen):
         asked = replace(data, examples=n_train)
-        part = task_of(read, asked)
-        simple: list[Baseline] = list(part.baselines(wishes[0]))
+        part = open_task(asked, read)
+        simple: list[Baseline] = list(part.fit_baselines(wishes[0]))
         found += [_at(one.with_test(), n_train) for one in simple]
         for each in wishes:
             heard = callbacks.for_run(f"{each.model} on {n_train:,}")

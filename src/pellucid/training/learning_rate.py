@@ -28,12 +28,13 @@ from torch.nn.utils import clip_grad_norm_
 
 from pellucid.data import Data
 from pellucid.records import Plan, RateSearch, RateTrial
-from pellucid.training.loop import next_token
-from pellucid.training.opening import DataWishes, opened, task_of
+from pellucid.training.loop import next_token_loss
+from pellucid.training.opening import DataWishes
 from pellucid.training.optimizers import optimizer_for
 from pellucid.training.plan import choose_plan
 from pellucid.training.rng import seed_torch
-from pellucid.training.task import Ask, Batches
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.task import Batches, LossFunction
 from pellucid.training.trainer import build_network
 from pellucid.training.wishes import TrainingWishes
 
@@ -57,19 +58,19 @@ def search_learning_rate(
 
     read: the data, where they are open already.
     """
-    task = task_of(read, data) if read is not None else opened(data)
-    card = task.card(wishes.model)
+    task = open_task(data, read)
+    card = task.find_card(wishes.model)
     config, plan = choose_plan(card, task, wishes)
     torch.set_num_threads(plan.threads)
     return sweep_seeds(
         lambda seed: build_network(card, config, seed),
         # In any order: where items are sorted by length, the losses of batches differ by that alone.
-        lambda seed: task.batches(plan._replace(seed=seed), is_fair=True),
+        lambda seed: task.make_batches(plan._replace(seed=seed), is_fair=True),
         plan._replace(steps=N_RATES),
         seeds,
         source=task.facts.said,
         network=f"{card.name} with {plan.optimizer}",
-        ask=task.ask(plan),
+        loss_function=task.loss_function(plan),
     )
 
 
@@ -83,7 +84,12 @@ def rates_between(lowest: float, highest: float, n: int) -> list[float]:
 
 
 def sweep_learning_rates(
-    model: nn.Module, batches: Batches, plan: Plan, rates: Sequence[float], seed: int, ask: Ask = next_token
+    model: nn.Module,
+    batches: Batches,
+    plan: Plan,
+    rates: Sequence[float],
+    seed: int,
+    loss_function: LossFunction = next_token_loss,
 ) -> tuple[tuple[RateTrial, ...], bool]:
     """One step at each rate in turn, and whether the loss blew up before the last of them.
 
@@ -101,7 +107,7 @@ def sweep_learning_rates(
             batch = batches.batch(step)
             with seed_torch(seed, step, "dropout"):
                 optimizer.zero()
-                loss = ask(model, batch)
+                loss = loss_function(model, batch)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             if not math.isfinite(loss.item()) or loss.item() > DIVERGED * min([*losses, loss.item()]):
                 break
@@ -126,7 +132,7 @@ def sweep_seeds(
     source: str = "",
     network: str = "",
     rates: Sequence[float] = (),
-    ask: Ask = next_token,
+    loss_function: LossFunction = next_token_loss,
 ) -> RateSearch:
     """A sweep for each seed, with the optimizer and the clipping of the plan, and what the rules make of it.
 
@@ -139,7 +145,7 @@ def sweep_seeds(
     answers: list[float] = []
     notes: list[str] = []
     for seed in seeds:
-        trials, is_blown_up = sweep_learning_rates(build(seed), batches_for(seed), plan, rates, seed, ask)
+        trials, is_blown_up = sweep_learning_rates(build(seed), batches_for(seed), plan, rates, seed, loss_function)
         reason = reason_for_no_answer(trials, is_blown_up)
         sweeps.append(trials)
         percentiles.append(None if reason else by_percentile(trials))

@@ -21,11 +21,11 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from pellucid.errors import NotFinite
 from pellucid.records import Plan, Step
-from pellucid.training.batches import IGNORED, Batch
 from pellucid.training.optimizers import Optimizer
 from pellucid.training.rng import seed_torch
 from pellucid.training.schedule import learning_rate_factor
-from pellucid.training.task import Ask, Batches
+from pellucid.training.tasks.batches import IGNORED, Batch
+from pellucid.training.tasks.task import Batches, LossFunction
 
 Watch = Callable[[int], AbstractContextManager[None]]
 
@@ -35,7 +35,7 @@ def unwatched(step: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def next_token(model: Any, batch: Batch) -> Tensor:
+def next_token_loss(model: Any, batch: Batch) -> Tensor:
     """What is asked of a sequence model: the mean loss over all tokens of a batch."""
     return loss_of(model(batch.tokens), batch.targets)
 
@@ -46,13 +46,13 @@ def steps(
     optimizer: Optimizer,
     plan: Plan,
     *,
-    ask: Ask = next_token,
+    loss_function: LossFunction = next_token_loss,
     first: int = 1,
     watch: Watch = unwatched,
 ) -> Iterator[Step]:
     """Train from step `first` to the last of the plan, and yield every step once it is done.
 
-    ask: gives the mean loss of a batch; watch: its context surrounds one whole step, forward, backward and update.
+    loss_function: gives the mean loss of a batch; watch: its context surrounds one whole step, forward, backward and update.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for step in range(first, plan.steps + 1):
@@ -62,13 +62,13 @@ def steps(
         factor = learning_rate_factor(step, plan.steps, plan.warm_up, plan.decay)
         with watch(step), seed_torch(plan.seed, step, "dropout"):
             optimizer.zero()
-            loss = ask(model, batch)
+            loss = loss_function(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
             norm = get_total_norm(gradients)
             seen = Step(step, loss.item(), batch.n_tokens, plan.rate * factor, norm.item())
             if not (math.isfinite(seen.loss) and math.isfinite(seen.gradient_norm)):
-                raise not_finite(model, partial(ask, model, batch), seen, plan)
+                raise not_finite(model, partial(loss_function, model, batch), seen, plan)
             if plan.clip:
                 clip_grads_with_norm_(parameters, plan.clip, norm)
             optimizer.step(factor)

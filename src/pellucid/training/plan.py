@@ -18,7 +18,7 @@ from pellucid.inspection.health import HealthProbe, cadence
 from pellucid.models.network import Card, Recipe
 from pellucid.records import Plan
 from pellucid.training.loop import steps
-from pellucid.training.task import Task
+from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import TrainingState, build_training
 from pellucid.training.wishes import BYTES_OF_A_WEIGHT, SIZES, TrainingWishes
 
@@ -47,7 +47,7 @@ class Pace(NamedTuple):
 def choose_plan(card: Card, task: Task, wishes: TrainingWishes, spent: float = 0.0) -> tuple[Any, Plan]:
     """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone already."""
     n_train = task.n_train
-    size = wishes.size or task.size()
+    size = wishes.size or task.suggest_size()
     config = config_for(card, task, size, wishes.network)
     because = [] if wishes.size else [f"size {size}, because train has {n_train:,} {task.measure.one}s"]
     plan = draft(card, config, task, wishes)
@@ -103,8 +103,8 @@ def _fastest(card: Card, config: Any, plan: Plan, task: Task, *, is_asked: bool)
 
 def config_for(card: Card, task: Task, size: str, asked: Mapping[str, Any]) -> Any:
     """The configuration of a size with what was asked for in its place. What memory cannot hold is refused."""
-    config = dataclasses.replace(task.sized(card, size), **asked)
-    n_parameters = task.rough_parameters(config)
+    config = dataclasses.replace(task.make_config(card, size), **asked)
+    n_parameters = task.estimate_parameters(config)
     needed = n_parameters * BYTES_OF_A_WEIGHT / 1e9
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed > available:
@@ -129,7 +129,7 @@ def draft(card: Card, config: Any, task: Task, wishes: TrainingWishes) -> Plan:
     recipe, asked = card.recipe, wishes.training
     plan = Plan(
         steps=wishes.steps,
-        batch=task.batch_for(recipe),
+        batch=task.batch_size_for(recipe),
         context=task.context,
         optimizer=recipe.optimizer,
         rate=recipe.rate,
@@ -143,16 +143,16 @@ def draft(card: Card, config: Any, task: Task, wishes: TrainingWishes) -> Plan:
         probe_every=1,
         sample_every=1,
         save_every=1,
-        threads=threads_for(task.rough_parameters(config)),
+        threads=threads_for(task.estimate_parameters(config)),
         seed=wishes.seed,
-        loss=task.usual_loss,
+        loss=task.default_loss,
         shift=recipe.shift if task.facts.kind == "images" else 0,
     )
     plan = _with_rates(plan, recipe, asked)
     given: dict[str, Any] = {name: asked[name] for name in AS_ASKED if name in asked}
     plan = plan._replace(**given)
     if "batch" in asked:
-        plan = plan._replace(batch=min(int(asked["batch"]), task.most_rows))
+        plan = plan._replace(batch=min(int(asked["batch"]), task.max_batch_size))
     return with_steps(plan, max(1, wishes.steps), asked)
 
 
@@ -188,8 +188,8 @@ def measure_pace(state: TrainingState) -> Pace:
     probe = HealthProbe(state.model)
     began = last = time.monotonic()
     taken: list[float] = []
-    ask = state.task.ask(plan)
-    for step in steps(state.model, state.batches, state.optimizer, plan, ask=ask):
+    loss_function = state.task.loss_function(plan)
+    for step in steps(state.model, state.batches, state.optimizer, plan, loss_function=loss_function):
         now = time.monotonic()
         taken.append(now - last)
         last = now
@@ -198,10 +198,17 @@ def measure_pace(state: TrainingState) -> Pace:
     # The median: the first steps and those in which the machine did something else do not count.
     each = statistics.median(taken[WARM_STEPS:])
     looked = time.monotonic()
-    [_] = steps(state.model, state.batches, state.optimizer, plan._replace(steps=1), ask=ask, watch=probe.watch)
+    [_] = steps(
+        state.model,
+        state.batches,
+        state.optimizer,
+        plan._replace(steps=1),
+        loss_function=loss_function,
+        watch=probe.watch,
+    )
     evaluated = time.monotonic()
     for side in ("train", "dev"):
-        state.task.measured(state.model, side)
+        state.task.evaluate(state.model, side)
     return Pace(each, time.monotonic() - evaluated, max(0.0, evaluated - looked - each))
 
 

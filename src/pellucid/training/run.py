@@ -36,11 +36,13 @@ from pellucid.records.plain import from_plain
 from pellucid.runs import RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint
-from pellucid.training.opening import DataWishes, opened, task_of
+from pellucid.training.opening import DataWishes
 from pellucid.training.plan import choose_plan
 from pellucid.training.sources import found_again, remembered
 from pellucid.training.stopping import judge_fit
-from pellucid.training.task import Baseline, Measured, Task
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.baselines import Baseline, SideResult
+from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import Trainer, TrainingState, build_training, network_facts
 from pellucid.training.weights import load_best, require_matching_weights
 from pellucid.training.wishes import TrainingWishes
@@ -69,7 +71,7 @@ def train(
 ) -> TrainingReport:
     """A new run in a new folder. read: the data, where they are open already; began: when, by the monotonic clock."""
     began = began or time.monotonic()
-    task = task_of(read, data) if read is not None else opened(data)
+    task = open_task(data, read)
     callbacks.on_data(task.facts)
     baselines = measure_baselines(task, wishes, callbacks)
     spent = time.monotonic() - began
@@ -87,7 +89,7 @@ def train_on(
     spent: float = 0.0,
 ) -> TrainingReport:
     """A new run on a task whose baselines are known already. spent: seconds of its budget that took."""
-    card = task.card(wishes.model)
+    card = task.find_card(wishes.model)
     config, plan = choose_plan(card, task, wishes, spent)
     state = build_training(card, config, plan, task)
     network = network_facts(card, config, state.model)
@@ -108,7 +110,7 @@ def train_on(
     record["command"] = command_of(data, wishes, plan, task.facts.source)
     n_bytes = 3 * sum(tensor.nbytes for tensor in state.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
-        for name, content in task.kept().items():
+        for name, content in task.files().items():
             writer.write(name, content)
         trainer = Trainer(writer, state, callbacks, [], Timing(0, 0.0, 0.0))
         return _train_to_end(trainer, after=0, baselines=baselines)
@@ -124,7 +126,7 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
         callbacks.on_data(task.facts)
         asked = TrainingWishes(**record["asked"])
         baselines = measure_baselines(task, asked, callbacks)
-        card = task.card(str(record["model"]))
+        card = task.find_card(str(record["model"]))
         plan = from_plain(Plan, record["plan"])
         if changes.threads and changes.threads != plan.threads:
             notes = (*notes, f"{changes.threads} threads in place of {plan.threads}: the last bits may differ")
@@ -140,7 +142,7 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
             writer.append(
                 "findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step)
             )
-        for name, content in task.kept().items():
+        for name, content in task.files().items():
             if not (run / name).is_file():
                 writer.write(name, content)
         trainer = Trainer(writer, state, callbacks, list(writer.run.evaluations), writer.run.last_timing)
@@ -176,7 +178,7 @@ def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline]) ->
 
 def measure_baselines(task: Task, wishes: TrainingWishes, callbacks: Callbacks) -> list[Baseline]:
     """What baselines reach; told when all are known."""
-    baselines = list(task.baselines(wishes))
+    baselines = list(task.fit_baselines(wishes))
     callbacks.on_baselines(Ladder(task.facts.said, tuple(one.rung for one in baselines), (), task.measure))
     return baselines
 
@@ -202,7 +204,7 @@ def reopen_data(run: Path, record: Mapping[str, Any], changes: ResumeOptions) ->
     reading = dict(record["reading"])
     was = str(record["data"]["fingerprint"])
     source = changes.data or found_again(run, str(reading["source"]), was)
-    found = opened(DataWishes(**{**reading, "source": source}))
+    found = open_task(DataWishes(**{**reading, "source": source}))
     if found.facts.fingerprint == was:
         return found, ()
     if not changes.is_new_data_allowed:
@@ -248,7 +250,7 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
     network = state.model.for_inference()
     at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)
     answers = task.answers(network, state.plan)
-    on_test = task.measured(network, "test") if task.facts.n_tokens["test"] else Measured(float("nan"))
+    on_test = task.evaluate(network, "test") if task.facts.n_tokens["test"] else SideResult(float("nan"))
     timing = trainer.last_timing
     rung = Rung(
         name=state.card.name,

@@ -26,7 +26,7 @@ from pellucid.training.loop import steps
 from pellucid.training.optimizers import Optimizer, optimizer_for
 from pellucid.training.rng import derive_seed
 from pellucid.training.stopping import best_evaluation, check_ending
-from pellucid.training.task import Batches, Task
+from pellucid.training.tasks.task import Batches, Task
 from pellucid.training.weights import save_best
 
 
@@ -47,7 +47,7 @@ def build_training(card: Card, config: Any, plan: Plan, task: Task) -> TrainingS
     """Build the network and what it trains with."""
     torch.set_num_threads(plan.threads)
     model = build_network(card, config, plan.seed)
-    batches = task.batches(plan, is_fair=model.rows_meet)
+    batches = task.make_batches(plan, is_fair=model.rows_meet)
     return TrainingState(card, config, plan, task, model, batches, optimizer_for(model, plan))
 
 
@@ -109,7 +109,7 @@ class Trainer:
     @property
     def start(self) -> InitialLoss:
         """The loss before the first step beside what it should have been."""
-        return self.state.task.start(self.evaluations[0].dev)
+        return self.state.task.check_initial_loss(self.evaluations[0].dev)
 
     def read_health(self) -> tuple[Health, ...]:
         """All that was probed so far, by earlier processes too."""
@@ -126,8 +126,10 @@ class Trainer:
                 return nullcontext()
             return probe.watch(step, with_maps=step in (1, plan.steps))
 
-        ask = state.task.ask(plan)
-        for step in steps(state.model, state.batches, state.optimizer, plan, ask=ask, first=first, watch=watch):
+        loss_function = state.task.loss_function(plan)
+        for step in steps(
+            state.model, state.batches, state.optimizer, plan, loss_function=loss_function, first=first, watch=watch
+        ):
             for health in probe.taken():
                 self._look(health)
             yield step
@@ -138,7 +140,7 @@ class Trainer:
 
     def _evaluate(self, step: int) -> None:
         state = self.state
-        train, dev = (state.task.measured(state.model, side) for side in ("train", "dev"))
+        train, dev = (state.task.evaluate(state.model, side) for side in ("train", "dev"))
         evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)
@@ -147,7 +149,7 @@ class Trainer:
         self.callbacks.on_evaluation(evaluation)
 
     def _sample(self, step: int) -> None:
-        sampled = SampledAt(step, self.state.task.texts(self.state.model, self.state.plan))
+        sampled = SampledAt(step, self.state.task.preview(self.state.model, self.state.plan))
         self.writer.append("samples", sampled)
         self.callbacks.on_samples(sampled)
 

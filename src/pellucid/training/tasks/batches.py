@@ -1,0 +1,275 @@
+"""Batches for each step: a pure function of the seed and the step, so that a resumed run needs no state of them.
+
+An epoch is a pass over everything, in an order of its own. Items of a list are put together with others of about
+their length, so that hardly anything is padded; which of them meet, and which batch comes first, is left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pellucid.data.examples import Examples
+from pellucid.data.sides import Side
+from pellucid.models.pairs.sources import padded
+from pellucid.training.rng import numpy_rng
+
+IGNORED = -100  # the target of padding, which torch's cross-entropy passes over
+Ints = npt.NDArray[Any]
+Pairs = Sequence[tuple[list[int], list[int]]]  # tokens of source and target, without boundaries
+
+
+class Epochs:
+    """Rows in batches, each row once in an epoch."""
+
+    def __init__(self, n_rows: int, batch_size: int, seed: int) -> None:
+        self.n_rows, self.seed = n_rows, seed
+        self.per_epoch = -(-n_rows // batch_size)
+        self._epoch = -1
+        self._order: list[Ints] = []
+
+    def rows(self, step: int) -> Ints:
+        """The rows of this step; the first step is 1."""
+        epoch, place = divmod(step - 1, self.per_epoch)
+        if epoch != self._epoch:
+            self._order, self._epoch = self.shuffle(numpy_rng(self.seed, epoch, "batches")), epoch
+        return self._order[place]
+
+    def shuffle(self, rng: np.random.Generator) -> list[Ints]:
+        """The rows of each batch of an epoch."""
+        return np.array_split(rng.permutation(self.n_rows), self.per_epoch)
+
+
+class Batch(NamedTuple):
+    """tokens, targets: (batch, time); the target of each token is the one after it, of padding `IGNORED`."""
+
+    tokens: Tensor
+    targets: Tensor
+    n_tokens: int  # targets that count
+
+
+def make_batches(
+    side: Side, batch_size: int, context: int, seed: int, *, by_length: bool = True
+) -> ListBatches | TextBatches:
+    """Batches of a list's items or of a text's windows, whichever the side is.
+
+    by_length: items of about one length meet, which saves padding. Not for a model whose rows meet in training.
+    """
+    if side.has_boundary:
+        return ListBatches(side.tokens, _item_starts(side), batch_size, seed, by_length=by_length)
+    return TextBatches(side.tokens, batch_size, context, seed)
+
+
+class Items:
+    """The items of a list, any of which can be put together.
+
+    tokens: the stream `0 a… 0 b… 0`; starts: where each item's opening boundary stands.
+    """
+
+    def __init__(self, tokens: Ints, starts: Ints) -> None:
+        self.tokens = tokens
+        self.starts = starts.astype(np.int64)
+        self.lengths = np.diff(self.starts, append=len(tokens) - 1)  # of an item and one boundary
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def collate(self, rows: Ints) -> Batch:
+        """These items as one batch, padded to the longest of them."""
+        lengths = self.lengths[rows, None]
+        places = np.arange(lengths.max())
+        is_real = places < lengths
+        # Past the end of the stream there is nothing to read; what is read there instead is masked.
+        at = np.minimum(self.starts[rows, None] + places, len(self.tokens) - 2)
+        tokens = np.where(is_real, self.tokens[at].astype(np.int64), 0)
+        targets = np.where(is_real, self.tokens[at + 1].astype(np.int64), IGNORED)
+        return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()))
+
+
+def list_items(side: Side) -> Items:
+    """The items of a list's side."""
+    return Items(side.tokens, _item_starts(side))
+
+
+def _item_starts(side: Side) -> Ints:
+    return np.flatnonzero(side.tokens == 0)[:-1]
+
+
+class ListBatches(Epochs):
+    """Items of a list, padded to the longest of their batch.
+
+    batch_size: how many are put together on average; of short ones more, of long ones fewer.
+
+    >>> one = ListBatches(np.array([0, 1, 2, 0, 3, 0]), np.array([0, 3]), batch_size=8, seed=0).batch(1)
+    >>> sorted(zip(one.tokens.tolist(), one.targets.tolist()))
+    [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
+    """
+
+    def __init__(self, tokens: Ints, starts: Ints, batch_size: int, seed: int, *, by_length: bool = True) -> None:
+        super().__init__(len(starts), batch_size, seed)
+        self.items = Items(tokens, starts)
+        self.by_length = by_length
+
+    def batch(self, step: int) -> Batch:
+        return self.items.collate(self.rows(step))
+
+    def shuffle(self, rng: np.random.Generator) -> list[Ints]:
+        """Shuffled, sorted by length, cut, and the batches shuffled."""
+        if not self.by_length:
+            return super().shuffle(rng)
+        shuffled = rng.permutation(self.n_rows)
+        by_length = shuffled[np.argsort(self.items.lengths[shuffled], kind="stable")]
+        batches = np.split(by_length, _even_cuts(self.items.lengths[by_length], self.per_epoch))
+        return [batches[i] for i in rng.permutation(self.per_epoch)]
+
+
+def _even_cuts(lengths: Ints, n_parts: int) -> Ints:
+    """Where to cut so that every part has about as many tokens, and at least one item: (n_parts - 1,).
+
+    Batches of as many items would give a token of a short item more weight than one of a long item.
+
+    >>> _even_cuts(np.array([1, 1, 1, 1, 2, 2]), 2), _even_cuts(np.array([1, 1, 9]), 3)
+    (array([4]), array([1, 2]))
+    """
+    read = np.cumsum(lengths)
+    parts = np.arange(1, n_parts)
+    cuts = np.searchsorted(read, read[-1] * parts / n_parts, side="right")
+    kept: Ints = np.clip(cuts, parts, len(lengths) - n_parts + parts)
+    return kept
+
+
+class TextBatches(Epochs):
+    """Windows of a text. In each epoch they follow one another from a new first token, and come in a new order.
+
+    >>> TextBatches(np.arange(7), batch_size=2, context=3, seed=0).batch(1).n_tokens
+    6
+    """
+
+    def __init__(self, tokens: Ints, batch_size: int, context: int, seed: int) -> None:
+        self.tokens = tokens
+        self.context = min(context, len(tokens) - 1)
+        super().__init__((len(tokens) - 1) // self.context, batch_size, seed)
+
+    def batch(self, step: int) -> Batch:
+        at = self.rows(step)[:, None] + np.arange(self.context)
+        tokens, targets = (torch.from_numpy(self.tokens[where].astype(np.int64)) for where in (at, at + 1))
+        return Batch(tokens, targets, targets.numel())
+
+    def shuffle(self, rng: np.random.Generator) -> list[Ints]:
+        """The first tokens of the windows of each batch."""
+        shift = int(rng.integers(self.context))
+        # The last window ends with the text, so it may share tokens with the one before it.
+        firsts = np.minimum(shift + np.arange(self.n_rows) * self.context, len(self.tokens) - 1 - self.context)
+        return np.array_split(rng.permutation(firsts), self.per_epoch)
+
+
+class ExampleBatch(NamedTuple):
+    """numbers: (batch, …), codes: (batch, columns), targets: (batch,)."""
+
+    numbers: Tensor
+    codes: Tensor
+    targets: Tensor
+
+    @property
+    def n_tokens(self) -> int:
+        """Predictions: one for each example."""
+        return len(self.targets)
+
+
+def make_example_batch(examples: Examples) -> ExampleBatch:
+    """All examples as one batch."""
+    parts = (examples.numbers, examples.codes, examples.targets)
+    return ExampleBatch(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+
+
+class ExampleBatches(Epochs):
+    """Rows of a table, or images.
+
+    shift: images are moved by up to so many pixels up, down and sideways, by chance; what comes in is the edge again.
+
+    >>> rows = Examples(np.ones((5, 2), np.float32), np.zeros((5, 0), np.int64), np.arange(5))
+    >>> batches = ExampleBatches(rows, batch_size=2, seed=0)
+    >>> sorted(target for step in (1, 2, 3) for target in batches.batch(step).targets.tolist())
+    [0, 1, 2, 3, 4]
+    """
+
+    def __init__(self, examples: Examples, batch_size: int, seed: int, shift: int = 0) -> None:
+        super().__init__(len(examples), batch_size, seed)
+        self.all = make_example_batch(examples)
+        self.shift = shift
+
+    def batch(self, step: int) -> ExampleBatch:
+        rows = torch.from_numpy(self.rows(step))
+        batch = ExampleBatch(*(part.index_select(0, rows) for part in self.all))
+        if not self.shift:
+            return batch
+        by = numpy_rng(self.seed, step, "shift").integers(-self.shift, self.shift + 1, (2, len(rows)))
+        return batch._replace(numbers=shift_images(batch.numbers, torch.from_numpy(by)))
+
+
+def shift_images(images: Tensor, by: Tensor) -> Tensor:
+    """images: (batch, channels, height, width), each moved by its own whole pixels; by: (2, batch), down and right.
+
+    >>> shift_images(torch.tensor([[[[1.0, 2.0, 3.0]]]]), torch.tensor([[0], [1]]))
+    tensor([[[[1., 1., 2.]]]])
+    """
+    most = int(by.abs().max())
+    if not most:
+        return images
+    height, width = images.shape[2:]
+    wide = functional.pad(images, (most,) * 4, mode="replicate")
+    rows = (torch.arange(height) + most - by[0][:, None])[:, None, :, None]
+    columns = (torch.arange(width) + most - by[1][:, None])[:, None, None, :]
+    which = torch.arange(len(images))[:, None, None, None]
+    channels = torch.arange(images.shape[1])[None, :, None, None]
+    return wide[which, channels, rows, columns]
+
+
+class PairBatch(NamedTuple):
+    """sources: (batch, source); tokens: (batch, time), each `0 a b`; targets: (batch, time), each `a b 0`, padded."""
+
+    sources: Tensor
+    tokens: Tensor
+    targets: Tensor
+    n_tokens: int  # targets that count
+
+
+def make_pair_batch(pairs: Pairs) -> PairBatch:
+    """These pairs as one batch.
+
+    >>> make_pair_batch([([3, 1], [1, 3]), ([2], [2])]).targets.tolist()
+    [[1, 3, 0], [2, 0, -100]]
+    """
+    sources = padded([source for source, _ in pairs])
+    tokens = padded([[0, *target] for _, target in pairs])
+    targets = torch.full_like(tokens, IGNORED)
+    for row, (_, target) in enumerate(pairs):
+        targets[row, : len(target) + 1] = torch.tensor([*target, 0])
+    return PairBatch(sources, tokens, targets, int((targets != IGNORED).sum()))
+
+
+class PairBatches(Epochs):
+    """Sources with the targets that they become.
+
+    >>> batches = PairBatches([([1], [1]), ([2], [2]), ([3], [3])], batch_size=2, seed=0)
+    >>> batches.per_epoch, sorted(batches.batch(1).sources.flatten().tolist() + batches.batch(2).sources[0].tolist())
+    (2, [1, 2, 3])
+    """
+
+    def __init__(self, pairs: Pairs, batch_size: int, seed: int) -> None:
+        super().__init__(len(pairs), batch_size, seed)
+        self.all = make_pair_batch(pairs)
+
+    def batch(self, step: int) -> PairBatch:
+        rows = torch.from_numpy(self.rows(step))
+        sources, tokens, targets = (part.index_select(0, rows) for part in self.all[:3])
+        # As wide as the longest of these rows, not of all: the rest is nothing but padding.
+        wide, long = int((sources != 0).sum(1).max()), int((targets != IGNORED).sum(1).max())
+        targets = targets[:, :long]
+        return PairBatch(sources[:, : max(1, wide)], tokens[:, :long], targets, int((targets != IGNORED).sum()))

@@ -1,0 +1,277 @@
+"""Tables and images as a task: the class or the number of each example is to be predicted, or the example itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pellucid.data import ImagesData, PixelsData, TableData
+from pellucid.data.examples import Examples, ExampleSides, image_sides, table_sides
+from pellucid.data.splits import SIDES
+from pellucid.errors import PellucidError
+from pellucid.layers.losses import Loss, loss_called, losses_for, penalty
+from pellucid.models.examples.contract import ExampleCard, ExampleModel, Reconstructor, example_network_called
+from pellucid.models.examples.contract import Inputs as ExampleInputs
+from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung
+from pellucid.training.answering import Scored, answers_of, texts_of
+from pellucid.training.earning import earning_sentence
+from pellucid.training.opening import DataWishes
+from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines, flatten_examples
+from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
+from pellucid.training.tasks.metrics import accuracy, r_squared
+from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
+from pellucid.training.wishes import TrainingWishes, require_network
+
+# Examples of train from which on a size is worth its weights.
+WORTH: Mapping[str, int] = {"tiny": 0, "small": 1_000, "medium": 10_000, "large": 200_000}
+PREVIEWED = 5
+AT_ONCE = 512  # examples of one pass that is not learned from
+NEAR_NOTHING = 1.5  # times its loss; a judgement, and the numbers are always shown
+MEASURES: Mapping[str, Measure] = {
+    "classification": Measure("nats an example", "accuracy", "simple models", "example"),
+    "regression": Measure("squared error", "R²", "simple models", "example"),
+    "reconstruction": Measure("squared error", "R²", "simple models", "example"),
+}
+Floats = npt.NDArray[Any]
+
+
+def open_examples(data: TableData | ImagesData | PixelsData, source: str, wishes: DataWishes) -> ExampleTask:
+    """Split the examples, learn from train how to read them, and say what was found."""
+    if isinstance(data, TableData):
+        sides = table_sides(data, wishes.target, task=wishes.task, drop_missing=wishes.drop_missing_target)
+    else:
+        size = (wishes.image_size, wishes.image_size) if wishes.image_size else None
+        if wishes.task == "regression":
+            raise PellucidError(
+                f"{data.name} holds images, which have classes", fix="Leave {task} out", options={"task": None}
+            )
+        sides = image_sides(data, size=size, mode=wishes.colour, task=wishes.task or "classification")
+    if wishes.examples:
+        sides = sides.limited(wishes.examples)
+    return ExampleTask(sides, _describe_data(data, sides, source))
+
+
+def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSides, source: str) -> DataFacts:
+    sizes = {name: len(getattr(sides, name)) for name in SIDES}
+    first: list[str] = []
+    if sides.classes:
+        counts = np.bincount(sides.train.targets, minlength=len(sides.classes))
+        first = [f"{name}: {n:,}" for name, n in zip(sides.classes, counts, strict=True)]
+    return DataFacts(
+        source=source,
+        said=data.said,
+        kind=data.kind,
+        tokens="",
+        fingerprint=data.fingerprint,
+        vocab_size=len(sides.classes) if sides.task == "classification" else 0,
+        symbols=sides.classes[:256] if sides.task == "classification" else (),
+        items=sizes,
+        n_tokens=sizes,
+        notes=(*data.notes, *sides.notes),
+        first=tuple(first[:24]),
+        task=sides.task,
+        target=sides.target,
+        about=(_describe_inputs(sides),),
+    )
+
+
+def _describe_inputs(sides: ExampleSides) -> str:
+    """What a network reads of one example.
+
+    A table's numbers include a place for each that may be missing.
+    """
+    shape = sides.preparation.numbers_shape
+    if len(shape) == 3:
+        colours = "gray" if shape[0] == 1 else "colour"
+        return f"an image of {shape[2]}×{shape[1]} pixels, {colours}, {math.prod(shape):,} numbers"
+    n_columns = len(sides.preparation.category_sizes)
+    columns = f"{n_columns} categor{'y' if n_columns == 1 else 'ies'}"
+    return f"{shape[0]:,} number{'s' * (shape[0] != 1)}" + f" and {columns}" * bool(n_columns)
+
+
+@dataclass(frozen=True)
+class ExampleTask(Task):
+    """One answer for each row or image."""
+
+    sides: ExampleSides
+    facts: DataFacts
+
+    is_causal = False
+    worth = WORTH
+
+    @property
+    def measure(self) -> Measure:
+        return MEASURES[self.sides.task]
+
+    @property
+    def default_loss(self) -> str:  # type: ignore[override]  # follows from the task
+        return losses_for(self.sides.task)[0]
+
+    @property
+    def n_train(self) -> int:
+        return len(self.sides.train)
+
+    @property
+    def inputs(self) -> ExampleInputs:
+        preparation = self.sides.preparation
+        outputs = len(self.sides.classes) if self.sides.task == "classification" else 1
+        return ExampleInputs(preparation.numbers_shape, preparation.category_sizes, outputs)
+
+    def find_card(self, name: str) -> ExampleCard:
+        require_network(name, self.facts.kind)
+        if name == "autoencoder" and self.sides.task != "reconstruction":
+            raise PellucidError(
+                "an autoencoder predicts no target", fix="Add {task}", options={"task": "reconstruction"}
+            )
+        if name != "autoencoder" and self.sides.task == "reconstruction":
+            raise PellucidError(f"{name} gives no example back", fix="Choose {model}", options={"model": "autoencoder"})
+        return example_network_called(name)
+
+    def make_config(self, card: ExampleCard, size: str) -> Any:
+        return card.sized(size, self.inputs)
+
+    @staticmethod
+    def estimate_parameters(config: Any) -> int:
+        """The first matrix, and those between the hidden layers.
+
+        >>> from pellucid.models.examples.logistic import MODEL
+        >>> ExampleTask.estimate_parameters(MODEL.tiny) > 0
+        True
+        """
+        settings = dataclasses.asdict(config)
+        widest = max([settings.get(name, 0) for name in ("width", "hidden", "latent", "channels", "outputs")])
+        first = (math.prod(settings["numbers"]) + sum(settings["categories"])) * widest
+        return int(first + (12 if "n_heads" in settings else 2) * settings.get("depth", 1) * widest**2)
+
+    @property
+    def max_batch_size(self) -> int:
+        return self.n_train
+
+    def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
+        return ExampleBatches(self.sides.train, plan.batch, plan.seed, plan.shift)
+
+    def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
+        return ExampleBatches(self.sides.dev, batch_size, plan.seed)
+
+    def split_batch(self, model: ExampleModel, batch: ExampleBatch) -> Inputs:
+        return (batch.numbers, batch.codes), targets_of(model, batch)
+
+    def loss(self, plan: Plan) -> Loss:
+        return loss_called(plan.loss, self.sides.task)
+
+    def loss_function(self, plan: Plan) -> LossFunction:
+        """The mean loss of a batch, and the penalty on top of it where the plan has one."""
+        losses = self.loss(plan).losses
+
+        def mean_loss(model: ExampleModel, batch: ExampleBatch) -> Tensor:
+            mean = losses(model(batch.numbers, batch.codes), targets_of(model, batch)).mean()
+            return mean + plan.strength * penalty(plan.penalty, model.parameters()) if plan.penalty else mean
+
+        return mean_loss
+
+    @cached_property
+    def train_part(self) -> Examples:
+        """Of train, as large as dev, spread evenly over it."""
+        every = max(1, self.n_train // max(1, len(self.sides.dev)))
+        return self.sides.train.rows(slice(None, None, every))
+
+    def examples(self, side: str) -> Examples:
+        return self.train_part if side == "train" else getattr(self.sides, side)
+
+    @property
+    def losses_without_a_network(self) -> tuple[float, float]:
+        """The squared error on dev of saying 0, and of saying the mean of train, whatever is asked."""
+        sizes, is_whole = self.sides.preparation.category_sizes, self.sides.task == "reconstruction"
+        train, dev = (
+            flatten_examples(side, sizes) if is_whole else side.targets[:, None]
+            for side in (self.sides.train, self.sides.dev)
+        )
+        return float((dev**2).mean()), float(((dev - train.mean(0)) ** 2).mean())
+
+    def evaluate(self, model: ExampleModel, side: str) -> SideResult:
+        """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
+        scored = self.scored(model, self.examples(side))
+        losses = loss_called(self.default_loss, self.sides.task).losses
+        loss = losses(scored.scores, scored.targets).mean(dtype=torch.float64).item()
+        return SideResult(loss, self._metric(scored.scores.double().numpy(), scored.targets.double().numpy()))
+
+    def _metric(self, scores: Floats, targets: Floats) -> float:
+        if self.sides.task == "classification":
+            return accuracy(scores, targets.astype(np.int64))
+        return r_squared(scores.reshape(targets.shape), targets)
+
+    def check_initial_loss(self, loss: float) -> InitialLoss:
+        if self.sides.task == "classification":
+            return initial_loss(loss, self.sides.dev.targets, len(self.sides.classes))
+        nothing, mean = self.losses_without_a_network
+        is_well = math.isfinite(loss) and loss < NEAR_NOTHING * nothing
+        advice = "it starts near 0." if is_well else "it starts far from 0. Shrink the last layer's first weights."
+        says = f"{loss:.4f}, where 0 for everything costs {nothing:.4f} and the mean of train {mean:.4f}: {advice}"
+        return InitialLoss(loss, nothing, mean, is_well, says)
+
+    def preview(self, model: ExampleModel, plan: Plan) -> tuple[str, ...]:
+        """A few examples from all of dev with their answers; the same ones each time."""
+        every = max(1, len(self.sides.dev) // PREVIEWED)
+        some = self.sides.dev.rows(slice(0, every * PREVIEWED, every))
+        return texts_of(self.sides, self.scored(model, some), self.loss(plan))
+
+    def answers(self, model: ExampleModel, plan: Plan) -> Answers:
+        scored = {side: self.scored(model, self.examples(side)) for side in ("dev", "test")}
+        return answers_of(self.sides, scored["dev"], scored["test"], self.loss(plan))
+
+    def scored(self, model: ExampleModel, examples: Examples) -> Scored:
+        """What the network says of these examples, and what it should say; of a reconstructor also what is left."""
+        scores, targets, latent = [], [], []
+        for answer, batch in _passes(model, examples):
+            scores.append(answer)
+            targets.append(targets_of(model, batch))
+            if isinstance(model, Reconstructor):
+                latent.append(model.latent(batch.numbers, batch.codes))
+        return Scored(
+            examples,
+            torch.cat(scores) if scores else torch.zeros(0, self.inputs.outputs),
+            torch.cat(targets) if targets else torch.zeros(0),
+            torch.cat(latent) if latent else torch.zeros(len(examples), 0),
+        )
+
+    def fit_baselines(self, wishes: TrainingWishes) -> Iterator[Baseline]:
+        """Of a reconstruction with principal components: as many as the network's narrow place has numbers."""
+        latent = 2
+        if self.sides.task == "reconstruction":
+            usual = self.make_config(self.find_card(wishes.model), wishes.size or self.suggest_size()).latent
+            latent = int(wishes.network.get("latent", usual))
+        yield from example_baselines(self.sides, self.train_part, latent)
+
+    def sentence(self, rung: Rung, best: Rung) -> str:
+        return earning_sentence(rung, best, self.measure)
+
+    def files(self) -> Mapping[str, str]:
+        return {"preparation.json": json.dumps(self.sides.preparation.to_json(), ensure_ascii=True)}
+
+
+def targets_of(model: ExampleModel, batch: ExampleBatch) -> Tensor:
+    """What the scores should be: the targets, or the example itself."""
+    return model.wanted(batch.numbers, batch.codes) if isinstance(model, Reconstructor) else batch.targets
+
+
+def _passes(model: ExampleModel, examples: Examples) -> Iterator[tuple[Tensor, ExampleBatch]]:
+    """The scores of all examples, in passes that memory holds. The model is left in the mode it was in."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            for first in range(0, len(examples), AT_ONCE):
+                batch = make_example_batch(examples.rows(slice(first, first + AT_ONCE)))
+                yield model(batch.numbers, batch.codes), batch
+    finally:
+        model.train(was_training)

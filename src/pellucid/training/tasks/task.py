@@ -1,0 +1,177 @@
+"""A task: data that are ready to be learned from, and everything that depends on what kind of data they are.
+
+The loop, the plan, the health, the run's folder and the report are the same for all of them. What differs is here:
+which networks there are, what a batch is, what is made small, by what a network is judged, and beside whom.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from pellucid.models.network import Card, Recipe
+from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung, Sample
+from pellucid.training.tasks.baselines import Baseline, SideResult
+from pellucid.training.wishes import SIZES, TrainingWishes
+
+# Tokens of train from which on a size is worth its weights.
+WORTH: Mapping[str, int] = {"tiny": 0, "small": 3_000, "medium": 30_000, "large": 500_000}
+TOLERANCE = 0.05  # of ln |V|, for the first loss; a judgement, and the numbers are always shown
+
+LossFunction = Callable[[Any, Any], Tensor]  # a network and a batch -> the mean loss of the batch
+Inputs = tuple[tuple[Any, ...], Tensor]  # what a network is called with, and the targets of its outputs
+
+
+class Batches(Protocol):
+    """Where a loop gets its batches from: a pure function of the step."""
+
+    @property
+    def per_epoch(self) -> int: ...
+
+    def batch(self, step: int) -> Any:
+        """The batch of this step; the first is 1. Its n_tokens are the predictions that the loss is the mean of."""
+
+
+class Task(ABC):
+    """What a run learns, bound to its data."""
+
+    facts: DataFacts
+    context: int = 0  # tokens of a window of a text, or of a list's longest item with its boundary; 0: there is none
+    default_loss: str = "cross-entropy"
+    is_causal: bool | None = None  # whether a network's outputs may depend on later inputs; None: it has no one order
+    worth: Mapping[str, int] = WORTH
+
+    @property
+    @abstractmethod
+    def measure(self) -> Measure:
+        """What networks are judged by here."""
+
+    @property
+    @abstractmethod
+    def n_train(self) -> int:
+        """Predictions that the training side asks for."""
+
+    @abstractmethod
+    def find_card(self, name: str) -> Card:
+        """The network of this name that can read these data."""
+
+    @abstractmethod
+    def make_config(self, card: Any, size: str) -> Any:
+        """The configuration of a size for these data."""
+
+    def suggest_size(self) -> str:
+        """The largest size that so many data are worth."""
+        return [size for size in SIZES if self.n_train >= self.worth[size]][-1]
+
+    @staticmethod
+    @abstractmethod
+    def estimate_parameters(config: Any) -> int:
+        """About how many parameters a configuration has; to build one that is too large would fail."""
+
+    @property
+    @abstractmethod
+    def max_batch_size(self) -> int:
+        """The most rows that a batch can hold."""
+
+    def batch_size_for(self, recipe: Recipe) -> int:
+        """How many rows the recipe's batch has here; never more than there are."""
+        return max(1, min(recipe.batch, self.max_batch_size))
+
+    @abstractmethod
+    def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
+        """Of the training side; is_fair: each a fair sample of it, whatever that costs."""
+
+    @abstractmethod
+    def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
+        """The dev side in batches, as the training side is."""
+
+    @abstractmethod
+    def split_batch(self, model: Any, batch: Any) -> Inputs:
+        """What the network is called with for a batch, and the targets of what it puts out."""
+
+    @abstractmethod
+    def loss_function(self, plan: Plan) -> LossFunction:
+        """What is made small: a network and a batch -> the mean loss of the batch."""
+
+    @abstractmethod
+    def evaluate(self, model: Any, side: str) -> SideResult:
+        """The network on the whole of dev or test; of train on a part as large as dev."""
+
+    @abstractmethod
+    def check_initial_loss(self, loss: float) -> InitialLoss:
+        """The loss on dev before the first step, beside what it should be."""
+
+    @abstractmethod
+    def preview(self, model: Any, plan: Plan) -> tuple[str, ...]:
+        """A few samples or answers, with the same rng each time, so that what changes is the network."""
+
+    def samples(self, model: Any, plan: Plan) -> tuple[Sample, ...]:
+        """What the finished network makes by itself; nothing, where it only answers."""
+        return ()
+
+    def answers(self, model: Any, plan: Plan) -> Answers | None:
+        """What the finished network answers on dev and on test, which is read once; None where it only speaks."""
+        return None
+
+    @abstractmethod
+    def fit_baselines(self, wishes: TrainingWishes) -> Iterator[Baseline]:
+        """The honest models beside which a network is shown, one as soon as it is fitted."""
+
+    @abstractmethod
+    def sentence(self, rung: Rung, best: Rung) -> str:
+        """What the network earns over the best of them, or that it earns nothing."""
+
+    @abstractmethod
+    def files(self) -> Mapping[str, str]:
+        """Files of the run without which its network cannot be used, by name."""
+
+    def bits_per_character(self, loss: float) -> float:
+        """nan where there are no characters."""
+        return float("nan")
+
+
+def initial_loss(measured: float, targets: npt.ArrayLike, vocab_size: int) -> InitialLoss:
+    """The first loss beside ln |V| and the entropy of the targets. Targets below 0 are padding.
+
+    >>> start = initial_loss(math.log(4), [0, 0, 1, 2], vocab_size=4)
+    >>> start.is_as_expected, round(start.label_entropy, 4)
+    (True, 1.0397)
+    >>> start.says
+    '1.3863 nats, and ln 4 = 1.3863: the network starts without opinions.'
+    """
+    uniform, entropy = math.log(vocab_size), label_entropy(targets)
+    beside = f"{measured:.4f} nats, and ln {vocab_size} = {uniform:.4f}"
+    slack = TOLERANCE * uniform
+    if not math.isfinite(measured):
+        says = f"The loss is {measured} before the first step: look for what is not finite in data and weights."
+    elif measured > uniform + slack:
+        says = f"{beside}: it starts sure and wrong. Shrink the last layer's first weights."
+    elif measured < entropy - slack:
+        says = (
+            f"{beside}, but the targets alone have {entropy:.4f}: it starts knowing more than their frequencies tell. "
+            "Were the weights trained before, or does it see what it should predict?"
+        )
+    elif measured < uniform - slack:
+        says = f"{beside}: it starts with opinions that help; the targets' frequencies alone would give {entropy:.4f}."
+    else:
+        says = f"{beside}: the network starts without opinions."
+    is_as_expected = entropy - slack <= measured <= uniform + slack
+    return InitialLoss(measured, uniform, entropy, is_as_expected, says)
+
+
+def label_entropy(targets: npt.ArrayLike) -> float:
+    """Of how often each target occurs, in nats: the least that a model without any context can reach on them.
+
+    >>> label_entropy([1, 1, 2, 2]) == math.log(2)
+    True
+    """
+    found = np.asarray(targets).reshape(-1)
+    counts = np.bincount(found[found >= 0].astype(np.int64))
+    shares = counts[counts > 0] / max(1, counts.sum())
+    return float(-(shares * np.log(shares)).sum())
