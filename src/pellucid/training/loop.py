@@ -52,7 +52,7 @@ def steps(
 ) -> Iterator[Step]:
     """Train from step `first` to the last of the plan, and yield every step once it is done.
 
-    loss_function: gives the mean loss of a batch; watch: its context surrounds one whole step, forward, backward and update.
+    watch: its context surrounds one whole step, forward, backward and update.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for step in range(first, plan.steps + 1):

@@ -136,7 +136,7 @@ def pair_baselines(sides: PairSides) -> Iterator[Baseline]:
 
 
 def example_baselines(sides: ExampleSides, train_part: Examples, latent: int = 2) -> Iterator[Baseline]:
-    """The simple models for the task. train_part: what the loss on train is measured on; latent: as many as PCA keeps."""
+    """The simple models for the task. train_part: to measure train on; latent: as many components as PCA keeps."""
     parts = {"train": train_part, "dev": sides.dev, "test": sides.test}
     for model, seconds in fit_simple_models(sides, latent):
 
