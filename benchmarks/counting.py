@@ -29,7 +29,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from pellucid.data import Characters, Corpus, ListData, TextData, encode_list, encode_text, open_data
-from pellucid.models import AddS, NGram, NGramConfig
+from pellucid.models.ngram import NGram, NGramConfig
+from pellucid.models.smoothing import AddS
 
 MOST_SCORED = 50_000  # tokens that nltk scores in one turn
 SHAKESPEARE = Path(__file__).parent.parent.parent / "shared" / "data" / "shakespeare.txt"

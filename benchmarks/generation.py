@@ -40,7 +40,8 @@ from pellucid.data.sides import divided
 from pellucid.decoding.sampling import draw
 from pellucid.models.neural import SequenceModel
 from pellucid.models.reading import ForwardReading, NeuralReading
-from pellucid.models.transformer import Transformer, TransformerConfig, sized
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.transformer import Transformer
 
 VOCAB, CONTEXT, WIDTH, DEPTH, HEADS = 65, 256, 128, 4, 4
 N_TOKENS = CONTEXT - 1
@@ -175,7 +176,7 @@ def names(turns: int) -> Row:
     data = open_data("names")
     assert isinstance(data, ListData)
     items = divided(data).train_items
-    model = lively(Transformer(sized("medium", 27, 16)))
+    model = lively(Transformer(TransformerConfig.sized("medium", 27, 16)))
     known = set(items)
 
     def ours() -> int:

@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 from pellucid.inspection.health import HealthProbe, cadence
-from pellucid.models.neural import network_called
+from pellucid.models.catalogue import find_network
 from pellucid.training.loop import steps
 from pellucid.training.opening import DataWishes
 from pellucid.training.plan import choose_plan
@@ -63,7 +63,7 @@ def main() -> None:
 
 def cost(name: str, task: Task, n_looks: int) -> Cost:
     """Every second step is looked at."""
-    card = network_called(name)
+    card = find_network(name, "list")
     wishes = TrainingWishes(model=name, steps=2 * n_looks + 6, training={"threads": 1})
     config, plan = choose_plan(card, task, wishes)
     state = build_training(card, config, plan, task)

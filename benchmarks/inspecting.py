@@ -28,7 +28,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from pellucid.inspection.table.module_table import tabulate_module
 from pellucid.inspection.table.trace import trace_forward
 from pellucid.inspection.table.versus import versus
-from pellucid.models.transformer import Transformer, sized
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.transformer import Transformer
 
 BATCH = 3
 Case = tuple[nn.Module, tuple[Tensor, ...]]
@@ -130,8 +131,11 @@ def show_wide_and_deep() -> None:
 def show_cost() -> None:
     sizes: dict[str, Case] = {
         "3 layers of 16": (nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)), (torch.randn(4, 8),)),
-        "transformer, tiny": (Transformer(sized("tiny", 27, 16)), (torch.randint(0, 27, (32, 16)),)),
-        "transformer, 0.8 M": (Transformer(sized("large", 27, 64)), (torch.randint(0, 27, (32, 64)),)),
+        "transformer, tiny": (Transformer(TransformerConfig.sized("tiny", 27, 16)), (torch.randint(0, 27, (32, 16)),)),
+        "transformer, 0.8 M": (
+            Transformer(TransformerConfig.sized("large", 27, 64)),
+            (torch.randint(0, 27, (32, 64)),),
+        ),
         "12 layers of 768": (encoder(12, 768), (torch.randn(1, 128, 768),)),
     }
     print(f"{'milliseconds of CPU':24}{'forward':>12}{'traced':>12}{'':>8}{'a look':>12}")

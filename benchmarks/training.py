@@ -40,7 +40,9 @@ from torch import nn
 from pellucid.data import Characters, encode_list, encode_text
 from pellucid.data.sides import Side
 from pellucid.layers.feed_forward import FeedForward
-from pellucid.models.transformer import MODEL, Transformer, TransformerConfig, sized
+from pellucid.models.catalogue import find_network
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.transformer import Transformer
 from pellucid.records import Plan, Step
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import optimizer_for
@@ -48,6 +50,8 @@ from pellucid.training.rng import numpy_rng
 from pellucid.training.tasks.batches import Batch, Items, list_items, make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
 from pellucid.training.tasks.task import Batches
+
+MODEL = find_network("transformer", "list")
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SHARES = 10  # turns of each arm, and evaluations
@@ -174,7 +178,7 @@ def sides_of(task: Task, folder: Path) -> tuple[int, int, Side, Side]:
 
 def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:
     vocab_size, context, train, dev = sides_of(task, folder)
-    config = sized(task.size, vocab_size, context)
+    config = TransformerConfig.sized(task.size, vocab_size, context)
     theirs = TransformerConfig(vocab_size, context, config.width, config.depth, config.n_heads, positions="learned")
     recipe = MODEL.recipe
     is_list = train.has_boundary
@@ -198,14 +202,14 @@ def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:
         seed=1,
     )
     ours = plan._replace(
-        batch=recipe.batch if is_list else 12,
+        batch=recipe.batch_size if is_list else 12,
         optimizer=recipe.optimizer,
         rate=task.our_rates[0],
         matrix_rate=task.our_rates[1],
         weight_decay=recipe.weight_decay,
         clip=recipe.clip,
         warm_up=0,
-        decay=recipe.decay,
+        decay=recipe.schedule,
     )
     batches = make_batches(train, ours.batch, context, seed=1)
     ours = ours._replace(steps=max(SHARES, int(part * task.our_epochs * batches.per_epoch)))

@@ -21,7 +21,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.inspection.watch import Watch
-from pellucid.models.transformer import MODEL, Transformer, TransformerConfig
+from pellucid.models.catalogue import find_network
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.transformer import Transformer
+
+MODEL = find_network("transformer", "list")
 
 BATCH = 32
 CONFIGS = {

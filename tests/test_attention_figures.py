@@ -32,9 +32,11 @@ from pellucid.lessons.attention_masks import TIME
 from pellucid.lessons.given_attention import KERNEL, ORDER, SCALES
 from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.position_encodings import PositionEncodings, by_distance, new_encoding
-from pellucid.models.examples.vit import ViT, ViTConfig
-from pellucid.models.pairs.contract import pair_networks
-from pellucid.models.transformer import Transformer, TransformerConfig
+from pellucid.models.catalogue import networks_for
+from pellucid.models.examples.configs import ViTConfig
+from pellucid.models.examples.vit import ViT
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.transformer import Transformer
 from pellucid.records import Attended, AttentionMaps
 from pellucid.training.attention_maps import pair_maps, patch_attention, patch_positions, transformer_weights
 
@@ -116,9 +118,9 @@ def test_looking_changes_nothing():
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-@pytest.mark.parametrize("name", pair_networks())
+@pytest.mark.parametrize("name", networks_for("pairs"))
 def test_maps_of_pairs_belong_to_what_is_read_and_written(name):
-    card = pair_networks()[name]
+    card = networks_for("pairs")[name]
     torch.manual_seed(1)
     model = card.build(card.tiny).double().eval()
     for parameter in model.parameters():

@@ -10,11 +10,10 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.layers.filters import Filters, ResidualBlock, ShrinkingBlock
 from pellucid.layers.norms import BatchNorm
-from pellucid.models.examples.cnn import CNN, CNNConfig, sized
-from pellucid.models.examples.contract import Inputs
-from pellucid.models.examples.residual_cnn import ResidualCNN, ResidualCNNConfig
-from pellucid.models.examples.residual_cnn import sized as residual_sized
-from pellucid.models.network import SIZES
+from pellucid.models.examples.cnn import CNN
+from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig
+from pellucid.models.examples.residual_cnn import ResidualCNN
+from pellucid.models.settings import SIZES
 
 EXAM = CNNConfig(numbers=(1, 32, 32), categories=(), outputs=10)
 
@@ -39,7 +38,7 @@ def built(config: CNNConfig, seed: int = 1) -> CNN:
 
 
 def test_it_is_the_exams_network():
-    model = CNN(sized("tiny", Inputs(numbers=(1, 32, 32), categories=(), outputs=10)))
+    model = CNN(CNNConfig.sized("tiny", ExampleShape(numbers=(1, 32, 32), categories=(), outputs=10)))
     assert model.config == EXAM
     by_layer = [sum(p.numel() for p in part.parameters()) for part in (model.layers[0], model.layers[3], model.head)]
     assert by_layer == [208, 2_064, 1_450]
@@ -161,8 +160,8 @@ def test_what_a_head_cannot_read_is_refused():
     "numbers", [(1, 1, 1), (1, 2, 3), (1, 8, 8), (3, 5, 40), (1, 16, 16), (3, 31, 17), (3, 64, 48)]
 )
 def test_every_size_reads_every_picture(size, numbers):
-    inputs = Inputs(numbers=numbers, categories=(), outputs=4)
-    for model in (CNN(sized(size, inputs)), ResidualCNN(residual_sized(size, inputs))):
+    inputs = ExampleShape(numbers=numbers, categories=(), outputs=4)
+    for model in (CNN(CNNConfig.sized(size, inputs)), ResidualCNN(ResidualCNNConfig.sized(size, inputs))):
         assert answered(model, pictures(2, *numbers, dtype=torch.float32)).shape == (2, 4)
 
 

@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.errors import PellucidError
-from pellucid.models import AddS, Bigram, BigramConfig, KneserNey, NGram, NGramConfig, WittenBell, best_ngram, loss
 from pellucid.models import counts as counting
+from pellucid.models.bigram import Bigram, BigramConfig
 from pellucid.models.counts import count
+from pellucid.models.ngram import NGram, NGramConfig
+from pellucid.models.search import best_ngram, loss
+from pellucid.models.smoothing import AddS, KneserNey, WittenBell
 
 VOCAB = 4
 Gram = tuple[int, ...]

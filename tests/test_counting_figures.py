@@ -8,7 +8,11 @@ import pytest
 
 from pellucid.data import Characters, encode_list, open_data
 from pellucid.data.splits.assignment import split_list
-from pellucid.models import AddS, Bigram, BigramConfig, KneserNey, NGram, NGramConfig, best_ngram, count, loss
+from pellucid.models.bigram import Bigram, BigramConfig
+from pellucid.models.counts import count
+from pellucid.models.ngram import NGram, NGramConfig
+from pellucid.models.search import best_ngram, loss
+from pellucid.models.smoothing import AddS, KneserNey
 
 REFERENCE = Path(__file__).parent.parent.parent / "shared" / "data" / "names.txt"
 

@@ -24,8 +24,9 @@ from pellucid.figures.words.text import labels
 from pellucid.lessons.bigram_smoothing import SHOWN, TRIED, smooth_counts
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
 from pellucid.lessons.lesson import Lesson, all_lessons
-from pellucid.models import Bigram, BigramConfig, loss
+from pellucid.models.bigram import Bigram, BigramConfig
 from pellucid.models.bigram_counts import bigram_counts, word_counts
+from pellucid.models.search import loss
 from pellucid.records import BigramCounts
 from pellucid.runs import RunResult, RunWriter
 

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from pellucid.data.sides import Side
 from pellucid.errors import NotFinite
-from pellucid.models.transformer import Transformer, TransformerConfig
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.transformer import Transformer
 from pellucid.records import Plan, Step
 from pellucid.training.loop import loss_of, steps
 from pellucid.training.optimizers import optimizer_for

@@ -7,10 +7,13 @@ import torch
 from torch import nn
 
 from pellucid.errors import PellucidError
-from pellucid.models.transformer import MODEL, Transformer
+from pellucid.models.catalogue import find_network
+from pellucid.models.transformer import Transformer
 from pellucid.records import Plan
 from pellucid.training.muon import COEFFICIENTS, MOMENTUM, Muon, orthogonalised
 from pellucid.training.optimizers import BETAS, hidden_matrices, optimizer_for
+
+MODEL = find_network("transformer", "list")
 
 PLAN = Plan(
     steps=10,

@@ -11,13 +11,14 @@ from torch.nn import functional
 from pellucid.data.sets.dedupe_sort import load
 from pellucid.decoding.beam import beam_search
 from pellucid.decoding.sampling import draw
+from pellucid.models.catalogue import networks_for
 from pellucid.models.pairs import answering
 from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairModel, pair_networks
+from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.reading import PairReading
 from pellucid.models.pairs.sources import lengths_of, padded, right_aligned, trimmed
 
-CARDS = pair_networks()
+CARDS = networks_for("pairs")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pellucid.data.sides import Side
 from pellucid.errors import PellucidError
-from pellucid.models.neural import network_called, networks
+from pellucid.models.catalogue import find_network, networks_for
 from pellucid.training.opening import DataWishes
 from pellucid.training.plan import Pace, choose_plan, config_for, steps_within
 from pellucid.training.tasks import open_task
@@ -22,24 +22,24 @@ def task():
 
 def test_with_steps_the_plan_is_the_same_every_time(task):
     wishes = TrainingWishes(model="mlp", steps=100)
-    plans = [choose_plan(network_called("mlp"), task, wishes) for _ in range(2)]
+    plans = [choose_plan(find_network("mlp", "list"), task, wishes) for _ in range(2)]
     assert plans[0] == plans[1]
     config, plan = plans[0]
     assert (plan.steps, plan.evaluate_every, plan.sample_every, plan.save_every) == (100, 5, 12, 10)
-    assert config == network_called("mlp").sized("medium", 27, 16)
+    assert config == find_network("mlp", "list").sized("medium", 27, 16)
 
 
 def test_what_was_asked_for_is_in_the_plan(task):
     training = {"optimizer": "sgd", "rate": 0.5, "batch": 7, "decay": "step", "warm_up": 3, "clip": 0.0, "threads": 1}
     wishes = TrainingWishes(steps=10, size="tiny", network={"depth": 1}, training=training)
-    config, plan = choose_plan(network_called("transformer"), task, wishes)
+    config, plan = choose_plan(find_network("transformer", "list"), task, wishes)
     for name, value in training.items():
         assert getattr(plan, name) == value
     assert (config.depth, plan.matrix_rate) == (1, 0.0)
 
 
 def test_a_rate_moves_the_rate_of_matrices_with_it(task):
-    card = network_called("transformer")
+    card = find_network("transformer", "list")
     _, usual = choose_plan(card, task, TrainingWishes(steps=10))
     _, faster = choose_plan(card, task, TrainingWishes(steps=10, training={"rate": 2 * usual.rate}))
     assert faster.matrix_rate == pytest.approx(2 * usual.matrix_rate)
@@ -50,14 +50,14 @@ def test_a_batch_is_never_larger_than_the_data(task):
     small = Side(sides.train.tokens[:31], True)
     few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
     wishes = TrainingWishes(model="mlp", steps=5, training={"batch": 999})
-    _, plan = choose_plan(network_called("mlp"), replace(task, sides=few), wishes)
+    _, plan = choose_plan(find_network("mlp", "list"), replace(task, sides=few), wishes)
     assert plan.batch == 5
     assert "a batch of 5 in place of 999: train has no more" in plan.because
 
 
 def test_minutes_become_steps(task):
     wishes = TrainingWishes(model="neural-ngram", minutes=0.15)
-    _, plan = choose_plan(network_called("neural-ngram"), task, wishes)
+    _, plan = choose_plan(find_network("neural-ngram", "list"), task, wishes)
     assert plan.steps >= 20
     assert plan.seconds > 0
     assert any("ms a step, measured with" in line for line in plan.because)
@@ -71,14 +71,14 @@ def test_steps_that_fit_take_the_time_they_are_given():
 
 
 def test_what_memory_cannot_hold_is_refused_before_it_is_made(task):
-    card = network_called("transformer")
+    card = find_network("transformer", "list")
     with pytest.raises(PellucidError, match="GB to train"):
         config_for(card, task, "tiny", {"width": 1 << 19, "n_heads": 1, "depth": 8})
 
 
 @pytest.mark.parametrize("size", ["small", "medium", "large"])
 def test_the_rough_number_of_parameters_is_near(size):
-    for card in networks().values():
+    for card in networks_for("list").values():
         config = card.sized(size, 65, 32)
         assert 0.3 < SequenceTask.estimate_parameters(config) / card.build(config).n_parameters < 3, card.name
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path, content, kind, words):
 
 def test_what_the_start_took_is_taken_off_the_budget(task):
     wishes = TrainingWishes(model="neural-ngram", minutes=0.5, size="tiny")
-    card = network_called("neural-ngram")
+    card = find_network("neural-ngram", "list")
     _, early = choose_plan(card, task, wishes)
     _, late = choose_plan(card, task, wishes, spent=1000.0)  # more than there is: no more than the fewest are left
     assert late.steps <= early.steps

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pellucid.data import open_data
 from pellucid.data.sides import divided
-from pellucid.models.mlp import MODEL as MLP
-from pellucid.models.mlp import MLPConfig
-from pellucid.models.transformer import Transformer, TransformerConfig
+from pellucid.models.catalogue import find_network
+from pellucid.models.sequences.configs import TransformerConfig, WindowMLPConfig
+from pellucid.models.transformer import Transformer
 from pellucid.records import Plan, RateSearch, RateTrial, as_plain
 from pellucid.records.plain import from_plain
 from pellucid.training.learning_rate import (
@@ -34,6 +34,8 @@ from pellucid.training.loop import steps
 from pellucid.training.optimizers import optimizer_for
 from pellucid.training.tasks.batches import make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
+
+MLP = find_network("mlp", "list")
 
 BATCH = 64
 
@@ -58,7 +60,7 @@ def mlp(sides):
     def build(seed):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return MLP.build(MLPConfig(len(sides.vocabulary)))
+            return MLP.build(WindowMLPConfig(len(sides.vocabulary)))
 
     return build, lambda seed: make_batches(sides.train, BATCH, 16, seed, by_length=False)
 

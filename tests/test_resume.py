@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pellucid.errors import Stopped
-from pellucid.models.neural import network_called
+from pellucid.models.catalogue import find_network
 from pellucid.records import Plan, Step, Timing
 from pellucid.runs import LOGS, RunWriter, open_run, read_log
 from pellucid.runs.paths import checkpoint_at
@@ -78,7 +78,7 @@ def state_for(model: str, data: dict[str, SequenceTask], *, save_every: int = 10
     """What a run of this model works with. How often it is saved changes nothing but the time it takes."""
     kind, plan, settings = KINDS[model]
     plan = plan._replace(save_every=save_every)
-    card = network_called(model)
+    card = find_network(model, "list")
     config = dataclasses.replace(card.tiny, vocab_size=len(data[kind].sides.vocabulary), **settings)
     return build_training(card, config, plan, dataclasses.replace(data[kind], context=plan.context))
 

@@ -15,14 +15,14 @@ from pellucid.layers.activations import ACTIVATIONS
 from pellucid.layers.columns import Columns, one_hot_row
 from pellucid.layers.losses import LOSSES, penalty
 from pellucid.layers.norms import BatchNorm
-from pellucid.models.examples.autoencoder import Autoencoder, AutoencoderConfig
-from pellucid.models.examples.contract import Inputs, example_network_called
+from pellucid.models.catalogue import find_network, networks_for
+from pellucid.models.examples.autoencoder import Autoencoder
+from pellucid.models.examples.configs import AutoencoderConfig, DeepConfig, ExampleShape, LogisticConfig, RowMLPConfig
 from pellucid.models.examples.deep import depth_of
-from pellucid.models.examples.logistic import Logistic, LogisticConfig
-from pellucid.models.examples.mlp import MLP, MLPConfig
-from pellucid.models.examples.plain import Plain, PlainConfig
-from pellucid.models.examples.residual import Residual, ResidualConfig
-from pellucid.models.wishes import TABLE_NETWORKS
+from pellucid.models.examples.logistic import Logistic
+from pellucid.models.examples.mlp import RowMLP
+from pellucid.models.examples.plain import Plain
+from pellucid.models.examples.residual import Residual
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -69,7 +69,7 @@ def test_each_column_has_vectors_of_its_own():
 
 
 def test_a_category_that_train_does_not_have_says_nothing():
-    model = MLP(MLPConfig(numbers=(2,), categories=(4,), outputs=2))
+    model = RowMLP(RowMLPConfig(numbers=(2,), categories=(4,), outputs=2))
     numbers, codes = torch.randn(64, 2), torch.randint(1, 4, (64, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(20):
@@ -87,21 +87,21 @@ def test_one_hot_rows_are_the_rows_of_the_identity():
     assert torch.equal(row, by_hand)
 
 
-@pytest.mark.parametrize("name", TABLE_NETWORKS)
+@pytest.mark.parametrize("name", networks_for("table"))
 def test_an_image_is_the_row_of_its_pixels(name):
-    card = example_network_called(name)
-    config = card.sized("tiny", Inputs((1, 4, 4), (), 3))
+    card = find_network(name, "images")
+    config = card.sized("tiny", ExampleShape((1, 4, 4), (), 3))
     of_images, of_rows = card.build(config).eval(), card.build(dataclasses.replace(config, numbers=(16,))).eval()
     of_rows.load_state_dict(of_images.state_dict())
     images = torch.randn(64, 1, 4, 4)
     assert torch.equal(of_images(images, NO_CODES), of_rows(images.view(64, 16), NO_CODES))
 
 
-@pytest.mark.parametrize("name", TABLE_NETWORKS)
+@pytest.mark.parametrize("name", networks_for("table"))
 def test_pixels_have_no_neighbours(name):
     """Shuffled in the same way in every image, and with them the weights that read them, they say the same."""
-    card = example_network_called(name)
-    model = card.build(card.sized("tiny", Inputs((1, 4, 4), (), 3)))
+    card = find_network(name, "images")
+    model = card.build(card.sized("tiny", ExampleShape((1, 4, 4), (), 3)))
     images, order = torch.randn(64, 16), torch.randperm(16)
     before = model(images.view(64, 1, 4, 4), NO_CODES)
     first = next(part for part in model.modules() if isinstance(part, nn.Linear) and part.in_features == 16)
@@ -149,7 +149,7 @@ def test_with_one_output_it_is_linear_regression():
 
 
 def test_the_mlp_is_its_formula():
-    model = MLP(MLPConfig(numbers=(4,), categories=(), outputs=2, hidden=8, activation="tanh"))
+    model = RowMLP(RowMLPConfig(numbers=(4,), categories=(), outputs=2, hidden=8, activation="tanh"))
     x = torch.randn(64, 4)
     (w1, b1), (w2, b2) = ((layer.linear.weight, layer.linear.bias) for layer in model.layers)
     by_hand = ((x @ w1.T + b1).tanh() @ w2.T + b2).tanh() @ model.head.weight.T + model.head.bias
@@ -160,16 +160,16 @@ def test_the_mlp_is_its_formula():
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_signals_keep_their_size(activation):
     """Each pre-activation begins with variance 1, to a tenth: 1,000 rows through 300 units five times over."""
-    model = MLP(MLPConfig(numbers=(100,), categories=(), outputs=3, hidden=300, depth=5, activation=activation))
+    model = RowMLP(RowMLPConfig(numbers=(100,), categories=(), outputs=3, hidden=300, depth=5, activation=activation))
     x = torch.randn(1000, 100)
     for layer in model.layers:
         assert abs(layer.linear(x).square().mean().item() - 1) < 0.15
         x = layer(x)
 
 
-@pytest.mark.parametrize("build", [MLP, Plain, Residual])
+@pytest.mark.parametrize("build", [RowMLP, Plain, Residual])
 def test_batch_norms_are_folded_away(build):
-    config = {MLP: MLPConfig, Plain: PlainConfig, Residual: ResidualConfig}[build]
+    config = {RowMLP: RowMLPConfig, Plain: DeepConfig, Residual: DeepConfig}[build]
     model = build(config(numbers=(4,), categories=(), outputs=2, norm="batch"))
     for _ in range(3):
         model(3 * torch.randn(64, 4) + 1, NO_CODES)
@@ -181,7 +181,7 @@ def test_batch_norms_are_folded_away(build):
 
 
 def test_dropout_is_for_training_alone():
-    model = MLP(MLPConfig(numbers=(4,), categories=(), outputs=2, dropout=0.5))
+    model = RowMLP(RowMLPConfig(numbers=(4,), categories=(), outputs=2, dropout=0.5))
     x = torch.randn(64, 4)
     assert not torch.equal(model(x, NO_CODES), model(x, NO_CODES))
     model.eval()
@@ -189,9 +189,9 @@ def test_dropout_is_for_training_alone():
 
 
 def test_images_are_read_with_batch_norm_and_tables_without():
-    sized = example_network_called("mlp").sized
-    assert sized("small", Inputs((1, 8, 8), (), 10)).norm == "batch"
-    assert sized("small", Inputs((64,), (), 10)).norm == "none"
+    sized = find_network("mlp", "images").sized
+    assert sized("small", ExampleShape((1, 8, 8), (), 10)).norm == "batch"
+    assert sized("small", ExampleShape((64,), (), 10)).norm == "none"
 
 
 # Plain and residual
@@ -199,8 +199,7 @@ def test_images_are_read_with_batch_norm_and_tables_without():
 
 def deep(build: type[Plain] | type[Residual], depth: int = 4) -> Plain | Residual:
     """One with other weights than its first, so that blocks do something."""
-    config = PlainConfig if build is Plain else ResidualConfig
-    model = build(config(numbers=(4,), categories=(), outputs=3, width=8, depth=depth))
+    model = build(DeepConfig(numbers=(4,), categories=(), outputs=3, width=8, depth=depth))
     for block in model.blocks:
         nn.init.normal_(block.back.weight, std=0.3)
         nn.init.normal_(block.back.bias, std=0.3)
@@ -227,7 +226,7 @@ def test_the_slope_of_a_residual_block_is_one_more():
 
 
 def test_a_new_residual_network_does_not_know_how_deep_it_is():
-    model = Residual(ResidualConfig(numbers=(4,), categories=(), outputs=3, depth=30))
+    model = Residual(DeepConfig(numbers=(4,), categories=(), outputs=3, depth=30))
     x = torch.randn(64, 4)
     assert torch.equal(model(x, NO_CODES), model.head(model.stem(x)))
 
@@ -272,7 +271,7 @@ def test_a_trained_residual_network_bears_the_loss_of_a_block_and_its_twin_does_
     targets = (y - y.mean()) / y.std()
     losses = LOSSES["squared"].losses
     depths = {}
-    for build, config in ((Plain, PlainConfig), (Residual, ResidualConfig)):
+    for build, config in ((Plain, DeepConfig), (Residual, DeepConfig)):
         model = build(config(numbers=(2,), categories=(), outputs=1, width=32, depth=6))
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
         for _ in range(150):
@@ -329,6 +328,6 @@ def test_what_is_no_narrow_place_is_refused(change, said):
 
 
 def test_its_size_follows_the_row_and_not_the_labels():
-    card = example_network_called("autoencoder")
-    config = card.sized("large", Inputs((3,), (4,), outputs=2))
+    card = find_network("autoencoder", "images")
+    config = card.sized("large", ExampleShape((3,), (4,), outputs=2))
     assert (config.outputs, config.latent) == (7, 3)

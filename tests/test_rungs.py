@@ -13,25 +13,15 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.layers.norms import NORMS, BatchNorm
-from pellucid.models import (
-    GRU,
-    LSTM,
-    MLP,
-    RNN,
-    Bigram,
-    BigramConfig,
-    GRUConfig,
-    LSTMConfig,
-    MLPConfig,
-    NeuralNGram,
-    NeuralNGramConfig,
-    RNNConfig,
-    Wavenet,
-    WavenetConfig,
-)
-from pellucid.models import mlp as mlp_card
+from pellucid.models.bigram import Bigram, BigramConfig
+from pellucid.models.gru import GRU
+from pellucid.models.lstm import LSTM
+from pellucid.models.mlp import WindowMLP
+from pellucid.models.neural_ngram import NeuralNGram
+from pellucid.models.rnn import RNN
 from pellucid.models.search import loss
-from pellucid.models.wavenet import sized as wavenet_sized
+from pellucid.models.sequences.configs import NeuralNGramConfig, RecurrentConfig, WavenetConfig, WindowMLPConfig
+from pellucid.models.wavenet import Wavenet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -102,15 +92,15 @@ def test_a_neural_bigram_learns_what_counting_finds():
 
 
 def test_the_classic_mlp_has_as_many_parameters_as_the_lecture_says():
-    assert MLP(MLPConfig(vocab_size=27, context=3, embedding=10, hidden=200)).n_parameters == 11_897
-    assert mlp_card.sized("tiny", 27, 8) == MLPConfig(vocab_size=27, context=3, embedding=10, hidden=200)
+    assert WindowMLP(WindowMLPConfig(vocab_size=27, context=3, embedding=10, hidden=200)).n_parameters == 11_897
+    assert WindowMLPConfig.sized("tiny", 27, 8) == WindowMLPConfig(vocab_size=27, context=3, embedding=10, hidden=200)
     # In words: |V| k, then context k hidden + hidden, then hidden |V| + |V|.
     assert 27 * 10 + 3 * 10 * 200 + 200 + 200 * 27 + 27 == 11_897
 
 
 def test_the_mlp_is_the_formula_of_the_paper():
-    config = MLPConfig(vocab_size=7, context=3, embedding=4, hidden=5)
-    model = randomised(MLP(config).double())
+    config = WindowMLPConfig(vocab_size=7, context=3, embedding=4, hidden=5)
+    model = randomised(WindowMLP(config).double())
     tokens = draw(7, 2, 6)
     c, first, last = model.embedding.weight, model.layers[0].linear, model.head
     joined = c[windows(tokens, 3)].reshape(2, 6, 12)
@@ -122,7 +112,7 @@ def test_the_mlp_is_the_formula_of_the_paper():
 @pytest.mark.parametrize("function", ["tanh", "relu", "leaky_relu", "gelu", "sigmoid"])
 def test_pre_activations_begin_with_variance_one(function, norm):
     torch.manual_seed(0)
-    model = MLP(MLPConfig(27, context=4, embedding=32, hidden=256, depth=4, activation=function, norm=norm))
+    model = WindowMLP(WindowMLPConfig(27, context=4, embedding=32, hidden=256, depth=4, activation=function, norm=norm))
     seen = []
     for layer in model.layers:
         layer.activation.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
@@ -132,14 +122,19 @@ def test_pre_activations_begin_with_variance_one(function, norm):
 
 
 def test_batch_norm_makes_the_bias_before_it_superfluous():
-    assert MLP(MLPConfig(27, norm="batch")).layers[0].linear.bias is None
-    assert all(MLP(MLPConfig(27, norm=norm)).layers[0].linear.bias is not None for norm in NORMS if norm != "batch")
+    assert WindowMLP(WindowMLPConfig(27, norm="batch")).layers[0].linear.bias is None
+    assert all(
+        WindowMLP(WindowMLPConfig(27, norm=norm)).layers[0].linear.bias is not None for norm in NORMS if norm != "batch"
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(
     "build",
-    [lambda: MLP(MLPConfig(7, hidden=16, depth=3, norm="batch")), lambda: Wavenet(WavenetConfig(7, hidden=16))],
+    [
+        lambda: WindowMLP(WindowMLPConfig(7, hidden=16, depth=3, norm="batch")),
+        lambda: Wavenet(WavenetConfig(7, hidden=16)),
+    ],
     ids=["mlp", "wavenet"],
 )
 def test_folded_models_give_the_same_scores_without_norms(build, dtype):
@@ -196,12 +191,12 @@ def test_the_wavenet_has_the_lectures_parameters():
 def test_a_context_that_is_no_power_of_two_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"a context of 7 tokens cannot be halved .* nearest that can is 8"):
         WavenetConfig(27, context=7)
-    assert [wavenet_sized("medium", 27, context).context for context in (1, 3, 7, 8, 100)] == [2, 2, 4, 8, 8]
+    assert [WavenetConfig.sized("medium", 27, context).context for context in (1, 3, 7, 8, 100)] == [2, 2, 4, 8, 8]
 
 
 @pytest.mark.parametrize(
     ("model", "gates"),
-    [(RNN(RNNConfig(7, 6)), 1), (GRU(GRUConfig(7, 6)), 3), (LSTM(LSTMConfig(7, 6)), 4)],
+    [(RNN(RecurrentConfig(7, 6)), 1), (GRU(RecurrentConfig(7, 6)), 3), (LSTM(RecurrentConfig(7, 6)), 4)],
     ids=["rnn", "gru", "lstm"],
 )
 def test_recurrent_parameters_follow_the_formula(model, gates):
@@ -212,7 +207,11 @@ def test_recurrent_formulas():
     """Two tokens by hand, in float64."""
     torch.manual_seed(0)
     tokens = torch.tensor([[3, 5]])
-    for model in (RNN(RNNConfig(7, 6)).double(), GRU(GRUConfig(7, 6)).double(), LSTM(LSTMConfig(7, 6)).double()):
+    for model in (
+        RNN(RecurrentConfig(7, 6)).double(),
+        GRU(RecurrentConfig(7, 6)).double(),
+        LSTM(RecurrentConfig(7, 6)).double(),
+    ):
         w, u = model.cell.weight_ih_l0, model.cell.weight_hh_l0
         b, d = model.cell.bias_ih_l0, model.cell.bias_hh_l0
         h = c = torch.zeros(6, dtype=torch.float64)
@@ -232,13 +231,13 @@ def test_recurrent_formulas():
 
 
 def test_the_forget_gate_begins_open():
-    cell = LSTM(LSTMConfig(7, 6, depth=2)).cell
+    cell = LSTM(RecurrentConfig(7, 6, depth=2)).cell
     assert cell.bias_ih_l1[6:12].tolist() == [1.0] * 6
 
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_dropout_drops_in_training_alone(depth):
-    model, tokens = GRU(GRUConfig(7, 6, depth=depth, dropout=0.5)), draw(7, 2, 5)
+    model, tokens = GRU(RecurrentConfig(7, 6, depth=depth, dropout=0.5)), draw(7, 2, 5)
     assert not torch.equal(model(tokens), model(tokens))
     assert torch.equal(model.eval()(tokens), model(tokens))
 
@@ -246,16 +245,16 @@ def test_dropout_drops_in_training_alone(depth):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: MLPConfig(27, hidden=0), r"hidden is 0\. The nearest that can be is 1\."),
-        (lambda: MLPConfig(27, hidden=100, norm="group"), r"cannot be shared equally by 8 groups\. .* is 96\."),
-        (lambda: MLPConfig(27, hidden=3, norm="instance"), r"cannot be shared equally by 8 channels\. .* is 8\."),
-        (lambda: MLPConfig(27, norm="bach"), r"there is no norm called 'bach'\. Perhaps you meant batch\."),
-        (lambda: MLPConfig(27, activation="rely"), r"no activation called 'rely'\. Perhaps you meant relu\."),
-        (lambda: MLPConfig(27, depth=1.5), r"depth is 1\.5, which is no whole number"),
+        (lambda: WindowMLPConfig(27, hidden=0), r"hidden is 0\. The nearest that can be is 1\."),
+        (lambda: WindowMLPConfig(27, hidden=100, norm="group"), r"cannot be shared equally by 8 groups\. .* is 96\."),
+        (lambda: WindowMLPConfig(27, hidden=3, norm="instance"), r"cannot be shared equally by 8 channels\. .* is 8\."),
+        (lambda: WindowMLPConfig(27, norm="bach"), r"there is no norm called 'bach'\. Perhaps you meant batch\."),
+        (lambda: WindowMLPConfig(27, activation="rely"), r"no activation called 'rely'\. Perhaps you meant relu\."),
+        (lambda: WindowMLPConfig(27, depth=1.5), r"depth is 1\.5, which is no whole number"),
         (lambda: NeuralNGramConfig(27, order=1), r"order is 1\. The nearest that can be is 2\."),
         (lambda: NeuralNGramConfig(20_000, order=3), r"800,000,000 entries\. Use mlp"),
-        (lambda: GRUConfig(27, dropout=1.0), r"dropout is 1\. Choose a share"),
-        (lambda: LSTMConfig(27, dropout=float("nan")), r"dropout is nan\. Choose a share"),
+        (lambda: RecurrentConfig(27, dropout=1.0), r"dropout is 1\. Choose a number from 0 to 0\.9999"),
+        (lambda: RecurrentConfig(27, dropout=float("nan")), r"dropout is nan\. Choose a number"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_nearest_that_can(make, said):
@@ -265,8 +264,8 @@ def test_what_cannot_be_is_refused_with_the_nearest_that_can(make, said):
 
 def test_an_unknown_network_is_refused_before_torch_is_loaded():
     code = (
-        "import sys; from pellucid.models.wishes import NETWORKS; from pellucid.errors import require_one_of\n"
-        "try: require_one_of('network', 'mpl', NETWORKS)\n"
+        "import sys; from pellucid.models.catalogue import find_network\n"
+        "try: find_network('mpl', 'list')\n"
         "except Exception as error: print(error, 'torch' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)

@@ -12,7 +12,7 @@ from torch.nn import functional
 from pellucid.data import open_data
 from pellucid.data.examples import Examples
 from pellucid.errors import PellucidError, Stopped
-from pellucid.models.examples.logistic import MODEL as LOGISTIC
+from pellucid.models.catalogue import find_network
 from pellucid.records import Step, Timing, TrainingReport
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.opening import DataWishes
@@ -23,6 +23,8 @@ from pellucid.training.tasks.batches import IGNORED, ExampleBatches, PairBatches
 from pellucid.training.tasks.examples import ExampleTask
 from pellucid.training.trainer import build_training
 from pellucid.training.wishes import TrainingWishes
+
+LOGISTIC = find_network("logistic", "images")
 
 LOGS = ("metrics", "evaluations", "health", "samples", "findings")
 ASKED = {

@@ -15,15 +15,17 @@ from pellucid.data import open_data
 from pellucid.data.sides import divided
 from pellucid.decoding.sampling import draw
 from pellucid.errors import PellucidError
-from pellucid.models.lstm import MODEL as LSTM
-from pellucid.models.mlp import MODEL as MLP
-from pellucid.models.transformer import MODEL as TRANSFORMER
+from pellucid.models.catalogue import find_network
 from pellucid.records import DataFacts, Evaluation
 from pellucid.runs import RunWriter
 from pellucid.training.trained import load_trained
 from pellucid.training.weights import save_best
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+LSTM = find_network("lstm", "list")
+MLP = find_network("mlp", "list")
+TRANSFORMER = find_network("transformer", "list")
 
 NAMES = ("emma", "ava", "mia", "olivia", "noah", "liam", "anna", "hannah", "nina", "lina", "mila", "noa")
 STORY = "the cat saw the dog\nand the dog saw the cat. " * 40

@@ -16,7 +16,8 @@ from pellucid.lessons.decay import DecayStudy, pair_shares
 from pellucid.lessons.gains import GainStudy
 from pellucid.lessons.hockey_stick import StartStudy
 from pellucid.lessons.saturation import SaturationStudy
-from pellucid.models.mlp import MLP, MLPConfig
+from pellucid.models.mlp import WindowMLP
+from pellucid.models.sequences.configs import WindowMLPConfig
 from pellucid.records import as_plain
 from pellucid.records.plain import from_plain
 from pellucid.training.rng import seed_torch, torch_rng
@@ -80,7 +81,7 @@ def test_the_share_of_saturated_units_is_numpys(sides):
     found = {}
     for name in ("bad", "good"):
         with seed_torch(2, 0, "weights"):
-            weights = {key: value.numpy() for key, value in MLP(MLPConfig(27)).state_dict().items()}
+            weights = {key: value.numpy() for key, value in WindowMLP(WindowMLPConfig(27)).state_dict().items()}
         if name == "bad":
             weights = {
                 key: torch.empty(value.shape).normal_(generator=torch_rng(2, 0, key)).numpy()
@@ -105,7 +106,7 @@ def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
     assert study.gradient_of_others > 1e-3
     # Trained once more by torch's own SGD, and looked at by autograd alone.
     with seed_torch(1, 0, "weights"):
-        model = MLP(MLPConfig(27, activation="relu"))
+        model = WindowMLP(WindowMLPConfig(27, activation="relu"))
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
     batches = make_batches(sides.train, 32, 16, 1, by_length=False)
     for step in range(1, 22):

@@ -10,9 +10,7 @@ from pellucid.data.kinds import KINDS
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import LOSSES as LOSSES_OF_LAYERS
 from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
-from pellucid.models.examples.contract import example_networks
-from pellucid.models.neural import networks
-from pellucid.models.pairs.contract import pair_networks
+from pellucid.models.catalogue import networks_for
 from pellucid.training.schedule import SCHEDULES as DECAYS_OF_SCHEDULE
 from pellucid.training.wishes import (
     COMPARED,
@@ -32,7 +30,7 @@ GIVEN = ("vocab_size", "longest_source", "longest_target", "numbers", "categorie
 
 
 def test_the_settings_are_those_of_the_configurations():
-    families = {"sequences": networks(), "pairs": pair_networks(), "examples": example_networks()}
+    families = {"sequences": networks_for("list"), "pairs": networks_for("pairs"), "examples": networks_for("images")}
     for family, cards in families.items():
         assert set(SETTINGS[family]) == set(cards)
         for name, card in cards.items():

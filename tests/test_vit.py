@@ -7,17 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.layers.patches import ConvolutionPatches, LinearPatches, as_convolution, grid_of, patches
-from pellucid.layers.positions import resized_grid
-from pellucid.models.examples.contract import Inputs
-from pellucid.models.examples.vit import ViT, ViTConfig, sized
-from pellucid.models.network import SIZES
+from pellucid.layers.convolution import grid_of
+from pellucid.layers.patches import ConvolutionPatches, LinearPatches, as_convolution, patches
+from pellucid.layers.positions.resizing import resized_grid
+from pellucid.models.examples.configs import ExampleShape, ViTConfig
+from pellucid.models.examples.vit import ViT
+from pellucid.models.settings import SIZES
 from pellucid.training.attention_maps import rollout, similarity
 
 CONFIG = ViTConfig(
     numbers=(2, 8, 12), categories=(), outputs=5, patch=4, width=8, depth=3, n_heads=2, hidden=6, positions="learned"
 )
-DIGITS = Inputs(numbers=(1, 8, 8), categories=(), outputs=10)
+DIGITS = ExampleShape(numbers=(1, 8, 8), categories=(), outputs=10)
 
 
 def pictures(*shape: int) -> Tensor:
@@ -114,9 +115,7 @@ def test_it_is_its_parts_one_after_another():
 def test_a_configuration_that_cannot_be_is_refused():
     with pytest.raises(PellucidError, match="width 8 cannot be shared equally by 3 heads"):
         dataclasses.replace(CONFIG, n_heads=3)
-    with pytest.raises(
-        PellucidError, match=r"there is no kind of positions called 'lerned'\. Perhaps you meant learned"
-    ):
+    with pytest.raises(PellucidError, match=r"there is no positions called 'lerned'\. Perhaps you meant learned"):
         dataclasses.replace(CONFIG, positions="lerned")
     with pytest.raises(PellucidError, match="an image of 1 × 8 × 12 came"):
         ViT(CONFIG)(torch.zeros(2, 1, 8, 12), torch.zeros(2, 0))
@@ -125,7 +124,7 @@ def test_a_configuration_that_cannot_be_is_refused():
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("numbers", [(1, 1, 1), (1, 8, 8), (3, 31, 17), (3, 64, 48)])
 def test_every_size_reads_every_picture(size, numbers):
-    config = sized(size, Inputs(numbers=numbers, categories=(), outputs=4))
+    config = ViTConfig.sized(size, ExampleShape(numbers=numbers, categories=(), outputs=4))
     assert answered(ViT(config).double(), pictures(2, *numbers)).shape == (2, 4)
     assert max(config.grid) <= 31
 

@@ -14,9 +14,11 @@ from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
 from pellucid.inspection.judgements import judged
 from pellucid.inspection.watch import EVERY, FIRST, MOST_LOOKS, Watch
-from pellucid.models.transformer import MODEL as TRANSFORMER
+from pellucid.models.catalogue import find_network
 from pellucid.records import Watched, as_plain
 from pellucid.records.plain import from_plain
+
+TRANSFORMER = find_network("transformer", "list")
 
 
 class Nested(nn.Module):

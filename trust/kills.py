@@ -69,10 +69,10 @@ class Machine:
             import pellucid.figures.report_page
             import pellucid.figures.words.training_summary
             import pellucid.training.run
-            from pellucid.models.neural import network_called
+            from pellucid.models.catalogue import find_network
 
             for case in CASES:
-                network_called(case.words.split()[1])
+                find_network(case.words.split()[1], "list")
             assert torch is not None
             assert pellucid.training.run is not None
 

@@ -9,23 +9,25 @@ import torch
 from tests.contracts import test_example_networks as contract
 from torch import nn
 
-from pellucid.models.examples.contract import Reconstructor, example_network_called
-from pellucid.models.examples.mlp import MLP, MLPConfig
+from pellucid.models.catalogue import find_network
+from pellucid.models.examples.configs import ExampleShape, RowMLPConfig
+from pellucid.models.examples.contract import Reconstructor
+from pellucid.models.examples.mlp import RowMLP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class Sound(MLP):
+class Sound(RowMLP):
     """Nothing wrong with it."""
 
 
-class LetsRowsMeet(MLP):
+class LetsRowsMeet(RowMLP):
     def forward(self, numbers, codes):
         scores = super().forward(numbers, codes)
         return scores - scores.mean(0, keepdim=True)
 
 
-class MeetsInSecret(MLP):
+class MeetsInSecret(RowMLP):
     """Batch norm of its own making, of which nobody is told."""
 
     def forward(self, numbers, codes):
@@ -34,17 +36,17 @@ class MeetsInSecret(MLP):
         return super().forward(numbers, codes)
 
 
-class DropsTheLastColumn(MLP):
+class DropsTheLastColumn(RowMLP):
     def forward(self, numbers, codes):
         return super().forward(torch.cat([numbers[:, :-1], torch.zeros_like(numbers[:, -1:])], dim=1), codes)
 
 
-class ReadsOneCategoryTwice(MLP):
+class ReadsOneCategoryTwice(RowMLP):
     def forward(self, numbers, codes):
         return super().forward(numbers, codes[:, :1].expand_as(codes) % 3)
 
 
-class CountsFromOne(MLP):
+class CountsFromOne(RowMLP):
     """Code 0 becomes -1, which Python would take for the last."""
 
     def forward(self, numbers, codes):
@@ -52,29 +54,29 @@ class CountsFromOne(MLP):
         return super().forward(numbers, torch.where(codes == 0, last, codes))
 
 
-class WritesOnItsInput(MLP):
+class WritesOnItsInput(RowMLP):
     def forward(self, numbers, codes):
         return super().forward(numbers.mul_(1.1), codes)
 
 
-class SqueezesItsScores(MLP):
+class SqueezesItsScores(RowMLP):
     def forward(self, numbers, codes):
         return super().forward(numbers, codes).squeeze(0)
 
 
-class HasAnIdlePart(MLP):
+class HasAnIdlePart(RowMLP):
     def __init__(self, config):
         super().__init__(config)
         self.idle = nn.Linear(3, 3)
 
 
-class BeginsTooSure(MLP):
+class BeginsTooSure(RowMLP):
     def __init__(self, config):
         super().__init__(config)
         nn.init.normal_(self.head.weight, std=3.0)
 
 
-class DrawsOutsideTheSeed(MLP):
+class DrawsOutsideTheSeed(RowMLP):
     n_built = 0
 
     def __init__(self, config):
@@ -84,7 +86,7 @@ class DrawsOutsideTheSeed(MLP):
             self.head.bias += 0.01 * DrawsOutsideTheSeed.n_built
 
 
-class HidesAWeight(MLP):
+class HidesAWeight(RowMLP):
     def __init__(self, config):
         super().__init__(config)
         self.hidden_away = torch.randn(config.outputs)
@@ -93,21 +95,21 @@ class HidesAWeight(MLP):
         return super().forward(numbers, codes) + self.hidden_away
 
 
-class FoldsItself(MLP):
+class FoldsItself(RowMLP):
     def for_inference(self):
         return self.eval()
 
 
-class FoldsTheVarianceForTheDeviation(MLP):
+class FoldsTheVarianceForTheDeviation(RowMLP):
     def for_inference(self):
         wrong = copy.deepcopy(self)
         for layer in wrong.layers:
             if hasattr(layer.norm, "running_variance"):
                 layer.norm.running_variance.square_()
-        return MLP.for_inference(wrong)
+        return RowMLP.for_inference(wrong)
 
 
-class SquashesItsScores(MLP):
+class SquashesItsScores(RowMLP):
     """Between -1 and 1 no score is sure of anything."""
 
     def forward(self, numbers, codes):
@@ -141,8 +143,13 @@ class Careless:
     hidden: int = 16
 
 
-TINY = MLPConfig(numbers=(5,), categories=(3, 4), outputs=3, hidden=16, embedding=2, norm="batch")
-CARD = dataclasses.replace(example_network_called("mlp"), tiny=TINY)
+TINY = RowMLPConfig(numbers=(5,), categories=(3, 4), outputs=3, hidden=16, embedding=2, norm="batch")
+CARD = dataclasses.replace(find_network("mlp", "images"), tiny=TINY)
+
+
+def address(network):
+    """Where a class stands, as a row of the catalogue says it."""
+    return f"{network.__module__}:{network.__name__}"
 
 
 def tried(promise, network, tmp_path):
@@ -151,16 +158,15 @@ def tried(promise, network, tmp_path):
         card = dataclasses.replace(CARD, config=Careless, tiny=Careless())
     elif network is HasNoNarrowPlace:
         tiny = dataclasses.replace(TINY, categories=(), outputs=5)
-        inputs = dataclasses.replace(CARD.tiny_inputs, categories=(), outputs=5)
-        card = dataclasses.replace(CARD, build=network, tiny=tiny, tiny_inputs=inputs)
+        card = dataclasses.replace(CARD, network=address(network), tiny=tiny)
     elif network is MeetsInSecret:
-        card = dataclasses.replace(CARD, build=network, tiny=dataclasses.replace(TINY, norm="none"))
+        card = dataclasses.replace(CARD, network=address(network), tiny=dataclasses.replace(TINY, norm="none"))
     else:
-        card = dataclasses.replace(CARD, build=network)
+        card = dataclasses.replace(CARD, network=address(network))
     given = {
         "card": lambda: card,
         "model": lambda: contract.trained(card).for_inference(),
-        "examples": lambda: contract.draw(card.tiny_inputs),
+        "examples": lambda: contract.draw(ExampleShape.of(card.tiny)),
         "dtype": lambda: torch.float32,
         "tolerance": lambda: 1e-5,
         "tmp_path": lambda: tmp_path,

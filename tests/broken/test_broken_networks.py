@@ -8,7 +8,9 @@ import torch
 from tests.contracts import test_networks as contract
 from torch import nn
 
-from pellucid.models import GRU, GRUConfig, networks
+from pellucid.models.catalogue import networks_for
+from pellucid.models.gru import GRU
+from pellucid.models.sequences.configs import RecurrentConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -98,11 +100,13 @@ class CannotLearn(GRU):
         return 0.01 * super().forward(tokens)
 
 
-TINY = GRUConfig(vocab_size=5, width=16)
+TINY = RecurrentConfig(vocab_size=5, width=16)
 
 
 def card_of(network):
-    return dataclasses.replace(networks()["gru"], build=network, tiny=TINY)
+    return dataclasses.replace(
+        networks_for("list")["gru"], network=f"{network.__module__}:{network.__name__}", tiny=TINY
+    )
 
 
 def tried(promise, network):

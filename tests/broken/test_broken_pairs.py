@@ -9,8 +9,9 @@ from tests.contracts import test_pair_networks as contract
 from torch import nn
 
 from pellucid.layers.masks import EVERYTHING
-from pellucid.models.pairs.contract import pair_networks
-from pellucid.models.pairs.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from pellucid.models.catalogue import networks_for
+from pellucid.models.pairs.configs import EncoderDecoderConfig
+from pellucid.models.pairs.encoder_decoder import EncoderDecoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -134,7 +135,9 @@ TINY = EncoderDecoderConfig(vocab_size=7, longest_source=5, longest_target=4, wi
 
 
 def card_of(network):
-    return dataclasses.replace(pair_networks()["encoder-decoder"], build=network, tiny=TINY)
+    return dataclasses.replace(
+        networks_for("pairs")["encoder-decoder"], network=f"{network.__module__}:{network.__name__}", tiny=TINY
+    )
 
 
 def tried(promise, network):

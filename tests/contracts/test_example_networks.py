@@ -11,37 +11,36 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.errors import LONGEST_LINE, PREFIX, PellucidError
-from pellucid.models.examples.contract import (
-    ExampleCard,
-    ExampleModel,
-    Inputs,
-    Reconstructor,
-    example_network_called,
-    example_networks,
-)
-from pellucid.models.network import SIZES, config_of
-from pellucid.models.wishes import EXAMPLE_NETWORKS, IMAGE_NETWORKS, TABLE_NETWORKS
+from pellucid.models.catalogue import NetworkCard, find_network, networks_for
+from pellucid.models.examples.configs import ExampleShape
+from pellucid.models.examples.contract import ExampleModel, Reconstructor
+from pellucid.models.settings import SIZES
 
-CARDS = example_networks()
+CARDS = networks_for("images")
 BATCH = 5
 BASE = ("numbers", "categories", "outputs")
-TABLES = (Inputs((2,), (), 1), Inputs((0,), (3,), 2), Inputs((7,), (4, 4, 3), 3), Inputs((64,), (), 10))
-IMAGES = (Inputs((1, 8, 8), (), 10), Inputs((1, 32, 32), (), 10), Inputs((3, 28, 28), (), 2))
+TABLES = (
+    ExampleShape((2,), (), 1),
+    ExampleShape((0,), (3,), 2),
+    ExampleShape((7,), (4, 4, 3), 3),
+    ExampleShape((64,), (), 10),
+)
+IMAGES = (ExampleShape((1, 8, 8), (), 10), ExampleShape((1, 32, 32), (), 10), ExampleShape((3, 28, 28), (), 2))
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(params=CARDS)
-def card(request: pytest.FixtureRequest) -> ExampleCard:
+def card(request: pytest.FixtureRequest) -> NetworkCard:
     return CARDS[request.param]
 
 
-def inputs_for(card: ExampleCard) -> list[Inputs]:
+def inputs_for(card: NetworkCard) -> list[ExampleShape]:
     """Data of every kind that it can read."""
     return [*(TABLES if "table" in card.kinds else ()), *(IMAGES if "images" in card.kinds else ())]
 
 
-def draw(inputs: Inputs, n: int = BATCH, seed: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+def draw(inputs: ExampleShape, n: int = BATCH, seed: int = 1) -> tuple[Tensor, Tensor, Tensor]:
     """n examples: numbers, codes, and a class for each."""
     dice = torch.Generator().manual_seed(seed)
     numbers = torch.randn(n, *inputs.numbers, generator=dice)
@@ -50,7 +49,7 @@ def draw(inputs: Inputs, n: int = BATCH, seed: int = 1) -> tuple[Tensor, Tensor,
     return numbers, codes, torch.randint(0, inputs.outputs, (n,), generator=dice)
 
 
-def built(card: ExampleCard, seed: int = 0) -> ExampleModel:
+def built(card: NetworkCard, seed: int = 0) -> ExampleModel:
     torch.manual_seed(seed)
     return card.build(card.tiny)
 
@@ -64,10 +63,10 @@ def loss_of(model: ExampleModel, examples: tuple[Tensor, Tensor, Tensor]) -> Ten
 
 
 @torch.enable_grad()
-def trained(card: ExampleCard, dtype: torch.dtype = torch.float32, steps: int = 10) -> ExampleModel:
+def trained(card: NetworkCard, dtype: torch.dtype = torch.float32, steps: int = 10) -> ExampleModel:
     """A few steps away from its first weights, so that no zero hides a mistake, and statistics are not 0 and 1."""
     model = built(card).to(dtype)
-    numbers, codes, classes = draw(card.tiny_inputs, n=16, seed=9)
+    numbers, codes, classes = draw(ExampleShape.of(card.tiny), n=16, seed=9)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for _ in range(steps):
         optimizer.zero_grad()
@@ -77,37 +76,32 @@ def trained(card: ExampleCard, dtype: torch.dtype = torch.float32, steps: int = 
 
 
 @pytest.fixture
-def model(card: ExampleCard) -> ExampleModel:
+def model(card: NetworkCard) -> ExampleModel:
     return trained(card).for_inference()
 
 
 @pytest.fixture
-def examples(card: ExampleCard) -> tuple[Tensor, Tensor, Tensor]:
-    return draw(card.tiny_inputs)
+def examples(card: NetworkCard) -> tuple[Tensor, Tensor, Tensor]:
+    return draw(ExampleShape.of(card.tiny))
 
 
 def test_the_list_of_names_is_the_catalogues():
-    assert sorted(EXAMPLE_NETWORKS) == list(CARDS)
-    assert sorted(IMAGE_NETWORKS) == [name for name, card in CARDS.items() if "images" in card.kinds]
-    assert sorted(TABLE_NETWORKS) == [name for name, card in CARDS.items() if "table" in card.kinds]
-    for name in EXAMPLE_NETWORKS:
-        assert example_network_called(name) is CARDS[name]
+    assert set(networks_for("table")) < set(CARDS)  # what reads a row also reads the pixels of an image
+    for name in CARDS:
+        assert find_network(name, "images") is CARDS[name]
     with pytest.raises(PellucidError, match=r"there is no network called 'logistc'\. Perhaps you meant logistic"):
-        example_network_called("logistc")
+        find_network("logistc", "images")
 
 
 def test_the_tiny_one_reads_what_its_card_says(card):
-    assert card.tiny.numbers == card.tiny_inputs.numbers
-    assert card.tiny.categories == card.tiny_inputs.categories
-    assert card.tiny.outputs == card.tiny_inputs.outputs
-    assert card.tiny_inputs.is_image or "table" in card.kinds
+    assert ExampleShape.of(card.tiny).is_image or "table" in card.kinds
 
 
 @torch.no_grad()
 def test_scores_have_their_shape(card):
     model = built(card).eval()
     for n in (1, BATCH):
-        numbers, codes, _ = draw(card.tiny_inputs, n)
+        numbers, codes, _ = draw(ExampleShape.of(card.tiny), n)
         scores = model(numbers, codes)
         assert scores.shape == (n, card.tiny.outputs)
         assert scores.isfinite().all()
@@ -175,7 +169,7 @@ def test_what_is_unknown_has_an_answer(card, model, examples):
 
 def test_every_parameter_gets_a_gradient(card):
     model = built(card)
-    examples = draw(card.tiny_inputs, n=32)
+    examples = draw(ExampleShape.of(card.tiny), n=32)
     # Two steps first: from a head of zeros nothing comes back, and then nothing from projections of zeros below it.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(3):
@@ -190,7 +184,7 @@ def test_every_parameter_gets_a_gradient(card):
 
 def test_it_fits_eight_examples(card):
     model = built(card)
-    examples = draw(card.tiny_inputs, n=8)
+    examples = draw(ExampleShape.of(card.tiny), n=8)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for _ in range(300):
         optimizer.zero_grad()
@@ -280,12 +274,12 @@ def test_sizes_grow(card):
 
 def test_a_configuration_comes_back_from_its_stored_form(card):
     stored = json.loads(json.dumps(dataclasses.asdict(card.tiny)))
-    assert config_of(card, stored) == card.tiny
+    assert card.config_from(stored) == card.tiny
     with pytest.raises(PellucidError, match=rf"'outpust' is no setting of {card.name}\. Perhaps you meant outputs"):
-        config_of(card, {**stored, "outpust": 3})
+        card.config_from({**stored, "outpust": 3})
     stored.pop("outputs")
     with pytest.raises(PellucidError, match=f"outputs of {card.name} is missing"):
-        config_of(card, stored)
+        card.config_from(stored)
 
 
 def test_an_impossible_setting_is_refused_in_one_line(card):

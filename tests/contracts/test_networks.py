@@ -9,17 +9,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.models.neural import SIZES, NeuralCard, SequenceModel, config_of, network_called, networks
-from pellucid.models.wishes import NETWORKS
+from pellucid.models.catalogue import NetworkCard, find_network, networks_for
+from pellucid.models.neural import SequenceModel
+from pellucid.models.settings import SIZES
 
-CARDS = networks()
+CARDS = networks_for("list")
 BATCH, TIME = 3, 8
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(params=CARDS)
-def card(request: pytest.FixtureRequest) -> NeuralCard:
+def card(request: pytest.FixtureRequest) -> NetworkCard:
     return CARDS[request.param]
 
 
@@ -27,7 +28,7 @@ def draw(vocab_size: int, *shape: int, seed: int = 1) -> Tensor:
     return torch.randint(0, vocab_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def built(card: NeuralCard, seed: int = 0) -> SequenceModel:
+def built(card: NetworkCard, seed: int = 0) -> SequenceModel:
     torch.manual_seed(seed)
     return card.build(card.tiny)
 
@@ -38,7 +39,7 @@ def loss_of(model: SequenceModel, tokens: Tensor) -> Tensor:
 
 
 @torch.enable_grad()
-def trained(card: NeuralCard, dtype: torch.dtype = torch.float32) -> SequenceModel:
+def trained(card: NetworkCard, dtype: torch.dtype = torch.float32) -> SequenceModel:
     """A few steps away from its first weights, so that no zero hides a mistake, and statistics are not 0 and 1."""
     model = built(card).to(dtype)
     tokens = draw(card.tiny.vocab_size, 16, TIME, seed=9)
@@ -51,12 +52,12 @@ def trained(card: NeuralCard, dtype: torch.dtype = torch.float32) -> SequenceMod
 
 
 @pytest.fixture
-def model(card: NeuralCard) -> SequenceModel:
+def model(card: NetworkCard) -> SequenceModel:
     return trained(card).for_inference()
 
 
 @pytest.fixture
-def tokens(card: NeuralCard) -> Tensor:
+def tokens(card: NetworkCard) -> Tensor:
     return draw(card.tiny.vocab_size, BATCH, TIME)
 
 
@@ -68,11 +69,11 @@ def tensors(state: object) -> list[Tensor]:
 
 
 def test_the_list_of_names_is_the_catalogues():
-    assert sorted(NETWORKS) == list(CARDS)
-    for name in NETWORKS:
-        assert network_called(name) is CARDS[name]
+    assert networks_for("text") == CARDS
+    for name in CARDS:
+        assert find_network(name, "list") is CARDS[name]
     with pytest.raises(PellucidError, match=r"there is no network called 'wavnet'\. Perhaps you meant wavenet"):
-        network_called("wavnet")
+        find_network("wavnet", "list")
 
 
 @torch.no_grad()
@@ -250,12 +251,12 @@ def test_sizes_grow(card):
 
 def test_a_configuration_comes_back_from_its_stored_form(card):
     stored = dataclasses.asdict(card.tiny)
-    assert config_of(card, stored) == card.tiny
+    assert card.config_from(stored) == card.tiny
     with pytest.raises(PellucidError, match=rf"'vocab_sise' is no setting of {card.name}\. Perhaps .* vocab_size"):
-        config_of(card, {**stored, "vocab_sise": 3})
+        card.config_from({**stored, "vocab_sise": 3})
     stored.pop("vocab_size")
     with pytest.raises(PellucidError, match=f"vocab_size of {card.name} is missing"):
-        config_of(card, stored)
+        card.config_from(stored)
 
 
 def test_an_impossible_setting_is_refused(card):

@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.models.network import SIZES, config_of
+from pellucid.models.catalogue import NetworkCard, find_network, networks_for
 from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairCard, PairModel, pair_network_called, pair_networks
+from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.sources import padded
-from pellucid.models.wishes import PAIR_NETWORKS
+from pellucid.models.settings import SIZES
 
-CARDS = pair_networks()
+CARDS = networks_for("pairs")
 BATCH, SOURCE, TIME = 3, 5, 5
 IS_NOT_TOLD = {"encoder"}  # writes all at once: what was written before does not matter to it
 
@@ -24,37 +24,37 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(params=CARDS)
-def card(request: pytest.FixtureRequest) -> PairCard:
+def card(request: pytest.FixtureRequest) -> NetworkCard:
     return CARDS[request.param]
 
 
-def draw(card: PairCard, *shape: int, seed: int = 1) -> Tensor:
+def draw(card: NetworkCard, *shape: int, seed: int = 1) -> Tensor:
     """Tokens of any kind but the boundary."""
     return torch.randint(1, card.tiny.vocab_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def sources_for(card: PairCard, batch: int = BATCH, seed: int = 1) -> Tensor:
+def sources_for(card: NetworkCard, batch: int = BATCH, seed: int = 1) -> Tensor:
     """Sources of different lengths: the first is as long as can be, the next has two tokens less, and so on."""
     sources = draw(card, batch, SOURCE, seed=seed)
     lengths = torch.tensor([SOURCE - 2 * row % SOURCE for row in range(batch)])
     return sources.masked_fill(torch.arange(SOURCE) >= lengths[:, None], 0)
 
 
-def tokens_for(card: PairCard, batch: int = BATCH, seed: int = 2) -> Tensor:
+def tokens_for(card: NetworkCard, batch: int = BATCH, seed: int = 2) -> Tensor:
     return functional.pad(draw(card, batch, TIME - 1, seed=seed), (1, 0))
 
 
 @pytest.fixture
-def sources(card: PairCard) -> Tensor:
+def sources(card: NetworkCard) -> Tensor:
     return sources_for(card)
 
 
 @pytest.fixture
-def tokens(card: PairCard) -> Tensor:
+def tokens(card: NetworkCard) -> Tensor:
     return tokens_for(card)
 
 
-def built(card: PairCard, seed: int = 0) -> PairModel:
+def built(card: NetworkCard, seed: int = 0) -> PairModel:
     torch.manual_seed(seed)
     return card.build(card.tiny)
 
@@ -66,7 +66,7 @@ def loss_of(model: PairModel, sources: Tensor, tokens: Tensor) -> Tensor:
 
 
 @torch.enable_grad()
-def trained(card: PairCard, dtype: torch.dtype = torch.float32) -> PairModel:
+def trained(card: NetworkCard, dtype: torch.dtype = torch.float32) -> PairModel:
     """A few steps away from its first weights, so that no zero hides a mistake."""
     model = built(card).to(dtype)
     sources, tokens = sources_for(card, 16, seed=8), tokens_for(card, 16, seed=9)
@@ -79,16 +79,15 @@ def trained(card: PairCard, dtype: torch.dtype = torch.float32) -> PairModel:
 
 
 @pytest.fixture
-def model(card: PairCard) -> PairModel:
+def model(card: NetworkCard) -> PairModel:
     return trained(card).for_inference()
 
 
 def test_the_list_of_names_is_the_catalogues():
-    assert sorted(PAIR_NETWORKS) == list(CARDS)
-    for name in PAIR_NETWORKS:
-        assert pair_network_called(name) is CARDS[name]
+    for name in CARDS:
+        assert find_network(name, "pairs") is CARDS[name]
     with pytest.raises(PellucidError, match=r"there is no network called 'encodr'\. Perhaps you meant encoder"):
-        pair_network_called("encodr")
+        find_network("encodr", "pairs")
 
 
 @torch.no_grad()
@@ -292,24 +291,25 @@ def test_sizes_grow(card):
 
 def test_a_configuration_comes_back_from_its_stored_form(card):
     stored = dataclasses.asdict(card.tiny)
-    assert config_of(card, stored) == card.tiny
+    assert card.config_from(stored) == card.tiny
     with pytest.raises(PellucidError, match=rf"'vocab_sise' is no setting of {card.name}\. Perhaps .* vocab_size"):
-        config_of(card, {**stored, "vocab_sise": 3})
+        card.config_from({**stored, "vocab_sise": 3})
     stored.pop("longest_source")
     with pytest.raises(PellucidError, match=f"longest_source of {card.name} is missing"):
-        config_of(card, stored)
+        card.config_from(stored)
 
 
 def test_an_impossible_setting_is_refused(card):
     for field in dataclasses.fields(card.config):
         if field.type in ("int", int):
-            with pytest.raises(PellucidError, match=rf"^{field.name} is 0\. The nearest that can be is 1\.$"):
+            noun = field.name.replace("_", "[ _]")
+            with pytest.raises(PellucidError, match=rf"^{noun} is 0\. The nearest that can be is 1\.$"):
                 dataclasses.replace(card.tiny, **{field.name: 0})
     for wrong, said in (
         ({"n_heads": 3}, r"^width 16 cannot be shared equally by 3 heads\. The nearest that can is 15\.$"),
-        ({"dropout": 1.0}, r"^dropout is 1\. Choose a share from 0 to below 1, such as 0\.1\.$"),
-        ({"positions": "rotory"}, r"^there is no kind of positions called 'rotory'\. Perhaps you meant rotary\.$"),
-        ({"positions": "rotary", "n_heads": 16}, r"has one left over\. Choose width 32, or other positions\.$"),
+        ({"dropout": 1.0}, r"^dropout is 1\. Choose a number from 0 to 0\.9999, such as 0\.1\.$"),
+        ({"positions": "rotory"}, r"^there is no positions called 'rotory'\. Perhaps you meant rotary\.$"),
+        ({"positions": "rotary", "n_heads": 16}, r"has one left over\. Choose width 32, or learned positions\.$"),
     ):
         with pytest.raises(PellucidError, match=said):
             dataclasses.replace(card.tiny, **wrong)

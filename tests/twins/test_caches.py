@@ -9,7 +9,8 @@ from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormB
 from pellucid.layers.caches import KeyValueCache, RingCache
 from pellucid.layers.feed_forward import ActivatedFeedForward
 from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, Padding
-from pellucid.layers.positions import ALiBi, RotaryPositions
+from pellucid.layers.positions.relative import ALiBi
+from pellucid.layers.positions.rotary import RotaryPositions
 
 WIDTH, HEADS, TIME, BEFORE = 12, 3, 23, 4
 FORMATS = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str)

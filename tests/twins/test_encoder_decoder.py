@@ -6,10 +6,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.layers.positions import POSITIONS
-from pellucid.models.pairs.encoder import Encoder, EncoderConfig
-from pellucid.models.pairs.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from pellucid.models.pairs.stacks import FORMS
-from pellucid.models.pairs.transformer import PairTransformer, PairTransformerConfig
+from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig, PairTransformerConfig
+from pellucid.models.pairs.encoder import Encoder
+from pellucid.models.pairs.encoder_decoder import EncoderDecoder
+from pellucid.models.pairs.transformer import PairTransformer
+from pellucid.models.settings import FORMS
 
 CLOSE = 1e-10
 WIDTH, DEPTH, N_HEADS = 12, 3, 2

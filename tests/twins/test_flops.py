@@ -13,7 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from pellucid.inspection.table.flops import RULES, flops_of
 from pellucid.inspection.table.module_table import tabulate_module
 from pellucid.inspection.table.trace import trace_forward
-from pellucid.models import example_networks, networks, pair_networks
+from pellucid.models.catalogue import networks_for
+from pellucid.models.examples.configs import ExampleShape
 
 B = 3  # the batch
 E = 8  # of attention: the width
@@ -228,15 +229,15 @@ def catalogue() -> dict[str, tuple[nn.Module, tuple[Tensor, ...], int]]:
     """Every network at its tiny size, inputs for it, and its FLOPs by hand."""
     torch.manual_seed(0)
     found: dict[str, tuple[nn.Module, tuple[Tensor, ...], int]] = {}
-    for name, card in networks().items():
+    for name, card in networks_for("list").items():
         tokens = torch.randint(0, card.tiny.vocab_size, (B, TIME))
         found[name] = card.build(card.tiny), (tokens,), B * SEQUENCES[name](card.tiny)
-    for name, card in pair_networks().items():
+    for name, card in networks_for("pairs").items():
         pair = torch.randint(1, card.tiny.vocab_size, (B, SOURCE)), torch.randint(1, card.tiny.vocab_size, (B, TARGET))
         found[f"{name} of pairs"] = card.build(card.tiny), pair, B * PAIRS[name](card.tiny)
-    for name, card in example_networks().items():
-        codes = torch.zeros(B, len(card.tiny_inputs.categories), dtype=torch.long)
-        numbers = torch.randn(B, *card.tiny_inputs.numbers)
+    for name, card in networks_for("images").items():
+        codes = torch.zeros(B, len(ExampleShape.of(card.tiny).categories), dtype=torch.long)
+        numbers = torch.randn(B, *ExampleShape.of(card.tiny).numbers)
         found[f"{name} of examples"] = card.build(card.tiny), (numbers, codes), B * EXAMPLES[name](card.tiny)
     return found
 

@@ -13,32 +13,19 @@ from torch import nn
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import attention_weights
 from pellucid.layers.masks import CAUSAL, EVERYTHING
-from pellucid.layers.positions import (
-    POSITIONS,
-    ALiBi,
-    IndexPositions,
-    LearnedPositions,
-    Positions,
-    RelativeBias,
-    RotaryPositions,
-    SinusoidalPositions,
-    buckets,
-    distances,
-    positions_called,
-    resized_grid,
-    resized_row,
-    sinusoids,
-    slopes,
-    turned,
-    turns,
-)
+from pellucid.layers.positions import POSITIONS, build_positions
+from pellucid.layers.positions.absolute import IndexPositions, LearnedPositions, SinusoidalPositions, sinusoids
+from pellucid.layers.positions.interface import Positions
+from pellucid.layers.positions.relative import ALiBi, RelativeBias, buckets, distances, slopes
+from pellucid.layers.positions.resizing import resized_grid, resized_row
+from pellucid.layers.positions.rotary import RotaryPositions, turned, turns
 
 LENGTH, WIDTH, N_HEADS = 12, 16, 4
 
 
 def made(kind: str, is_causal: bool = True) -> Positions:
     torch.manual_seed(0)
-    positions = positions_called(kind, length=LENGTH, width=WIDTH, n_heads=N_HEADS, is_causal=is_causal).double()
+    positions = build_positions(kind, length=LENGTH, width=WIDTH, n_heads=N_HEADS, is_causal=is_causal).double()
     for parameter in positions.parameters():
         nn.init.normal_(parameter)
     return positions

@@ -6,13 +6,14 @@ import torch
 
 from pellucid.decoding.beam import beam_search
 from pellucid.decoding.sampling import draw
-from pellucid.models.neural import networks
+from pellucid.models.catalogue import networks_for
 from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
-from pellucid.models.transformer import Transformer, TransformerConfig
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CARDS = networks()
+CARDS = networks_for("list")
 
 
 def lively(model, seed=0):

@@ -83,19 +83,17 @@ def _fitting(inputs: tuple[Tensor, ...], model: nn.Module) -> tuple[Tensor, ...]
 
 def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """The network of a run with its best weights, and inputs as it reads them; its data need not be there."""
-    from pellucid.models.examples.contract import example_network_called
-    from pellucid.models.network import config_of
-    from pellucid.models.neural import SequenceModel, network_called
-    from pellucid.models.pairs.contract import PairModel, pair_network_called
+    from pellucid.models.catalogue import find_network
+    from pellucid.models.neural import SequenceModel
+    from pellucid.models.pairs.contract import PairModel
     from pellucid.runs import read_record
     from pellucid.training.stored import kind_of
     from pellucid.training.weights import load_best, require_matching_weights
 
     record = read_record(run)
     kind, name = kind_of(record), str(record["model"])
-    called: Any = {"table": example_network_called, "images": example_network_called, "pairs": pair_network_called}
-    card = called.get(kind, network_called)(name)
-    config = config_of(card, record["config"])
+    card = find_network(name, kind)
+    config = card.config_from(record["config"])
     model = card.build(config)
     tensors, _ = load_best(run)
     require_matching_weights(model, tensors)

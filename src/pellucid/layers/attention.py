@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.layers.masks import CAUSAL, Causal, Mask
-from pellucid.layers.positions import turned
+from pellucid.layers.positions.rotary import turned
 
 Scale = float | Callable[[int], float]  # a number, or how it follows from the width of the queries
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from pellucid.errors import PellucidError
 
 Pair = tuple[int, int]  # rows and columns
+Grid = tuple[int, int]  # rows and columns of patches
 
 
 class Convolution(NamedTuple):
@@ -100,6 +101,15 @@ def slid(n: int, kernel: int, stride: int = 1, padding: int = 0) -> Side:
     ends = [*starts[1:], starts[-1] + kernel]
     reached = sum(max(0, min(n, start + kernel, end) - max(0, start)) for start, end in zip(starts, ends, strict=True))
     return Side(length, n - reached)
+
+
+def grid_of(height: int, width: int, patch: int) -> Grid:
+    """How many rows and columns of patches cover a picture.
+
+    >>> grid_of(8, 8, patch=2), grid_of(8, 9, patch=4)
+    ((4, 4), (2, 3))
+    """
+    return -(-height // patch), -(-width // patch)
 
 
 def parameters_of(layer: Layer, channels: int, size: Pair) -> int:

@@ -15,7 +15,7 @@ from pellucid.errors import PellucidError
 from pellucid.layers.attention import attend, attention_weights, inverse_root
 from pellucid.layers.caches import Cache, KeyValueCache, RingCache
 from pellucid.layers.masks import Mask
-from pellucid.layers.positions import turned
+from pellucid.layers.positions.rotary import turned
 
 
 class MultiHeadAttention(nn.Module):

@@ -15,17 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Grid = tuple[int, int]  # rows and columns of patches
-
-
-def grid_of(height: int, width: int, patch: int) -> Grid:
-    """How many rows and columns of patches cover a picture.
-
-    >>> grid_of(8, 8, patch=2), grid_of(8, 9, patch=4)
-    ((4, 4), (2, 3))
-    """
-    return -(-height // patch), -(-width // patch)
-
 
 def patches(pictures: Tensor, patch: int) -> Tensor:
     """pictures: (batch, channels, height, width) -> (batch, n, channels · patch · patch), row after row.

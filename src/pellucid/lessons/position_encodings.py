@@ -15,7 +15,7 @@ from pellucid.lessons.small_networks import TINY_TRANSFORMER, train_small_run
 from pellucid.records.attention import Matrix, as_matrix
 
 if TYPE_CHECKING:
-    from pellucid.layers.positions import Positions
+    from pellucid.layers.positions.interface import Positions
 
 SIDE, LABELS, GAP = 196.0, 26.0, 30.0
 SAME = 1e-5  # of the largest number: what single precision makes of equal ones
@@ -99,14 +99,14 @@ def new_encoding(kind: str, length: int, width: int, seed: int = 0) -> PositionE
     """
     import torch
 
-    from pellucid.layers.positions import POSITIONS, positions_called
+    from pellucid.layers.positions import POSITIONS, build_positions
 
     require_one_of("position encoding", kind, POSITIONS)
     if kind == "rotary" and width % 2:
         raise PellucidError(f"rotary positions turn pairs, and {width} is odd", fix=f"Choose width {width + 1}")
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        positions = positions_called(kind, length=length, width=width, n_heads=1, is_causal=True)
+        positions = build_positions(kind, length=length, width=width, n_heads=1, is_causal=True)
     return encoding_of(kind, positions, length)
 
 

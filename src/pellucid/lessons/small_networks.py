@@ -15,7 +15,8 @@ from pellucid.records import Health, LayerStats, UnitMap
 
 if TYPE_CHECKING:
     from pellucid.data.sides import Sides
-    from pellucid.models.mlp import MLP
+    from pellucid.models.mlp import WindowMLP
+    from pellucid.models.sequences.configs import WindowMLPConfig
     from pellucid.records import TrainingReport
     from pellucid.training.tasks.batches import Batch
     from pellucid.training.tasks.task import Batches
@@ -79,16 +80,15 @@ def split_names() -> Sides:
     return divided(data)
 
 
-def new_mlp(sides: Sides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> MLP:
+def new_mlp(sides: Sides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> WindowMLP:
     """An untrained MLP of names."""
-    from pellucid.models.mlp import MLP, MLPConfig
     from pellucid.training.rng import seed_torch
 
     with seed_torch(seed, 0, "weights"):
-        return MLP(MLPConfig(len(sides.vocabulary), activation=activation, depth=depth, hidden=hidden))
+        return WindowMLP(WindowMLPConfig(len(sides.vocabulary), activation=activation, depth=depth, hidden=hidden))
 
 
-def start_too_large(model: MLP, seed: int) -> None:
+def start_too_large(model: WindowMLP, seed: int) -> None:
     """Draw every weight and bias from N(0, 1), whatever its fan-in."""
     import torch
 
@@ -106,7 +106,7 @@ def name_batches(sides: Sides, seed: int, batch_size: int = BATCH) -> Batches:
     return make_batches(sides.train, batch_size, LONGEST, seed, by_length=False)
 
 
-def train_by_sgd(model: MLP, batches: Batches, learning_rate: float, n_steps: int) -> list[float]:
+def train_by_sgd(model: WindowMLP, batches: Batches, learning_rate: float, n_steps: int) -> list[float]:
     """Plain gradient descent on small batches: the loss before each step."""
     import torch
 
@@ -126,7 +126,7 @@ def train_by_sgd(model: MLP, batches: Batches, learning_rate: float, n_steps: in
     return losses
 
 
-def probe_health(model: MLP, batch: Batch) -> Health:
+def probe_health(model: WindowMLP, batch: Batch) -> Health:
     """One pass forward and back with a probe, and no update."""
     from pellucid.inspection.health import HealthProbe
     from pellucid.training.loop import loss_of

@@ -6,29 +6,22 @@ the memory passes unchanged, and so does its gradient.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
-from pellucid.models.neural import NeuralCard, Recipe
-from pellucid.models.recurrent import RecurrentConfig, RecurrentModel, width_and_depth
-
-
-@dataclass(frozen=True)
-class GRUConfig(RecurrentConfig):
-    pass
+from pellucid.models.recurrent import RecurrentModel
+from pellucid.models.sequences.configs import RecurrentConfig
 
 
 class GRU(RecurrentModel[Tensor]):
     """Embedding, `depth` layers of torch's nn.GRU, head.
 
     >>> import torch
-    >>> model = GRU(GRUConfig(vocab_size=5, width=8))
+    >>> model = GRU(RecurrentConfig(vocab_size=5, width=8))
     >>> model(torch.tensor([[0, 1, 2]])).shape
     torch.Size([1, 3, 5])
     """
 
-    def __init__(self, config: GRUConfig) -> None:
+    def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config, nn.GRU)
 
     def begin(self, batch: int) -> Tensor:
@@ -36,18 +29,3 @@ class GRU(RecurrentModel[Tensor]):
 
     def keep(self, state: Tensor, rows: Tensor) -> Tensor:
         return state[:, rows]
-
-
-def sized(size: str, vocab_size: int, context: int) -> GRUConfig:
-    return GRUConfig(vocab_size, *width_and_depth(size))
-
-
-MODEL = NeuralCard(
-    name="gru",
-    says="one vector carried from token to token; gates decide what is kept and what is written anew",
-    config=GRUConfig,
-    build=GRU,
-    sized=sized,
-    tiny=GRUConfig(vocab_size=5, width=16, depth=2),
-    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.0, epochs=6.0),
-)

@@ -1,20 +1,14 @@
-"""What every network has, whatever it reads: how it is used after training, and how it is best trained."""
+"""What every network has, whatever it reads."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 from abc import ABC
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Self
 
 from torch import nn
 
-from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.layers.norms import BatchNorm
-
-SIZES = ("tiny", "small", "medium", "large")
 
 
 class Network(nn.Module, ABC):
@@ -37,60 +31,3 @@ class Network(nn.Module, ABC):
     @property
     def n_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a network is best trained, as far as was measured; whoever trains may choose otherwise."""
-
-    optimizer: str = "adamw"
-    rate: float = 3e-3
-    matrix_rate: float = 0.0
-    batch: int = 128
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    decay: str = "linear"
-    epochs: float = 10.0  # passes over the training side after which dev was seen to rise again
-    dropout: float = 0.0  # where a plan has so many passes that it pays, if the network has dropout
-    shift: int = 0  # pixels by which images are moved at random while training
-
-
-class Card(Protocol):
-    """What the cards of all families of networks have in common."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def says(self) -> str: ...
-
-    @property
-    def config(self) -> type[Any]: ...
-
-    @property
-    def tiny(self) -> Any: ...
-
-    @property
-    def recipe(self) -> Recipe: ...
-
-    def build(self, config: Any, /) -> Network: ...
-
-
-def config_of(card: Card, stored: Mapping[str, object]) -> Any:
-    """A configuration from its stored form. A key that the model does not know is refused, and so is one missing."""
-    known = {field.name for field in dataclasses.fields(card.config)}
-    for key in stored:
-        if key not in known:
-            raise PellucidError(
-                f"{quoted(key)} is no setting of {card.name}",
-                fix=did_you_mean(key, known, f"It has {', '.join(sorted(known))}"),
-            )
-    missing = sorted(
-        field.name
-        for field in dataclasses.fields(card.config)
-        if field.name not in stored and field.default is dataclasses.MISSING
-    )
-    if missing:
-        raise PellucidError(f"{missing[0]} of {card.name} is missing", fix="Give it a value")
-    # JSON has no tuples.
-    return card.config(**{key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()})

@@ -6,33 +6,12 @@ of each row. For n > 2 it has (n - 1) |V|² numbers where counting has |V|ⁿ; i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.errors import TooLarge
-from pellucid.models.neural import NeuralCard, Recipe
+from pellucid.models.sequences.configs import NeuralNGramConfig
 from pellucid.models.windows import WindowModel, begun
-from pellucid.options import require_whole
-
-MOST_ENTRIES = 1 << 27  # numbers in the table: half a gigabyte of float32
-
-
-@dataclass(frozen=True)
-class NeuralNGramConfig:
-    vocab_size: int
-    order: int = 3  # n
-
-    def __post_init__(self) -> None:
-        require_whole("vocab_size", self.vocab_size)
-        require_whole("order", self.order, least=2, most=1000)
-        if (entries := (self.order - 1) * self.vocab_size**2) > MOST_ENTRIES:
-            raise TooLarge(
-                f"a neural {self.order}-gram of {self.vocab_size:,} tokens has {entries:,} entries",
-                fix="Use mlp, which gives each token a short vector",
-            )
 
 
 class NeuralNGram(WindowModel):
@@ -66,19 +45,3 @@ class NeuralNGram(WindowModel):
         for place in range(1, self.reach):
             scores = scores + functional.embedding(places[place], self.table[place])
         return scores
-
-
-def sized(size: str, vocab_size: int, context: int) -> NeuralNGramConfig:
-    order = {"tiny": 2, "small": 3, "medium": 5, "large": 8}[size]
-    return NeuralNGramConfig(vocab_size, min(order, context + 1))
-
-
-MODEL = NeuralCard(
-    name="neural-ngram",
-    says="each of the n - 1 tokens before looks up scores for the next one, and they are added",
-    config=NeuralNGramConfig,
-    build=NeuralNGram,
-    sized=sized,
-    tiny=NeuralNGramConfig(vocab_size=5, order=3),
-    recipe=Recipe(rate=0.03, batch=128, weight_decay=0.0, epochs=4.0),
-)

@@ -25,8 +25,9 @@ FloatArray = npt.NDArray[np.float64]
 class NeuralReading:
     """Reads each token once and remembers what the network needs to go on.
 
-    >>> from pellucid.models.transformer import MODEL
-    >>> reading = NeuralReading(MODEL.build(MODEL.tiny))
+    >>> from pellucid.models.catalogue import find_network
+    >>> card = find_network("transformer", "list")
+    >>> reading = NeuralReading(card.build(card.tiny))
     >>> reading.read(np.array([[0, 3], [0, 4]])).shape, reading.advance(np.array([1, 2])).shape
     ((2, 11), (2, 11))
     """

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from torch import Tensor, nn
 
 from pellucid.layers.hidden import head
 from pellucid.models.neural import SequenceModel
-from pellucid.models.settings import require_dropout
-from pellucid.options import require_whole
+from pellucid.models.sequences.configs import RecurrentConfig
 
 State = TypeVar("State")
-
-
-@dataclass(frozen=True)
-class RecurrentConfig:
-    vocab_size: int
-    width: int = 128  # of the embedding and of what is carried
-    depth: int = 1  # layers, each rolling over what the one below puts out
-    dropout: float = 0.0  # of what goes from the embedding to the layers, between them, and on to the head
-
-    def __post_init__(self) -> None:
-        for field in ("vocab_size", "width", "depth"):
-            require_whole(field, getattr(self, field))
-        require_dropout(self.dropout)
 
 
 class RecurrentModel(SequenceModel, Generic[State]):
@@ -63,7 +48,3 @@ class RecurrentModel(SequenceModel, Generic[State]):
     def nothing(self, batch: int) -> Tensor:
         """A hidden tensor before anything was read, (depth, batch, width)."""
         return self.head.weight.new_zeros(self.config.depth, batch, self.config.width)
-
-
-def width_and_depth(size: str) -> tuple[int, int]:
-    return {"tiny": (32, 1), "small": (64, 1), "medium": (128, 1), "large": (256, 2)}[size]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,40 +11,10 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import Attention
 from pellucid.layers.feed_forward import FeedForward, squared_relu
-from pellucid.layers.positions import POSITIONS, RotaryPositions, positions_called
-from pellucid.models.neural import NeuralCard, Recipe, SequenceModel
-from pellucid.models.settings import require_dropout
-from pellucid.options import require_whole
-
-
-@dataclass(frozen=True)
-class TransformerConfig:
-    vocab_size: int
-    context: int  # the most tokens of one pass
-    width: int  # of the stream that the blocks add to
-    depth: int  # blocks
-    n_heads: int
-    dropout: float = 0.0
-    positions: str = "rotary"
-
-    def __post_init__(self) -> None:
-        for field in ("vocab_size", "context", "width", "depth", "n_heads"):
-            require_whole(field, getattr(self, field))
-        require_dropout(self.dropout)
-        if self.width % self.n_heads:
-            near = max(1, round(self.width / self.n_heads)) * self.n_heads
-            raise PellucidError(
-                f"width {self.width} cannot be shared equally by {self.n_heads} heads "
-                f"({self.width} / {self.n_heads} = {self.width / self.n_heads:g})",
-                fix=f"The nearest width that can is {near}",
-            )
-        if self.positions not in POSITIONS:
-            raise PellucidError(f"there are no {self.positions} positions", fix=f"Choose one of {', '.join(POSITIONS)}")
-        if self.positions == "rotary" and self.width // self.n_heads % 2:
-            raise PellucidError(
-                f"rotary positions turn pairs, and a head of {self.width // self.n_heads} numbers has one left over",
-                fix=f"Choose width {self.width + self.n_heads}, or learned positions",
-            )
+from pellucid.layers.positions import build_positions
+from pellucid.layers.positions.rotary import RotaryPositions
+from pellucid.models.neural import SequenceModel
+from pellucid.models.sequences.configs import TransformerConfig
 
 
 class Memory(NamedTuple):
@@ -106,7 +75,7 @@ class Transformer(SequenceModel):
         self.norm = nn.LayerNorm(config.width, elementwise_affine=False)
         self.head = nn.Linear(config.width, config.vocab_size, bias=False)
         nn.init.zeros_(self.head.weight)  # so every token is as likely at first, and the first loss is ln |V|
-        self.positions = positions_called(
+        self.positions = build_positions(
             config.positions, length=config.context, width=config.width, n_heads=config.n_heads, is_causal=True
         )
 
@@ -187,28 +156,3 @@ class Transformer(SequenceModel):
                 f"{n_tokens} tokens came, and this transformer was made for {self.longest}",
                 fix=f"Give it the last {self.longest}, or train one with --context {n_tokens}",
             )
-
-
-WIDTHS = {"tiny": (2, 16, 2), "small": (4, 32, 4), "medium": (4, 64, 4), "large": (4, 128, 4)}
-
-
-def sized(size: str, vocab_size: int, context: int) -> TransformerConfig:
-    """About 6, 50, 200 and 800 thousand parameters.
-
-    >>> Transformer(sized("medium", vocab_size=27, context=16)).n_parameters
-    200064
-    """
-    depth, width, n_heads = WIDTHS[size]
-    return TransformerConfig(vocab_size, context, width, depth, n_heads)
-
-
-MODEL = NeuralCard(
-    name="transformer",
-    says="every token looks back at all before it, and learns which of them matter",
-    config=TransformerConfig,
-    build=Transformer,
-    sized=sized,
-    tiny=TransformerConfig(vocab_size=11, context=16, width=16, depth=2, n_heads=2),
-    # On names, dev after 4, 8, 12 and 16 epochs, the last three with dropout: 1.913, 1.907, 1.903, 1.900.
-    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=16.0, dropout=0.15),
-)

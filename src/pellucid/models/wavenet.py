@@ -7,39 +7,14 @@ of those the next, until one is left for the whole window.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError
 from pellucid.layers.activations import gain
 from pellucid.layers.hidden import Hidden, head
-from pellucid.models.neural import NeuralCard, Recipe
+from pellucid.models.sequences.configs import WavenetConfig
 from pellucid.models.windows import WindowModel, begun
-from pellucid.options import require_whole
-
-
-@dataclass(frozen=True)
-class WavenetConfig:
-    vocab_size: int
-    context: int = 8  # tokens in the window: a power of 2, one layer for each doubling
-    embedding: int = 24
-    hidden: int = 128
-
-    def __post_init__(self) -> None:
-        for field in ("vocab_size", "embedding", "hidden"):
-            require_whole(field, getattr(self, field))
-        require_whole("context", self.context, least=2)
-        if self.context != (near := power_of_two(self.context)):
-            raise PellucidError(
-                f"a context of {self.context} tokens cannot be halved until one is left",
-                fix=f"The nearest that can is {near}",
-            )
-
-    @property
-    def depth(self) -> int:
-        return self.context.bit_length() - 1
 
 
 class Wavenet(WindowModel):
@@ -90,36 +65,3 @@ class Wavenet(WindowModel):
             assert isinstance(layer, Hidden)
             layer.fold()
         return ready
-
-
-def power_of_two(number: int) -> int:
-    """The power of 2 nearest to a number of 2 or more, the smaller of two equally near ones.
-
-    >>> [power_of_two(number) for number in (2, 3, 5, 6, 7, 100)]
-    [2, 2, 4, 4, 8, 128]
-    """
-    below: int = 1 << (number.bit_length() - 1)
-    return below if number - below <= 2 * below - number else 2 * below
-
-
-def sized(size: str, vocab_size: int, context: int) -> WavenetConfig:
-    """The window is the largest power of 2 in what is given, at most 8, or 16 for large."""
-    reach, embedding, hidden = {
-        "tiny": (4, 8, 32),
-        "small": (8, 16, 64),
-        "medium": (8, 24, 128),
-        "large": (16, 32, 256),
-    }[size]
-    fits = 1 << (max(2, min(reach, context)).bit_length() - 1)
-    return WavenetConfig(vocab_size, fits, embedding, hidden)
-
-
-MODEL = NeuralCard(
-    name="wavenet",
-    says="the last tokens fused pair by pair, as a tree, until one vector is left",
-    config=WavenetConfig,
-    build=Wavenet,
-    sized=sized,
-    tiny=WavenetConfig(vocab_size=5, context=4, embedding=4, hidden=16),
-    recipe=Recipe(optimizer="muon", rate=0.01, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=6.0),
-)

@@ -20,7 +20,7 @@ from pellucid.data.examples import ImagePreparation
 from pellucid.data.readers.pictures import colours_of
 from pellucid.errors import PellucidError, quoted
 from pellucid.layers.attention import Attention, attention_weights
-from pellucid.layers.positions import turned
+from pellucid.layers.positions.rotary import turned
 from pellucid.models.examples.vit import ViT
 from pellucid.models.pairs.answering import answers
 from pellucid.models.pairs.contract import PairModel
@@ -40,8 +40,9 @@ def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
 
     tokens: (batch, time). The weights are computed from what each attention is called with, beside its fused kernel.
 
-    >>> from pellucid.models.transformer import MODEL
-    >>> [each.shape for each in transformer_weights(MODEL.build(MODEL.tiny), torch.tensor([[0, 3, 1]]))]
+    >>> from pellucid.models.catalogue import find_network
+    >>> card = find_network("transformer", "list")
+    >>> [each.shape for each in transformer_weights(card.build(card.tiny), torch.tensor([[0, 3, 1]]))]
     [torch.Size([1, 2, 3, 3]), torch.Size([1, 2, 3, 3])]
     """
     found: list[Tensor] = []

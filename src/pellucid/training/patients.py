@@ -7,7 +7,7 @@ from pathlib import Path
 from pellucid import runs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
 from pellucid.inspection.losses import mean_cross_entropy
-from pellucid.models.network import Network, config_of
+from pellucid.models.network import Network
 from pellucid.records import Plan
 from pellucid.records.plain import from_plain
 from pellucid.training.run import ResumeOptions, reopen_data
@@ -25,7 +25,7 @@ def patient_of(run: Path, data: str = "") -> Specimen:
     task, _ = reopen_data(run, record, ResumeOptions(data=data))
     card = task.find_card(str(record["model"]))
     plan = from_plain(Plan, record["plan"])
-    model = card.build(config_of(card, record["config"]))
+    model = card.build(card.config_from(record["config"]))
     tensors, step = load_best(run)
     require_matching_weights(model, tensors)
     model.load_state_dict(tensors)

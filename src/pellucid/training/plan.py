@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe, cadence
-from pellucid.models.network import Card, Recipe
+from pellucid.models.catalogue import NetworkCard, Recipe
+from pellucid.models.settings import SIZES
 from pellucid.records import Plan
 from pellucid.training.loop import steps
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import TrainingState, build_training
-from pellucid.training.wishes import BYTES_OF_A_WEIGHT, SIZES, TrainingWishes
+from pellucid.training.wishes import BYTES_OF_A_WEIGHT, TrainingWishes
 
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
@@ -44,7 +45,7 @@ class Pace(NamedTuple):
         return n_steps * self.step + n_evaluations * self.evaluation + n_looks * self.look
 
 
-def choose_plan(card: Card, task: Task, wishes: TrainingWishes, spent: float = 0.0) -> tuple[Any, Plan]:
+def choose_plan(card: NetworkCard, task: Task, wishes: TrainingWishes, spent: float = 0.0) -> tuple[Any, Plan]:
     """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone already."""
     n_train = task.n_train
     size = wishes.size or task.suggest_size()
@@ -91,7 +92,9 @@ def choose_plan(card: Card, task: Task, wishes: TrainingWishes, spent: float = 0
     return config, plan._replace(seconds=expected, because=tuple(because), size=size)
 
 
-def _fastest(card: Card, config: Any, plan: Plan, task: Task, *, is_asked: bool) -> tuple[Plan, TrainingState, Pace]:
+def _fastest(
+    card: NetworkCard, config: Any, plan: Plan, task: Task, *, is_asked: bool
+) -> tuple[Plan, TrainingState, Pace]:
     """The plan with the number of threads that is faster here and now: beside a busy neighbour that may be one."""
     found = []
     for threads in sorted({plan.threads} if is_asked else {1, plan.threads}):
@@ -101,7 +104,7 @@ def _fastest(card: Card, config: Any, plan: Plan, task: Task, *, is_asked: bool)
     return min(found, key=lambda one: one[2].step)
 
 
-def config_for(card: Card, task: Task, size: str, asked: Mapping[str, Any]) -> Any:
+def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any]) -> Any:
     """The configuration of a size with what was asked for in its place. What memory cannot hold is refused."""
     config = dataclasses.replace(task.make_config(card, size), **asked)
     n_parameters = task.estimate_parameters(config)
@@ -115,7 +118,7 @@ def config_for(card: Card, task: Task, size: str, asked: Mapping[str, Any]) -> A
     return config
 
 
-def with_dropout(card: Card, config: Any, epochs: float, wishes: TrainingWishes) -> tuple[Any, list[str]]:
+def with_dropout(card: NetworkCard, config: Any, epochs: float, wishes: TrainingWishes) -> tuple[Any, list[str]]:
     """The configuration with dropout where the data are seen often: a hundredth for each time, up to the recipe's."""
     if not card.recipe.dropout or epochs < DROPOUT_FROM or "dropout" in wishes.network:
         return config, []
@@ -124,7 +127,7 @@ def with_dropout(card: Card, config: Any, epochs: float, wishes: TrainingWishes)
     return dataclasses.replace(config, dropout=dropout), [because]
 
 
-def draft(card: Card, config: Any, task: Task, wishes: TrainingWishes) -> Plan:
+def draft(card: NetworkCard, config: Any, task: Task, wishes: TrainingWishes) -> Plan:
     """A plan that lacks only its number of steps, if that is not asked for."""
     recipe, asked = card.recipe, wishes.training
     plan = Plan(
@@ -132,13 +135,13 @@ def draft(card: Card, config: Any, task: Task, wishes: TrainingWishes) -> Plan:
         batch=task.batch_size_for(recipe),
         context=task.context,
         optimizer=recipe.optimizer,
-        rate=recipe.rate,
-        matrix_rate=recipe.matrix_rate,
+        rate=recipe.learning_rate,
+        matrix_rate=recipe.matrix_learning_rate,
         momentum=0.9,
         weight_decay=recipe.weight_decay,
         clip=recipe.clip,
         warm_up=0,
-        decay=recipe.decay,
+        decay=recipe.schedule,
         evaluate_every=1,
         probe_every=1,
         sample_every=1,
@@ -173,7 +176,7 @@ def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, object]) -> Plan
     optimizer = str(asked.get("optimizer", plan.optimizer))
     usual = plan.rate if optimizer == recipe.optimizer else {"sgd": 0.1, "adamw": 3e-3, "muon": 0.01}[optimizer]
     rate = float(str(asked.get("rate", usual)))
-    matrix_rate = (recipe.matrix_rate or 0.02) * rate / usual if optimizer == "muon" else 0.0
+    matrix_rate = (recipe.matrix_learning_rate or 0.02) * rate / usual if optimizer == "muon" else 0.0
     return plan._replace(optimizer=optimizer, rate=rate, matrix_rate=float(str(asked.get("matrix_rate", matrix_rate))))
 
 

@@ -10,10 +10,11 @@ import torch
 from pellucid.data.examples import TablePreparation
 from pellucid.decoding.beam import beam_search
 from pellucid.layers.losses import LOSSES
-from pellucid.models.examples.contract import Reconstructor, example_network_called
-from pellucid.models.network import Network, config_of
+from pellucid.models.catalogue import find_network
+from pellucid.models.examples.contract import Reconstructor
+from pellucid.models.network import Network
 from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairModel, pair_network_called
+from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.reading import PairReading
 from pellucid.models.pairs.sources import padded
 from pellucid.records import Prediction, Predictions
@@ -41,9 +42,8 @@ def predictions(run: Answering, asked: Questions, beam: int = 0) -> Predictions:
 
 def awakened(run: Answering) -> Network:
     """The network that a run's files describe, with the weights that did best on dev."""
-    called = pair_network_called if run.kind == "pairs" else example_network_called
-    card: Any = called(str(run.record["model"]))
-    model: Network = card.build(config_of(card, run.record["config"]))
+    card = find_network(str(run.record["model"]), run.kind)
+    model: Network = card.build(card.config_from(run.record["config"]))
     tensors, _ = load_best(run.path)
     require_matching_weights(model, tensors)
     model.load_state_dict(tensors)

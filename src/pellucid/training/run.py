@@ -19,7 +19,6 @@ from pellucid import __version__, runs
 from pellucid.data import Data
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.judgements import judged
-from pellucid.models.network import config_of
 from pellucid.records import (
     Ending,
     Finding,
@@ -133,7 +132,7 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
             plan = plan._replace(threads=changes.threads)
         if dict(record["versions"]) != _versions():
             notes = (*notes, "made with other versions or on another machine, where equal bits are not promised")
-        state = build_training(card, config_of(card, record["config"]), plan, task)
+        state = build_training(card, card.config_from(record["config"]), plan, task)
         callbacks.on_plan(plan, network_facts(card, state.config, state.model), str(run))
         step, note = _restore_checkpoint(writer, state, changes.is_optimizer_fresh)
         callbacks.on_resume(step, (*notes, *note))

@@ -14,8 +14,8 @@ from pellucid.data import ListData, TextData, Vocabulary, encode_text, open_data
 from pellucid.data.splits import FRACTIONS
 from pellucid.data.splits.assignment import split_list
 from pellucid.decoding.novelty import Known
-from pellucid.errors import PellucidError, quoted, require_one_of
-from pellucid.models.wishes import NETWORKS
+from pellucid.errors import PellucidError, quoted
+from pellucid.models.catalogue import find_network
 from pellucid.records import DataFacts, Ladder
 from pellucid.records.plain import from_plain
 from pellucid.runs.disk import Damaged, read_regular
@@ -105,7 +105,7 @@ def stored_run(path: Path) -> StoredRun:
             f"run.json of {quoted(path.name)} does not describe a network: {error}",
             fix="Take it from a copy of the run",
         ) from error
-    require_one_of("network", name, NETWORKS)
+    find_network(name, "list")
     vocabulary = stored_vocabulary(path)
     if len(vocabulary) != vocab_size:
         raise PellucidError(

@@ -18,7 +18,8 @@ from pellucid.decoding.limits import ALL, require_top_k
 from pellucid.decoding.samples import items_of, texts_of
 from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.errors import PellucidError
-from pellucid.models.neural import ANY_LENGTH, SequenceModel, config_of, network_called
+from pellucid.models.catalogue import find_network
+from pellucid.models.neural import ANY_LENGTH, SequenceModel
 from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.records import Loss, Sample, ScoredText, Surprise, TrainedFacts
 from pellucid.training.stored import StoredRun, stored_run
@@ -125,8 +126,8 @@ def load_trained(path: Path) -> Trained:
 
 def awakened(stored: StoredRun) -> Trained:
     """The network that a run's files describe, with the weights that did best on dev."""
-    card = network_called(str(stored.record["model"]))
-    model = card.build(config_of(card, stored.record["config"]))
+    card = find_network(str(stored.record["model"]), "list")
+    model = card.build(card.config_from(stored.record["config"]))
     tensors, step = load_best(stored.path)
     require_matching_weights(model, tensors)
     model.load_state_dict(tensors)

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 from pellucid.inspection.health import HealthProbe, is_look
-from pellucid.models.network import Card, Network
+from pellucid.models.catalogue import NetworkCard
+from pellucid.models.network import Network
 from pellucid.records import Ending, Evaluation, Health, InitialLoss, NetworkFacts, Plan, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training.callbacks import Callbacks
@@ -34,7 +35,7 @@ from pellucid.training.weights import save_best
 class TrainingState:
     """A network with its task, its batches and its optimizer."""
 
-    card: Card
+    card: NetworkCard
     config: Any
     plan: Plan
     task: Task
@@ -43,7 +44,7 @@ class TrainingState:
     optimizer: Optimizer
 
 
-def build_training(card: Card, config: Any, plan: Plan, task: Task) -> TrainingState:
+def build_training(card: NetworkCard, config: Any, plan: Plan, task: Task) -> TrainingState:
     """Build the network and what it trains with."""
     torch.set_num_threads(plan.threads)
     model = build_network(card, config, plan.seed)
@@ -51,17 +52,18 @@ def build_training(card: Card, config: Any, plan: Plan, task: Task) -> TrainingS
     return TrainingState(card, config, plan, task, model, batches, optimizer_for(model, plan))
 
 
-def build_network(card: Card, config: Any, seed: int) -> Network:
+def build_network(card: NetworkCard, config: Any, seed: int) -> Network:
     """The network with its first weights, which depend on the seed alone. The global generator stays as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, 0, "weights"))
-        return card.build(config)
+        network: Network = card.build(config)
+        return network
 
 
-def network_facts(card: Card, config: Any, model: Network) -> NetworkFacts:
+def network_facts(card: NetworkCard, config: Any, model: Network) -> NetworkFacts:
     """The network as the report shows it."""
     shapes = tuple((name, tuple(parameter.shape)) for name, parameter in model.named_parameters())
-    return NetworkFacts(card.name, card.says, dataclasses.asdict(config), model.n_parameters, shapes)
+    return NetworkFacts(card.name, card.summary, dataclasses.asdict(config), model.n_parameters, shapes)
 
 
 @dataclass

@@ -10,13 +10,14 @@ from types import MappingProxyType
 
 from pellucid.decoding.limits import require_seed
 from pellucid.errors import PellucidError, require_one_of
-from pellucid.models.settings import require_dropout, require_share
-from pellucid.models.wishes import IMAGE_NETWORKS, MODELS, NETWORKS, PAIR_NETWORKS, TABLE_NETWORKS
-from pellucid.options import require_whole
+from pellucid.models.catalogue import compared_networks, default_network, find_network, network_names, networks_for
+from pellucid.models.settings import SETTINGS as DECLARED
+from pellucid.models.settings import SIZES, require_share
+from pellucid.models.wishes import MODELS
+from pellucid.options import options_of, require_whole
 
 Wish = int | float | str
 
-SIZES = ("tiny", "small", "medium", "large")
 OPTIMIZERS = ("muon", "adamw", "sgd")
 DECAYS = ("linear", "cosine", "step", "constant")
 LOSSES = ("cross-entropy", "bce", "hinge", "squared", "absolute")  # as layers/losses.py has them
@@ -26,54 +27,18 @@ MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
 BYTES_OF_A_WEIGHT = 16  # the weight, its gradient and two numbers of the optimizer, of single precision
 
-# The settings that each network has, by what it reads; a test holds them equal to the configurations.
+# The settings that each network has, by what it reads.
 SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "sequences": {
-            "neural-ngram": ("order",),
-            "mlp": ("context", "embedding", "hidden", "depth", "activation", "norm", "groups"),
-            "wavenet": ("context", "embedding", "hidden"),
-            "rnn": ("width", "depth", "dropout"),
-            "gru": ("width", "depth", "dropout"),
-            "lstm": ("width", "depth", "dropout"),
-            "transformer": ("context", "width", "depth", "n_heads", "dropout", "positions"),
-        },
-        "pairs": {
-            "encoder-decoder": ("width", "depth", "n_heads", "dropout", "positions", "form"),
-            "encoder": ("width", "depth", "n_heads", "dropout", "positions", "form"),
-            "transformer": ("width", "depth", "n_heads", "dropout", "positions"),
-        },
-        "examples": {
-            "logistic": (),
-            "mlp": ("hidden", "depth", "embedding", "activation", "norm", "groups", "dropout"),
-            "plain": ("width", "depth", "embedding", "activation", "norm", "groups", "dropout"),
-            "residual": ("width", "depth", "embedding", "activation", "norm", "groups", "dropout"),
-            "autoencoder": ("latent", "hidden", "depth", "activation"),
-            "cnn": ("pool", "head", "dropout"),
-            "residual-cnn": ("width", "stages", "depth", "stride", "dropout"),
-            "vit": ("patch", "width", "depth", "n_heads", "hidden", "dropout", "positions", "projection"),
-        },
+        family: {name: tuple(options_of(card.config)) for name, card in networks_for(kind).items()}
+        for family, kind in {"sequences": "list", "pairs": "pairs", "examples": "images"}.items()
     }
 )
 FAMILIES = {"list": "sequences", "text": "sequences", "pairs": "pairs", "table": "examples", "images": "examples"}
-NETWORKS_OF: Mapping[str, tuple[str, ...]] = {
-    "list": NETWORKS,
-    "text": NETWORKS,
-    "pairs": PAIR_NETWORKS,
-    "table": TABLE_NETWORKS,
-    "images": IMAGE_NETWORKS,
-}
-# What is compared unless it is said otherwise.
-COMPARED: Mapping[str, tuple[str, ...]] = {
-    "list": NETWORKS,
-    "text": NETWORKS,
-    "pairs": PAIR_NETWORKS,
-    "table": ("logistic", "mlp", "plain", "residual"),
-    "images": ("logistic", "mlp", "cnn", "residual-cnn", "vit"),
-}
-USUAL = {"list": "transformer", "text": "transformer", "pairs": "encoder-decoder", "table": "mlp", "images": "cnn"}
-# Networks that read a text in windows of the context; the others look back that far and read longer ones.
-READS_WINDOWS = ("transformer", "rnn", "gru", "lstm")
+NETWORKS_OF: Mapping[str, tuple[str, ...]] = {kind: tuple(networks_for(kind)) for kind in FAMILIES}
+COMPARED: Mapping[str, tuple[str, ...]] = {kind: compared_networks(kind) for kind in FAMILIES}
+USUAL = {kind: default_network(kind).name for kind in FAMILIES}
+READS_WINDOWS = tuple(name for name, card in networks_for("list").items() if card.reads_windows)
 WORDS = {"n_heads": "heads"}  # settings whose option has another name
 
 
@@ -103,14 +68,10 @@ def require_network(name: str, kind: str = "list") -> None:
         raise PellucidError(
             f"{name} only counts, so there is nothing to train", fix=f"Try pellucid sample names --model {name}"
         )
-    every = tuple(dict.fromkeys(known for names in NETWORKS_OF.values() for known in names))
-    if kind and name in every and name not in NETWORKS_OF[kind]:
-        reads = [NOUNS[other] for other in NETWORKS_OF if name in NETWORKS_OF[other]]
-        raise PellucidError(
-            f"{name} reads {' and '.join(reads)}, and the data are {NOUNS[kind] if kind in PLURAL else f'a {kind}'}",
-            fix=f"Choose one of {', '.join(NETWORKS_OF[kind])}",
-        )
-    require_one_of("network", name, NETWORKS_OF[kind] if kind else every)
+    if kind:
+        find_network(name, kind)
+    else:
+        require_one_of("network", name, network_names())
 
 
 def require_task(task: str) -> None:
@@ -120,8 +81,6 @@ def require_task(task: str) -> None:
 
 
 TASKS = ("classification", "regression", "reconstruction")
-NOUNS = {"list": "lists", "text": "texts", "pairs": "pairs", "table": "tables", "images": "images"}
-PLURAL = ("pairs", "images")
 
 
 @dataclass(frozen=True)
@@ -170,10 +129,7 @@ class TrainingWishes:
                 f"--{word} changes nothing for {self.model}",
                 fix=f"Leave it out, or choose {' or '.join(dict.fromkeys(having))}" if having else "Leave it out",
             )
-        if name == "dropout":
-            require_dropout(float(value))
-        elif not isinstance(value, str):
-            require_whole(word, value)
+        DECLARED[name].check(word, value, type(value))
 
     def _require_memory(self) -> None:
         """Refuse what no memory of this machine could hold, by the size of its matrices alone."""

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.models.examples.contract import ExampleCard, Inputs, Reconstructor, example_networks
-from pellucid.models.neural import NeuralCard, networks
-from pellucid.models.pairs.contract import PairCard, pair_networks
+from pellucid.models.catalogue import NetworkCard, networks_for
+from pellucid.models.examples.configs import ExampleShape
+from pellucid.models.examples.contract import Reconstructor
 
 
 def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
 
 
-def reader(card: NeuralCard) -> Callable[[], Specimen]:
+def reader(card: NetworkCard) -> Callable[[], Specimen]:
     def build() -> Specimen:
         model = card.build(card.tiny)
         (tokens, targets), *rest = [sentences(seed, 32, 12, card.tiny.vocab_size, rare=0.5) for seed in BATCHES]
@@ -28,7 +28,7 @@ def reader(card: NeuralCard) -> Callable[[], Specimen]:
     return build
 
 
-def _examples(inputs: Inputs, seed: int, rows: int = 32) -> tuple[Tensor, Tensor, Tensor]:
+def _examples(inputs: ExampleShape, seed: int, rows: int = 32) -> tuple[Tensor, Tensor, Tensor]:
     """Numbers about the centre of each class, codes at random, and the classes."""
     classes = max(inputs.outputs, 2)
     centres = torch.randn(classes, *inputs.numbers, generator=torch.Generator().manual_seed(0))
@@ -40,13 +40,13 @@ def _examples(inputs: Inputs, seed: int, rows: int = 32) -> tuple[Tensor, Tensor
     return numbers, codes, labels
 
 
-def examples(card: ExampleCard) -> Callable[[], Specimen]:
+def examples(card: NetworkCard) -> Callable[[], Specimen]:
     def build() -> Specimen:
         model = card.build(card.tiny)
         is_mirror = isinstance(model, Reconstructor)
         batches = []
         for seed in BATCHES:
-            numbers, codes, labels = _examples(card.tiny_inputs, seed)
+            numbers, codes, labels = _examples(ExampleShape.of(card.tiny), seed)
             batches.append(((numbers, codes), model.wanted(numbers, codes).detach() if is_mirror else labels))
         (inputs, targets), *more = batches
         loss = nn.MSELoss() if is_mirror else nn.CrossEntropyLoss()
@@ -55,7 +55,7 @@ def examples(card: ExampleCard) -> Callable[[], Specimen]:
     return build
 
 
-def pairs(card: PairCard) -> Callable[[], Specimen]:
+def pairs(card: NetworkCard) -> Callable[[], Specimen]:
     """Sources are told backwards, with the boundary at the end."""
 
     def build() -> Specimen:
@@ -73,7 +73,10 @@ def pairs(card: PairCard) -> Callable[[], Specimen]:
 
 
 HEALTHY = [
-    *[Healthy(f"pellucid {name}", reader(card), card.says) for name, card in networks().items()],
-    *[Healthy(f"pellucid {name} of examples", examples(card), card.says) for name, card in example_networks().items()],
-    *[Healthy(f"pellucid {name} of pairs", pairs(card), card.says) for name, card in pair_networks().items()],
+    *[Healthy(f"pellucid {name}", reader(card), card.summary) for name, card in networks_for("list").items()],
+    *[
+        Healthy(f"pellucid {name} of examples", examples(card), card.summary)
+        for name, card in networks_for("images").items()
+    ],
+    *[Healthy(f"pellucid {name} of pairs", pairs(card), card.summary) for name, card in networks_for("pairs").items()],
 ]

@@ -1,59 +1,37 @@
-"""Where a token stands: attention alone could not tell, it sees a set of tokens and not a row.
+"""Position encodings: attention alone could not tell where a token stands, it sees a set of tokens and not a row.
 
-Seven kinds with one interface. Each says in `acts_on` where it acts: on the input, on queries and keys, on the scores,
-or on nothing.
+Each says in `acts_on` where it acts: on the input, on queries and keys, on the scores, or on nothing. To add one, write
+its class (see `Positions`) and add a row here; then it is a choice of `positions` everywhere. Nothing here needs torch:
+the class is imported when it is built.
 """
 
-from pellucid.layers.positions.absolute import IndexPositions, LearnedPositions, SinusoidalPositions, sinusoids
-from pellucid.layers.positions.distances import ALiBi, RelativeBias, buckets, distances, slopes
-from pellucid.layers.positions.interface import NoPositions, Positions
-from pellucid.layers.positions.resizing import resized_grid, resized_row
-from pellucid.layers.positions.rotary import RotaryPositions, turned, turns
+from __future__ import annotations
 
-POSITIONS = ("none", "index", "sinusoidal", "learned", "rotary", "relative", "alibi")
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pellucid.layers.positions.interface import Positions
+
+# Where the class of each stands, as "module:Class".
+ENCODINGS: dict[str, str] = {
+    "none": "pellucid.layers.positions.interface:NoPositions",
+    "index": "pellucid.layers.positions.absolute:IndexPositions",
+    "sinusoidal": "pellucid.layers.positions.absolute:SinusoidalPositions",
+    "learned": "pellucid.layers.positions.absolute:LearnedPositions",
+    "rotary": "pellucid.layers.positions.rotary:RotaryPositions",
+    "relative": "pellucid.layers.positions.relative:RelativeBias",
+    "alibi": "pellucid.layers.positions.relative:ALiBi",
+}
+POSITIONS = tuple(ENCODINGS)
 
 
-def positions_called(kind: str, *, length: int, width: int, n_heads: int, is_causal: bool) -> Positions:
-    """The positions of this kind, for up to `length` tokens of `width` numbers, shared by `n_heads` heads.
+def build_positions(name: str, *, length: int, width: int, n_heads: int, is_causal: bool) -> Positions:
+    """The encoding of this name, for up to `length` tokens of `width` numbers, shared by `n_heads` heads.
 
-    >>> positions_called("alibi", length=8, width=16, n_heads=4, is_causal=True).acts_on
+    >>> build_positions("alibi", length=8, width=16, n_heads=4, is_causal=True).acts_on
     'scores'
     """
-    match kind:
-        case "none":
-            return NoPositions()
-        case "index":
-            return IndexPositions(width)
-        case "sinusoidal":
-            return SinusoidalPositions(length, width)
-        case "learned":
-            return LearnedPositions(length, width)
-        case "rotary":
-            return RotaryPositions(length, width // n_heads)
-        case "relative":
-            return RelativeBias(n_heads, is_causal=is_causal)
-        case "alibi":
-            return ALiBi(n_heads)
-    raise AssertionError(f"no positions are called {kind}")
-
-
-__all__ = [
-    "POSITIONS",
-    "ALiBi",
-    "IndexPositions",
-    "LearnedPositions",
-    "NoPositions",
-    "Positions",
-    "RelativeBias",
-    "RotaryPositions",
-    "SinusoidalPositions",
-    "buckets",
-    "distances",
-    "positions_called",
-    "resized_grid",
-    "resized_row",
-    "sinusoids",
-    "slopes",
-    "turned",
-    "turns",
-]
+    module, _, class_name = ENCODINGS[name].partition(":")
+    encoding: type[Positions] = getattr(importlib.import_module(module), class_name)
+    return encoding.for_attention(length=length, width=width, n_heads=n_heads, is_causal=is_causal)

@@ -44,6 +44,10 @@ class IndexPositions(Positions):
         super().__init__()
         self.register_buffer("first", torch.eye(1, width)[0], persistent=False)
 
+    @classmethod
+    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> IndexPositions:
+        return cls(width)
+
     def added(self, start: int, end: int) -> Tensor:
         return torch.arange(start, end, dtype=self.first.dtype, device=self.first.device)[:, None] * self.first
 
@@ -66,6 +70,10 @@ class SinusoidalPositions(Positions):
         # What follows from the configuration is not saved.
         self.register_buffer("table", sinusoids(length, width), persistent=False)
 
+    @classmethod
+    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> SinusoidalPositions:
+        return cls(length, width)
+
     def added(self, start: int, end: int) -> Tensor:
         length, width = self.table.shape
         return self.table[start:end] if end <= length else sinusoids(end - start, width, start).to(self.table)
@@ -83,6 +91,10 @@ class LearnedPositions(Positions):
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
         self.table = nn.Embedding(length, width)
+
+    @classmethod
+    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> LearnedPositions:
+        return cls(length, width)
 
     def added(self, start: int, end: int) -> Tensor:
         return self.table.weight[start:end]

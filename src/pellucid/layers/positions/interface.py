@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from torch import Tensor, nn
 
 
@@ -15,6 +17,11 @@ class Positions(nn.Module):
     """
 
     acts_on: str = "nothing"
+
+    @classmethod
+    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> Self:
+        """As a network has it, for up to `length` tokens of `width` numbers, shared by `n_heads` heads."""
+        return cls()
 
     def added(self, start: int, end: int) -> Tensor | None:
         """To the embeddings of the tokens from `start` up to `end`: (end - start, width)."""

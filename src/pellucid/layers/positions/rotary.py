@@ -60,5 +60,9 @@ class RotaryPositions(Positions):
         still = angles[:1].expand_as(angles)
         self.register_buffer("spins", torch.stack([angles, angles, still], dim=1)[:, :, None], persistent=False)
 
+    @classmethod
+    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> RotaryPositions:
+        return cls(length, width // n_heads)
+
     def turns(self, start: int, end: int) -> Tensor:
         return self.angles[start:end]

@@ -6,47 +6,13 @@ layers it can do no better than the first principal axes (Baldi and Hornik 1989)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
-
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError, require_one_of
-from pellucid.layers.activations import ACTIVATIONS, gain
+from pellucid.layers.activations import gain
 from pellucid.layers.columns import one_hot_row
 from pellucid.layers.hidden import Hidden, head
-from pellucid.models.examples.contract import ExampleCard, Inputs, Reconstructor
-from pellucid.models.examples.shapes import require_shapes
-from pellucid.models.network import Recipe
-from pellucid.options import require_whole
-
-
-@dataclass(frozen=True)
-class AutoencoderConfig:
-    numbers: tuple[int, ...]
-    categories: tuple[int, ...]
-    outputs: int  # as many as the row has: numbers, and one for each code of each category
-    latent: int = 2  # numbers in the narrow place
-    hidden: int = 64
-    depth: int = 1  # hidden layers on each side of the narrow place; 0 for none
-    activation: str = "gelu"
-
-    def __post_init__(self) -> None:
-        require_shapes(self.numbers, self.categories, self.outputs)
-        row = row_width(self.numbers, self.categories)
-        if self.outputs != row:
-            raise PellucidError(
-                f"an autoencoder of rows of {row:,} numbers cannot have {self.outputs:,} outputs",
-                fix=f"Give it {row:,}",
-            )
-        if row == 1:
-            raise PellucidError(
-                "a row of a single number cannot go through anything narrower", fix="Give it more columns"
-            )
-        require_whole("latent", self.latent, most=row - 1)
-        require_whole("hidden", self.hidden)
-        require_whole("depth", self.depth, least=0)
-        require_one_of("activation", self.activation, tuple(ACTIVATIONS))
+from pellucid.models.examples.configs import AutoencoderConfig
+from pellucid.models.examples.contract import Reconstructor
 
 
 class Autoencoder(Reconstructor):
@@ -98,36 +64,3 @@ def _stack(inputs: int, config: AutoencoderConfig) -> nn.Sequential:
         over = (inputs, 1.0) if number == 0 else (config.hidden, gain(config.activation))
         layers.append(Hidden(over[0], config.hidden, over[1], config.activation))
     return layers
-
-
-def row_width(numbers: tuple[int, ...], categories: tuple[int, ...]) -> int:
-    """How many numbers an example has as one row.
-
-    >>> row_width((5,), (3, 4)), row_width((1, 8, 8), ())
-    (12, 64)
-    """
-    return prod(numbers) + sum(categories)
-
-
-def sized(size: str, inputs: Inputs) -> AutoencoderConfig:
-    """The narrow place has at most half of what the row has. What else the data are labelled with does not matter."""
-    latent, hidden, depth = {
-        "tiny": (2, 64, 1),
-        "small": (8, 128, 1),
-        "medium": (16, 256, 1),
-        "large": (32, 256, 2),
-    }[size]
-    row = row_width(inputs.numbers, inputs.categories)
-    return AutoencoderConfig(inputs.numbers, inputs.categories, row, max(1, min(latent, row // 2)), hidden, depth)
-
-
-MODEL = ExampleCard(
-    name="autoencoder",
-    says="the example through a narrow place and out again: what survives is what examples have in common",
-    config=AutoencoderConfig,
-    build=Autoencoder,
-    sized=sized,
-    tiny=AutoencoderConfig(numbers=(5,), categories=(3, 4), outputs=12, latent=4, hidden=16),
-    tiny_inputs=Inputs(numbers=(5,), categories=(3, 4), outputs=12),
-    recipe=Recipe(rate=5e-3, batch=32, weight_decay=0.01, epochs=100.0),
-)

@@ -13,63 +13,18 @@ Of a gray picture of 32 × 32:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError, require_one_of
 from pellucid.layers.activations import gain
-from pellucid.layers.convolution import Convolution, Layer, Pair, Pooling, Stage, stages
-from pellucid.models.examples.contract import ExampleCard, ExampleModel, Inputs
-from pellucid.models.examples.images import require_image, require_size
-from pellucid.models.network import Recipe
-from pellucid.models.settings import require_dropout
-from pellucid.options import require_whole
+from pellucid.layers.convolution import Pair
+from pellucid.models.examples.configs import CNNConfig
+from pellucid.models.examples.contract import ExampleModel
+from pellucid.models.examples.images import require_size
 
 POOLS: Mapping[str, Callable[[int], nn.Module]] = MappingProxyType({"average": nn.AvgPool2d, "max": nn.MaxPool2d})
-
-
-@dataclass(frozen=True)
-class CNNConfig:
-    numbers: tuple[int, ...]  # channels, height, width
-    categories: tuple[int, ...]
-    outputs: int
-    filters: tuple[int, ...] = (8, 16)  # of each convolution
-    kernels: tuple[int, ...] = (5, 4)  # their sides
-    paddings: tuple[int, ...] = (0, 1)
-    pools: tuple[int, ...] = (4, 2)  # the sides of what is pooled behind each of them
-    pool: str = "average"
-    head: str = "linear"
-    dropout: float = 0.0  # of what the head reads
-
-    def __post_init__(self) -> None:
-        require_image(self.numbers, self.categories, self.outputs)
-        for field, least in {"filters": 1, "kernels": 1, "paddings": 0, "pools": 1}.items():
-            values = getattr(self, field)
-            if not isinstance(values, tuple) or not values or len(values) != len(self.filters):
-                raise PellucidError(f"{field} is {values!r}", fix="Give one number for each convolution, as (8, 16)")
-            for value in values:
-                require_whole(f"one of {field}", value, least)
-        require_dropout(self.dropout)
-        require_one_of("pool", self.pool, tuple(POOLS))
-        require_one_of("head", self.head, tuple(HEADS))
-        self.stages()  # refuses a window that does not fit into what is left of the picture
-
-    def stages(self) -> tuple[Stage, ...]:
-        """What each convolution and each pooling puts out.
-
-        >>> exam = CNNConfig(numbers=(1, 32, 32), categories=(), outputs=10)
-        >>> [stage.shape for stage in exam.stages()], exam.stages()[-1].field
-        ([(8, 28, 28), (8, 7, 7), (16, 6, 6), (16, 3, 3)], (24, 24))
-        """
-        layers: list[Layer] = []
-        for channels, kernel, padding, pool in zip(self.filters, self.kernels, self.paddings, self.pools, strict=True):
-            layers.append(Convolution(channels, (kernel, kernel), padding=(padding, padding)))
-            layers.append(Pooling((pool, pool), stride=(pool, pool)))
-        channels, height, width = self.numbers
-        return stages(channels, (height, width), layers)
 
 
 class LinearHead(nn.Module):
@@ -185,44 +140,3 @@ def _little(weight: Tensor, bias: Tensor | None) -> None:
     assert bias is not None
     nn.init.normal_(weight, std=0.1 * gain("relu") * weight[0].numel() ** -0.5)
     nn.init.zeros_(bias)
-
-
-WIDTHS = {"tiny": 8, "small": 16, "medium": 32, "large": 64}
-SMALL = 16  # pixels: below it windows of 5 and pooling by 4 leave nothing
-
-
-def sized(size: str, inputs: Inputs) -> CNNConfig:
-    """Tiny is the exam's network; the others are wider and pool by the maximum. Small pictures have smaller windows.
-
-    >>> CNN(sized("tiny", Inputs(numbers=(1, 32, 32), categories=(), outputs=10))).n_parameters
-    3722
-    >>> digits = sized("small", Inputs(numbers=(1, 8, 8), categories=(), outputs=10))
-    >>> digits.filters, digits.kernels, digits.pools, CNN(digits).n_parameters
-    ((32, 64), (3, 3), (2, 1), 29066)
-    """
-    side, width = min(inputs.numbers[1:]), WIDTHS[size]
-    shapes = inputs.numbers, inputs.categories, inputs.outputs
-    if side >= SMALL:
-        return CNNConfig(*shapes, filters=(width, 2 * width), pool="average" if size == "tiny" else "max")
-    # Pooled again, a digit of 8 × 8 has 2 × 2 places left, and is told less well. Of so few pixels there are mostly few
-    # pictures too, which dropout makes last longer.
-    pools = (2 if side > 1 else 1, 1)
-    filters = (2 * width, 4 * width)
-    return CNNConfig(*shapes, filters, kernels=(3, 3), paddings=(1, 1), pools=pools, pool="max", dropout=0.5)
-
-
-MODEL = ExampleCard(
-    name="cnn",
-    says="small windows slide over the image and look for the same thing everywhere",
-    config=CNNConfig,
-    build=CNN,
-    sized=sized,
-    tiny=CNNConfig(
-        numbers=(1, 8, 8), categories=(), outputs=3, filters=(4, 8), kernels=(3, 3), paddings=(1, 1), pools=(2, 2)
-    ),
-    tiny_inputs=Inputs(numbers=(1, 8, 8), categories=(), outputs=3),
-    kinds=("images",),
-    # Of 1,797 digits of 8 × 8 this leaves the loss on dev to fall to the end. Without shifts, and with less decay, it
-    # is lowest early and by chance, and the weights kept there told 98.6 % of test, where the last ones told 99.1 %.
-    recipe=Recipe(rate=1e-2, batch=128, weight_decay=0.3, epochs=60.0, shift=1),
-)

@@ -6,66 +6,16 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Collection
 from math import prod
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import require_one_of
-from pellucid.layers.activations import ACTIVATIONS, gain
+from pellucid.layers.activations import gain
 from pellucid.layers.columns import Columns
 from pellucid.layers.hidden import Hidden, head
-from pellucid.layers.norms import NORMS
+from pellucid.models.examples.configs import DeepConfig
 from pellucid.models.examples.contract import ExampleModel
-from pellucid.models.examples.shapes import require_shapes
-from pellucid.models.settings import require_dropout, require_share
-from pellucid.options import require_whole
-
-
-class DeepConfig(Protocol):
-    """What a network of many blocks is told; each has its own dataclass of it."""
-
-    @property
-    def numbers(self) -> tuple[int, ...]: ...
-
-    @property
-    def categories(self) -> tuple[int, ...]: ...
-
-    @property
-    def outputs(self) -> int: ...
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def depth(self) -> int: ...
-
-    @property
-    def embedding(self) -> int: ...
-
-    @property
-    def activation(self) -> str: ...
-
-    @property
-    def norm(self) -> str: ...
-
-    @property
-    def groups(self) -> int: ...
-
-    @property
-    def dropout(self) -> float: ...
-
-
-def require_deep(config: DeepConfig) -> None:
-    """Refuse settings with which no such network can be built."""
-    require_shapes(config.numbers, config.categories, config.outputs)
-    for field in ("width", "depth", "embedding", "groups"):
-        require_whole(field, getattr(config, field))
-    require_dropout(config.dropout)
-    require_one_of("activation", config.activation, tuple(ACTIVATIONS))
-    require_one_of("norm", config.norm, NORMS)
-    if config.norm in ("group", "instance"):
-        require_share("width", config.width, config.groups, of="groups" if config.norm == "group" else "channels")
 
 
 class Feature(nn.Module):

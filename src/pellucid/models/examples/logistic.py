@@ -6,25 +6,13 @@ rung for rows and images: what a deeper network earns is measured against it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from torch import Tensor, nn
 
 from pellucid.layers.columns import one_hot_row
-from pellucid.models.examples.contract import ExampleCard, ExampleModel, Inputs
-from pellucid.models.examples.shapes import require_shapes
-from pellucid.models.network import Recipe
-
-
-@dataclass(frozen=True)
-class LogisticConfig:
-    numbers: tuple[int, ...]
-    categories: tuple[int, ...]
-    outputs: int
-
-    def __post_init__(self) -> None:
-        require_shapes(self.numbers, self.categories, self.outputs)
+from pellucid.models.examples.configs import LogisticConfig
+from pellucid.models.examples.contract import ExampleModel
 
 
 class Logistic(ExampleModel):
@@ -48,20 +36,3 @@ class Logistic(ExampleModel):
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
         scores: Tensor = self.head(one_hot_row(numbers, codes, self.config.categories))
         return scores
-
-
-def sized(size: str, inputs: Inputs) -> LogisticConfig:
-    """It comes in one size, which the data decide."""
-    return LogisticConfig(inputs.numbers, inputs.categories, inputs.outputs)
-
-
-MODEL = ExampleCard(
-    name="logistic",
-    says="a weighted sum of the columns for each class (logistic regression), or of a number (linear regression)",
-    config=LogisticConfig,
-    build=Logistic,
-    sized=sized,
-    tiny=LogisticConfig(numbers=(6,), categories=(3, 4), outputs=3),
-    tiny_inputs=Inputs(numbers=(6,), categories=(3, 4), outputs=3),
-    recipe=Recipe(rate=0.03, batch=32, weight_decay=0.01, epochs=40.0),
-)

@@ -8,44 +8,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.models.examples.contract import ExampleCard, Inputs
-from pellucid.models.examples.deep import Deep, require_deep
-from pellucid.models.network import Recipe
-
-
-@dataclass(frozen=True)
-class ResidualConfig:
-    numbers: tuple[int, ...]
-    categories: tuple[int, ...]
-    outputs: int
-    width: int = 64
-    depth: int = 8  # blocks of two linear layers each
-    embedding: int = 4  # numbers for each category
-    activation: str = "gelu"
-    norm: str = "none"  # before the activation of each block
-    groups: int = 8  # of group norm; the channels of instance norm
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_deep(self)
+from pellucid.models.examples.configs import DeepConfig
+from pellucid.models.examples.deep import Deep
 
 
 class Residual(Deep):
     """F(X) = X + feat(X), with feat = 0 at first: a new network is as shallow as its stem and head.
 
     >>> import torch
-    >>> model = Residual(ResidualConfig(numbers=(3,), categories=(), outputs=2, width=4, depth=3))
+    >>> model = Residual(DeepConfig(numbers=(3,), categories=(), outputs=2, width=4, depth=3))
     >>> two_rows, no_codes = torch.randn(2, 3), torch.zeros(2, 0, dtype=torch.long)
     >>> torch.equal(model(two_rows, no_codes), model.without([0, 1, 2], two_rows, no_codes))
     True
     """
 
-    def __init__(self, config: ResidualConfig) -> None:
+    def __init__(self, config: DeepConfig) -> None:
         super().__init__(config, scale=0.0)
         self.config = config
 
@@ -61,20 +43,3 @@ class Residual(Deep):
         short.blocks = copy.deepcopy(nn.ModuleList(kept))
         short.config = replace(self.config, depth=len(kept))
         return short
-
-
-def sized(size: str, inputs: Inputs) -> ResidualConfig:
-    width, depth = {"tiny": (32, 4), "small": (64, 8), "medium": (128, 12), "large": (256, 16)}[size]
-    return ResidualConfig(inputs.numbers, inputs.categories, inputs.outputs, width, depth)
-
-
-MODEL = ExampleCard(
-    name="residual",
-    says="many blocks that each add to what came in, F(X) = X + feat(X), so that any may be left out",
-    config=ResidualConfig,
-    build=Residual,
-    sized=sized,
-    tiny=ResidualConfig(numbers=(5,), categories=(3, 4), outputs=3, width=16, depth=3, embedding=2, norm="batch"),
-    tiny_inputs=Inputs(numbers=(5,), categories=(3, 4), outputs=3),
-    recipe=Recipe(rate=3e-3, batch=32, weight_decay=0.3, epochs=20.0),
-)

@@ -7,55 +7,23 @@ needs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import require_one_of
 from pellucid.layers.activations import gain
 from pellucid.layers.blocks import PreNormBlock
+from pellucid.layers.convolution import Grid, grid_of
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.hidden import Hidden, head
-from pellucid.layers.patches import PROJECTIONS, Grid, grid_of
-from pellucid.layers.positions import LearnedPositions, NoPositions, resized_grid
-from pellucid.models.examples.contract import ExampleCard, ExampleModel, Inputs
-from pellucid.models.examples.images import require_image, require_size
-from pellucid.models.network import Recipe
-from pellucid.models.settings import require_dropout, require_share
-from pellucid.options import require_whole
+from pellucid.layers.patches import PROJECTIONS
+from pellucid.layers.positions.absolute import LearnedPositions
+from pellucid.layers.positions.interface import NoPositions
+from pellucid.layers.positions.resizing import resized_grid
+from pellucid.models.examples.configs import ViTConfig
+from pellucid.models.examples.contract import ExampleModel
+from pellucid.models.examples.images import require_size
 
-POSITIONS = ("learned", "none")
 SPREAD = 0.02  # of positions at first: hardly any, so that what they become was learned
-
-
-@dataclass(frozen=True)
-class ViTConfig:
-    numbers: tuple[int, ...]  # channels, height, width
-    categories: tuple[int, ...]
-    outputs: int
-    patch: int = 4  # pixels on a side
-    width: int = 64
-    depth: int = 4  # blocks
-    n_heads: int = 4
-    hidden: int = 64  # of the head
-    dropout: float = 0.0
-    positions: str = "learned"
-    projection: str = "linear"
-
-    def __post_init__(self) -> None:
-        require_image(self.numbers, self.categories, self.outputs)
-        for field in ("patch", "width", "depth", "n_heads", "hidden"):
-            require_whole(field, getattr(self, field))
-        require_share("width", self.width, self.n_heads, of="heads")
-        require_dropout(self.dropout)
-        require_one_of("kind of positions", self.positions, POSITIONS)
-        require_one_of("projection", self.projection, tuple(PROJECTIONS))
-
-    @property
-    def grid(self) -> Grid:
-        """Rows and columns of patches in a picture of the size that the network is made for."""
-        return grid_of(self.numbers[1], self.numbers[2], self.patch)
 
 
 class ViT(ExampleModel):
@@ -123,40 +91,3 @@ class ViT(ExampleModel):
             maps.append(block.weights(stream))
             stream = block(stream)
         return torch.stack(maps)
-
-
-WIDTHS = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (4, 64, 4), "large": (6, 128, 4)}
-PLACES = 4  # patches along the shorter side
-SMALLEST = 4  # pixels on a side of a patch
-
-
-def sized(size: str, inputs: Inputs) -> ViTConfig:
-    """About 4 patches a side, none smaller than 4 pixels.
-
-    Patches half as large told less of the 8 × 8 digits and of the house numbers, at 2 and 4 times the cost.
-
-    >>> digits, houses = (Inputs(numbers=(1, side, side), categories=(), outputs=10) for side in (8, 32))
-    >>> sized("tiny", digits).patch, sized("tiny", houses).patch, ViT(sized("small", digits)).n_parameters
-    (4, 8, 27274)
-    """
-    depth, width, n_heads = WIDTHS[size]
-    side = min(inputs.numbers[1:])
-    patch = min(side, max(SMALLEST, round(side / PLACES)))
-    return ViTConfig(inputs.numbers, inputs.categories, inputs.outputs, patch, width, depth, n_heads, hidden=width)
-
-
-MODEL = ExampleCard(
-    name="vit",
-    says="an image cut into patches, each of which looks at all others and learns which of them matter",
-    config=ViTConfig,
-    build=ViT,
-    sized=sized,
-    tiny=ViTConfig(numbers=(1, 8, 8), categories=(), outputs=3, patch=4, width=8, depth=2, n_heads=2, hidden=8),
-    tiny_inputs=Inputs(numbers=(1, 8, 8), categories=(), outputs=3),
-    kinds=("images",),
-    # Of 8 × 8 digits it tells 98 %, and with twice these rates as many. With patches of 2 pixels and less dropout Muon
-    # told 97.4 % and AdamW 94.7 %. Shifted digits are told less well.
-    recipe=Recipe(
-        optimizer="muon", rate=0.005, matrix_rate=0.01, batch=128, weight_decay=0.5, epochs=80.0, dropout=0.3
-    ),
-)

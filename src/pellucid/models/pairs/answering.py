@@ -21,8 +21,9 @@ def answers(model: PairModel, sources: Tensor) -> list[list[int]]:
     One that has not ended after `longest_target` + 1 tokens is cut there: it is longer than any target, and so cannot
     be taken for a right one.
 
-    >>> from pellucid.models.pairs.transformer import MODEL
-    >>> model = MODEL.build(MODEL.tiny)  # it knows nothing yet, and of equals the first is said: 0, the end
+    >>> from pellucid.models.catalogue import find_network
+    >>> card = find_network("transformer", "pairs")
+    >>> model = card.build(card.tiny)  # it knows nothing yet, and of equals the first is said: 0, the end
     >>> answers(model, torch.tensor([[3, 1, 0], [2, 2, 2]]))
     [[], []]
     """

@@ -11,37 +11,17 @@ single token, nothing is lost by it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.errors import require_one_of
 from pellucid.layers.masks import Padding
-from pellucid.models.network import Recipe
-from pellucid.models.pairs.contract import PairCard, PairModel
-from pellucid.models.pairs.settings import require_possible
+from pellucid.models.pairs.configs import EncoderConfig
+from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.sources import lengths_of, require_target_room, trimmed
-from pellucid.models.pairs.stacks import FORMS, EncoderStack
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    vocab_size: int
-    longest_source: int
-    longest_target: int
-    width: int  # of the stream that the blocks add to
-    depth: int  # blocks
-    n_heads: int
-    dropout: float = 0.0
-    positions: str = "learned"
-    form: str = "pre"
-
-    def __post_init__(self) -> None:
-        require_possible(self)
-        require_one_of("form", self.form, FORMS)
+from pellucid.models.pairs.stacks import EncoderStack
 
 
 class Answered(NamedTuple):
@@ -104,30 +84,3 @@ class Encoder(PairModel):
         sources = trimmed(sources, self.longest_source)
         places = functional.pad(sources, (0, max(0, n_written - sources.shape[1])))
         return self.embedding(places), Padding(lengths_of(sources))
-
-
-SHAPES = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (3, 64, 4), "large": (4, 128, 8)}
-
-
-def sized(size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderConfig:
-    """About 7, 26, 152 and 797 thousand parameters.
-
-    To sort four symbols tiny is enough, ten symbols small; both were right on every pair of dev and test.
-
-    >>> Encoder(sized("tiny", vocab_size=11, longest_source=8, longest_target=8)).n_parameters
-    7099
-    """
-    depth, width, n_heads = SHAPES[size]
-    return EncoderConfig(vocab_size, longest_source, longest_target, width, depth, n_heads)
-
-
-MODEL = PairCard(
-    name="encoder",
-    says="reads the source in both directions and writes the whole target in one pass",
-    config=EncoderConfig,
-    build=Encoder,
-    sized=sized,
-    tiny=EncoderConfig(vocab_size=7, longest_source=5, longest_target=4, width=16, depth=2, n_heads=2),
-    # No dropout: sorting ten symbols it was right on all of dev after 8 epochs without, and on 94 % after 16 with 0.15.
-    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=8.0),
-)

@@ -10,35 +10,14 @@ added is computed from the normalised stream, and the stream itself never is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import require_one_of
 from pellucid.layers.masks import Padding
-from pellucid.models.network import Recipe
-from pellucid.models.pairs.contract import PairCard, PairModel
-from pellucid.models.pairs.settings import require_possible
+from pellucid.models.pairs.configs import EncoderDecoderConfig
+from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.sources import lengths_of, require_target_room, trimmed
-from pellucid.models.pairs.stacks import FORMS, DecoderStack, EncoderStack, Written
-
-
-@dataclass(frozen=True)
-class EncoderDecoderConfig:
-    vocab_size: int
-    longest_source: int
-    longest_target: int
-    width: int  # of the streams that the blocks add to
-    depth: int  # blocks of the encoder, and as many of the decoder
-    n_heads: int
-    dropout: float = 0.0
-    positions: str = "sinusoidal"
-    form: str = "pre"
-
-    def __post_init__(self) -> None:
-        require_possible(self)
-        require_one_of("form", self.form, FORMS)
+from pellucid.models.pairs.stacks import DecoderStack, EncoderStack, Written
 
 
 class EncoderDecoder(PairModel):
@@ -97,31 +76,3 @@ class EncoderDecoder(PairModel):
         source = ready.encoder.maps(ready.embedding(trimmed(sources, self.longest_source)), mask)
         own, cross = ready.decoder.maps(ready.embedding(tokens), memory, mask)
         return {"source": source, "target": own, "cross": cross}
-
-
-SHAPES = {"tiny": (1, 16, 2), "small": (1, 32, 4), "medium": (2, 64, 4), "large": (3, 128, 8)}
-
-
-def sized(size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderDecoderConfig:
-    """About 8, 30, 235 thousand and 1.4 million parameters.
-
-    To sort four symbols tiny is enough, ten symbols small; both were right on every pair of dev and test.
-
-    >>> EncoderDecoder(sized("tiny", vocab_size=11, longest_source=8, longest_target=8)).n_parameters
-    8107
-    """
-    depth, width, n_heads = SHAPES[size]
-    return EncoderDecoderConfig(vocab_size, longest_source, longest_target, width, depth, n_heads)
-
-
-MODEL = PairCard(
-    name="encoder-decoder",
-    says="one stack reads the whole source, another writes the target and asks the first at every token",
-    config=EncoderDecoderConfig,
-    build=EncoderDecoder,
-    sized=sized,
-    tiny=EncoderDecoderConfig(vocab_size=7, longest_source=5, longest_target=4, width=16, depth=2, n_heads=2),
-    # On 8,000 pairs of a name's first four letters and the rest, dev after 4, 8 and 16 epochs: 1.778, 1.763 and 1.852;
-    # after 16 with dropout 1.728. Sorting, which is never learned by heart, is neither helped nor harmed by it.
-    recipe=Recipe("muon", rate=0.02, matrix_rate=0.02, batch=128, weight_decay=0.1, epochs=16.0, dropout=0.15),
-)

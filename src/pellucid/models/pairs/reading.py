@@ -23,8 +23,9 @@ FloatArray = npt.NDArray[np.float64]
 class PairReading:
     """Reads the source once, and each token of the target once.
 
-    >>> from pellucid.models.pairs.transformer import MODEL
-    >>> reading = PairReading(MODEL.build(MODEL.tiny), source=[3, 1, 1])
+    >>> from pellucid.models.catalogue import find_network
+    >>> card = find_network("transformer", "pairs")
+    >>> reading = PairReading(card.build(card.tiny), source=[3, 1, 1])
     >>> reading.read(np.array([[0], [0]])).shape, reading.advance(np.array([1, 2])).shape
     ((2, 7), (2, 7))
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormB
 from pellucid.layers.caches import DecoderState
 from pellucid.layers.feed_forward import ActivatedFeedForward
 from pellucid.layers.masks import CAUSAL, Mask
-from pellucid.layers.positions import positions_called
-from pellucid.models.pairs.settings import PairConfig
+from pellucid.layers.positions import build_positions
+from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig
 
 EncoderBlock = PreNormBlock | PostNormBlock
 DecoderBlock = PreNormDecoderBlock | PostNormDecoderBlock
@@ -27,14 +27,9 @@ ENCODER_BLOCKS: Mapping[str, type[EncoderBlock]] = MappingProxyType({"pre": PreN
 DECODER_BLOCKS: Mapping[str, type[DecoderBlock]] = MappingProxyType(
     {"pre": PreNormDecoderBlock, "post": PostNormDecoderBlock}
 )
-FORMS = tuple(ENCODER_BLOCKS)
 
 
-class StackConfig(PairConfig, Protocol):
-    """The configuration of a network that is made of stacks."""
-
-    @property
-    def form(self) -> str: ...
+StackConfig = EncoderDecoderConfig | EncoderConfig
 
 
 class EncoderStack(nn.Module):
@@ -42,7 +37,7 @@ class EncoderStack(nn.Module):
 
     def __init__(self, config: StackConfig, longest: int) -> None:
         super().__init__()
-        self.positions = positions_called(
+        self.positions = build_positions(
             config.positions, length=longest, width=config.width, n_heads=config.n_heads, is_causal=False
         )
         self.dropout = nn.Dropout(config.dropout)
@@ -104,7 +99,7 @@ class DecoderStack(nn.Module):
     def __init__(self, config: StackConfig, longest: int) -> None:
         super().__init__()
         self.longest = longest
-        self.positions = positions_called(
+        self.positions = build_positions(
             config.positions, length=longest, width=config.width, n_heads=config.n_heads, is_causal=True
         )
         self.dropout = nn.Dropout(config.dropout)

@@ -20,8 +20,9 @@ from pellucid.data.examples import Examples, ExampleSides, image_sides, table_si
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import Loss, loss_called, losses_for, penalty
-from pellucid.models.examples.contract import ExampleCard, ExampleModel, Reconstructor, example_network_called
-from pellucid.models.examples.contract import Inputs as ExampleInputs
+from pellucid.models.catalogue import NetworkCard, find_network
+from pellucid.models.examples.configs import ExampleShape
+from pellucid.models.examples.contract import ExampleModel, Reconstructor
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung
 from pellucid.training.answering import Scored, answers_of, texts_of
 from pellucid.training.earning import earning_sentence
@@ -30,7 +31,7 @@ from pellucid.training.tasks.baselines import Baseline, SideResult, example_base
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
 from pellucid.training.tasks.metrics import accuracy, r_squared
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
-from pellucid.training.wishes import TrainingWishes, require_network
+from pellucid.training.wishes import TrainingWishes
 
 # Examples of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 1_000, "medium": 10_000, "large": 200_000}
@@ -122,30 +123,29 @@ class ExampleTask(Task):
         return len(self.sides.train)
 
     @property
-    def inputs(self) -> ExampleInputs:
+    def inputs(self) -> ExampleShape:
         preparation = self.sides.preparation
         outputs = len(self.sides.classes) if self.sides.task == "classification" else 1
-        return ExampleInputs(preparation.numbers_shape, preparation.category_sizes, outputs)
+        return ExampleShape(preparation.numbers_shape, preparation.category_sizes, outputs)
 
-    def find_card(self, name: str) -> ExampleCard:
-        require_network(name, self.facts.kind)
+    def find_card(self, name: str) -> NetworkCard:
+        card = find_network(name, self.facts.kind)
         if name == "autoencoder" and self.sides.task != "reconstruction":
             raise PellucidError(
                 "an autoencoder predicts no target", fix="Add {task}", options={"task": "reconstruction"}
             )
         if name != "autoencoder" and self.sides.task == "reconstruction":
             raise PellucidError(f"{name} gives no example back", fix="Choose {model}", options={"model": "autoencoder"})
-        return example_network_called(name)
+        return card
 
-    def make_config(self, card: ExampleCard, size: str) -> Any:
+    def make_config(self, card: NetworkCard, size: str) -> Any:
         return card.sized(size, self.inputs)
 
     @staticmethod
     def estimate_parameters(config: Any) -> int:
         """The first matrix, and those between the hidden layers.
 
-        >>> from pellucid.models.examples.logistic import MODEL
-        >>> ExampleTask.estimate_parameters(MODEL.tiny) > 0
+        >>> ExampleTask.estimate_parameters(find_network("logistic", "table").tiny) > 0
         True
         """
         settings = dataclasses.asdict(config)

@@ -19,8 +19,9 @@ from pellucid.data import PairsData
 from pellucid.data.examples import PairSides, pair_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
+from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairCard, PairModel, pair_network_called
+from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.sources import padded
 from pellucid.records import Answered, Answers, DataFacts, InitialLoss, Measure, Plan, Rung
 from pellucid.training.earning import earning_sentence
@@ -75,10 +76,10 @@ class PairTask(Task):
     def n_train(self) -> int:
         return self.facts.n_tokens["train"]
 
-    def find_card(self, name: str) -> PairCard:
-        return pair_network_called(name)
+    def find_card(self, name: str) -> NetworkCard:
+        return find_network(name, "pairs")
 
-    def make_config(self, card: PairCard, size: str) -> Any:
+    def make_config(self, card: NetworkCard, size: str) -> Any:
         return card.sized(size, len(self.sides.vocabulary), self.sides.longest_source, self.sides.longest_target)
 
     @staticmethod

@@ -21,8 +21,8 @@ from pellucid.decoding.novelty import Known
 from pellucid.decoding.samples import items_of, texts_of
 from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.errors import PellucidError, quoted
-from pellucid.models.network import Recipe
-from pellucid.models.neural import NeuralCard, SequenceModel, network_called
+from pellucid.models.catalogue import NetworkCard, Recipe, find_network
+from pellucid.models.neural import SequenceModel
 from pellucid.models.reading import NeuralReading
 from pellucid.records import DataFacts, InitialLoss, Loss, Measure, Plan, Rung, Sample
 from pellucid.training.earning import earning_sentence
@@ -126,17 +126,16 @@ class SequenceTask(Task):
         """Of train, as large as dev, on which the training loss is measured."""
         return take_part(self.sides.train, self.sides.dev.n_predicted)
 
-    def find_card(self, name: str) -> NeuralCard:
-        return network_called(name)
+    def find_card(self, name: str) -> NetworkCard:
+        return find_network(name, "list")
 
-    def make_config(self, card: NeuralCard, size: str) -> Any:
+    def make_config(self, card: NetworkCard, size: str) -> Any:
         return card.sized(size, len(self.sides.vocabulary), self.context)
 
     @staticmethod
     def estimate_parameters(config: Any) -> int:
         """By its settings alone.
 
-        >>> from pellucid.models.transformer import TransformerConfig
         >>> config = TransformerConfig(vocab_size=27, context=16, width=64, depth=4, n_heads=4)
         >>> SequenceTask.estimate_parameters(config)
         200064
@@ -154,7 +153,7 @@ class SequenceTask(Task):
 
     def batch_size_for(self, recipe: Recipe) -> int:
         """Items, or windows that hold as many tokens."""
-        wanted = recipe.batch if self.is_list else recipe.batch * TOKENS_OF_AN_ITEM // self.context
+        wanted = recipe.batch_size if self.is_list else recipe.batch_size * TOKENS_OF_AN_ITEM // self.context
         return max(1, min(wanted, self.max_batch_size))
 
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:

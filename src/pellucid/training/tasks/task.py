@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from pellucid.models.network import Card, Recipe
+from pellucid.models.catalogue import NetworkCard, Recipe
+from pellucid.models.settings import SIZES
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung, Sample
 from pellucid.training.tasks.baselines import Baseline, SideResult
-from pellucid.training.wishes import SIZES, TrainingWishes
+from pellucid.training.wishes import TrainingWishes
 
 # Tokens of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 3_000, "medium": 30_000, "large": 500_000}
@@ -58,7 +59,7 @@ class Task(ABC):
         """Predictions that the training side asks for."""
 
     @abstractmethod
-    def find_card(self, name: str) -> Card:
+    def find_card(self, name: str) -> NetworkCard:
         """The network of this name that can read these data."""
 
     @abstractmethod
@@ -81,7 +82,7 @@ class Task(ABC):
 
     def batch_size_for(self, recipe: Recipe) -> int:
         """How many rows the recipe's batch has here; never more than there are."""
-        return max(1, min(recipe.batch, self.max_batch_size))
+        return max(1, min(recipe.batch_size, self.max_batch_size))
 
     @abstractmethod
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:

@@ -63,6 +63,10 @@ class RelativeBias(Positions):
         self.table = nn.Embedding(n_buckets, n_heads)
         nn.init.zeros_(self.table.weight)
 
+    @classmethod
+    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> RelativeBias:
+        return cls(n_heads, is_causal=is_causal)
+
     def bias(self, n: int, time: int) -> Tensor:
         table = self.table.weight
         back = distances(n, time, table.device)
@@ -100,6 +104,10 @@ class ALiBi(Positions):
     def __init__(self, n_heads: int) -> None:
         super().__init__()
         self.register_buffer("slopes", slopes(n_heads), persistent=False)
+
+    @classmethod
+    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> ALiBi:
+        return cls(n_heads)
 
     def bias(self, n: int, time: int) -> Tensor:
         back = distances(n, time, self.slopes.device).abs()

@@ -1,0 +1,111 @@
+"""Configs of the networks that read a source and write a target. Nothing here needs torch.
+
+`longest_source` and `longest_target` (both without boundaries) are how much a network is made for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.settings import require_heads, setting
+from pellucid.options import check_options, require_whole
+
+
+@dataclass(frozen=True)
+class EncoderDecoderConfig:
+    vocab_size: int
+    longest_source: int
+    longest_target: int
+    width: int = setting("width")
+    depth: int = setting("depth")  # blocks of the encoder, and as many of the decoder
+    n_heads: int = setting("n_heads")
+    dropout: float = setting("dropout", 0.0)
+    positions: str = setting("positions", "sinusoidal")
+    form: str = setting("form", "pre")
+
+    def __post_init__(self) -> None:
+        require_pair_config(self)
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderDecoderConfig:
+        """About 8, 30, 235 thousand and 1.4 million parameters.
+
+        To sort four symbols tiny is enough, ten symbols small; both were right on every pair of dev and test.
+        """
+        depth, width, n_heads = {"tiny": (1, 16, 2), "small": (1, 32, 4), "medium": (2, 64, 4), "large": (3, 128, 8)}[
+            size
+        ]
+        return cls(vocab_size, longest_source, longest_target, width, depth, n_heads)
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    vocab_size: int
+    longest_source: int
+    longest_target: int
+    width: int = setting("width")
+    depth: int = setting("depth")
+    n_heads: int = setting("n_heads")
+    dropout: float = setting("dropout", 0.0)
+    positions: str = setting("positions", "learned")
+    form: str = setting("form", "pre")
+
+    def __post_init__(self) -> None:
+        require_pair_config(self)
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderConfig:
+        """About 7, 26, 152 and 797 thousand parameters.
+
+        To sort four symbols tiny is enough, ten symbols small; both were right on every pair of dev and test.
+        """
+        depth, width, n_heads = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (3, 64, 4), "large": (4, 128, 8)}[
+            size
+        ]
+        return cls(vocab_size, longest_source, longest_target, width, depth, n_heads)
+
+
+@dataclass(frozen=True)
+class PairTransformerConfig:
+    vocab_size: int
+    longest_source: int
+    longest_target: int
+    width: int = setting("width")
+    depth: int = setting("depth")
+    n_heads: int = setting("n_heads")
+    dropout: float = setting("dropout", 0.0)
+    positions: str = setting("positions", "rotary")
+
+    def __post_init__(self) -> None:
+        require_pair_config(self)
+
+    @property
+    def row(self) -> TransformerConfig:
+        """The transformer that reads the whole row, but for the end, which is only said."""
+        context = self.longest_source + 1 + self.longest_target
+        return TransformerConfig(
+            self.vocab_size, context, self.width, self.depth, self.n_heads, self.dropout, self.positions
+        )
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> PairTransformerConfig:
+        """About 6, 25, 149 and 789 thousand parameters.
+
+        To sort four symbols tiny is enough, ten symbols small; both were right on every pair of dev and test.
+        """
+        depth, width, n_heads = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (3, 64, 4), "large": (4, 128, 8)}[
+            size
+        ]
+        return cls(vocab_size, longest_source, longest_target, width, depth, n_heads)
+
+
+PairConfig = EncoderDecoderConfig | EncoderConfig | PairTransformerConfig
+
+
+def require_pair_config(config: PairConfig) -> None:
+    """Refuse what cannot be built."""
+    for name in ("vocab_size", "longest_source", "longest_target"):
+        require_whole(name, getattr(config, name))
+    check_options(config)
+    require_heads(config.width, config.n_heads, config.positions)

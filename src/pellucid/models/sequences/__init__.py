@@ -1,0 +1,1 @@
+"""Networks that read tokens and score what comes next."""

@@ -1,0 +1,146 @@
+"""Configs of the networks for lists and texts. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from pellucid.errors import PellucidError, TooLarge
+from pellucid.models.settings import require_heads, require_norm_groups, setting
+from pellucid.options import check_options, require_whole
+
+MOST_ENTRIES = 1 << 27  # numbers in the table of a neural n-gram: half a gigabyte of float32
+
+
+@dataclass(frozen=True)
+class NeuralNGramConfig:
+    vocab_size: int
+    order: int = setting("order", 3)
+
+    def __post_init__(self) -> None:
+        require_whole("vocab_size", self.vocab_size)
+        check_options(self)
+        if (entries := (self.order - 1) * self.vocab_size**2) > MOST_ENTRIES:
+            raise TooLarge(
+                f"a neural {self.order}-gram of {self.vocab_size:,} tokens has {entries:,} entries",
+                fix="Use mlp, which gives each token a short vector",
+            )
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, context: int) -> NeuralNGramConfig:
+        order = {"tiny": 2, "small": 3, "medium": 5, "large": 8}[size]
+        return cls(vocab_size, min(order, context + 1))
+
+
+@dataclass(frozen=True)
+class WindowMLPConfig:
+    vocab_size: int
+    context: int = setting("context", 3)
+    embedding: int = setting("embedding", 10)
+    hidden: int = setting("hidden", 200)
+    depth: int = setting("depth", 1)
+    activation: str = setting("activation", "tanh")
+    norm: str = setting("norm", "none")  # after each hidden linear layer, before the activation
+    groups: int = setting("groups", 8)
+
+    def __post_init__(self) -> None:
+        require_whole("vocab_size", self.vocab_size)
+        check_options(self)
+        require_norm_groups("hidden", self.hidden, self.norm, self.groups)
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, context: int) -> WindowMLPConfig:
+        """tiny is the classic: 3 tokens, 10 numbers each, 200 hidden units."""
+        reach, embedding, hidden, depth = {
+            "tiny": (3, 10, 200, 1),
+            "small": (5, 16, 256, 1),
+            "medium": (8, 24, 256, 2),
+            "large": (8, 32, 512, 3),
+        }[size]
+        return cls(vocab_size, min(reach, context), embedding, hidden, depth)
+
+
+@dataclass(frozen=True)
+class WavenetConfig:
+    vocab_size: int
+    context: int = setting("context", 8, minimum=2)  # a power of 2, one layer for each doubling
+    embedding: int = setting("embedding", 24)
+    hidden: int = setting("hidden", 128)
+
+    def __post_init__(self) -> None:
+        require_whole("vocab_size", self.vocab_size)
+        check_options(self)
+        if self.context != (near := power_of_two(self.context)):
+            raise PellucidError(
+                f"a context of {self.context} tokens cannot be halved until one is left",
+                fix=f"The nearest that can is {near}",
+            )
+
+    @property
+    def depth(self) -> int:
+        return self.context.bit_length() - 1
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, context: int) -> WavenetConfig:
+        """The window is the largest power of 2 in what is given, at most 8, or 16 for large."""
+        reach, embedding, hidden = {
+            "tiny": (4, 8, 32),
+            "small": (8, 16, 64),
+            "medium": (8, 24, 128),
+            "large": (16, 32, 256),
+        }[size]
+        fits = 1 << (max(2, min(reach, context)).bit_length() - 1)
+        return cls(vocab_size, fits, embedding, hidden)
+
+
+def power_of_two(number: int) -> int:
+    """The power of 2 nearest to a number of 2 or more, the smaller of two equally near ones.
+
+    >>> [power_of_two(number) for number in (2, 3, 5, 6, 7, 100)]
+    [2, 2, 4, 4, 8, 128]
+    """
+    below: int = 1 << (number.bit_length() - 1)
+    return below if number - below <= 2 * below - number else 2 * below
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """RNN, GRU and LSTM are told the same."""
+
+    vocab_size: int
+    width: int = setting("width", 128)
+    depth: int = setting("depth", 1)
+    dropout: float = setting("dropout", 0.0)  # between embedding, layers and head
+
+    def __post_init__(self) -> None:
+        require_whole("vocab_size", self.vocab_size)
+        check_options(self)
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, context: int) -> Self:
+        width, depth = {"tiny": (32, 1), "small": (64, 1), "medium": (128, 1), "large": (256, 2)}[size]
+        return cls(vocab_size, width, depth)
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    vocab_size: int
+    context: int = setting("context")
+    width: int = setting("width")
+    depth: int = setting("depth")
+    n_heads: int = setting("n_heads")
+    dropout: float = setting("dropout", 0.0)
+    positions: str = setting("positions", "rotary")
+
+    def __post_init__(self) -> None:
+        require_whole("vocab_size", self.vocab_size)
+        check_options(self)
+        require_heads(self.width, self.n_heads, self.positions)
+
+    @classmethod
+    def sized(cls, size: str, vocab_size: int, context: int) -> TransformerConfig:
+        """About 6, 50, 200 and 800 thousand parameters."""
+        depth, width, n_heads = {"tiny": (2, 16, 2), "small": (4, 32, 4), "medium": (4, 64, 4), "large": (4, 128, 4)}[
+            size
+        ]
+        return cls(vocab_size, context, width, depth, n_heads)
