@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from pellucid.errors import ExpressionError, PellucidError, TooLarge, did_you_mean, nearest, one_line, quoted
 from pellucid.inspection.expression.syntax import (
@@ -26,6 +24,8 @@ from pellucid.inspection.expression.syntax import (
     expression_error,
     parse_module,
 )
+from pellucid.inspection.instrument.isolation import isolate
+from pellucid.inspection.instrument.recording import InterceptFunctions
 
 MOST_LAYERS = 1_000  # that one argument may ask for, as num_layers
 LARGEST_HELD = 4 << 30  # bytes of weights; a larger module is looked at without its numbers
@@ -94,21 +94,15 @@ def _place_of(module: nn.Module) -> tuple[int, int] | None:
     return module.__dict__.get(_PLACE)
 
 
-class _Unfilled(TorchFunctionMode):
+def _leave_unfilled(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Tensors without memory are not filled: torch would load half of itself to do nothing."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        filled = args[0] if args else (kwargs or {}).get("tensor")
-        fills = getattr(func, "__name__", "") in ("normal_", "uniform_", "fill_", "zero_", "copy_")
-        return filled if fills and isinstance(filled, Tensor) and filled.is_meta else func(*args, **(kwargs or {}))
+    filled = args[0] if args else named.get("tensor")
+    fills = getattr(function, "__name__", "") in ("normal_", "uniform_", "fill_", "zero_", "copy_")
+    return filled if fills and isinstance(filled, Tensor) and filled.is_meta else function(*args, **named)
 
 
 def _made(written: ParsedExpression, device: str) -> nn.Module:
-    with torch.random.fork_rng(devices=[]), torch.device(device), _Unfilled(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # advice on speed
-        torch.manual_seed(0)
+    with isolate(), torch.device(device), InterceptFunctions(_leave_unfilled):
         module = _Maker(written.text).value(written.root)
     if not isinstance(module, nn.Module):
         raise expression_error("this is no module", written.text, written.root.start, "Write one, as nn.Linear(4, 2)")

@@ -7,10 +7,12 @@ penalty may) would leave gradients on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -51,16 +53,16 @@ class InterceptFunctions(TorchFunctionMode):
 class InterceptOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, every operator that torch runs is shown to `see`, below all functions and modules.
 
-    see: of the operator, its arguments and what it made.
+    see: of the operator, its arguments, its named arguments and what it made.
 
     >>> names = []
-    >>> with InterceptOperators(lambda operator, args, made: names.append(operator_name(operator))):
+    >>> with InterceptOperators(lambda operator, args, named, made: names.append(operator_name(operator))):
     ...     _ = nn.Linear(2, 3)(torch.ones(1, 2))
     >>> "addmm" in names
     True
     """
 
-    def __init__(self, see: Callable[[Any, tuple[Any, ...], Any], object]) -> None:
+    def __init__(self, see: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._see = see
 
@@ -70,8 +72,9 @@ class InterceptOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        self._see(func, args, made)
+        named = kwargs or {}
+        made = func(*args, **named)
+        self._see(func, args, named, made)
         return made
 
 
@@ -83,6 +86,42 @@ def function_name(function: Callable[..., Any]) -> str:
 def operator_name(operator: Any) -> str:
     """The name of an operator without its overload: add.Tensor is add."""
     return str(operator.__name__).split(".")[0]
+
+
+Key = TypeVar("Key")
+
+
+@contextmanager
+def hook_modules(
+    modules: Iterable[tuple[Key, nn.Module]],
+    begins: Callable[[Key, nn.Module, tuple[Any, ...], dict[str, Any]], None],
+    ends: Callable[[Key, nn.Module, tuple[Any, ...], dict[str, Any], Any], None],
+    *,
+    is_outermost: bool = False,
+    hears_errors: bool = False,
+) -> Iterator[None]:
+    """While it is entered, every call of these modules is told to `begins` and `ends`, with the key that it has here.
+
+    is_outermost: before the hooks of the user's on the way in, so that theirs are part of the call; without it, what
+    `begins` is given is what forward really gets. hears_errors: `ends` is told also where a call raised.
+
+    >>> with hook_modules([("it", layer := nn.Linear(2, 3))], lambda *_: None, lambda key, *_: print(key, "ended")):
+    ...     _ = layer(torch.ones(1, 2))
+    it ended
+    """
+    handles: list[RemovableHandle] = []
+    try:
+        for key, module in modules:
+            handles += [
+                nn.Module.register_forward_pre_hook(
+                    module, partial(begins, key), prepend=is_outermost, with_kwargs=True
+                ),
+                nn.Module.register_forward_hook(module, partial(ends, key), with_kwargs=True, always_call=hears_errors),
+            ]
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @dataclass
@@ -149,12 +188,10 @@ class Recorder(InterceptFunctions):
         self.modules: list[ModuleCall] = []
         self.functions: list[FunctionCall] = []
         self._running: list[tuple[str, Tensor | None, int]] = []  # path, what was given, and its version
-        self._handles: list[RemovableHandle] = []
+        self._hooks = hook_modules(model.named_modules(), self._begins, self._ends)
 
     def __enter__(self) -> Recorder:
-        for path, module in self.model.named_modules():
-            self._handles.append(module.register_forward_pre_hook(self._begins(path), with_kwargs=True))
-            self._handles.append(module.register_forward_hook(self._ends(path), with_kwargs=True))
+        self._hooks.__enter__()
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -162,8 +199,7 @@ class Recorder(InterceptFunctions):
         self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
     ) -> None:
         super().__exit__(kind, raised, at)  # type: ignore[no-untyped-call]
-        for handle in self._handles:
-            handle.remove()
+        self._hooks.__exit__(None, None, None)
 
     @property
     def running(self) -> str:
@@ -180,23 +216,17 @@ class Recorder(InterceptFunctions):
         self.functions.append(FunctionCall(self.running, name, function, args, named, given, made))
         return made
 
-    def _begins(self, path: str) -> Callable[..., None]:
-        def begins(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            given = next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
-            self._running.append((path, self._kept(given), _version(given)))
+    def _begins(self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
+        self._running.append((path, self._kept(given), _version(given)))
 
-        return begins
-
-    def _ends(self, path: str) -> Callable[..., None]:
-        def ends(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            _, given, version = self._running.pop()
-            made = main_tensor(output)
-            call = ModuleCall(path, module, given, self._kept(made), version, _version(made), (args, kwargs))
-            self.modules.append(call)
-            if made is not None and made.requires_grad and made.is_floating_point():
-                made.register_hook(lambda gradient: setattr(call, "gradient", gradient.detach()))  # type: ignore[no-untyped-call]
-
-        return ends
+    def _ends(self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        _, given, version = self._running.pop()
+        made = main_tensor(output)
+        call = ModuleCall(path, module, given, self._kept(made), version, _version(made), (args, kwargs))
+        self.modules.append(call)
+        if made is not None and made.requires_grad and made.is_floating_point():
+            made.register_hook(lambda gradient: setattr(call, "gradient", gradient.detach()))  # type: ignore[no-untyped-call]
 
     def _kept(self, tensor: Tensor | None) -> Tensor | None:
         return tensor.detach().clone() if self.keeps_copies and tensor is not None else tensor

@@ -83,7 +83,7 @@ def _within(view: LossView) -> Iterator[Finding]:
     length = len(view.tensor) if view.tensor.dim() else 0
     crossed: list[str] = []
 
-    def see(operator: Any, args: tuple[Any, ...], made: object) -> None:
+    def see(operator: Any, args: tuple[Any, ...], named: object, made: object) -> None:
         read = [one for one in args if isinstance(one, Tensor) and one.numel() == length]
         # (N, 1) with (1, N) was written so on purpose; (N, 1) with (N) was not.
         is_crossed = len(read) == 2 and {one.dim() for one in read} == {1, 2} and length > 1

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import traceback
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.instrument.isolation import MOST_COPIED_BYTES, MOST_COPIED_MODULES, fixed_rng, own_inputs
+from pellucid.inspection.instrument.isolation import MOST_COPIED_BYTES, MOST_COPIED_MODULES, isolate, own_inputs
+from pellucid.inspection.instrument.recording import InterceptFunctions, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
 
 Shape = tuple[int, ...]
@@ -63,58 +60,28 @@ class Attempt:
         return tuple(tuple(one.shape) for one in tensors_in(self.args))
 
 
-def attempt_forward(model: nn.Module, inputs: tuple[Any, ...], around: TorchFunctionMode | None = None) -> Attempt:
-    """Run one forward of a module that may be written on. around: a mode that changes what torch is asked.
+FunctionHandler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+def call_plainly(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return function(*args, **named)
+
+
+def attempt_forward(model: nn.Module, inputs: tuple[Any, ...], call: FunctionHandler = call_plainly) -> Attempt:
+    """Run one forward of a module that may be written on. call: how functions of torch are called.
 
     >>> attempt = attempt_forward(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5)), (torch.ones(1, 2),))
     >>> attempt.path, attempt.steps[0].outputs, attempt.operation
     ('1', ((1, 3),), 'linear')
     """
     attempt = Attempt()
-    with _listening(model, attempt), fixed_rng(), warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        try:
-            with _Operations(attempt):
-                if around is None:
-                    model(*own_inputs(inputs))
-                else:
-                    with around:
-                        model(*own_inputs(inputs))
-        except Exception as error:
-            attempt.error = error
-    return attempt
-
-
-class _Operations(TorchFunctionMode):
-    """Keeps the first operation that raised since the last one that came back."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        super().__init__()
-        self.attempt = attempt
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        try:
-            made = func(*args, **(kwargs or {}))
-        except Exception:
-            self.attempt.operation = getattr(func, "__name__", "")
-            self.attempt.operands = args
-            raise
-        self.attempt.operation, self.attempt.operands = "", ()
-        self.attempt.n_calls += 1
-        return made
-
-
-@contextmanager
-def _listening(model: nn.Module, attempt: Attempt) -> Iterator[None]:
     running: list[tuple[str, nn.Module, tuple[Any, ...]]] = []
 
-    def began(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def begins(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         running.append((path, module, (*args, *kwargs.values())))
         attempt.path, attempt.module, attempt.args = running[-1]
 
-    def ended(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def ends(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         # A call whose error was caught by the one around it began, and never ends.
         while running and running.pop()[1] is not module:
             pass
@@ -124,18 +91,26 @@ def _listening(model: nn.Module, attempt: Attempt) -> Iterator[None]:
             made = tuple(tuple(one.shape) for one in tensors_in(output))
             attempt.steps.append(LayerStep(path, type(module).__name__, given, made))
 
-    handles = []
-    try:
-        for path, module in nn.Module.named_modules(model):
-            handles += [
-                # Behind hooks that change what comes in: what forward is really given is what counts.
-                nn.Module.register_forward_pre_hook(module, partial(began, path), with_kwargs=True),
-                nn.Module.register_forward_hook(module, partial(ended, path), with_kwargs=True),
-            ]
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    def handle(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Keep the first function that raised since the last one that came back."""
+        try:
+            made = call(function, args, named)
+        except Exception:
+            attempt.operation, attempt.operands = getattr(function, "__name__", ""), args
+            raise
+        attempt.operation, attempt.operands = "", ()
+        attempt.n_calls += 1
+        return made
+
+    # Behind hooks that change what comes in: what forward is really given is what counts.
+    hooks = hook_modules(nn.Module.named_modules(model), begins, ends)
+    with hooks, isolate(), torch.no_grad():
+        try:
+            with InterceptFunctions(handle):
+                model(*own_inputs(inputs))
+        except Exception as error:
+            attempt.error = error
+    return attempt
 
 
 def is_small(model: nn.Module) -> bool:

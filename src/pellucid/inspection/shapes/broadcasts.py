@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import copy
 import sys
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.isolation import isolate
+from pellucid.inspection.instrument.recording import InterceptFunctions
 from pellucid.inspection.shapes.attempts import Shape, is_small, shape_words
 
 FEW, MORE = 3, 5  # rows
@@ -88,32 +87,28 @@ def _stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
     found = _Pairs(ours)
     # Nothing will be run backward, so that nothing need be kept for it.
     forgetting = torch.autograd.graph.saved_tensors_hooks(lambda saved: None, lambda kept: kept)
-    with fixed_rng(), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of some of these itself
+    with isolate():
         try:
-            with forgetting, found:
+            with forgetting, InterceptFunctions(found.call):
                 ours(*inputs)
         except Exception:
             return []
     return found.stretched
 
 
-class _Pairs(TorchFunctionMode):
+class _Pairs:
     """Sees every operation on two tensors of numbers."""
 
     def __init__(self, model: nn.Module) -> None:
-        super().__init__()
         self.stretched: list[Stretched] = []
         self.paths = {id(module): path for path, module in nn.Module.named_modules(model)}
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        pair = [one for one in (*args, *(kwargs or {}).values()) if isinstance(one, Tensor)]
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        name = getattr(function, "__name__", "")
+        pair = [one for one in (*args, *named.values()) if isinstance(one, Tensor)]
         # The shapes as they were: an operation in place would show its result.
         shapes = [tuple(one.shape) for one in pair]
-        made = func(*args, **(kwargs or {}))
+        made = function(*args, **named)
         if name in OPERATIONS and len(pair) == 2 and _both_stretched(*shapes) and _is_of_numbers(*pair):
             path, line = self._place()
             self.stretched.append(Stretched(path, line, OPERATIONS[name], *shapes))
@@ -123,7 +118,7 @@ class _Pairs(TorchFunctionMode):
         """The module whose forward asked, and the line of it."""
         frame = sys._getframe(2)
         line = ""
-        ours = (str(Path(torch.__file__).parent), __file__)
+        ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
         while frame is not None:
             is_users = not frame.f_code.co_filename.startswith(ours)
             if is_users and not line:

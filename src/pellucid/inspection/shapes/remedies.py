@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.expression.modules import is_of_torch, rebuild_module, spell_module
 from pellucid.inspection.shapes.attempts import Attempt, shape_words
@@ -25,7 +24,17 @@ class ChangedCopy:
 
     model: nn.Module
     inputs: tuple[Any, ...]
-    replacing: list[tuple[str, Callable[..., Any]]] = field(default_factory=list)  # operations, and what stands in
+    instead: dict[str, Callable[..., Any]] = field(default_factory=dict)  # of functions of torch that raise
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A function of torch; where it raises, what is to stand in its place."""
+        try:
+            return function(*args, **named)
+        except Exception:
+            instead = self.instead.get(getattr(function, "__name__", ""))
+            if instead is None:
+                raise
+            return instead(*args, **named)
 
 
 class Change(NamedTuple):
@@ -90,28 +99,9 @@ def change_operation(says: str, path: str, name: str, instead: Callable[..., Any
     """Another operation wherever torch's own of that name raises."""
 
     def make(trial: ChangedCopy) -> None:
-        trial.replacing.append((name, instead))
+        trial.instead[name] = instead
 
     return Change(says, path, "", make)
-
-
-class Replacing(TorchFunctionMode):
-    """Where an operation raises, what is to stand in its place is asked."""
-
-    def __init__(self, replacing: list[tuple[str, Callable[..., Any]]]) -> None:
-        super().__init__()
-        self.replacing = dict(replacing)
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        try:
-            return func(*args, **(kwargs or {}))
-        except Exception:
-            instead = self.replacing.get(getattr(func, "__name__", ""))
-            if instead is None:
-                raise
-            return instead(*args, **(kwargs or {}))
 
 
 def set_module(trial: ChangedCopy, path: str, module: nn.Module) -> None:

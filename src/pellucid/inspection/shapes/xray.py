@@ -23,7 +23,7 @@ from pellucid.inspection.shapes.attempts import (
     users_line,
 )
 from pellucid.inspection.shapes.causes import Cause, cause_of, origin_of
-from pellucid.inspection.shapes.remedies import Change, ChangedCopy, Replacing, remedies
+from pellucid.inspection.shapes.remedies import Change, ChangedCopy, remedies
 from pellucid.records.inspection import Repair, ShapeXray
 
 LONGEST_CHAIN = 12
@@ -213,5 +213,4 @@ def _tried(model: nn.Module, inputs: tuple[Any, ...], changes: Sequence[Change])
             change.make(trial)
     except Exception:
         return None
-    around = Replacing(trial.replacing) if trial.replacing else None
-    return attempt_forward(trial.model, trial.inputs, around), trial.model
+    return attempt_forward(trial.model, trial.inputs, trial.call), trial.model

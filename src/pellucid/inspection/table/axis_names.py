@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from pellucid.inspection.table.trace import ModuleCall, TensorFacts, Trace
+from pellucid.inspection.table.trace import TensorFacts, Trace, TracedCall
 
 Names = tuple[str, ...]  # one for each dimension; "" where it cannot be told
 _MAYBE_TIME = "time?"  # time, if it is as long as the sequences that came in: patches of an image are not
@@ -58,10 +58,10 @@ class Namer:
         self._given = list(self._named_inputs(trace.calls[0])) if trace.calls else []
         self.sizes = self._measure()
 
-    def inputs(self, call: ModuleCall) -> tuple[str, ...]:
+    def inputs(self, call: TracedCall) -> tuple[str, ...]:
         return tuple(self._named(one) for one in call.inputs)
 
-    def outputs(self, call: ModuleCall) -> tuple[str, ...]:
+    def outputs(self, call: TracedCall) -> tuple[str, ...]:
         return tuple(self._named(one) for one in call.outputs)
 
     def time_axis(self, shape: Sequence[int]) -> int | None:
@@ -70,7 +70,7 @@ class Namer:
             (names.index("time") for seen, names in self._given if seen.shape == shape and "time" in names), None
         )
 
-    def _learn(self, call: ModuleCall) -> None:
+    def _learn(self, call: TracedCall) -> None:
         """What the kind of a module says of the tensors that it was given and made, whatever their sizes."""
         module = self._modules[call.module]
         if isinstance(module, nn.RNNBase):  # its states come behind what it reads and makes
@@ -88,7 +88,7 @@ class Namer:
             if names:
                 self._told.setdefault(seen.token, names)
 
-    def _named_inputs(self, whole: ModuleCall) -> Iterator[tuple[TensorFacts, Names]]:
+    def _named_inputs(self, whole: TracedCall) -> Iterator[tuple[TensorFacts, Names]]:
         """What comes into the whole: as its modules call it, and where none says more by its rank."""
         are_whole = all(seen.is_whole for seen in whole.inputs)
         for seen in whole.inputs:

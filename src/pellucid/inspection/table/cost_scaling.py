@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
+from pellucid.inspection.instrument.recording import InterceptOperators
 from pellucid.inspection.table.flow import Flow
 from pellucid.records.inspection import CostScaling
 
@@ -87,14 +88,15 @@ def _flops(
         for one, axis in zip(inputs, axes, strict=True)
     )
     flow = Flow({})
+    counting = InterceptOperators(flow.see)
     if has_numbers:
-        with fixed_rng(), torch.no_grad(), flow:
+        with fixed_rng(), torch.no_grad(), counting:
             model(*own_inputs(given))
         return flow.flops
     state = {name: one.detach().to("meta") for name, one in _named_tensors(model).items()}
     given = tuple(one.to("meta") if isinstance(one, Tensor) else one for one in given)
     # Tensors that a forward makes for itself, as positions, are made without numbers too.
-    with fixed_rng(), torch.no_grad(), torch.device("meta"), flow:
+    with fixed_rng(), torch.no_grad(), torch.device("meta"), counting:
         functional_call(model, state, given)
     return flow.flops
 

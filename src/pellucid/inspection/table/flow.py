@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.flops import RULES, flops_of, has_no_rule, named_arguments, short_name
@@ -73,13 +72,16 @@ class OpObserver(Protocol):
 
 
 @dataclass
-class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every operation while it is entered. owners: by the id of a parameter the number of its module.
+class Flow:
+    """What is known of a forward from the operations that it is shown.
+
+    owners: by the id of a parameter the number of its module.
 
     >>> import torch
+    >>> from pellucid.inspection.instrument.recording import InterceptOperators
     >>> layer = torch.nn.Linear(3, 4)
     >>> flow = Flow(owners={id(layer.weight): 0, id(layer.bias): 0})
-    >>> with torch.no_grad(), flow:
+    >>> with torch.no_grad(), InterceptOperators(flow.see):
     ...     out = layer(layer(torch.ones(2, 3))[:, :3])
     >>> flow.flops
     96
@@ -95,22 +97,15 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     uncounted: set[str] = field(default_factory=set)  # operations with products that no rule counts
 
     def __post_init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self._names: dict[Any, str] = {}
         self._origins: TensorMemory[Origin] = TensorMemory()
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # torch would load its whole compiler, for a second and a half, to tell it to leave this alone.
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        out = func(*args, **kwargs)
-        name = self._names.get(func)
+    def see(self, operator: Any, args: tuple[Any, ...], named: dict[str, Any], made: Any) -> None:
+        """One operation, as torch dispatched it."""
+        name = self._names.get(operator)
         if name is None:
-            name = self._names[func] = short_name(func)
-        operation = DispatchedOp(name, func, args, kwargs, out)
+            name = self._names[operator] = short_name(operator)
+        operation = DispatchedOp(name, operator, args, named, made)
         if name in RULES:
             self._count(operation)
         elif has_no_rule(name):
@@ -118,7 +113,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._follow(operation)
         for observer in self.observers:
             observer.saw(operation)
-        return out
 
     def _count(self, operation: DispatchedOp) -> None:
         try:

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from pellucid.errors import one_line
 from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng, own_inputs, unwrap_compiled
+from pellucid.inspection.instrument.recording import hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.axis_names import Namer
 from pellucid.inspection.table.cost_scaling import cost_scaling
 from pellucid.inspection.table.flops import formula_of
 from pellucid.inspection.table.key_cache import KeyCache
 from pellucid.inspection.table.receptive_field import FieldFollower, measure_field, receptive_field
-from pellucid.inspection.table.trace import ForwardFailed, ModuleCall, Trace, trace_forward
+from pellucid.inspection.table.trace import ForwardFailed, Trace, TracedCall, trace_forward
 from pellucid.records.inspection import Inspection, ModuleRow
 
 Result = TypeVar("Result")
@@ -137,7 +138,7 @@ def _by_module(trace: Trace) -> list[list[int]]:
     return found
 
 
-def _by_formula(module: nn.Module, made: list[ModuleCall]) -> int | None:
+def _by_formula(module: nn.Module, made: list[TracedCall]) -> int | None:
     """FLOPs of all calls of a module by its formula; None where it has none and yet has products of its own."""
     formula = formula_of(module)
     if formula is None:
@@ -148,7 +149,7 @@ def _by_formula(module: nn.Module, made: list[ModuleCall]) -> int | None:
     )
 
 
-def _is_inside_itself(call: ModuleCall, trace: Trace) -> bool:
+def _is_inside_itself(call: TracedCall, trace: Trace) -> bool:
     """Whether a module was called by itself, directly or not: its FLOPs are in those of the call around it."""
     parent = call.parent
     while parent >= 0:
@@ -158,7 +159,7 @@ def _is_inside_itself(call: ModuleCall, trace: Trace) -> bool:
     return False
 
 
-def _notes(trace: Trace, number: int, made: list[ModuleCall], formula: int | None, own_flops: int) -> list[str]:
+def _notes(trace: Trace, number: int, made: list[TracedCall], formula: int | None, own_flops: int) -> list[str]:
     notes = []
     if not made:
         path = trace.paths[number]
@@ -295,29 +296,18 @@ def _clocks(modules: Sequence[nn.Module], settle: Callable[[], None]) -> Iterato
     seconds = [0.0] * len(modules)
     running: list[tuple[int, float]] = []
 
-    def clocks(number: int) -> tuple[Callable[..., None], Callable[..., None]]:
-        def began(module: nn.Module, args: Any) -> None:
-            settle()
-            running.append((number, perf_counter()))
+    def begins(number: int, *_: object) -> None:
+        settle()
+        running.append((number, perf_counter()))
 
-        def ended(module: nn.Module, args: Any, output: Any) -> None:
-            settle()
-            while running[-1][0] != number:  # those whose error was caught around them
-                running.pop()
-            seconds[number] += perf_counter() - running.pop()[1]
+    def ends(number: int, *_: object) -> None:
+        settle()
+        while running[-1][0] != number:  # those whose error was caught around them
+            running.pop()
+        seconds[number] += perf_counter() - running.pop()[1]
 
-        return began, ended
-
-    handles = []
-    try:
-        for number, module in enumerate(modules):
-            began, ended = clocks(number)
-            handles.append(nn.Module.register_forward_pre_hook(module, began, prepend=True))
-            handles.append(nn.Module.register_forward_hook(module, ended))
+    with hook_modules(enumerate(modules), begins, ends, is_outermost=True):
         yield seconds
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _nothing() -> None:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
+from pellucid.inspection.instrument.recording import InterceptFunctions
 from pellucid.inspection.table.flow import DispatchedOp, TensorMemory
 
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "max_pool2d")
@@ -120,20 +120,19 @@ class MeasuredField(NamedTuple):
     outputs: tuple[int, ...]
 
 
-class _Middle(TorchFunctionMode):
+class _Windows:
     """Gives the first window an input of its own, and keeps what the last one made."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.first: Tensor | None = None
         self.last: Tensor | None = None
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        is_window = getattr(func, "__name__", "") in _WINDOWS
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        is_window = getattr(function, "__name__", "") in _WINDOWS
         if is_window and args and self.first is None:
             self.first = torch.randn_like(args[0]).requires_grad_()
             args = (self.first, *args[1:])
-        out = func(*args, **(kwargs or {}))
+        out = function(*args, **named)
         if is_window and isinstance(out, Tensor):
             self.last = out
         return out
@@ -153,13 +152,14 @@ def measure_field(model: nn.Module, inputs: tuple[Any, ...]) -> MeasuredField | 
     model.eval()
     with fixed_rng(), torch.enable_grad():
         for _ in range(_DRAWS):
-            with _Middle() as middle:
+            windows = _Windows()
+            with InterceptFunctions(windows.call):
                 model(*own_inputs(inputs))
-            if middle.first is None or middle.last is None or not middle.last.requires_grad:
+            if windows.first is None or windows.last is None or not windows.last.requires_grad:
                 return None
-            inputs_size, outputs_size = tuple(middle.first.shape[2:]), tuple(middle.last.shape[2:])
-            place = (slice(None), slice(None), *(size // 2 for size in outputs_size))
-            (slopes,) = torch.autograd.grad(middle.last[place].sum(), middle.first)
+            inputs_size, outputs_size = tuple(windows.first.shape[2:]), tuple(windows.last.shape[2:])
+            place: tuple[slice | int, ...] = (slice(None), slice(None), *(size // 2 for size in outputs_size))
+            (slopes,) = torch.autograd.grad(windows.last[place].sum(), windows.first)
             moved = (slopes != 0).flatten(0, 1).any(0)
             touched = moved if touched is None else touched | moved
     assert touched is not None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
+from pellucid.inspection.instrument.recording import InterceptOperators, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.flow import Flow, OpObserver
 
@@ -32,7 +32,7 @@ class TensorFacts(NamedTuple):
 
 
 @dataclass
-class ModuleCall:
+class TracedCall:
     """One time that a module was called."""
 
     module: int  # its number in the trace
@@ -51,7 +51,7 @@ class Trace:
 
     paths: list[str]
     modules: list[nn.Module]
-    calls: list[ModuleCall] = field(default_factory=list)  # in the order in which they began
+    calls: list[TracedCall] = field(default_factory=list)  # in the order in which they began
     made: dict[int, int] = field(default_factory=dict)  # by the token of what came out, the bytes that are new
     readers: dict[str, str] = field(default_factory=dict)  # of each parameter that was read, the module that did
     depth: int = 0
@@ -108,7 +108,7 @@ def trace_forward(
                 names.setdefault(id(parameter), f"{path}.{name}" if path else name)
     flow = Flow(owners, observers)
     ours = own_inputs(inputs)
-    with fixed_rng(seed), torch.no_grad(), _unfused(), _listening(trace, flow), flow:
+    with fixed_rng(seed), torch.no_grad(), _unfused(), _listening(trace, flow), InterceptOperators(flow.see):
         try:
             trace.outputs = model(*ours)
         except Exception as raised:
@@ -126,14 +126,14 @@ def trace_forward(
     return trace
 
 
-class _Tokens:
+class _TensorNumbers:
     """Numbers tensors, so that one that went out of a module is known where it goes into the next."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._next = 0
 
-    def seen(self, tensor: Tensor, memory: frozenset[int] = frozenset()) -> TensorFacts:
+    def facts_of(self, tensor: Tensor, memory: frozenset[int] = frozenset()) -> TensorFacts:
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:
             known = self._known[id(tensor)] = (weakref.ref(tensor), self._next)
@@ -153,21 +153,20 @@ def address(tensor: Tensor) -> int:
         return 0
 
 
-@contextmanager
-def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
+def _listening(trace: Trace, flow: Flow) -> AbstractContextManager[None]:
     """Hooks on every module: ours come first on the way in and last on the way out, around the user's."""
-    tokens = _Tokens()
+    numbers = _TensorNumbers()
     # Calls that are not done, the memory they were given, and the error that was being handled when they began.
     running: list[tuple[int, frozenset[int], BaseException | None]] = []
 
-    def began(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def begins(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = tensors_in((args, kwargs))
         memory = frozenset([address(one) for one in given]) - {0}
-        trace.calls.append(ModuleCall(number, tuple([tokens.seen(one) for one in given]), flow.call))
+        trace.calls.append(TracedCall(number, tuple([numbers.facts_of(one) for one in given]), flow.call))
         flow.call = len(trace.calls) - 1
         running.append((flow.call, memory, sys.exception()))
 
-    def ended(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def ends(number: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         which, memory, handled = running.pop()
         call = trace.calls[which]
         flow.call = running[-1][0] if running else -1
@@ -175,25 +174,15 @@ def _listening(trace: Trace, flow: Flow) -> Iterator[None]:
         if raised is not None and raised is not handled:
             call.raised = raised
             return
-        call.outputs = tuple([tokens.seen(one, memory) for one in tensors_in(output)])
+        call.outputs = tuple([numbers.facts_of(one, memory) for one in tensors_in(output)])
         call.is_done = True
         for seen in call.outputs:  # whoever ends first made it: those around only hand it on
             trace.made.setdefault(seen.token, seen.n_bytes if seen.is_new else 0)
         if isinstance(module, nn.RNNBase) and args:
             flow.waited(tensors_in(args), tensors_in(output), steps=_length(module, args[0]) * module.num_layers)
 
-    handles = []
-    try:
-        for number, module in enumerate(trace.modules):
-            handles += [
-                nn.Module.register_forward_pre_hook(module, partial(began, number), prepend=True, with_kwargs=True),
-                # Also where it raised, since the one around it may catch that, and go on.
-                nn.Module.register_forward_hook(module, partial(ended, number), with_kwargs=True, always_call=True),
-            ]
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    # Also where it raised, since the one around it may catch that, and go on.
+    return hook_modules(enumerate(trace.modules), begins, ends, is_outermost=True, hears_errors=True)
 
 
 def _length(module: nn.RNNBase, sequences: Any) -> int:
