@@ -20,15 +20,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
+from pellucid.data.options import DataOptions
 from pellucid.inspection.health import HealthProbe, cadence
 from pellucid.models.catalogue import find_network
 from pellucid.training.loop import steps
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import build_training
-from pellucid.training.wishes import TrainingWishes
 
 NETWORKS = ("neural-ngram", "mlp", "gru", "transformer")
 STEPS_OF_A_RUN = 3000
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    task = open_task(DataWishes("names"))
+    task = open_task(DataOptions("names"))
     costs = [cost(name, task, options.looks) for name in NETWORKS]
     if options.json:
         print(json.dumps([one._asdict() for one in costs]))
@@ -64,7 +64,7 @@ def main() -> None:
 def cost(name: str, task: Task, n_looks: int) -> Cost:
     """Every second step is looked at."""
     card = find_network(name, "list")
-    wishes = TrainingWishes(model=name, steps=2 * n_looks + 6, training={"threads": 1})
+    wishes = TrainOptions(model=name, steps=2 * n_looks + 6, threads=1)
     config, plan = choose_plan(card, task, wishes)
     state = build_training(card, config, plan, task)
     probe = HealthProbe(state.model)

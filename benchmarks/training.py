@@ -184,16 +184,16 @@ def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:
     is_list = train.has_boundary
     plan = Plan(
         steps=max(SHARES, int(part * task.their_steps)),
-        batch=32 if is_list else 12,
+        batch_size=32 if is_list else 12,
         context=context,
         optimizer="adamw",
-        rate=5e-4 if is_list else 1e-3,
-        matrix_rate=0.0,
+        learning_rate=5e-4 if is_list else 1e-3,
+        matrix_learning_rate=0.0,
         momentum=0.0,
         weight_decay=0.01 if is_list else 0.1,
         clip=0.0 if is_list else 1.0,
-        warm_up=0 if is_list else 100,
-        decay="constant" if is_list else "cosine",
+        warmup=0 if is_list else 100,
+        schedule="constant" if is_list else "cosine",
         evaluate_every=1,
         probe_every=1,
         sample_every=1,
@@ -202,18 +202,19 @@ def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:
         seed=1,
     )
     ours = plan._replace(
-        batch=recipe.batch_size if is_list else 12,
+        batch_size=recipe.batch_size if is_list else 12,
         optimizer=recipe.optimizer,
-        rate=task.our_rates[0],
-        matrix_rate=task.our_rates[1],
+        learning_rate=task.our_rates[0],
+        matrix_learning_rate=task.our_rates[1],
         weight_decay=recipe.weight_decay,
         clip=recipe.clip,
-        warm_up=0,
-        decay=recipe.schedule,
+        warmup=0,
+        schedule=recipe.schedule,
     )
-    batches = make_batches(train, ours.batch, context, seed=1)
+    batches = make_batches(train, ours.batch_size, context, seed=1)
     ours = ours._replace(steps=max(SHARES, int(part * task.our_epochs * batches.per_epoch)))
-    padded = PaddedBatches(list_items(train), plan.batch, 1) if is_list else make_batches(train, plan.batch, context, 1)
+    rows = plan.batch_size
+    padded = PaddedBatches(list_items(train), rows, 1) if is_list else make_batches(train, rows, context, 1)
     return Arm("theirs", theirs, padded, plan, dev), Arm("ours", config, batches, ours, dev)
 
 

@@ -341,16 +341,16 @@ def test_two_side_by_side():
 
 
 def test_a_run_of_our_own(tmp_path):
+    from pellucid.data.options import DataOptions
     from pellucid.training.callbacks import Callbacks
-    from pellucid.training.opening import DataWishes
+    from pellucid.training.options import TrainOptions
     from pellucid.training.run import train
-    from pellucid.training.wishes import TrainingWishes
 
     words = tmp_path / "words.txt"
     words.write_text("\n".join(f"{one}{other}" for one in "abcdefgh" for other in "klmnopqr"))
     asked = {
-        "words": (DataWishes(str(words)), TrainingWishes("transformer", steps=2, size="tiny")),
-        "rows": (DataWishes("penguins", target="species"), TrainingWishes("mlp", steps=2, size="tiny", kind="table")),
+        "words": (DataOptions(str(words)), TrainOptions("transformer", steps=2, size="tiny")),
+        "rows": (DataOptions("penguins", target="species"), TrainOptions("mlp", steps=2, size="tiny", kind="table")),
     }
     for name, wishes in asked.items():
         train(*wishes, tmp_path / name, Callbacks())

@@ -24,16 +24,16 @@ from pellucid.training.tasks.sequences import evaluate_loss
 CONFIG = TransformerConfig(vocab_size=6, context=10, width=16, depth=2, n_heads=2, dropout=0.1)
 PLAN = Plan(
     steps=60,
-    batch=8,
+    batch_size=8,
     context=10,
     optimizer="muon",
-    rate=0.01,
-    matrix_rate=0.02,
+    learning_rate=0.01,
+    matrix_learning_rate=0.02,
     momentum=0.9,
     weight_decay=0.01,
     clip=1.0,
-    warm_up=5,
-    decay="linear",
+    warmup=5,
+    schedule="linear",
     evaluate_every=10,
     probe_every=10,
     sample_every=10,
@@ -61,7 +61,9 @@ def new_model(config: TransformerConfig = CONFIG) -> Transformer:
 def run(plan: Plan, model: Transformer, first: int = 1, last: int = 10**9, optimizer=None) -> list[Step]:
     optimizer = optimizer or optimizer_for(model, plan)
     found = []
-    for step in steps(model, make_batches(side(), plan.batch, plan.context, plan.seed), optimizer, plan, first=first):
+    for step in steps(
+        model, make_batches(side(), plan.batch_size, plan.context, plan.seed), optimizer, plan, first=first
+    ):
         found.append(step)
         if step.step == last:
             break
@@ -71,25 +73,25 @@ def run(plan: Plan, model: Transformer, first: int = 1, last: int = 10**9, optim
 @pytest.mark.parametrize("optimizer", ["muon", "adamw", "sgd"])
 def test_it_learns(optimizer):
     model = new_model()
-    plan = PLAN._replace(optimizer=optimizer, rate={"sgd": 0.3, "adamw": 0.01, "muon": 0.01}[optimizer])
+    plan = PLAN._replace(optimizer=optimizer, learning_rate={"sgd": 0.3, "adamw": 0.01, "muon": 0.01}[optimizer])
     seen = run(plan, model)
     assert [step.step for step in seen] == list(range(1, 61))
     assert seen[0].loss == pytest.approx(math.log(6), abs=1e-5)
     # What comes next is one of two, the next number or the end, but for the first and the last.
     assert evaluate_loss(model, side(), 10).nats < 0.8
-    assert seen[4].rate == plan.rate
-    assert seen[-1].rate == pytest.approx(plan.rate / 55)
+    assert seen[4].learning_rate == plan.learning_rate
+    assert seen[-1].learning_rate == pytest.approx(plan.learning_rate / 55)
 
 
 def test_the_steps_are_the_textbooks():
     """SGD without momentum, clipping or decay, against the update written by hand."""
     plan = PLAN._replace(
-        optimizer="sgd", momentum=0.0, clip=0.0, weight_decay=0.0, decay="constant", warm_up=0, steps=3
+        optimizer="sgd", momentum=0.0, clip=0.0, weight_decay=0.0, schedule="constant", warmup=0, steps=3
     )
     config = TransformerConfig(vocab_size=6, context=10, width=16, depth=2, n_heads=2)
     model, by_hand = new_model(config), new_model(config)
     seen = run(plan, model)
-    batches = make_batches(side(), plan.batch, plan.context, plan.seed)
+    batches = make_batches(side(), plan.batch_size, plan.context, plan.seed)
     for step in (1, 2, 3):
         tokens, targets, _ = batches.batch(step)
         losses = functional.cross_entropy(by_hand(tokens).mT, targets, ignore_index=-100, reduction="none")
@@ -101,7 +103,7 @@ def test_the_steps_are_the_textbooks():
         assert seen[step - 1].gradient_norm == pytest.approx(norm, rel=1e-5)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter -= plan.rate * gradient
+                parameter -= plan.learning_rate * gradient
     for one, other in zip(model.parameters(), by_hand.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
 
@@ -144,7 +146,7 @@ def test_the_watch_surrounds_forward_backward_and_update():
         told.append((moved, model.head.weight.grad is not None))
 
     plan = PLAN._replace(steps=2)
-    batches = make_batches(side(), plan.batch, plan.context, plan.seed)
+    batches = make_batches(side(), plan.batch_size, plan.context, plan.seed)
     for step in steps(model, batches, optimizer_for(model, plan), plan, watch=watch):
         told.append(("out", step.step))
     assert told == [("in", 1), (True, True), ("out", 1), ("in", 2), (True, True), ("out", 2)]
@@ -158,7 +160,7 @@ def test_a_loss_that_is_no_number_stops_before_the_update():
     with pytest.raises(NotFinite) as error:
         run(PLAN, model)
     assert str(error.value) == (
-        "loss became nan at step 1 in blocks.1.feed_forward.expand (rate 0.002). Try --rate 0.001."
+        "loss became nan at step 1 in blocks.1.feed_forward.expand (learning rate 0.002). Try learning_rate=0.001."
     )
     assert (error.value.exit_code, error.value.layer) == (3, "blocks.1.feed_forward.expand")
     after = model.state_dict()
@@ -185,8 +187,8 @@ def test_a_gradient_that_is_no_number_is_found_too():
 
 
 def test_a_rate_far_too_high_says_so():
-    plan = PLAN._replace(optimizer="sgd", rate=1e30, clip=0.0, warm_up=0, decay="constant", steps=20)
-    with pytest.raises(NotFinite, match=r"loss became (nan|inf) at step \d in [a-z0-9._]+ \(rate 1e\+30\)\. Try"):
+    plan = PLAN._replace(optimizer="sgd", learning_rate=1e30, clip=0.0, warmup=0, schedule="constant", steps=20)
+    with pytest.raises(NotFinite, match=r"loss became (nan|inf) at step \d in [a-z0-9._]+ \(learning rate 1e\+30\)"):
         run(plan, new_model())
 
 

@@ -5,23 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pellucid.data.options import DataOptions
 from pellucid.data.sides import Side
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network, networks_for
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions
 from pellucid.training.plan import Pace, choose_plan, config_for, steps_within
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import SequenceTask, take_part
-from pellucid.training.wishes import TrainingWishes
 
 
 @pytest.fixture(scope="module")
 def task():
-    return open_task(DataWishes("names"))
+    return open_task(DataOptions("names"))
 
 
 def test_with_steps_the_plan_is_the_same_every_time(task):
-    wishes = TrainingWishes(model="mlp", steps=100)
+    wishes = TrainOptions(model="mlp", steps=100)
     plans = [choose_plan(find_network("mlp", "list"), task, wishes) for _ in range(2)]
     assert plans[0] == plans[1]
     config, plan = plans[0]
@@ -30,33 +30,34 @@ def test_with_steps_the_plan_is_the_same_every_time(task):
 
 
 def test_what_was_asked_for_is_in_the_plan(task):
-    training = {"optimizer": "sgd", "rate": 0.5, "batch": 7, "decay": "step", "warm_up": 3, "clip": 0.0, "threads": 1}
-    wishes = TrainingWishes(steps=10, size="tiny", network={"depth": 1}, training=training)
+    training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 7, "schedule": "step", "warmup": 3}
+    training |= {"clip": 0.0, "threads": 1}
+    wishes = TrainOptions(steps=10, size="tiny", network={"depth": 1}, **training)
     config, plan = choose_plan(find_network("transformer", "list"), task, wishes)
     for name, value in training.items():
         assert getattr(plan, name) == value
-    assert (config.depth, plan.matrix_rate) == (1, 0.0)
+    assert (config.depth, plan.matrix_learning_rate) == (1, 0.0)
 
 
 def test_a_rate_moves_the_rate_of_matrices_with_it(task):
     card = find_network("transformer", "list")
-    _, usual = choose_plan(card, task, TrainingWishes(steps=10))
-    _, faster = choose_plan(card, task, TrainingWishes(steps=10, training={"rate": 2 * usual.rate}))
-    assert faster.matrix_rate == pytest.approx(2 * usual.matrix_rate)
+    _, usual = choose_plan(card, task, TrainOptions(steps=10))
+    _, faster = choose_plan(card, task, TrainOptions(steps=10, learning_rate=2 * usual.learning_rate))
+    assert faster.matrix_learning_rate == pytest.approx(2 * usual.matrix_learning_rate)
 
 
 def test_a_batch_is_never_larger_than_the_data(task):
     sides = task.sides
     small = Side(sides.train.tokens[:31], True)
     few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
-    wishes = TrainingWishes(model="mlp", steps=5, training={"batch": 999})
+    wishes = TrainOptions(model="mlp", steps=5, batch_size=999)
     _, plan = choose_plan(find_network("mlp", "list"), replace(task, sides=few), wishes)
-    assert plan.batch == 5
+    assert plan.batch_size == 5
     assert "a batch of 5 in place of 999: train has no more" in plan.because
 
 
 def test_minutes_become_steps(task):
-    wishes = TrainingWishes(model="neural-ngram", minutes=0.15)
+    wishes = TrainOptions(model="neural-ngram", minutes=0.15)
     _, plan = choose_plan(find_network("neural-ngram", "list"), task, wishes)
     assert plan.steps >= 20
     assert plan.seconds > 0
@@ -97,7 +98,7 @@ def test_a_part_of_a_side_is_spread_over_it(task):
 
 def test_a_short_text_shrinks_the_context(tmp_path):
     (tmp_path / "short.txt").write_text("the cat sat on the mat and the dog lay by the door, as ever. " * 4)
-    found = open_task(DataWishes(str(tmp_path / "short.txt"), kind="text", context=256))
+    found = open_task(DataOptions(str(tmp_path / "short.txt"), kind="text", context=256))
     assert found.context < 256
     assert any("context 256 needs 257 tokens" in note for note in found.facts.notes)
 
@@ -113,11 +114,11 @@ def test_a_short_text_shrinks_the_context(tmp_path):
 def test_what_cannot_be_learned_from_is_refused(tmp_path, content, kind, words):
     (tmp_path / "data.txt").write_text(content)
     with pytest.raises(PellucidError, match=words):
-        open_task(DataWishes(str(tmp_path / "data.txt"), kind=kind))
+        open_task(DataOptions(str(tmp_path / "data.txt"), kind=kind))
 
 
 def test_what_the_start_took_is_taken_off_the_budget(task):
-    wishes = TrainingWishes(model="neural-ngram", minutes=0.5, size="tiny")
+    wishes = TrainOptions(model="neural-ngram", minutes=0.5, size="tiny")
     card = find_network("neural-ngram", "list")
     _, early = choose_plan(card, task, wishes)
     _, late = choose_plan(card, task, wishes, spent=1000.0)  # more than there is: no more than the fewest are left

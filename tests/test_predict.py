@@ -11,28 +11,28 @@ import torch
 
 from pellucid.cli import main
 from pellucid.data import open_data
+from pellucid.data.options import DataOptions
 from pellucid.training.asking import answering_run, questions
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions
 from pellucid.training.predicting import awakened, predictions
 from pellucid.training.run import train
 from pellucid.training.tasks import open_task
-from pellucid.training.wishes import TrainingWishes
 
 ASKED = {
-    "classes": (DataWishes("penguins", target="species"), TrainingWishes("mlp", steps=80, kind="table")),
+    "classes": (DataOptions("penguins", target="species"), TrainOptions("mlp", steps=80, kind="table")),
     "numbers": (
-        DataWishes("penguins", target="body_mass_g", drop_missing_target=True),
-        TrainingWishes("mlp", steps=40, size="tiny", kind="table"),
+        DataOptions("penguins", target="body_mass_g", drop_missing_target=True),
+        TrainOptions("mlp", steps=40, size="tiny", kind="table"),
     ),
-    "images": (DataWishes("digits"), TrainingWishes("logistic", steps=80, kind="images")),
+    "images": (DataOptions("digits"), TrainOptions("logistic", steps=80, kind="images")),
     "rows": (
-        DataWishes("digits", task="reconstruction"),
-        TrainingWishes("autoencoder", steps=20, size="tiny", kind="images"),
+        DataOptions("digits", task="reconstruction"),
+        TrainOptions("autoencoder", steps=20, size="tiny", kind="images"),
     ),
-    "hinge": (DataWishes("digits"), TrainingWishes("logistic", steps=40, kind="images", training={"loss": "hinge"})),
-    "pairs": (DataWishes("dedupe-sort"), TrainingWishes("transformer", steps=60, size="tiny", kind="pairs")),
-    "names": (DataWishes("names"), TrainingWishes("neural-ngram", steps=2, size="tiny")),
+    "hinge": (DataOptions("digits"), TrainOptions("logistic", steps=40, kind="images", loss="hinge")),
+    "pairs": (DataOptions("dedupe-sort"), TrainOptions("transformer", steps=60, size="tiny", kind="pairs")),
+    "names": (DataOptions("names"), TrainOptions("neural-ngram", steps=2, size="tiny")),
 }
 
 

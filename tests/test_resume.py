@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pellucid.data.options import DataOptions
 from pellucid.errors import Stopped
 from pellucid.models.catalogue import find_network
 from pellucid.records import Plan, Step, Timing
@@ -18,7 +19,6 @@ from pellucid.runs import LOGS, RunWriter, open_run, read_log
 from pellucid.runs.paths import checkpoint_at
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint
-from pellucid.training.opening import DataWishes
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.trainer import Trainer, TrainingState, build_training
@@ -28,16 +28,16 @@ STEPS = 100
 AHEAD = 3
 PLAN = Plan(
     steps=STEPS,
-    batch=8,
+    batch_size=8,
     context=8,
     optimizer="adamw",
-    rate=0.01,
-    matrix_rate=0.0,
+    learning_rate=0.01,
+    matrix_learning_rate=0.0,
     momentum=0.0,
     weight_decay=0.01,
     clip=1.0,
-    warm_up=10,
-    decay="cosine",
+    warmup=10,
+    schedule="cosine",
     evaluate_every=20,
     probe_every=50,
     sample_every=100,
@@ -49,7 +49,7 @@ PLAN = Plan(
 KINDS = {
     "mlp": ("list", PLAN._replace(optimizer="sgd", momentum=0.9), {"norm": "batch"}),
     "gru": ("list", PLAN, {"dropout": 0.2}),
-    "transformer": ("text", PLAN._replace(optimizer="muon", matrix_rate=0.02), {"dropout": 0.1}),
+    "transformer": ("text", PLAN._replace(optimizer="muon", matrix_learning_rate=0.02), {"dropout": 0.1}),
 }
 
 
@@ -69,7 +69,7 @@ def data(tmp_path_factory) -> dict[str, SequenceTask]:
     (folder / "names.txt").write_text("\n".join(names) + "\n")
     (folder / "book.txt").write_text(" ".join(names * 2) + "\n")
     wishes = {
-        kind: DataWishes(str(folder / name), kind) for kind, name in (("list", "names.txt"), ("text", "book.txt"))
+        kind: DataOptions(str(folder / name), kind) for kind, name in (("list", "names.txt"), ("text", "book.txt"))
     }
     return {kind: open_task(one) for kind, one in wishes.items()}
 

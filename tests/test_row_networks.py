@@ -140,7 +140,7 @@ def test_with_one_output_it_is_linear_regression():
     numbers = torch.randn(64, 3, dtype=torch.float64)
     targets = numbers @ torch.tensor([1.0, -2.0, 0.5]).double() + 3 + 0.1 * torch.randn(64)
     model = Logistic(LogisticConfig(numbers=(3,), categories=(), outputs=1)).double()
-    minimised(model, lambda: LOSSES["squared"].losses(model(numbers, NO_CODES), targets).mean())
+    minimised(model, lambda: LOSSES["mse"].losses(model(numbers, NO_CODES), targets).mean())
     solved = torch.linalg.lstsq(torch.cat([numbers, torch.ones(64, 1)], dim=1), targets).solution
     assert torch.allclose(torch.cat([model.head.weight[0], model.head.bias]), solved, atol=1e-6)
 
@@ -269,7 +269,7 @@ def test_a_trained_residual_network_bears_the_loss_of_a_block_and_its_twin_does_
     x = 4 * torch.rand(64, 2) - 2
     y = (x**3 + 3 * x**2).sum(1)
     targets = (y - y.mean()) / y.std()
-    losses = LOSSES["squared"].losses
+    losses = LOSSES["mse"].losses
     depths = {}
     for build, config in ((Plain, DeepConfig), (Residual, DeepConfig)):
         model = build(config(numbers=(2,), categories=(), outputs=1, width=32, depth=6))
@@ -292,7 +292,7 @@ def test_without_hidden_layers_it_finds_the_principal_axes():
     rows = torch.randn(64, 6, dtype=torch.float64) @ axes.T
     rows -= rows.mean(0)
     model = Autoencoder(AutoencoderConfig(numbers=(6,), categories=(), outputs=6, latent=2, depth=0)).double()
-    minimised(model, lambda: LOSSES["squared"].losses(model(rows, NO_CODES), rows).mean(), rounds=500)
+    minimised(model, lambda: LOSSES["mse"].losses(model(rows, NO_CODES), rows).mean(), rounds=500)
     twin = PCA(2).fit(rows)
     back = twin.inverse_transform(twin.transform(rows))
     ours = model(rows, NO_CODES).detach().numpy()

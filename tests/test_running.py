@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, Stopped
 from pellucid.figures.report_page import report_html
 from pellucid.records import Step, Timing, as_plain
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions
 from pellucid.training.run import ResumeOptions, resume, train
-from pellucid.training.wishes import TrainingWishes
 
-WISHES = TrainingWishes(model="mlp", steps=24, size="tiny", seed=3, training={"threads": 1})
+WISHES = TrainOptions(model="mlp", steps=24, size="tiny", seed=3, threads=1)
 LOGS = ("metrics", "evaluations", "health", "samples", "findings")
 
 
@@ -28,7 +28,7 @@ def names(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("data") / "few.txt"
     path.write_text("\n".join(open_data("names").items[::40]) + "\n")
-    return DataWishes(str(path), kind="list")
+    return DataOptions(str(path), kind="list")
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def stopped(names, tmp_path):
     shutil.copy(names.source, tmp_path / "own.txt")
     with pytest.raises(Stopped):
         train(
-            DataWishes(str(tmp_path / "own.txt"), kind="list"),
+            DataOptions(str(tmp_path / "own.txt"), kind="list"),
             WISHES,
             tmp_path / "runs" / "own",
             StopAt(9),
@@ -169,8 +169,8 @@ def test_other_threads_are_told(stopped):
 
 def test_a_text_works_as_well(tmp_path):
     (tmp_path / "song.txt").write_text("row, row, row your boat, gently down the stream. " * 60)
-    wishes = TrainingWishes(steps=8, size="tiny", training={"threads": 1})
-    data = DataWishes(str(tmp_path / "song.txt"), kind="text", context=16)
+    wishes = TrainOptions(steps=8, size="tiny", threads=1)
+    data = DataOptions(str(tmp_path / "song.txt"), kind="text", context=16)
     report = train(data, wishes, tmp_path / "song", Callbacks(page=report_html))
     assert report.data.kind == "text"
     assert report.plan.context == 16
@@ -180,10 +180,8 @@ def test_a_text_works_as_well(tmp_path):
 
 
 def test_the_report_says_how_to_make_it_again(pellucid, tmp_path, whole, names):
-    wishes = TrainingWishes(
-        model="mlp", steps=4, size="tiny", network={"hidden": 24}, training={"batch": 16, "rate": 0.02}
-    )
-    data = DataWishes(names.source, kind="list")
+    wishes = TrainOptions(model="mlp", steps=4, size="tiny", network={"hidden": 24}, batch_size=16, learning_rate=0.02)
+    data = DataOptions(names.source, kind="list")
     report = train(data, wishes, tmp_path / "first", Callbacks())
     shutil.copy(names.source, tmp_path)
     program, *words = report.command

@@ -76,9 +76,7 @@ def test_two_classes_by_softmax_are_the_exams_logistic_regression(scores, classe
     assert torch.allclose(ours, torch.log1p(torch.exp(-sides * leads)), atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "twin"), [("squared", metrics.mean_squared_error), ("absolute", metrics.mean_absolute_error)]
-)
+@pytest.mark.parametrize(("name", "twin"), [("mse", metrics.mean_squared_error), ("l1", metrics.mean_absolute_error)])
 def test_distances_are_sklearns(name, twin, scores, dice):
     truths = torch.randn(N, K, generator=dice, dtype=torch.float64)
     loss = LOSSES[name].losses
@@ -90,7 +88,7 @@ def test_distances_are_sklearns(name, twin, scores, dice):
     assert twin(truth, one[:, 0]) == pytest.approx(loss(one, truth).mean().item(), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["squared", "absolute"])
+@pytest.mark.parametrize("name", ["mse", "l1"])
 def test_targets_are_not_silently_spread_out(name):
     with pytest.raises((AssertionError, RuntimeError)):
         LOSSES[name].losses(torch.zeros(3, 1), torch.zeros(4))
@@ -109,23 +107,23 @@ def test_the_numbers_of_the_sources():
     """A cat that the network takes for a dog, surely: P(cat) = 0.01, and the truth is 1."""
 
     def by(name: str, p: float) -> float:
-        if name == "squared":
+        if name == "mse":
             return LOSSES[name].losses(torch.tensor([[p]]).double(), torch.ones(1).double()).item()
         if name == "bce":
             return LOSSES[name].losses(torch.tensor([[p]]).double().logit(), torch.tensor([0])).item()
         return LOSSES[name].losses(torch.tensor([[1 - p, p]]).double().log(), torch.tensor([1])).item()
 
-    assert round(by("squared", 0.01), 2) == 0.98
-    assert round(by("squared", 0.1), 2) == 0.81
+    assert round(by("mse", 0.01), 2) == 0.98
+    assert round(by("mse", 0.1), 2) == 0.81
     for name in ("cross-entropy", "bce"):
         assert round(by(name, 0.01), 2) == 4.61
         assert round(by(name, 0.0001), 1) == 9.2
-    assert 4.5 < by("cross-entropy", 0.01) / by("squared", 0.01) < 5  # "nearly 5 times"
+    assert 4.5 < by("cross-entropy", 0.01) / by("mse", 0.01) < 5  # "nearly 5 times"
 
 
 def test_what_is_surely_wrong_is_told_louder_by_cross_entropy():
     """The slope by the score at P = 0.01: P - 1 = -0.99, where the square of 1 - P has -2·P·(1 - P)² = -0.0196."""
-    for name, slope in (("bce", -0.99), ("squared", -2 * 0.01 * 0.99**2)):
+    for name, slope in (("bce", -0.99), ("mse", -2 * 0.01 * 0.99**2)):
         score = torch.tensor([[0.01]]).double().logit().requires_grad_()
         said = score if name == "bce" else score.sigmoid()
         truth = torch.tensor([0]) if name == "bce" else torch.ones(1).double()
@@ -157,12 +155,12 @@ def test_probabilities_add_up_and_keep_the_order(name, scores):
 
 
 def test_margins_and_distances_are_no_probabilities():
-    assert [name for name, loss in LOSSES.items() if loss.probabilities is None] == ["hinge", "squared", "absolute"]
+    assert [name for name, loss in LOSSES.items() if loss.probabilities is None] == ["hinge", "mse", "l1"]
 
 
 def test_each_task_has_its_losses():
     assert losses_for("classification") == ("cross-entropy", "bce", "hinge")
-    assert losses_for("regression") == losses_for("reconstruction") == ("squared", "absolute")
+    assert losses_for("regression") == losses_for("reconstruction") == ("mse", "l1")
     for name, loss in LOSSES.items():
         assert loss.name == name
         assert loss.says
@@ -175,10 +173,10 @@ def test_each_task_has_its_losses():
     ("name", "task", "said"),
     [
         ("cross-entrpy", "classification", "no loss called 'cross-entrpy'. Perhaps you meant cross-entropy."),
-        ("square", "regression", "no loss called 'square'. Perhaps you meant squared."),
+        ("mse1", "regression", "no loss called 'mse1'. Perhaps you meant mse."),
         ("zzz", "classification", "no loss called 'zzz'. Choose cross-entropy, bce or hinge."),
-        ("bce", "regression", "bce is no loss for regression. Choose squared or absolute."),
-        ("squared", "classification", "squared is no loss for classification. Choose cross-entropy, bce or hinge."),
+        ("bce", "regression", "bce is no loss for regression. Choose mse or l1."),
+        ("mse", "classification", "mse is no loss for classification. Choose cross-entropy, bce or hinge."),
     ],
 )
 def test_a_wrong_name_is_answered_with_a_right_one(name, task, said):

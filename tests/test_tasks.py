@@ -11,34 +11,34 @@ from torch.nn import functional
 
 from pellucid.data import open_data
 from pellucid.data.examples import Examples
+from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, Stopped
 from pellucid.models.catalogue import find_network
 from pellucid.records import Step, Timing, TrainingReport
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
 from pellucid.training.run import ResumeOptions, resume, train
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.batches import IGNORED, ExampleBatches, PairBatches, shift_images
 from pellucid.training.tasks.examples import ExampleTask
 from pellucid.training.trainer import build_training
-from pellucid.training.wishes import TrainingWishes
 
 LOGISTIC = find_network("logistic", "images")
 
 LOGS = ("metrics", "evaluations", "health", "samples", "findings")
 ASKED = {
-    "classes": (DataWishes("penguins", target="species"), TrainingWishes("mlp", steps=60, kind="table")),
+    "classes": (DataOptions("penguins", target="species"), TrainOptions("mlp", steps=60, kind="table")),
     "numbers": (
-        DataWishes("penguins", target="body_mass_g", drop_missing_target=True),
-        TrainingWishes("residual", steps=60, size="tiny", kind="table", training={"loss": "absolute"}),
+        DataOptions("penguins", target="body_mass_g", drop_missing_target=True),
+        TrainOptions("residual", steps=60, size="tiny", kind="table", loss="l1"),
     ),
-    "images": (DataWishes("digits"), TrainingWishes("logistic", steps=60, kind="images", training={"shift": 1})),
+    "images": (DataOptions("digits"), TrainOptions("logistic", steps=60, kind="images", shift=1)),
     "rows": (
-        DataWishes("digits", task="reconstruction"),
-        TrainingWishes("autoencoder", steps=60, size="tiny", kind="images"),
+        DataOptions("digits", task="reconstruction"),
+        TrainOptions("autoencoder", steps=60, size="tiny", kind="images"),
     ),
-    "pairs": (DataWishes("dedupe-sort"), TrainingWishes("encoder", steps=30, size="tiny", kind="pairs")),
+    "pairs": (DataOptions("dedupe-sort"), TrainOptions("encoder", steps=30, size="tiny", kind="pairs")),
 }
 
 
@@ -167,8 +167,8 @@ def test_a_penalty_pulls_the_weights():
     task = open_task(ASKED["images"][0])
     norms = {}
     for strength in (0.0, 0.5):
-        training = {"penalty": "l2", "strength": strength, "optimizer": "sgd", "rate": 0.1}
-        wishes = TrainingWishes("logistic", steps=40, kind="images", training=training)
+        training = {"penalty": "l2", "strength": strength, "optimizer": "sgd", "learning_rate": 0.1}
+        wishes = TrainOptions("logistic", steps=40, kind="images", **training)
         card = task.find_card("logistic")
         config, plan = choose_plan(card, task, wishes)
         state = build_training(card, config, plan, task)
@@ -182,7 +182,7 @@ def test_a_penalty_pulls_the_weights():
 
 
 def test_fewer_examples_leave_dev_and_test_alone(tmp_path):
-    whole, few = (open_task(DataWishes("digits", examples=n)) for n in (0, 100))
+    whole, few = (open_task(DataOptions("digits", examples=n)) for n in (0, 100))
     assert (len(few.sides.train), len(few.sides.dev)) == (100, len(whole.sides.dev))
     assert (few.sides.test.numbers == whole.sides.test.numbers).all()
 
@@ -225,12 +225,12 @@ def test_pairs_are_padded_and_shifted_by_one():
 @pytest.mark.parametrize(
     ("data", "model", "words"),
     [
-        (DataWishes("penguins", target="species"), "autoencoder", "Add task='reconstruction'"),
-        (DataWishes("digits", task="reconstruction"), "cnn", "Choose model='autoencoder'"),
-        (DataWishes("digits", task="regression"), "cnn", "Leave task out"),
-        (DataWishes("penguins"), "mlp", "Add --target species"),
-        (DataWishes("penguins", target="speces"), "mlp", "Perhaps you meant 'species'"),
-        (DataWishes("digits", examples=10**6), "cnn", "Choose 1 to"),
+        (DataOptions("penguins", target="species"), "autoencoder", "Add task='reconstruction'"),
+        (DataOptions("digits", task="reconstruction"), "cnn", "Choose model='autoencoder'"),
+        (DataOptions("digits", task="regression"), "cnn", "Leave task out"),
+        (DataOptions("penguins"), "mlp", "Add --target species"),
+        (DataOptions("penguins", target="speces"), "mlp", "Perhaps you meant 'species'"),
+        (DataOptions("digits", examples=10**6), "cnn", "Choose 1 to"),
     ],
     ids=str,
 )

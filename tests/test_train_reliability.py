@@ -112,13 +112,16 @@ def test_what_was_killed_ends_as_if_nothing_had_been(killed, finished, pellucid_
 
 
 def test_what_is_no_number_stops_the_run_before_the_update(pellucid_here, tmp_path):
-    words = [*TRAIN[:-4], "--steps", "60", "--name", "wild", "--optimizer", "sgd", "--rate", "1000", "--clip", "0"]
-    said = pellucid_here(*words, "--decay", "constant", "--norm", "none", "--activation", "relu")
+    words = [
+        *TRAIN[:-4],
+        *["--steps", "60", "--name", "wild", "--optimizer", "sgd", "--learning-rate", "1000", "--clip", "0"],
+    ]
+    said = pellucid_here(*words, *["--schedule", "constant", "--norm", "none", "--activation", "relu"])
     last = said.err.strip().splitlines()[-1]
     assert said.code == 3, said
     assert "became" in last
     assert "at step" in last
-    assert "--rate" in last
+    assert "--learning-rate" in last
     assert not is_finished(tmp_path / "runs" / "wild")
     steps = [record["step"] for record in read_log(tmp_path / "runs" / "wild", "metrics")]
     assert steps == list(range(1, len(steps) + 1))
@@ -131,7 +134,7 @@ def test_what_is_no_number_stops_the_run_before_the_update(pellucid_here, tmp_pa
 @pytest.mark.parametrize(
     "words",
     [
-        *(["--rate", rate] for rate in ("0", "-1", "1e9", "nan", "inf")),
+        *(["--learning-rate", rate] for rate in ("0", "-1", "1e9", "nan", "inf")),
         *(["--batch", batch] for batch in ("0", "-1", "x")),
         *(["--steps", steps] for steps in ("0", "-1", "1.5", "99999999999")),
         *(["--minutes", minutes] for minutes in ("0", "-1", "nan", "inf")),
@@ -388,7 +391,11 @@ def test_an_optimizer_that_is_gone_or_another(killed, finished, pellucid_here):
 
 @pytest.mark.parametrize(
     ("words", "listed"),
-    [(["--batch", "64"], "--batch"), (["--rate", "1", "--model", "gru"], "--rate"), (["--seed", "4"], "--seed")],
+    [
+        (["--batch-size", "64"], "--batch-size"),
+        (["--rate", "1", "--model", "gru"], "--learning-rate"),
+        (["--seed", "4"], "--seed"),
+    ],
 )
 def test_changed_flags(killed, pellucid_here, words, listed):
     refused(pellucid_here(*RESUME, *words), listed, "cannot change")

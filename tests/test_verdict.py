@@ -115,7 +115,7 @@ def test_the_demo_s_own_shape_runs_to_its_end():
     """Four epochs of a transformer on names: steep, nearly flat in the middle, and down again as the rate goes."""
     dev = [3.30, 2.31, 2.15, 2.09, 2.06, 2.05, 2.03, 2.02, 2.02, 2.00, 2.00, 1.99, 1.98, 1.975, 1.96, 1.95, 1.94, 1.925]
     seen = [Evaluation(41 * i, loss - 0.004 * i, loss) for i, loss in enumerate([*dev, 1.915, 1.907, 1.904])]
-    ending = first_ending(seen, plan(8)._replace(steps=820, warm_up=20))
+    ending = first_ending(seen, plan(8)._replace(steps=820, warmup=20))
     assert (ending.reason, ending.step, ending.best_step) == ("budget", 820, 820)
 
 

@@ -35,7 +35,7 @@ CASES = (
     Case("text", "book.txt", "--model transformer --dropout 0.1 --context 16 --steps 60"),
     Case("recurrent", "names.txt", "--model gru --optimizer sgd --momentum 0.9 --steps 60"),
 )
-SMALL = "--size tiny --batch 16 --threads 1 --seed 3"
+SMALL = "--size tiny --batch-size 16 --threads 1 --seed 3"
 
 
 def write_data(folder: Path) -> None:

@@ -56,10 +56,13 @@ class PellucidError(Exception):
     def line(self, spell: Callable[[str, object], str]) -> str:
         """The whole message in one line, every option spelled by `spell(name, value)`."""
         place = f" {self.where}" if self.where else ""
-        text = f"{self.what}{place}. {self.fix}."
+        return one_line(self.spelled(f"{self.what}{place}. {self.fix}.", spell))
+
+    def spelled(self, text: str, spell: Callable[[str, object], str]) -> str:
+        """A text of this error with its options spelled."""
         for name, value in self.options.items():
             text = text.replace(f"{{{name}}}", spell(name, value))
-        return one_line(text)
+        return text
 
 
 class ExpressionError(PellucidError):
@@ -110,9 +113,10 @@ class NotFinite(PellucidError):
 
     exit_code = 3
 
-    def __init__(self, what: str, *, step: int, layer: str, rate: float, highest: float) -> None:
-        where = f"at step {step} in {layer} (rate {rate:.3g})"
-        super().__init__(what, where=where, fix=f"Try --rate {highest / 10:.2g}")
+    def __init__(self, what: str, *, step: int, layer: str, learning_rate: float, highest: float) -> None:
+        where = f"at step {step} in {layer} (learning rate {learning_rate:.3g})"
+        options = {"learning_rate": float(f"{highest / 10:.2g}")}
+        super().__init__(what, where=where, fix="Try {learning_rate}", options=options)
         self.step = step
         self.layer = layer
 

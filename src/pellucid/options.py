@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ class Option:
     """What is known of one option beside its name, its type and its default, which are the field's own."""
 
     help: str
+    noun: str = ""  # of a value in a message, where it is not the field's name: "kind of tokens" of tokens
     minimum: float | None = None
     maximum: float | None = None
     is_minimum_open: bool = False  # the minimum itself is refused
@@ -42,6 +43,7 @@ class Option:
     kinds: tuple[str, ...] = ()  # the kinds of data that it concerns; () is all of them
     is_common: bool = False  # shown by --help; the others by --help-all
     example: str = ""  # a value that is mostly right
+    value_name: str = ""  # what stands for the value in the help: COLUMN of --target COLUMN
 
     def check(self, noun: str, value: object, type_: type) -> None:
         """Refuse a value that cannot be, with the nearest that can."""
@@ -68,6 +70,7 @@ def option(
     default: Any = dataclasses.MISSING,
     help: str = "",
     *,
+    noun: str = "",
     minimum: float | None = None,
     maximum: float | None = None,
     is_minimum_open: bool = False,
@@ -77,9 +80,12 @@ def option(
     kinds: tuple[str, ...] = (),
     is_common: bool = False,
     example: str = "",
+    value_name: str = "",
 ) -> Any:
     """A field of a dataclass that a user may set."""
-    declared = Option(help, minimum, maximum, is_minimum_open, choices, flag, aliases, kinds, is_common, example)
+    declared = Option(
+        help, noun, minimum, maximum, is_minimum_open, choices, flag, aliases, kinds, is_common, example, value_name
+    )
     return dataclasses.field(default=default, metadata={_KEY: declared})
 
 
@@ -89,8 +95,36 @@ def options_of(config: type) -> dict[str, Option]:
 
 
 def types_of(config: type) -> Mapping[str, type]:
-    """The plain type of each field: int, float, str or bool."""
-    return typing.get_type_hints(config)
+    """The plain type of each field: int, float, str or bool. What may be None as well is the type that it else is."""
+    return {name: _plain_type(hint) for name, hint in typing.get_type_hints(config).items()}
+
+
+def _plain_type(hint: Any) -> type:
+    parts = [one for one in typing.get_args(hint) if one is not type(None)]
+    plain: type = parts[0] if type(None) in typing.get_args(hint) else hint
+    return plain
+
+
+def given_options(config: Any) -> dict[str, Any]:
+    """The options of a config that are not at their defaults, by name: what was asked for.
+
+    >>> @dataclass(frozen=True)
+    ... class Example:
+    ...     width: int = option(64, "")
+    ...     depth: int = option(2, "")
+    >>> given_options(Example(depth=3))
+    {'depth': 3}
+    """
+    fields = {field.name: field for field in dataclasses.fields(config)}
+    values = {name: getattr(config, name) for name in options_of(type(config))}
+    return {name: value for name, value in values.items() if value != fields[name].default}
+
+
+def require_known(names: Iterable[str], *configs: type, also: Iterable[str] = ()) -> None:
+    """Refuse a name that is no option of any of the configs and none of the others, with the nearest of them."""
+    known = dict.fromkeys([*also, *(name for config in configs for name in options_of(config))])
+    for name in names:
+        require_one_of("option", name, known)
 
 
 def flag_of(name: str, declared: Option) -> str:
@@ -118,7 +152,7 @@ def check_options(config: Any) -> None:
     for field in dataclasses.fields(config):
         declared, value = field.metadata.get(_KEY), getattr(config, field.name)
         if declared is not None and not (value == field.default and field.default in (None, "", 0, 0.0)):
-            declared.check(field.name.replace("_", " "), value, types[field.name])
+            declared.check(declared.noun or field.name.replace("_", " "), value, types[field.name])
 
 
 def require_whole(noun: str, value: object, least: int = 1, most: int = LARGEST) -> None:

@@ -184,15 +184,13 @@ def _search_learning_rate(card: FigureCard[Any], options: DrawOptions) -> Measur
     """Three sweeps with the small network that is also trained where no run is given."""
     _open_sequences(options)  # what cannot be read is refused before torch is loaded
 
+    from pellucid.data.options import DataOptions
     from pellucid.training.learning_rate import search_learning_rate
-    from pellucid.training.opening import DataWishes
-    from pellucid.training.wishes import TrainingWishes
+    from pellucid.training.options import TrainOptions
 
     seed = options.chosen_seed
-    reading = DataWishes(options.source or "names", options.kind, options.encoding)
-    return Measured(
-        search_learning_rate(reading, TrainingWishes(**SMALL_MLP, seed=seed), (seed, seed + 1, seed + 2)), ()
-    )
+    reading = DataOptions(options.source or "names", options.kind, options.encoding)
+    return Measured(search_learning_rate(reading, TrainOptions(**SMALL_MLP, seed=seed), (seed, seed + 1, seed + 2)), ())
 
 
 # Runs and comparisons
@@ -428,12 +426,12 @@ def _first_image(run: Answering, preparation: ImagePreparation) -> tuple[numpy.n
     """The first image of the run's data as its network reads it, what it is, and its class."""
     from pellucid.data.examples.image_preparation import converted
     from pellucid.data.kinds import ImagesData, PixelsData
-    from pellucid.training.opening import DataWishes, read
+    from pellucid.data.options import DataOptions, open_with
     from pellucid.training.sources import found_again
 
     reading = dict(run.record["reading"])
     reading["source"] = found_again(run.path, str(reading["source"]), str(run.record["data"]["fingerprint"]))
-    data = read(DataWishes(**reading))
+    data = open_with(DataOptions(**reading))
     where = f"the first image of {data.name}"
     if isinstance(data, PixelsData):
         pixels = converted(data.pixels[:1], preparation.size, preparation.mode)[0]

@@ -10,17 +10,17 @@ from pellucid.api.shown import Shown
 
 if TYPE_CHECKING:
     from pellucid.data import Data
+    from pellucid.data.options import DataOptions
     from pellucid.records import Ladder, Predictions, RateSearch, Samples, ScoredText, TrainingReport
-    from pellucid.training.opening import DataWishes
+    from pellucid.training.options import Setting, TrainOptions
     from pellucid.training.trained import Trained
-    from pellucid.training.wishes import TrainingWishes, Wish
 
 READING = (
     *("kind", "encoding", "newlines", "tokens", "separator", "as_number", "target", "task", "drop_missing_target"),
     *("skip_bad", "skip_empty", "image_size", "colour", "examples"),
 )
 TRAINING = (
-    *("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads"),
+    *("optimizer", "learning_rate", "batch_size", "schedule", "warmup", "weight_decay", "clip", "momentum", "threads"),
     *("loss", "penalty", "strength", "shift"),
 )
 
@@ -91,12 +91,12 @@ def train(
     seed: int = 1,
     name: str = "",
     size: str = "",
-    **wishes: Wish,
+    **wishes: Setting,
 ) -> Run:
     """Train a network on data: a path, or the name of a set that comes with pellucid.
 
     Within so many minutes, or so many steps; without a model, one that suits the data. Every option of the command is a
-    wish: width=64, rate=0.01, tokens="bpe", target="species".
+    wish: width=64, learning_rate=0.01, tokens="bpe", target="species".
     """
     from pellucid.runs import new_run_path
     from pellucid.training.sources import stem_of
@@ -129,17 +129,17 @@ def compare(
     seed: int = 1,
     name: str = "",
     size: str = "",
-    **wishes: Wish,
+    **wishes: Setting,
 ) -> Shown[Ladder]:
     """All networks, or those named, on one split with one budget each, beside models that are no network."""
+    from pellucid.models.catalogue import compared_networks
     from pellucid.runs import new_run_path
     from pellucid.training.sources import stem_of
-    from pellucid.training.wishes import COMPARED
 
     reading, read = _read(data, models[0] if len(models) == 1 else "transformer", wishes)
     asked = [
         _asked(read.kind, model, wishes, minutes=minutes, steps=steps, seed=seed, size=size)
-        for model in models or COMPARED[read.kind]
+        for model in models or compared_networks(read.kind)
     ]
     folder = new_run_path(name, f"compare-{stem_of(reading.source)}")
 
@@ -158,7 +158,7 @@ def rate(
     model: str = "",
     seeds: Sequence[int] = (1, 2, 3),
     size: str = "",
-    **wishes: Wish,
+    **wishes: Setting,
 ) -> Shown[RateSearch]:
     """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
     from pellucid.training.learning_rate import N_RATES
@@ -172,28 +172,28 @@ def rate(
     return Shown(search_learning_rate(reading, asked, seeds, read=read), show_rate_search)
 
 
-def _read(data: str | Path, model: str, wishes: dict[str, Wish]) -> tuple[DataWishes, Data]:
+def _read(data: str | Path, model: str, wishes: dict[str, Setting]) -> tuple[DataOptions, Data]:
     """How the data are to be read, and the data."""
-    from pellucid.training.opening import DataWishes, read
-    from pellucid.training.wishes import require_task, windows_of
+    from pellucid.data.options import DataOptions, open_with
+    from pellucid.training.options import windows_of
 
     given: dict[str, Any] = {option: wishes[option] for option in READING if option in wishes}
     if model == "autoencoder":
         given.setdefault("task", "reconstruction")
-    require_task(str(given.get("task", "")))
     context, _ = windows_of(model or "transformer", {name: wishes[name] for name in ("context",) if name in wishes})
-    reading = DataWishes(source=str(data), context=context, **given)
-    return reading, read(reading)
+    reading = DataOptions(source=str(data), context=context, **given)
+    return reading, open_with(reading)
 
 
 def _asked(
-    kind: str, model: str, wishes: dict[str, Wish], *, minutes: float, steps: int, seed: int, size: str
-) -> TrainingWishes:
+    kind: str, model: str, wishes: dict[str, Setting], *, minutes: float, steps: int, seed: int, size: str
+) -> TrainOptions:
     """What is asked of the network and its training."""
-    from pellucid.training.wishes import USUAL, TrainingWishes, windows_of
+    from pellucid.models.catalogue import default_network
+    from pellucid.training.options import TrainOptions, windows_of
 
-    name = model or USUAL[kind]
-    training = {option: wishes[option] for option in TRAINING if option in wishes}
+    name = model or default_network(kind).name
+    training: dict[str, Any] = {option: wishes[option] for option in TRAINING if option in wishes}
     network = {option: wish for option, wish in wishes.items() if option not in READING + TRAINING}
     _, network = windows_of(name, network)
-    return TrainingWishes(name, minutes, steps, seed, size, network, training, kind)
+    return TrainOptions(name, minutes, steps, seed, size, **training, network=network, kind=kind)

@@ -11,14 +11,14 @@ import click
 
 from pellucid.cli.networks import Sectioned, data_options, data_wishes, opened_early, training_wishes
 from pellucid.errors import PellucidError, quoted
-from pellucid.training.wishes import COMPARED
+from pellucid.models.catalogue import compared_networks
 
 if TYPE_CHECKING:
     from pellucid.cli.telling import ConsoleCallbacks
     from pellucid.data import Data
+    from pellucid.data.options import DataOptions
     from pellucid.records import Ladder
-    from pellucid.training.opening import DataWishes
-    from pellucid.training.wishes import TrainingWishes
+    from pellucid.training.options import TrainOptions
 
 PICTURE = "accuracy-by-size.svg"
 
@@ -61,7 +61,7 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
     wanted = _sizes(sizes)
     reading = data_wishes(ctx, names[0] if len(names) == 1 else "transformer")
     data = opened_early(ctx, reading)
-    wishes = _wishes(ctx, names or list(COMPARED[data.kind]), data.kind)
+    wishes = _wishes(ctx, names or list(compared_networks(data.kind)), data.kind)
     if wanted and data.kind not in ("images", "table"):
         raise PellucidError(f"--sizes is for tables and images, and {data.name} is neither", fix="Leave it out")
     if data.kind == "images" or wanted:
@@ -80,7 +80,7 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
 
 
 def _require_models(names: list[str]) -> None:
-    from pellucid.training.wishes import require_network
+    from pellucid.training.options import require_network
 
     for name in names:
         require_network(name, "")
@@ -100,7 +100,7 @@ def _sizes(words: str) -> list[int]:
     return found
 
 
-def _wishes(ctx: click.Context, names: list[str], kind: str) -> list[TrainingWishes]:
+def _wishes(ctx: click.Context, names: list[str], kind: str) -> list[TrainOptions]:
     context = ctx.params.pop("context")
     try:
         # The context is that of the text's windows; how far a network of windows looks back is its own affair.
@@ -109,7 +109,7 @@ def _wishes(ctx: click.Context, names: list[str], kind: str) -> list[TrainingWis
         ctx.params["context"] = context
 
 
-def _compared(ctx: click.Context, reading: DataWishes, data: Data, wishes: list[TrainingWishes], name: str) -> Ladder:
+def _compared(ctx: click.Context, reading: DataOptions, data: Data, wishes: list[TrainOptions], name: str) -> Ladder:
     from pellucid.training.comparison import compare
 
     with _climb(ctx, reading, len(wishes), name) as (folder, callbacks):
@@ -118,9 +118,9 @@ def _compared(ctx: click.Context, reading: DataWishes, data: Data, wishes: list[
 
 def _by_size(
     ctx: click.Context,
-    reading: DataWishes,
+    reading: DataOptions,
     data: Data,
-    wishes: list[TrainingWishes],
+    wishes: list[TrainOptions],
     sizes: list[int],
     name: str,
     *,
@@ -146,7 +146,7 @@ def _by_size(
 
 
 @contextmanager
-def _climb(ctx: click.Context, reading: DataWishes, n_runs: int, name: str) -> Iterator[tuple[Path, ConsoleCallbacks]]:
+def _climb(ctx: click.Context, reading: DataOptions, n_runs: int, name: str) -> Iterator[tuple[Path, ConsoleCallbacks]]:
     """A folder for the runs, and the callbacks of the comparison."""
     from pellucid.runs import new_run_path
     from pellucid.training.sources import stem_of

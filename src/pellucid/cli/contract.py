@@ -63,13 +63,15 @@ def usage_error(what: str, fix: str) -> PellucidError:
 
 
 def spell_flag(name: str, value: object) -> str:
-    """An option as it is written in a shell.
+    """An option as it is written in a shell: `--kind table`, or only its name where the value is None.
 
-    >>> spell_flag("weight_decay", 0.1), spell_flag("seed", None)
-    ('--weight-decay 0.1', '--seed')
+    >>> spell_flag("n_heads", 4), spell_flag("target", None)
+    ('--heads 4', '--target')
     """
-    flag = f"--{name.replace('_', '-')}"
-    return flag if value is None else f"{flag} {value}"
+    from pellucid.training.options import flag_called
+
+    flag = f"--{flag_called(name)}"
+    return flag if value is None or value is True else f"{flag} {value}"
 
 
 def _in_our_words(error: Exception) -> PellucidError:
@@ -106,12 +108,8 @@ def _report(error: PellucidError, cause: BaseException, *, as_json: bool) -> int
         traceback.print_exception(cause)
     if as_json:
         column = error.column if isinstance(error, ExpressionError) else None
-        words = {"what": error.what, "where": error.where, "column": column, "fix": error.fix}
-        for name, value in error.options.items():
-            flag = spell_flag(name, value)
-            words = {
-                key: text.replace(f"{{{name}}}", flag) if isinstance(text, str) else text for key, text in words.items()
-            }
+        what, where, fix = (error.spelled(text, spell_flag) for text in (error.what, error.where, error.fix))
+        words = {"what": what, "where": where, "column": column, "fix": fix}
         _say(json.dumps({"error": {**words, "exit_code": error.exit_code}}))
     else:
         _say(PREFIX + error.line(spell_flag))

@@ -11,8 +11,8 @@ from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
     from pellucid.data import Data
-    from pellucid.training.opening import DataWishes
-    from pellucid.training.wishes import TrainingWishes
+    from pellucid.data.options import DataOptions
+    from pellucid.training.options import TrainOptions
 
 COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -27,7 +27,7 @@ NETWORK = (
     *("dropout", "positions", "form", "patch", "projection", "pool", "head", "stages", "stride", "latent"),
 )
 TRAINING = (
-    *("optimizer", "rate", "batch", "decay", "warm_up", "weight_decay", "clip", "momentum", "threads"),
+    *("optimizer", "learning_rate", "batch_size", "schedule", "warmup", "weight_decay", "clip", "momentum", "threads"),
     *("loss", "penalty", "strength", "shift"),
 )
 
@@ -89,19 +89,20 @@ _NETWORK = [
 _TRAINING = [
     click.option("--optimizer", help="muon, adamw or sgd."),
     click.option(
+        "--learning-rate",
         "--rate",
         "--lr",
-        "rate",
+        "learning_rate",
         type=float,
         help="The highest learning rate; pellucid rate searches one.",
     ),
-    click.option("--batch", type=int, help="Items, windows of a text, pairs, rows or images in one step."),
-    click.option("--decay", help="Of the rate: linear, cosine, step or constant."),
-    click.option("--warm-up", type=int, help="Steps over which the rate climbs."),
+    click.option("--batch-size", "--batch", "batch_size", type=int, help="Examples per step."),
+    click.option("--schedule", "--decay", "schedule", help="Of the rate: linear, cosine, step or constant."),
+    click.option("--warmup", "--warm-up", "warmup", type=int, help="Steps over which the rate climbs."),
     click.option("--weight-decay", type=float, help="On matrices alone."),
     click.option("--clip", type=float, help="The largest norm of all gradients; 0 clips nothing."),
     click.option("--momentum", type=float, help="Of sgd."),
-    click.option("--loss", help="Of tables and images: cross-entropy, bce, hinge, squared or absolute."),
+    click.option("--loss", help="Of tables and images: cross-entropy, bce, hinge, mse or l1."),
     click.option("--penalty", help="On the weights of a network for tables and images: l1, l2 or linf2."),
     click.option("--strength", type=float, help="Of the penalty."),
     click.option("--shift", type=int, help="Pixels by which images are moved at random."),
@@ -156,14 +157,15 @@ def source_of(ctx: click.Context, default: str) -> str:
     return str(argument or option or default)
 
 
-def training_wishes(ctx: click.Context, kind: str, model: str = "") -> TrainingWishes:
+def training_wishes(ctx: click.Context, kind: str, model: str = "") -> TrainOptions:
     """What was asked of the network and its training; `model` is for commands that train several.
 
     kind: of the data; "" while it is not known, and then only what no data could mend is refused.
     """
-    from pellucid.training.wishes import USUAL, TrainingWishes, require_network, windows_of
+    from pellucid.models.catalogue import default_network
+    from pellucid.training.options import TrainOptions, require_network, windows_of
 
-    name = model or str(ctx.params["model"]) or (USUAL[kind] if kind else "")
+    name = model or str(ctx.params["model"]) or (default_network(kind).name if kind else "")
     if name:
         require_network(name, kind)
     given = {option: ctx.params[option] for option in NETWORK if ctx.params.get(option) is not None}
@@ -174,62 +176,34 @@ def training_wishes(ctx: click.Context, kind: str, model: str = "") -> TrainingW
         raise PellucidError("--minutes and --steps are both given", fix="Leave one of them out")
     if has_steps and not ctx.params["steps"]:
         raise PellucidError("steps is 0", fix="Choose at least 1, or leave it out and give --minutes")
-    return TrainingWishes(
+    return TrainOptions(
         model=name,
         minutes=float(ctx.params["minutes"]),
         steps=int(ctx.params["steps"]),
         seed=int(ctx.params["seed"]),
         size=str(ctx.params["size"]),
         network=own,
-        training={option: ctx.params[option] for option in TRAINING if ctx.params.get(option) is not None},
+        **{option: ctx.params[option] for option in TRAINING if ctx.params.get(option) is not None},
         kind=kind,
     )
 
 
-def data_wishes(ctx: click.Context, model: str = "") -> DataWishes:
+def data_wishes(ctx: click.Context, model: str = "") -> DataOptions:
     """What was asked of the data."""
-    from pellucid.errors import require_one_of
-    from pellucid.models.wishes import TOKENS
-    from pellucid.training.opening import DataWishes
-    from pellucid.training.wishes import windows_of
+    from pellucid.data.options import DataOptions
+    from pellucid.training.options import windows_of
 
-    tokens = str(ctx.params["tokens"])
-    require_one_of("kind of tokens", tokens, (*TOKENS, "bpe"))
     name = model or str(ctx.params["model"])
     given = ctx.params.get("context")
     context, _ = windows_of(name or "transformer", {} if given is None else {"context": given})
     asked = {option: ctx.params[option] for option in READING}
     if name == "autoencoder" and not asked["task"]:
         asked["task"] = "reconstruction"
-    return DataWishes(source=source_of(ctx, default="names"), context=context, **asked)
+    return DataOptions(source=source_of(ctx, default="names"), context=context, **asked)
 
 
-def opened_early(ctx: click.Context, reading: DataWishes) -> Data:
-    """The data, before torch is loaded: what cannot be read, or is of another kind than was asked for, is refused.
+def opened_early(ctx: click.Context, reading: DataOptions) -> Data:
+    """The data, before torch is loaded: what cannot be read, or is of another kind than was asked for, is refused."""
+    from pellucid.data.options import open_with
 
-    An option that means nothing for this kind of data is refused too.
-    """
-    from pellucid.training.opening import read
-    from pellucid.training.wishes import require_task
-
-    require_task(reading.task)
-    data = read(reading)
-    for option, kinds in ONLY_FOR.items():
-        if ctx.params[option] and data.kind not in kinds:
-            word = "sep" if option == "separator" else option.replace("_", "-")
-            raise PellucidError(f"--{word} changes nothing for {NOUNS[data.kind]}", fix="Leave it out")
-    return data
-
-
-ONLY_FOR = {
-    "target": ("table",),
-    "separator": ("table",),
-    "as_number": ("table",),
-    "drop_missing_target": ("table",),
-    "task": ("table", "images"),
-    "image_size": ("images",),
-    "colour": ("images",),
-    "skip_bad": ("images",),
-    "skip_empty": ("images",),
-}
-NOUNS = {"list": "a list", "text": "a text", "pairs": "pairs", "table": "a table", "images": "images"}
+    return open_with(reading)

@@ -133,13 +133,15 @@ def findings_list(findings: tuple[Finding, ...]) -> str:
 
 def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     """The plan in words and numbers."""
-    rate = rough(plan.rate) + (f", and {rough(plan.matrix_rate)} for matrices" if plan.matrix_rate else "")
+    rate = rough(plan.learning_rate) + (
+        f", and {rough(plan.matrix_learning_rate)} for matrices" if plan.matrix_learning_rate else ""
+    )
     clip = f"at a norm of {rough(plan.clip)}" if plan.clip else "not at all"
     context = f", with a context of {plan.context:,}" if plan.context else ""
     found = [
-        ("steps", f"{plan.steps:,}, each of {plan.batch:,}{context}"),
+        ("steps", f"{plan.steps:,}, each of {plan.batch_size:,}{context}"),
         ("optimizer", f"{plan.optimizer}, rate {rate}, weight decay {rough(plan.weight_decay)} on matrices"),
-        ("rate", f"{counted(plan.warm_up, 'step')} of warm-up, then {plan.decay}"),
+        ("rate", f"{counted(plan.warmup, 'step')} of warm-up, then {plan.schedule}"),
         ("clipped", clip),
         *goal_facts(plan),
         ("looked at", f"every {plan.probe_every:,} steps; evaluated every {plan.evaluate_every:,}"),

@@ -3,8 +3,8 @@
     cross-entropy   the surprise at the true class, by softmax
     bce             each class against the rest, by sigmoid
     hinge           what the true class lacks of a lead of 1 over every other
-    squared         the square of the distance
-    absolute        the distance
+    mse             the square of the distance
+    l1              the distance
 
     l1              Σ|w|
     l2              ½ Σw²
@@ -159,9 +159,9 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
                 hinge,
                 None,
             ),
-            Loss("squared", "the square of the distance, which asks for the mean", OF_NUMBERS, squared, None),
+            Loss("mse", "the square of the distance, which asks for the mean", OF_NUMBERS, squared, None),
             Loss(
-                "absolute",
+                "l1",
                 "the distance itself, which asks for the median and minds outliers less",
                 OF_NUMBERS,
                 absolute,
@@ -219,7 +219,7 @@ def losses_for(task: str) -> tuple[str, ...]:
     """The names of what can be made small for a task, the usual one first.
 
     >>> losses_for("regression")
-    ('squared', 'absolute')
+    ('mse', 'l1')
     """
     return tuple(name for name, loss in LOSSES.items() if task in loss.tasks)
 
@@ -229,7 +229,7 @@ def loss_called(name: str, task: str) -> Loss:
 
     >>> loss_called("hinge", "regression")
     Traceback (most recent call last):
-    pellucid.errors.PellucidError: hinge is no loss for regression. Choose squared or absolute.
+    pellucid.errors.PellucidError: hinge is no loss for regression. Choose mse or l1.
     """
     fitting = losses_for(task)
     if name not in LOSSES:

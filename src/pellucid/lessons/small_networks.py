@@ -33,14 +33,16 @@ SMALL_MLP: Mapping[str, Any] = MappingProxyType(
         "model": "mlp",
         "size": "small",
         "steps": 200,
-        "training": {"threads": 1, "batch": 64, "optimizer": "adamw"},
+        "threads": 1,
+        "batch_size": 64,
+        "optimizer": "adamw",
     }
 )
 TINY_TRANSFORMER: Mapping[str, Any] = MappingProxyType(
-    {"model": "transformer", "size": "tiny", "steps": 300, "training": {"threads": 1, "batch": 64}}
+    {"model": "transformer", "size": "tiny", "steps": 300, "threads": 1, "batch_size": 64}
 )
 TINY_VIT: Mapping[str, Any] = MappingProxyType(
-    {"model": "vit", "kind": "images", "size": "tiny", "steps": 400, "training": {"threads": 1}}
+    {"model": "vit", "kind": "images", "size": "tiny", "steps": 400, "threads": 1}
 )
 
 
@@ -53,20 +55,20 @@ class Curve(NamedTuple):
 
 
 @contextmanager
-def train_small_run(wishes: Mapping[str, Any], seed: int, data: str = "names") -> Iterator[tuple[TrainingReport, Path]]:
+def train_small_run(asked: Mapping[str, Any], seed: int, data: str = "names") -> Iterator[tuple[TrainingReport, Path]]:
     """A network that is trained to have something to draw: its report and its folder, which goes again."""
     import tempfile
 
+    from pellucid.data.options import DataOptions
     from pellucid.training.callbacks import Callbacks
-    from pellucid.training.opening import DataWishes
+    from pellucid.training.options import TrainOptions
     from pellucid.training.run import train
     from pellucid.training.signals import stop_requests
-    from pellucid.training.wishes import TrainingWishes
 
-    asked = TrainingWishes(**wishes, seed=seed)
+    options = TrainOptions(**asked, seed=seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
         run = Path(folder) / "shown"
-        yield train(DataWishes(data), asked, run, Callbacks(stop)), run
+        yield train(DataOptions(data), options, run, Callbacks(stop)), run
 
 
 def split_names() -> Sides:

@@ -15,16 +15,16 @@ class Plan(NamedTuple):
     """What a run will do, fixed before its first step; a resumed run follows it to the letter."""
 
     steps: int
-    batch: int  # items of a list, or windows of a text, in one step
+    batch_size: int  # items of a list, or windows of a text, in one step
     context: int  # tokens in a window of a text; for a list the longest item and its boundary
     optimizer: str  # muon, adamw or sgd
-    rate: float  # the highest one, of AdamW or SGD
-    matrix_rate: float  # the highest one of Muon; 0 where it is not used
+    learning_rate: float  # the highest one, of AdamW or SGD
+    matrix_learning_rate: float  # the highest one of Muon; 0 where it is not used
     momentum: float  # of SGD
     weight_decay: float  # on matrices alone
     clip: float  # the largest norm of all gradients together; 0 clips nothing
-    warm_up: int  # steps over which the rate climbs
-    decay: str  # linear, cosine, step or constant
+    warmup: int  # steps over which the rate climbs
+    schedule: str  # linear, cosine, step or constant
     evaluate_every: int
     probe_every: int
     sample_every: int
@@ -46,7 +46,7 @@ class Step(NamedTuple):
     step: int  # the first is 1
     loss: float  # of this batch before the update, in nats a token
     n_tokens: int  # predicted
-    rate: float
+    learning_rate: float
     gradient_norm: float  # of all gradients together, before clipping
 
 

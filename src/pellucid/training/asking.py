@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid import runs
 from pellucid.data import ListData, PairsData, TableData, Vocabulary, open_data, require_kind
+from pellucid.data.kinds import KINDS
 from pellucid.data.readers.sources import missing_file
 from pellucid.data.sets import is_dataset
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs.disk import Damaged, read_regular
+from pellucid.training.options import require_network
 from pellucid.training.stored import kind_of, stored_vocabulary
-from pellucid.training.wishes import NETWORKS_OF, require_network
 
 if TYPE_CHECKING:
     import numpy
@@ -60,7 +61,7 @@ def answering_run(path: Path) -> Answering:
             "no class",
             fix=f"Try pellucid sample {path.name}, or pellucid score {path.name} TEXT",
         )
-    if kind not in NETWORKS_OF or not isinstance(record.get("config"), dict):
+    if kind not in KINDS or not isinstance(record.get("config"), dict):
         raise Damaged(f"run.json of {quoted(path.name)} does not describe a network", fix="Take it from a copy")
     require_network(str(record.get("model")), kind)
     if kind == "pairs":

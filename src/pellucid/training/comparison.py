@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from pellucid.data import Data
+from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
 from pellucid.records import Ladder, Rung, SizeLadder, SizeRung
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions
 from pellucid.training.run import measure_baselines, rank_ladder, train_on
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline
 from pellucid.training.tasks.task import Task
-from pellucid.training.wishes import TrainingWishes
 
 SIZES_FILE = "sizes.json"
 LARGEST_FILE = 1 << 20
@@ -26,8 +26,8 @@ FEWEST_EXAMPLES = 20
 
 
 def compare(
-    data: DataWishes,
-    wishes: Sequence[TrainingWishes],
+    data: DataOptions,
+    options: Sequence[TrainOptions],
     folder: Path,
     callbacks: Callbacks,
     *,
@@ -39,11 +39,11 @@ def compare(
     """
     task = open_task(data, read)
     callbacks.on_data(task.facts)
-    simple = measure_baselines(task, wishes[0], callbacks)
+    simple = measure_baselines(task, options[0], callbacks)
     folder.mkdir(parents=True)
     rungs = [one.with_test() for one in simple]
     notes = []
-    for each in wishes:
+    for each in options:
         heard = callbacks.for_run(each.model)
         report = train_on(task, simple, data, each, folder / each.model, heard)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
@@ -52,8 +52,8 @@ def compare(
 
 
 def compare_sizes(
-    data: DataWishes,
-    wishes: Sequence[TrainingWishes],
+    data: DataOptions,
+    options: Sequence[TrainOptions],
     sizes: Sequence[int],
     folder: Path,
     callbacks: Callbacks,
@@ -67,15 +67,15 @@ def compare_sizes(
     task = open_task(data, read)
     chosen = sizes_for(task, sizes)
     callbacks.on_data(task.facts)
-    measure_baselines(task, wishes[0], callbacks)
+    measure_baselines(task, options[0], callbacks)
     folder.mkdir(parents=True)
     found: list[SizeRung] = []
     for n_train in sorted(chosen):
         asked = replace(data, examples=n_train)
         part = open_task(asked, read)
-        simple: list[Baseline] = list(part.fit_baselines(wishes[0]))
+        simple: list[Baseline] = list(part.fit_baselines(options[0]))
         found += [_at(one.with_test(), n_train) for one in simple]
-        for each in wishes:
+        for each in options:
             heard = callbacks.for_run(f"{each.model} on {n_train:,}")
             report = train_on(part, simple, asked, each, folder / f"{each.model}-{n_train}", heard)
             found.append(_at(next(rung for rung in report.ladder.rungs if not rung.is_counted), n_train))

@@ -27,16 +27,16 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
 from pellucid.data import Data
+from pellucid.data.options import DataOptions
 from pellucid.records import Plan, RateSearch, RateTrial
 from pellucid.training.loop import next_token_loss
-from pellucid.training.opening import DataWishes
 from pellucid.training.optimizers import optimizer_for
+from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
 from pellucid.training.rng import seed_torch
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.task import Batches, LossFunction
 from pellucid.training.trainer import build_network
-from pellucid.training.wishes import TrainingWishes
 
 LOWEST, HIGHEST, N_RATES = 1e-6, 10.0, 100
 DIVERGED = 4.0  # times the best loss: from there on nothing is learned of the rate
@@ -52,15 +52,15 @@ Floats = npt.NDArray[np.float64]
 
 
 def search_learning_rate(
-    data: DataWishes, wishes: TrainingWishes, seeds: Sequence[int], *, read: Data | None = None
+    data: DataOptions, options: TrainOptions, seeds: Sequence[int], *, read: Data | None = None
 ) -> RateSearch:
     """Sweeps over the rate, one for each seed; nothing is kept of the networks that were trained for it.
 
     read: the data, where they are open already.
     """
     task = open_task(data, read)
-    card = task.find_card(wishes.model)
-    config, plan = choose_plan(card, task, wishes)
+    card = task.find_card(options.model)
+    config, plan = choose_plan(card, task, options)
     torch.set_num_threads(plan.threads)
     return sweep_seeds(
         lambda seed: build_network(card, config, seed),
@@ -114,7 +114,7 @@ def sweep_learning_rates(
             losses.append(loss.item())
             if plan.clip:
                 clip_grad_norm_(model.parameters(), plan.clip)
-            optimizer.step(rate / plan.rate)
+            optimizer.step(rate / plan.learning_rate)
     finally:
         model.load_state_dict(kept)
         model.train(was_training)

@@ -59,14 +59,14 @@ def steps(
         if not model.training:
             model.train()
         batch = batches.batch(step)
-        factor = learning_rate_factor(step, plan.steps, plan.warm_up, plan.decay)
+        factor = learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule)
         with watch(step), seed_torch(plan.seed, step, "dropout"):
             optimizer.zero()
             loss = loss_function(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
             norm = get_total_norm(gradients)
-            seen = Step(step, loss.item(), batch.n_tokens, plan.rate * factor, norm.item())
+            seen = Step(step, loss.item(), batch.n_tokens, plan.learning_rate * factor, norm.item())
             if not (math.isfinite(seen.loss) and math.isfinite(seen.gradient_norm)):
                 raise not_finite(model, partial(loss_function, model, batch), seen, plan)
             if plan.clip:
@@ -87,7 +87,7 @@ def not_finite(model: nn.Module, again: Callable[[], object], seen: Step, plan: 
     else:
         with seed_torch(plan.seed, seen.step, "dropout"), torch.no_grad():
             what, layer = f"loss became {seen.loss}", _first_bad_output(model, again)
-    return NotFinite(what, step=seen.step, layer=layer, rate=seen.rate, highest=plan.rate)
+    return NotFinite(what, step=seen.step, layer=layer, learning_rate=seen.learning_rate, highest=plan.learning_rate)
 
 
 def _first_bad_output(model: nn.Module, again: Callable[[], object]) -> str:

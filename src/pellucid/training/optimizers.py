@@ -103,7 +103,7 @@ def optimizer_for(model: nn.Module, plan: Plan) -> Optimizer:
     if plan.optimizer == "muon":
         hidden = hidden_matrices(model)
         rest = {name: parameter for name, parameter in parameters.items() if name not in hidden}
-        muon = Muon(hidden, plan.matrix_rate, plan.weight_decay)
+        muon = Muon(hidden, plan.matrix_learning_rate, plan.weight_decay)
         return Optimizer(parameters, [muon, _adamw(rest, plan, BETAS_BESIDE_MUON)] if rest else [muon])
     raise PellucidError(
         f"there is no optimizer called {quoted(plan.optimizer)}",
@@ -132,12 +132,12 @@ def hidden_matrices(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _sgd(parameters: Parameters, plan: Plan) -> OfTorch:
-    sgd = torch.optim.SGD(_groups(parameters, plan), lr=plan.rate, momentum=plan.momentum, foreach=True)
+    sgd = torch.optim.SGD(_groups(parameters, plan), lr=plan.learning_rate, momentum=plan.momentum, foreach=True)
     return OfTorch(parameters, sgd, ["momentum_buffer"] if plan.momentum else [])
 
 
 def _adamw(parameters: Parameters, plan: Plan, betas: tuple[float, float]) -> OfTorch:
-    adamw = torch.optim.AdamW(_groups(parameters, plan), lr=plan.rate, betas=betas, fused=True)
+    adamw = torch.optim.AdamW(_groups(parameters, plan), lr=plan.learning_rate, betas=betas, fused=True)
     return OfTorch(parameters, adamw, ["step", "exp_avg", "exp_avg_sq"])
 
 

@@ -51,6 +51,6 @@ def _loss_of(task: Task, plan: Plan) -> LossFunction:
 
 def _dev_batches(task: Task, plan: Plan, model: Network) -> list[Inputs]:
     """The first few batches of the dev side, of one epoch alone, so that no row is in two of them."""
-    batches = task.dev_batches(min(plan.batch, MOST_ROWS), plan)
+    batches = task.dev_batches(min(plan.batch_size, MOST_ROWS), plan)
     steps = range(1, min(N_BATCHES, batches.per_epoch) + 1)
     return [task.split_batch(model, batches.batch(step)) for step in steps]

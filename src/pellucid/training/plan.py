@@ -1,6 +1,6 @@
 """The plan of a run, fixed before its first step: size, batch, steps, rates, and how often it is looked at.
 
-With --steps it follows from the data and the wishes alone. With --minutes the network is tried for a moment on a copy
+With --steps it follows from the data and the options alone. With --minutes the network is tried for a moment on a copy
 that is thrown away, and as many steps are planned as the rest of the time has room for.
 """
 
@@ -19,16 +19,16 @@ from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.settings import SIZES
 from pellucid.records import Plan
 from pellucid.training.loop import steps
+from pellucid.training.options import BYTES_OF_A_WEIGHT, TrainOptions
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import TrainingState, build_training
-from pellucid.training.wishes import BYTES_OF_A_WEIGHT, TrainingWishes
 
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 6
 FEWEST_STEPS = 20
-AS_ASKED = ("weight_decay", "clip", "momentum", "decay", "threads", "loss", "penalty", "strength", "shift")
+AS_ASKED = ("weight_decay", "clip", "momentum", "schedule", "threads", "loss", "penalty", "strength", "shift")
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
@@ -45,34 +45,34 @@ class Pace(NamedTuple):
         return n_steps * self.step + n_evaluations * self.evaluation + n_looks * self.look
 
 
-def choose_plan(card: NetworkCard, task: Task, wishes: TrainingWishes, spent: float = 0.0) -> tuple[Any, Plan]:
+def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: float = 0.0) -> tuple[Any, Plan]:
     """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone already."""
     n_train = task.n_train
-    size = wishes.size or task.suggest_size()
-    config = config_for(card, task, size, wishes.network)
-    because = [] if wishes.size else [f"size {size}, because train has {n_train:,} {task.measure.one}s"]
-    plan = draft(card, config, task, wishes)
-    if "batch" in wishes.training and plan.batch != wishes.training["batch"]:
-        because.append(f"a batch of {plan.batch:,} in place of {wishes.training['batch']:,}: train has no more")
-    if wishes.steps:
-        epochs = wishes.steps / build_training(card, config, plan, task).batches.per_epoch
-        config, why = with_dropout(card, config, epochs, wishes)
+    size = options.size or task.suggest_size()
+    config = config_for(card, task, size, options.network)
+    because = [] if options.size else [f"size {size}, because train has {n_train:,} {task.measure.one}s"]
+    plan = draft(card, config, task, options)
+    if options.batch_size is not None and plan.batch_size != options.batch_size:
+        because.append(f"a batch of {plan.batch_size:,} in place of {options.batch_size:,}: train has no more")
+    if options.steps:
+        epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
+        config, why = with_dropout(card, config, epochs, options)
         return config, plan._replace(because=(*because, *why), size=size)
-    seconds = max(1.0, 60 * wishes.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent))
+    seconds = max(1.0, 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent))
     while True:
         # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
-        config, _ = with_dropout(card, config, card.recipe.epochs, wishes)
-        plan, state, pace = _fastest(card, config, plan, task, is_asked="threads" in wishes.training)
+        config, _ = with_dropout(card, config, card.recipe.epochs, options)
+        plan, state, pace = _fastest(card, config, plan, task, is_asked=options.threads is not None)
         fitting = steps_within(seconds, pace)
         per_epoch = state.batches.per_epoch
         enough = min(n_train, 20 * state.model.n_parameters) / n_train * per_epoch
-        if wishes.size or size == SIZES[0] or fitting >= enough:
+        if options.size or size == SIZES[0] or fitting >= enough:
             break
         smaller = SIZES[SIZES.index(size) - 1]
         because.append(f"size {smaller}, because {size} would see {fitting / per_epoch:.1f} epochs in this time")
         size = smaller
-        config = config_for(card, task, size, wishes.network)
-        plan = draft(card, config, task, wishes)
+        config = config_for(card, task, size, options.network)
+        plan = draft(card, config, task, options)
     most = max(FEWEST_STEPS, round(card.recipe.epochs * per_epoch))
     n_steps = max(FEWEST_STEPS, min(fitting, most))
     because.append(
@@ -83,10 +83,10 @@ def choose_plan(card: NetworkCard, task: Task, wishes: TrainingWishes, spent: fl
         because.append(
             f"the time would allow {fitting:,} steps, but after {card.recipe.epochs:g} epochs dev was seen to rise"
         )
-    config = config_for(card, task, size, wishes.network)
-    config, why = with_dropout(card, config, n_steps / per_epoch, wishes)
+    config = config_for(card, task, size, options.network)
+    config, why = with_dropout(card, config, n_steps / per_epoch, options)
     because += why
-    plan = with_steps(plan, n_steps, wishes.training)
+    plan = with_steps(plan, n_steps, options.training)
     n_looks = 2 + plan.steps // plan.probe_every
     expected = pace.of(plan.steps, 1 + plan.steps // plan.evaluate_every, n_looks)
     return config, plan._replace(seconds=expected, because=tuple(because), size=size)
@@ -118,52 +118,52 @@ def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any
     return config
 
 
-def with_dropout(card: NetworkCard, config: Any, epochs: float, wishes: TrainingWishes) -> tuple[Any, list[str]]:
+def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOptions) -> tuple[Any, list[str]]:
     """The configuration with dropout where the data are seen often: a hundredth for each time, up to the recipe's."""
-    if not card.recipe.dropout or epochs < DROPOUT_FROM or "dropout" in wishes.network:
+    if not card.recipe.dropout or epochs < DROPOUT_FROM or "dropout" in options.network:
         return config, []
     dropout = min(card.recipe.dropout, round(epochs / 100, 2))
     because = f"dropout {dropout:g}, because everything is seen {epochs:.1f} times"
     return dataclasses.replace(config, dropout=dropout), [because]
 
 
-def draft(card: NetworkCard, config: Any, task: Task, wishes: TrainingWishes) -> Plan:
+def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> Plan:
     """A plan that lacks only its number of steps, if that is not asked for."""
-    recipe, asked = card.recipe, wishes.training
+    recipe, asked = card.recipe, options.training
     plan = Plan(
-        steps=wishes.steps,
-        batch=task.batch_size_for(recipe),
+        steps=options.steps,
+        batch_size=task.batch_size_for(recipe),
         context=task.context,
         optimizer=recipe.optimizer,
-        rate=recipe.learning_rate,
-        matrix_rate=recipe.matrix_learning_rate,
+        learning_rate=recipe.learning_rate,
+        matrix_learning_rate=recipe.matrix_learning_rate,
         momentum=0.9,
         weight_decay=recipe.weight_decay,
         clip=recipe.clip,
-        warm_up=0,
-        decay=recipe.schedule,
+        warmup=0,
+        schedule=recipe.schedule,
         evaluate_every=1,
         probe_every=1,
         sample_every=1,
         save_every=1,
         threads=threads_for(task.estimate_parameters(config)),
-        seed=wishes.seed,
+        seed=options.seed,
         loss=task.default_loss,
         shift=recipe.shift if task.facts.kind == "images" else 0,
     )
     plan = _with_rates(plan, recipe, asked)
     given: dict[str, Any] = {name: asked[name] for name in AS_ASKED if name in asked}
     plan = plan._replace(**given)
-    if "batch" in asked:
-        plan = plan._replace(batch=min(int(asked["batch"]), task.max_batch_size))
-    return with_steps(plan, max(1, wishes.steps), asked)
+    if "batch_size" in asked:
+        plan = plan._replace(batch_size=min(int(asked["batch_size"]), task.max_batch_size))
+    return with_steps(plan, max(1, options.steps), asked)
 
 
 def with_steps(plan: Plan, n_steps: int, asked: Mapping[str, object]) -> Plan:
     """The plan with so many steps and all that follows from their number."""
     return plan._replace(
         steps=n_steps,
-        warm_up=int(str(asked.get("warm_up", n_steps // 40))),
+        warmup=int(str(asked.get("warmup", n_steps // 40))),
         evaluate_every=max(1, n_steps // EVALUATIONS),
         probe_every=cadence(n_steps),
         sample_every=max(1, n_steps // SAMPLINGS),
@@ -174,10 +174,12 @@ def with_steps(plan: Plan, n_steps: int, asked: Mapping[str, object]) -> Plan:
 def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, object]) -> Plan:
     """The rates as asked for. A rate that was asked for moves Muon's with it, unless that was asked for too."""
     optimizer = str(asked.get("optimizer", plan.optimizer))
-    usual = plan.rate if optimizer == recipe.optimizer else {"sgd": 0.1, "adamw": 3e-3, "muon": 0.01}[optimizer]
-    rate = float(str(asked.get("rate", usual)))
+    by_optimizer = {"sgd": 0.1, "adamw": 3e-3, "muon": 0.01}
+    usual = plan.learning_rate if optimizer == recipe.optimizer else by_optimizer[optimizer]
+    rate = float(str(asked.get("learning_rate", usual)))
     matrix_rate = (recipe.matrix_learning_rate or 0.02) * rate / usual if optimizer == "muon" else 0.0
-    return plan._replace(optimizer=optimizer, rate=rate, matrix_rate=float(str(asked.get("matrix_rate", matrix_rate))))
+    matrix_rate = float(str(asked.get("matrix_learning_rate", matrix_rate)))
+    return plan._replace(optimizer=optimizer, learning_rate=rate, matrix_learning_rate=matrix_rate)
 
 
 def threads_for(n_parameters: int) -> int:

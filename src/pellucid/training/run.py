@@ -17,8 +17,10 @@ import torch
 
 from pellucid import __version__, runs
 from pellucid.data import Data
+from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.judgements import judged
+from pellucid.options import given_options
 from pellucid.records import (
     Ending,
     Finding,
@@ -35,7 +37,7 @@ from pellucid.records.plain import from_plain
 from pellucid.runs import RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions, flag_called
 from pellucid.training.plan import choose_plan
 from pellucid.training.sources import found_again, remembered
 from pellucid.training.stopping import judge_fit
@@ -44,9 +46,6 @@ from pellucid.training.tasks.baselines import Baseline, SideResult
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import Trainer, TrainingState, build_training, network_facts
 from pellucid.training.weights import load_best, require_matching_weights
-from pellucid.training.wishes import TrainingWishes
-
-OPTIONS = {"n_heads": "heads", "order": "n"}  # wishes whose option has another name
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class ResumeOptions:
 
 
 def train(
-    data: DataWishes,
-    wishes: TrainingWishes,
+    data: DataOptions,
+    options: TrainOptions,
     place: Path,
     callbacks: Callbacks,
     *,
@@ -72,24 +71,24 @@ def train(
     began = began or time.monotonic()
     task = open_task(data, read)
     callbacks.on_data(task.facts)
-    baselines = measure_baselines(task, wishes, callbacks)
+    baselines = measure_baselines(task, options, callbacks)
     spent = time.monotonic() - began
-    return train_on(task, baselines, data, wishes, place, callbacks, spent=spent)
+    return train_on(task, baselines, data, options, place, callbacks, spent=spent)
 
 
 def train_on(
     task: Task,
     baselines: list[Baseline],
-    data: DataWishes,
-    wishes: TrainingWishes,
+    data: DataOptions,
+    options: TrainOptions,
     place: Path,
     callbacks: Callbacks,
     *,
     spent: float = 0.0,
 ) -> TrainingReport:
     """A new run on a task whose baselines are known already. spent: seconds of its budget that took."""
-    card = task.find_card(wishes.model)
-    config, plan = choose_plan(card, task, wishes, spent)
+    card = task.find_card(options.model)
+    config, plan = choose_plan(card, task, options, spent)
     state = build_training(card, config, plan, task)
     network = network_facts(card, config, state.model)
     callbacks.stop.raise_if_asked(place.name)
@@ -98,7 +97,7 @@ def train_on(
         "seed": plan.seed,
         "threads": plan.threads,
         "versions": _versions(),
-        "asked": dataclasses.asdict(wishes),
+        "asked": dataclasses.asdict(options),
         "reading": {**dataclasses.asdict(data), "source": remembered(data.source, place)},
         "data": task.facts,
         "model": card.name,
@@ -106,7 +105,7 @@ def train_on(
         "network": network,
         "plan": plan,
     }
-    record["command"] = command_of(data, wishes, plan, task.facts.source)
+    record["command"] = command_of(data, options, plan, task.facts.source)
     n_bytes = 3 * sum(tensor.nbytes for tensor in state.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
         for name, content in task.files().items():
@@ -123,7 +122,7 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
         record = writer.record
         task, notes = reopen_data(run, record, changes)
         callbacks.on_data(task.facts)
-        asked = TrainingWishes(**record["asked"])
+        asked = TrainOptions(**record["asked"])
         baselines = measure_baselines(task, asked, callbacks)
         card = task.find_card(str(record["model"]))
         plan = from_plain(Plan, record["plan"])
@@ -148,21 +147,20 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
         return _train_to_end(trainer, after=step, baselines=baselines)
 
 
-def command_of(data: DataWishes, wishes: TrainingWishes, plan: Plan, source: str) -> list[str]:
-    """The command that makes a run again: with its steps in place of minutes, and every wish as an option.
+def command_of(data: DataOptions, options: TrainOptions, plan: Plan, source: str) -> list[str]:
+    """The command that makes a run again: with its steps in place of minutes, and all that was asked for as options.
 
-    >>> wishes = TrainingWishes(model="rnn", network={"depth": 2}, training={"warm_up": 3})
+    >>> options = TrainOptions(model="rnn", network={"depth": 2}, warmup=3)
     >>> plan = Plan(9, 8, 8, "muon", 0.01, 0.02, 0.9, 0.1, 1, 3, "linear", 1, 1, 1, 1, threads=1, seed=1, size="tiny")
-    >>> " ".join(command_of(DataWishes(), wishes, plan, "names"))
-    'pellucid train names --model rnn --steps 9 --seed 1 --size tiny --threads 1 --depth 2 --warm-up 3'
+    >>> " ".join(command_of(DataOptions(), options, plan, "names"))
+    'pellucid train names --model rnn --steps 9 --seed 1 --size tiny --threads 1 --depth 2 --warmup 3'
     """
-    words = ["pellucid", "train", source, "--model", wishes.model, "--steps", str(plan.steps)]
+    words = ["pellucid", "train", source, "--model", options.model, "--steps", str(plan.steps)]
     words += ["--seed", str(plan.seed), "--size", plan.size, "--threads", str(plan.threads)]
-    reading = {name: wish for name, wish in dataclasses.asdict(data).items() if wish != getattr(DataWishes, name)}
-    reading.pop("source", None)
-    for name, wish in {**reading, **wishes.network, **wishes.training}.items():
+    asked = {**given_options(data), **({"context": data.context} if data.context else {})}
+    for name, value in {**asked, **options.network, **options.training}.items():
         if name != "threads":
-            words += [f"--{OPTIONS.get(name, name.replace('_', '-'))}", *([] if wish is True else [str(wish)])]
+            words += [f"--{flag_called(name)}", *([] if value is True else [str(value)])]
     return words
 
 
@@ -175,9 +173,9 @@ def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline]) ->
     return report
 
 
-def measure_baselines(task: Task, wishes: TrainingWishes, callbacks: Callbacks) -> list[Baseline]:
+def measure_baselines(task: Task, options: TrainOptions, callbacks: Callbacks) -> list[Baseline]:
     """What baselines reach; told when all are known."""
-    baselines = list(task.fit_baselines(wishes))
+    baselines = list(task.fit_baselines(options))
     callbacks.on_baselines(Ladder(task.facts.said, tuple(one.rung for one in baselines), (), task.measure))
     return baselines
 
@@ -203,7 +201,7 @@ def reopen_data(run: Path, record: Mapping[str, Any], changes: ResumeOptions) ->
     reading = dict(record["reading"])
     was = str(record["data"]["fingerprint"])
     source = changes.data or found_again(run, str(reading["source"]), was)
-    found = open_task(DataWishes(**{**reading, "source": source}))
+    found = open_task(DataOptions(**{**reading, "source": source}))
     if found.facts.fingerprint == was:
         return found, ()
     if not changes.is_new_data_allowed:

@@ -52,12 +52,12 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
     last, kept = evaluations[-1], best_evaluation(evaluations)
     if last.step >= plan.steps:
         return Ending("budget", last.step, kept.step, f"All {plan.steps:,} steps of the plan are done.")
-    seen = [one for one in evaluations if one.step > plan.warm_up]
+    seen = [one for one in evaluations if one.step > plan.warmup]
     if last.step > NEARLY_DONE * plan.steps or not seen:
         return None
     if not all(math.isfinite(one.dev) and math.isfinite(one.train) for one in seen):
         return None
-    if plan.decay == "step" and _factor(last.step, plan) != _factor(plan.steps, plan):
+    if plan.schedule == "step" and _factor(last.step, plan) != _factor(plan.steps, plan):
         return None  # the loss falls by a leap where the rate does, and nothing before tells how deep
     if _over_fits(seen):
         says = (
@@ -74,7 +74,7 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
 
 
 def _factor(step: int, plan: Plan) -> float:
-    return learning_rate_factor(step, plan.steps, plan.warm_up, plan.decay)
+    return learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule)
 
 
 def best_evaluation(evaluations: Sequence[Evaluation]) -> Evaluation:

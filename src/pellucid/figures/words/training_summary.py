@@ -75,12 +75,14 @@ def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:
 def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:
     """The network, the steps, the optimizer, and why they were chosen."""
     config = config_words({name: value for name, value in network.config.items() if name not in GIVEN})
-    rate = f"rate {rough(plan.rate)}" + (f", {rough(plan.matrix_rate)} for matrices" if plan.matrix_rate else "")
+    rate = f"rate {rough(plan.learning_rate)}" + (
+        f", {rough(plan.matrix_learning_rate)} for matrices" if plan.matrix_learning_rate else ""
+    )
     takes = f", about {lasting(plan.seconds)}" if plan.seconds else ""
     lines = [
         f"{network.name}, {counted(network.parameters, 'parameter')}" + (f": {config}" if config else ""),
-        f"{counted(plan.steps, 'step')} of {plan.batch:,}{takes}; {plan.optimizer}, {rate}, "
-        f"{counted(plan.warm_up, 'step')} of warm-up, then {plan.decay}",
+        f"{counted(plan.steps, 'step')} of {plan.batch_size:,}{takes}; {plan.optimizer}, {rate}, "
+        f"{counted(plan.warmup, 'step')} of warm-up, then {plan.schedule}",
         f"seed {plan.seed}, {counted(plan.threads, 'thread')}",
         *[f"{name}: {says}" for name, says in goal_facts(plan)],
         *plan.because,

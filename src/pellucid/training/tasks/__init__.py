@@ -6,33 +6,33 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pellucid.data import Data, ListData, PairsData, TextData
-from pellucid.training.opening import DataWishes, read
+from pellucid.data.options import DataOptions, open_with
 
 if TYPE_CHECKING:
     from pellucid.training.tasks.task import Task
 
 
-def open_task(wishes: DataWishes, data: Data | None = None) -> Task:
+def open_task(options: DataOptions, data: Data | None = None) -> Task:
     """Split the data and make a task of them, or refuse where there is nothing to learn or to measure it on.
 
     data: where they are open already.
     """
     if data is None:
-        data = read(wishes)
-    source = source_word(wishes)
+        data = open_with(options)
+    source = source_word(options)
     if isinstance(data, ListData | TextData):
         from pellucid.training.tasks.sequences import open_sequences
 
-        return open_sequences(data, source, tokens=wishes.tokens, context=wishes.context)
+        return open_sequences(data, source, tokens=options.tokens, context=options.context)
     if isinstance(data, PairsData):
         from pellucid.training.tasks.pairs import open_pairs
 
         return open_pairs(data, source)
     from pellucid.training.tasks.examples import open_examples
 
-    return open_examples(data, source, wishes)
+    return open_examples(data, source, options)
 
 
-def source_word(wishes: DataWishes) -> str:
+def source_word(options: DataOptions) -> str:
     """What opens the data again. A run can go elsewhere, so it holds no path of this machine."""
-    return PurePath(wishes.source).name if PurePath(wishes.source).is_absolute() else wishes.source
+    return PurePath(options.source).name if PurePath(options.source).is_absolute() else options.source

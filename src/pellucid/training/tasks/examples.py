@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pellucid.data import ImagesData, PixelsData, TableData
 from pellucid.data.examples import Examples, ExampleSides, image_sides, table_sides
+from pellucid.data.options import DataOptions
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import Loss, loss_called, losses_for, penalty
@@ -26,12 +27,11 @@ from pellucid.models.examples.contract import ExampleModel, Reconstructor
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung
 from pellucid.training.answering import Scored, answers_of, texts_of
 from pellucid.training.earning import earning_sentence
-from pellucid.training.opening import DataWishes
+from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines, flatten_examples
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
 from pellucid.training.tasks.metrics import accuracy, r_squared
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
-from pellucid.training.wishes import TrainingWishes
 
 # Examples of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 1_000, "medium": 10_000, "large": 200_000}
@@ -46,19 +46,19 @@ MEASURES: Mapping[str, Measure] = {
 Floats = npt.NDArray[Any]
 
 
-def open_examples(data: TableData | ImagesData | PixelsData, source: str, wishes: DataWishes) -> ExampleTask:
+def open_examples(data: TableData | ImagesData | PixelsData, source: str, options: DataOptions) -> ExampleTask:
     """Split the examples, learn from train how to read them, and say what was found."""
     if isinstance(data, TableData):
-        sides = table_sides(data, wishes.target, task=wishes.task, drop_missing=wishes.drop_missing_target)
+        sides = table_sides(data, options.target, task=options.task, drop_missing=options.drop_missing_target)
     else:
-        size = (wishes.image_size, wishes.image_size) if wishes.image_size else None
-        if wishes.task == "regression":
+        size = (options.image_size, options.image_size) if options.image_size else None
+        if options.task == "regression":
             raise PellucidError(
                 f"{data.name} holds images, which have classes", fix="Leave {task} out", options={"task": None}
             )
-        sides = image_sides(data, size=size, mode=wishes.colour, task=wishes.task or "classification")
-    if wishes.examples:
-        sides = sides.limited(wishes.examples)
+        sides = image_sides(data, size=size, mode=options.colour, task=options.task or "classification")
+    if options.examples:
+        sides = sides.limited(options.examples)
     return ExampleTask(sides, _describe_data(data, sides, source))
 
 
@@ -158,7 +158,7 @@ class ExampleTask(Task):
         return self.n_train
 
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
-        return ExampleBatches(self.sides.train, plan.batch, plan.seed, plan.shift)
+        return ExampleBatches(self.sides.train, plan.batch_size, plan.seed, plan.shift)
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
         return ExampleBatches(self.sides.dev, batch_size, plan.seed)
@@ -244,12 +244,12 @@ class ExampleTask(Task):
             torch.cat(latent) if latent else torch.zeros(len(examples), 0),
         )
 
-    def fit_baselines(self, wishes: TrainingWishes) -> Iterator[Baseline]:
+    def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
         """Of a reconstruction with principal components: as many as the network's narrow place has numbers."""
         latent = 2
         if self.sides.task == "reconstruction":
-            usual = self.make_config(self.find_card(wishes.model), wishes.size or self.suggest_size()).latent
-            latent = int(wishes.network.get("latent", usual))
+            usual = self.make_config(self.find_card(options.model), options.size or self.suggest_size()).latent
+            latent = int(options.network.get("latent", usual))
         yield from example_baselines(self.sides, self.train_part, latent)
 
     def sentence(self, rung: Rung, best: Rung) -> str:

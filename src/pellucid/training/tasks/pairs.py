@@ -25,11 +25,11 @@ from pellucid.models.pairs.contract import PairModel
 from pellucid.models.pairs.sources import padded
 from pellucid.records import Answered, Answers, DataFacts, InitialLoss, Measure, Plan, Rung
 from pellucid.training.earning import earning_sentence
+from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
 from pellucid.training.tasks.metrics import exact_match, tokens_right
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
-from pellucid.training.wishes import TrainingWishes
 
 AT_ONCE = 256  # pairs of one pass that is not learned from
 MEASURE = Measure("nats a token", "exact match", "simple models", "token")
@@ -93,7 +93,7 @@ class PairTask(Task):
         return len(self.sides.train)
 
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
-        return PairBatches(self.sides.train, plan.batch, plan.seed)
+        return PairBatches(self.sides.train, plan.batch_size, plan.seed)
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
         return PairBatches(self.sides.dev, batch_size, plan.seed)
@@ -157,7 +157,7 @@ class PairTask(Task):
         )
         return Answers(len(pairs), metrics["dev"], metrics["test"], examples=examples)
 
-    def fit_baselines(self, wishes: TrainingWishes) -> Iterator[Baseline]:
+    def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
         return pair_baselines(self.sides)
 
     def sentence(self, rung: Rung, best: Rung) -> str:

@@ -27,10 +27,10 @@ from pellucid.models.reading import NeuralReading
 from pellucid.records import DataFacts, InitialLoss, Loss, Measure, Plan, Rung, Sample
 from pellucid.training.earning import earning_sentence
 from pellucid.training.loop import next_token_loss
+from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
 from pellucid.training.tasks.batches import IGNORED, Batch, list_items, make_batches
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
-from pellucid.training.wishes import TrainingWishes
 
 DEFAULT_CONTEXT = 64  # tokens in a window of a text
 SHOWN = 12  # items, or symbols of a text's beginning times this
@@ -157,7 +157,7 @@ class SequenceTask(Task):
         return max(1, min(wanted, self.max_batch_size))
 
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
-        return make_batches(self.sides.train, plan.batch, plan.context, plan.seed, by_length=not is_fair)
+        return make_batches(self.sides.train, plan.batch_size, plan.context, plan.seed, by_length=not is_fair)
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
         return make_batches(self.sides.dev, batch_size, plan.context, plan.seed)
@@ -196,7 +196,7 @@ class SequenceTask(Task):
             seed=seed,
         )
 
-    def fit_baselines(self, wishes: TrainingWishes) -> Iterator[Baseline]:
+    def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
         return sequence_baselines(self.sides)
 
     def sentence(self, rung: Rung, best: Rung) -> str:

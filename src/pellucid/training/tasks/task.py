@@ -18,8 +18,8 @@ from torch import Tensor
 from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.settings import SIZES
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung, Sample
+from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult
-from pellucid.training.wishes import TrainingWishes
 
 # Tokens of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 3_000, "medium": 30_000, "large": 500_000}
@@ -121,7 +121,7 @@ class Task(ABC):
         return None
 
     @abstractmethod
-    def fit_baselines(self, wishes: TrainingWishes) -> Iterator[Baseline]:
+    def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
         """The honest models beside which a network is shown, one as soon as it is fitted."""
 
     @abstractmethod

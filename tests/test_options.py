@@ -1,6 +1,5 @@
 """What may be asked of a training, refused before anything is read and before torch is loaded."""
 
-import dataclasses
 import subprocess
 import sys
 
@@ -10,44 +9,21 @@ from pellucid.data.kinds import KINDS
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import LOSSES as LOSSES_OF_LAYERS
 from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
-from pellucid.models.catalogue import networks_for
-from pellucid.training.schedule import SCHEDULES as DECAYS_OF_SCHEDULE
-from pellucid.training.wishes import (
-    COMPARED,
-    DECAYS,
-    FAMILIES,
-    LOSSES,
-    NETWORKS_OF,
-    PENALTIES,
-    SETTINGS,
-    USUAL,
-    TrainingWishes,
-    require_network,
-    windows_of,
-)
-
-GIVEN = ("vocab_size", "longest_source", "longest_target", "numbers", "categories", "outputs")  # by the data
+from pellucid.models.catalogue import compared_networks, default_network, networks_for
+from pellucid.training.options import LOSSES, PENALTIES, SCHEDULES, TrainOptions, require_network, windows_of
+from pellucid.training.schedule import SCHEDULES as SCHEDULES_OF_TRAINING
 
 
-def test_the_settings_are_those_of_the_configurations():
-    families = {"sequences": networks_for("list"), "pairs": networks_for("pairs"), "examples": networks_for("images")}
-    for family, cards in families.items():
-        assert set(SETTINGS[family]) == set(cards)
-        for name, card in cards.items():
-            # Several numbers for one setting, as the kernels of a cnn, are not for the command line.
-            fields = [field for field in dataclasses.fields(card.config) if field.name not in GIVEN]
-            assert list(SETTINGS[family][name]) == [one.name for one in fields if "tuple" not in str(one.type)], name
-    assert DECAYS == DECAYS_OF_SCHEDULE
+def test_what_options_name_is_what_there_is():
+    assert SCHEDULES == SCHEDULES_OF_TRAINING
     assert tuple(LOSSES) == tuple(LOSSES_OF_LAYERS)
     assert tuple(PENALTIES) == tuple(PENALTIES_OF_LAYERS)
 
 
 def test_every_kind_of_data_has_its_networks():
-    assert set(NETWORKS_OF) == set(KINDS)
-    for kind, names in NETWORKS_OF.items():
-        assert set(names) <= set(SETTINGS[FAMILIES[kind]])
-        assert USUAL[kind] in names
-        assert set(COMPARED[kind]) <= set(names)
+    for kind in KINDS:
+        assert default_network(kind).name in networks_for(kind)
+        assert set(compared_networks(kind)) <= set(networks_for(kind))
 
 
 @pytest.mark.parametrize(
@@ -67,25 +43,25 @@ def test_a_network_for_other_data_is_refused(model, kind, words):
 
 
 def test_before_the_data_are_known_only_the_impossible_is_refused():
-    TrainingWishes(model="mlp", kind="", network={"context": 3})  # of a list
-    TrainingWishes(model="mlp", kind="", network={"dropout": 0.1})  # of a table
-    TrainingWishes(model="", kind="", network={"patch": 4})
-    with pytest.raises(PellucidError, match="--patch changes nothing for mlp"):
-        TrainingWishes(model="mlp", kind="", network={"patch": 4})
+    TrainOptions(model="mlp", kind="", network={"context": 3})  # of a list
+    TrainOptions(model="mlp", kind="", network={"dropout": 0.1})  # of a table
+    TrainOptions(model="", kind="", network={"patch": 4})
+    with pytest.raises(PellucidError, match="patch changes nothing for mlp"):
+        TrainOptions(model="mlp", kind="", network={"patch": 4})
 
 
 @pytest.mark.parametrize(
     ("wishes", "words"),
     [
-        ({"training": {"rate": 0.0}}, "rate is 0"),
-        ({"training": {"rate": -1.0}}, "rate is -1"),
-        ({"training": {"rate": 1e9}}, "rate is 1e"),
-        ({"training": {"rate": float("nan")}}, "rate is nan"),
-        ({"training": {"batch": 0}}, "batch is 0. The nearest that can be is 1"),
-        ({"training": {"optimizer": "adam"}}, "Perhaps you meant adamw"),
-        ({"training": {"decay": "cosin"}}, "Perhaps you meant cosine"),
-        ({"training": {"clip": -1.0}}, "clip is -1"),
-        ({"training": {"threads": 0}}, "threads is 0"),
+        ({"learning_rate": 0.0}, "learning rate is 0"),
+        ({"learning_rate": -1.0}, "learning rate is -1"),
+        ({"learning_rate": 1e9}, "learning rate is 1e"),
+        ({"learning_rate": float("nan")}, "learning rate is nan"),
+        ({"batch_size": 0}, "batch size is 0. The nearest that can be is 1"),
+        ({"optimizer": "adam"}, "Perhaps you meant adamw"),
+        ({"schedule": "cosin"}, "Perhaps you meant cosine"),
+        ({"clip": -1.0}, "clip is -1"),
+        ({"threads": 0}, "threads is 0"),
         ({"steps": -1}, "steps is -1"),
         ({"minutes": 0.0}, "minutes is 0"),
         ({"minutes": float("inf")}, "minutes is inf"),
@@ -98,19 +74,19 @@ def test_before_the_data_are_known_only_the_impossible_is_refused():
         ({"network": {"dropout": 1.0}}, "dropout is 1"),
         ({"network": {"depth": 0}}, "depth is 0"),
         ({"network": {"width": 10**9}}, "GB"),
-        ({"model": "mlp", "network": {"n_heads": 2}}, "--heads changes nothing for mlp"),
-        ({"model": "gru", "network": {"norm": "batch"}}, "--norm changes nothing for gru"),
+        ({"model": "mlp", "network": {"n_heads": 2}}, "n_heads changes nothing for mlp"),
+        ({"model": "gru", "network": {"norm": "batch"}}, "norm changes nothing for gru"),
     ],
     ids=str,
 )
 def test_what_cannot_be_is_refused(wishes, words):
     with pytest.raises(PellucidError) as refused:
-        TrainingWishes(**wishes)
+        TrainOptions(**wishes)
     assert words in str(refused.value)
 
 
 def test_wishes_need_no_torch():
-    code = "import sys, pellucid.training.wishes; print('torch' in sys.modules)"
+    code = "import sys, pellucid.training.options; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout.strip() == "False"
 

@@ -1,0 +1,87 @@
+"""How data are to be read, as a user may ask for it. Nothing heavy, so that a bad value is refused at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pellucid.data.kinds import KINDS, NEWLINES, Data
+from pellucid.errors import PellucidError
+from pellucid.options import check_options, given_options, option, options_of
+
+TOKENS = ("characters", "words", "bytes", "bpe")
+TASKS = ("classification", "regression", "reconstruction")
+COLOURS = ("gray", "rgb")
+_TABLE, _IMAGES = ("table",), ("images",)
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where the data are and how they are read.
+
+    >>> DataOptions(tokens="letters")
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: there is no kind of tokens called 'letters'. Choose one of characters, words, bytes,
+    bpe.
+    """
+
+    source: str = "names"
+    kind: str = option(
+        "",
+        "Read the data as this kind, whatever they look like",
+        noun="kind of data",
+        choices=tuple(KINDS),
+        is_common=True,
+    )
+    encoding: str = option("utf-8", "Character encoding of the file.")
+    newlines: str = option("keep", "Line endings: leave them, or make them all LF", choices=NEWLINES)
+    tokens: str = option(
+        "characters", "Tokens of a text or list", noun="kind of tokens", choices=TOKENS, is_common=True
+    )
+    context: int = 0  # tokens in a window of a text; 0: as many as usual. The option is the network's own.
+    separator: str = option("", "Column separator, if it is no comma or tab.", flag="sep", kinds=_TABLE)
+    as_number: str = option(
+        "", "Columns to read as numbers in spite of $, % and commas.", kinds=_TABLE, value_name="COLUMNS"
+    )
+    target: str = option("", "Column to predict.", kinds=_TABLE, is_common=True, value_name="COLUMN")
+    task: str = option(
+        "", "What to learn; by default it follows from the target", choices=TASKS, kinds=(*_TABLE, *_IMAGES)
+    )
+    drop_missing_target: bool = option(False, "Leave out rows without a target.", kinds=_TABLE)
+    skip_bad: bool = option(False, "Leave out images that cannot be read.", kinds=_IMAGES)
+    skip_empty: bool = option(False, "Leave out class folders without images.", kinds=_IMAGES)
+    image_size: int = option(0, "Resize every image to a square of this many pixels.", minimum=1, kinds=_IMAGES)
+    colour: str = option("", "Colour mode of images; by default as they are", choices=COLOURS, kinds=_IMAGES)
+    examples: int = option(
+        0, "Number of training examples to use; by default all.", minimum=1, kinds=(*_TABLE, *_IMAGES)
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def open_with(options: DataOptions) -> Data:
+    """Open the data as asked. An option that means nothing for their kind is refused."""
+    from pellucid.data.opening import open_data
+
+    data = open_data(
+        options.source,
+        kind=options.kind,
+        encoding=options.encoding,
+        separator=options.separator,
+        newlines=options.newlines,
+        as_number=tuple(name for name in options.as_number.split(",") if name),
+        skip_bad=options.skip_bad,
+        skip_empty=options.skip_empty,
+    )
+    require_used(options, data.kind)
+    return data
+
+
+def require_used(options: object, kind: str) -> None:
+    """Refuse an option that changes nothing for this kind of data."""
+    declared = options_of(type(options))
+    for name in given_options(options):
+        if declared[name].kinds and kind not in declared[name].kinds:
+            raise PellucidError(
+                f"{{{name}}} changes nothing for {KINDS[kind].noun}", fix="Leave it out", options={name: None}
+            )

@@ -1,0 +1,201 @@
+"""What a user may ask of a training, declared once: options, their checks, their help and Python's parameters.
+
+Nothing heavy, so that a value that cannot be is refused before anything is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.data.kinds import KINDS
+from pellucid.data.options import DataOptions
+from pellucid.decoding.limits import require_seed
+from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
+from pellucid.models.catalogue import NETWORKS, default_network, find_network, network_names, networks_for
+from pellucid.models.settings import SIZES, require_share
+from pellucid.models.wishes import MODELS
+from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
+
+Setting = int | float | str
+
+OPTIMIZERS = ("muon", "adamw", "sgd")
+SCHEDULES = ("linear", "cosine", "step", "constant")
+LOSSES = ("cross-entropy", "bce", "hinge", "mse", "l1")  # as layers/losses.py has them
+PENALTIES = ("l1", "l2", "linf2")
+MOST_STEPS = 1_000_000_000
+MOST_RATE = 1e3
+EXAMPLES = ("table", "images")  # kinds of data that a loss may be chosen for
+BYTES_OF_A_WEIGHT = 16  # the weight, its gradient and two numbers of the optimizer, of single precision
+_NOT_OF_TRAINING = ("model", "minutes", "steps", "seed", "size")
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """A network and how it is trained. What is None follows from the network's recipe and the data.
+
+    >>> TrainOptions(network={"width": 30, "n_heads": 4})
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: width 30 cannot be shared equally by 4 heads. The nearest that can is 32.
+    """
+
+    model: str = option("", "Network to train; by default one that suits the data.", is_common=True)
+    minutes: float = option(
+        2.0,
+        "Time budget in minutes, everything included.",
+        minimum=0,
+        is_minimum_open=True,
+        maximum=7 * 24 * 60,
+        example="2",
+        is_common=True,
+    )
+    steps: int = option(
+        0,
+        "Number of optimizer steps, instead of a time budget; repeatable bit by bit.",
+        maximum=MOST_STEPS,
+        is_common=True,
+    )
+    seed: int = option(1, "Random seed.", minimum=0, maximum=2**64 - 1, is_common=True)
+    size: str = option("", "Size of the network; by default it follows from the data", choices=SIZES, is_common=True)
+    optimizer: str | None = option(None, "Optimizer", choices=OPTIMIZERS, is_common=True)
+    learning_rate: float | None = option(
+        None,
+        "Peak learning rate; chosen by the plan if not given.",
+        minimum=0,
+        is_minimum_open=True,
+        maximum=MOST_RATE,
+        example="0.003",
+        aliases=("rate", "lr"),
+        is_common=True,
+    )
+    matrix_learning_rate: float | None = option(
+        None, "Peak learning rate of Muon.", minimum=0, is_minimum_open=True, maximum=MOST_RATE, example="0.02"
+    )
+    batch_size: int | None = option(
+        None, "Examples (items, text windows, pairs, rows or images) per step.", aliases=("batch",), is_common=True
+    )
+    schedule: str | None = option(None, "Learning rate schedule", choices=SCHEDULES, aliases=("decay",))
+    warmup: int | None = option(
+        None, "Steps of linear learning rate warmup.", minimum=0, maximum=MOST_STEPS, aliases=("warm-up",)
+    )
+    weight_decay: float | None = option(None, "Weight decay of weight matrices.", minimum=0, maximum=10, example="0.01")
+    clip: float | None = option(None, "Maximum gradient norm; 0 clips nothing.", minimum=0, maximum=1e9, example="1")
+    momentum: float | None = option(None, "Momentum of SGD.", minimum=0, maximum=0.9999, example="0.9")
+    loss: str | None = option(None, "Loss function", choices=LOSSES, kinds=EXAMPLES)
+    penalty: str | None = option(None, "Penalty (regularisation) of the weights", choices=PENALTIES, kinds=EXAMPLES)
+    strength: float | None = option(
+        None, "Factor of the penalty.", minimum=0, maximum=1e6, example="0.001", kinds=EXAMPLES
+    )
+    shift: int | None = option(
+        None, "Random shift (augmentation) of training images, in pixels.", minimum=0, maximum=64, kinds=("images",)
+    )
+    threads: int | None = option(
+        None, "CPU threads; part of the run: another number gives other last bits.", maximum=1024
+    )
+    save_every: int | None = option(None, "Steps between two checkpoints.", maximum=MOST_STEPS)
+    network: Mapping[str, Setting] = field(default_factory=dict)  # what is asked of the network's own config
+    kind: str = "list"  # of the data; "": not known yet, so that only what no data could mend is refused
+
+    def __post_init__(self) -> None:
+        if not self.model and self.kind:
+            object.__setattr__(self, "model", default_network(self.kind).name)
+        if self.model:
+            require_network(self.model, self.kind)
+        require_seed(self.seed)
+        check_options(self)
+        self._require_memory()
+        for name, value in self.network.items():
+            self._require_setting(name, value)
+        heads = self.network.get("n_heads")
+        if "width" in self.network and isinstance(heads, int):
+            require_share("width", int(self.network["width"]), heads, of="heads")
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """What was asked of the training itself and not left to the plan."""
+        return {name: value for name, value in given_options(self).items() if name not in _NOT_OF_TRAINING}
+
+    def _require_setting(self, name: str, value: Setting) -> None:
+        """Refuse a setting that the network does not have, or a value that it cannot have."""
+        settings = network_settings()
+        if name not in settings:
+            raise PellucidError(f"there is no option called {quoted(name)}", fix=did_you_mean(name, all_options()))
+        cards = [card for card in NETWORKS if self.kind in ("", *card.kinds) and name in options_of(card.config)]
+        having = list(dict.fromkeys(card.name for card in cards))
+        if self.model not in ("", *having) or not having:
+            raise PellucidError(
+                f"{{{name}}} changes nothing for {self.model or KINDS[self.kind].noun}",
+                fix=f"Leave it out, or choose {' or '.join(having)}" if having else "Leave it out",
+                options={name: None},
+            )
+        declared, type_ = settings[name]
+        declared.check(declared.noun or flag_of(name, declared), value, type_)
+
+    def _require_memory(self) -> None:
+        """Refuse what no memory of this machine could hold, by the size of its matrices alone."""
+        width = max(float(self.network.get(name, 0)) for name in ("width", "hidden", "embedding"))
+        depth = float(self.network.get("depth", 1))
+        gigabytes = 12 * depth * width**2 * BYTES_OF_A_WEIGHT / 1e9
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+        if gigabytes > available:
+            raise PellucidError(
+                f"matrices of {width:,.0f} by {width:,.0f} need about {gigabytes:,.0f} GB to train, and this machine "
+                f"has {available:,.0f}",
+                fix="Choose a smaller width or depth",
+            )
+
+
+def network_settings() -> dict[str, tuple[Option, type]]:
+    """Every setting of any network by its name, with its type. One name means one thing in all configs."""
+    return {
+        name: (declared, types_of(card.config)[name])
+        for card in NETWORKS
+        for name, declared in options_of(card.config).items()
+    }
+
+
+def all_options() -> dict[str, Option]:
+    """Everything that may be asked of data, of a training and of its network, by name."""
+    settings = {name: declared for name, (declared, _) in network_settings().items()}
+    return {**options_of(DataOptions), **options_of(TrainOptions), **settings}
+
+
+def flag_called(name: str) -> str:
+    """How an option of a training, of its data or of its network is spelled on the command line, without its dashes.
+
+    >>> flag_called("n_heads"), flag_called("separator"), flag_called("weight_decay")
+    ('heads', 'sep', 'weight-decay')
+    """
+    declared = all_options().get(name)
+    return flag_of(name, declared) if declared else name.replace("_", "-")
+
+
+def windows_of(model: str, network: Mapping[str, Setting]) -> tuple[int, dict[str, Setting]]:
+    """The context of the text's windows, 0 for the usual one, and the settings that the network itself listens to.
+
+    >>> windows_of("gru", {"context": 32, "width": 64}), windows_of("mlp", {"context": 4})
+    ((32, {'width': 64}), (0, {'context': 4}))
+    """
+    card = networks_for("list").get(model)
+    reads_windows = card is not None and card.reads_windows
+    if "context" in network and reads_windows:
+        settings = network_settings()["context"]
+        settings[0].check("context", network["context"], settings[1])
+    context = int(network.get("context", 0)) if reads_windows else 0
+    has_own = card is not None and "context" in options_of(card.config)
+    own = {name: value for name, value in network.items() if name != "context" or has_own}
+    return context, own
+
+
+def require_network(name: str, kind: str = "list") -> None:
+    """Refuse a network that there is none of for this kind of data; "" is any kind, before the data are known."""
+    if name in MODELS:
+        raise PellucidError(
+            f"{name} only counts, so there is nothing to train", fix=f"Try pellucid sample names --model {name}"
+        )
+    if kind:
+        find_network(name, kind)
+    else:
+        require_one_of("network", name, network_names())
