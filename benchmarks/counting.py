@@ -28,7 +28,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from pellucid.data import Characters, Corpus, ListData, TextData, encode_list, encode_text, open_data
+from pellucid.data import Characters, ListData, TextData, open_data
+from pellucid.data.prepare import Corpus, encode_list, encode_text
 from pellucid.models.ngram import NGram, NGramConfig
 from pellucid.models.smoothing import AddS
 
@@ -42,6 +43,7 @@ class Task(NamedTuple):
 
     name: str
     corpus: Corpus
+    symbols: list[str]
     sequences: list[list[str]]
 
 
@@ -61,11 +63,11 @@ def task(source: str) -> Task:
     data = open_data(source)
     if isinstance(data, ListData):
         vocabulary = Characters.of(data.items)
-        return Task(data.name, encode_list(data, vocabulary), [[*item, EDGE] for item in data.items])
+        return Task(data.name, encode_list(data, vocabulary), vocabulary.tokens, [[*item, EDGE] for item in data.items])
     if not isinstance(data, TextData):
         sys.exit(f"{data.name} is a {data.kind}; a list or running text is wanted")
     vocabulary = Characters.of(data, has_boundary=False)
-    return Task(data.name, encode_text(data, vocabulary), [list(data.read())])
+    return Task(data.name, encode_text(data, vocabulary), vocabulary.tokens, [list(data.read())])
 
 
 def peer_grams(job: Task, order: int) -> list[list[tuple[str, ...]]]:
@@ -120,7 +122,7 @@ def asked_of_peer(job: Task, order: int) -> list[tuple[str, tuple[str, ...]]]:
 
 def measured(job: Task, order: int, n_turns: int) -> Row:
     """Check that both say the same, then time them in turns."""
-    tokens, letters = job.corpus.tokens, job.corpus.vocabulary.tokens
+    tokens, letters = job.corpus.tokens, job.symbols
     config = NGramConfig(len(letters), order, AddS(0.0))
     grams = peer_grams(job, order)
     asked = asked_of_peer(job, order)

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data import ListData, open_data
-from pellucid.data.sides import divided
+from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.sampling import draw
 from pellucid.models.neural import SequenceModel
 from pellucid.models.reading import ForwardReading, NeuralReading
@@ -175,7 +175,7 @@ def require_same(model: SequenceModel) -> None:
 def names(turns: int) -> Row:
     data = open_data("names")
     assert isinstance(data, ListData)
-    items = divided(data).train_items
+    items = split_sequences(data).train_items
     model = lively(Transformer(TransformerConfig.sized("medium", 27, 16)))
     known = set(items)
 

@@ -37,8 +37,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from pellucid.data import Characters, encode_list, encode_text
-from pellucid.data.sides import Side
+from pellucid.data import Characters
+from pellucid.data.prepare import encode_list, encode_text
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig
@@ -110,7 +111,7 @@ class PaddedBatches:
 class Arm:
     """A network while it is trained by a recipe."""
 
-    def __init__(self, name: str, config: TransformerConfig, batches: Batches, plan: Plan, dev: Side) -> None:
+    def __init__(self, name: str, config: TransformerConfig, batches: Batches, plan: Plan, dev: Corpus) -> None:
         torch.manual_seed(plan.seed)
         self.name, self.plan, self.dev = name, plan, dev
         self.model = Transformer(config)
@@ -157,7 +158,7 @@ def begin_as_usual(model: Transformer) -> None:
             module.activation = nn.GELU()
 
 
-def sides_of(task: Task, folder: Path) -> tuple[int, int, Side, Side]:
+def sides_of(task: Task, folder: Path) -> tuple[int, int, Corpus, Corpus]:
     """How many tokens there are, the context, train and dev."""
     path = folder / task.file
     if not path.exists():
@@ -167,13 +168,15 @@ def sides_of(task: Task, folder: Path) -> tuple[int, int, Side, Side]:
         vocabulary = Characters.of(sorted(set(words)))
         random.Random(42).shuffle(words)
         first, second = int(0.8 * len(words)), int(0.9 * len(words))
-        train, dev = (Side(encode_list(part, vocabulary).tokens, True) for part in (words[:first], words[first:second]))
+        train, dev = (
+            Corpus(encode_list(part, vocabulary).tokens, True) for part in (words[:first], words[first:second])
+        )
         return len(vocabulary), max(map(len, words)) + 1, train, dev
     text = path.read_text(encoding="utf-8")
     vocabulary = Characters.of(text, has_boundary=False)
     tokens = encode_text(text, vocabulary).tokens
     first = int(0.9 * len(tokens))
-    return len(vocabulary), 64, Side(tokens[:first], False), Side(tokens[first:], False)
+    return len(vocabulary), 64, Corpus(tokens[:first], False), Corpus(tokens[first:], False)
 
 
 def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:

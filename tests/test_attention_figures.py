@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from pellucid.api.draw import draw, drawable
 from pellucid.data import Characters
-from pellucid.data.examples import ImagePreparation
+from pellucid.data.prepare import ImagePreparation
 from pellucid.data.readers.pictures import colours_of
 from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.matrix import breadth, habit, hundredths

@@ -5,13 +5,13 @@ import math
 import pytest
 
 from pellucid.data import open_data
-from pellucid.data.sides import divided
+from pellucid.data.prepare.tokens import split_sequences
 from pellucid.training.tasks.baselines import sequence_baselines
 
 
 @pytest.fixture(scope="module")
 def sides():
-    return divided(open_data("names"))
+    return split_sequences(open_data("names"))
 
 
 def test_the_bar_on_the_embedded_names(sides):

@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data import Characters, encode_list, open_data
-from pellucid.data.sides import Side
+from pellucid.data import Characters, open_data
+from pellucid.data.prepare import encode_list
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.training.rng import derive_seed, numpy_rng, seed_torch, torch_rng
 from pellucid.training.tasks.batches import IGNORED, Batch, ListBatches, TextBatches, make_batches
 
 
-def list_side(n: int = 50, seed: int = 0) -> Side:
+def list_side(n: int = 50, seed: int = 0) -> Corpus:
     """Items of random length, each beginning with letters that are its own number in base 9."""
     draw = np.random.default_rng(seed)
     stream = [0]
     for i in range(n):
         name = [i // 9 % 9 + 1, i % 9 + 1]
         stream += [*name, *draw.integers(1, 10, draw.integers(0, 8)).tolist(), 0]
-    return Side(np.array(stream, np.uint8), True)
+    return Corpus(np.array(stream, np.uint8), True)
 
 
 def items_of(batch: Batch) -> list[tuple[int, ...]]:
@@ -90,7 +91,7 @@ def test_hardly_anything_is_padded():
 
 
 def test_windows_of_a_text_follow_one_another():
-    side = Side(np.arange(101, dtype=np.uint8), False)
+    side = Corpus(np.arange(101, dtype=np.uint8), False)
     batches = make_batches(side, 4, context=10, seed=0)
     assert batches.per_epoch == 3  # 10 windows
     firsts = []

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.data import Characters, encode_list, open_data
+from pellucid.data import Characters, open_data
+from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list
 from pellucid.models.bigram import Bigram, BigramConfig
 from pellucid.models.counts import count

@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.cli.contract import answer
-from pellucid.data import Categories, TableData, choose_target, open_data, stack_tables
+from pellucid.data import TableData, open_data, stack_tables
 from pellucid.data.kinds import ReadOptions
+from pellucid.data.prepare import Categories, choose_target
 from pellucid.data.readers import parquet, read_table, sources
 from pellucid.data.readers.columns import MISSING
 from pellucid.data.readers.sources import MemorySource

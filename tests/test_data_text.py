@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pellucid.cli.contract import answer
-from pellucid.data import Bytes, Characters, DataChanged, ListData, TextData, encode_text, open_data, vocabularies
-from pellucid.data.corpus import fitting_context
+from pellucid.data import Bytes, Characters, DataChanged, ListData, TextData, open_data, vocabularies
+from pellucid.data.prepare import encode_text
 from pellucid.data.readers import sources
 from pellucid.errors import PellucidError
 
@@ -87,21 +87,6 @@ def test_only_regular_files_are_opened(tmp_path):
 @pytest.mark.parametrize("kind", ["", "list", "text", "table", "pairs"])
 def test_an_empty_file(write, kind):
     assert "is empty" in refusal(write(""), kind=kind)
-
-
-def test_a_text_shorter_than_the_context(write):
-    data = open_data(write("To be or not"))
-    corpus = encode_text(data, Characters.of(data, has_boundary=False))
-    assert fitting_context(corpus, 8) == (8, "")
-    context, note = fitting_context(corpus, 64)
-    assert (context, len(corpus)) == (11, 12)
-    assert note == "context 64 needs 65 tokens and there are 12: 11 is used"
-
-
-def test_a_part_too_short_to_predict_anything():
-    corpus = encode_text("a", Characters.of("ab", has_boundary=False))
-    with pytest.raises(PellucidError, match="at least 2 tokens are needed, and there is 1"):
-        fitting_context(corpus, 8)
 
 
 @pytest.mark.parametrize("content", ["a", "aaaa", "é" * 70000])

@@ -13,7 +13,8 @@ import pytest
 
 from pellucid.api.draw import MEASURES, DrawOptions, draw, drawable
 from pellucid.cli.draw import SUFFIXES
-from pellucid.data import Characters, ListData, encode_list, open_data
+from pellucid.data import Characters, ListData, open_data
+from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_line

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pellucid.data import PairsData, PixelsData, open_data
-from pellucid.data.examples import (
+from pellucid.data.kinds import ReadOptions
+from pellucid.data.prepare import (
     ImagePreparation,
     TablePreparation,
     image_sides,
@@ -21,10 +22,8 @@ from pellucid.data.examples import (
     preparation_from_json,
     table_sides,
 )
-from pellucid.data.examples.sides import places_by_hash
-from pellucid.data.examples.standard import FARTHEST, mean_and_deviation, standardised
-from pellucid.data.examples.tables import likely_targets
-from pellucid.data.kinds import ReadOptions
+from pellucid.data.prepare.examples import FARTHEST, mean_and_deviation, places_by_hash, standardise
+from pellucid.data.prepare.table_examples import likely_targets
 from pellucid.data.readers.csv import read_csv
 from pellucid.data.readers.sources import MemorySource
 from pellucid.data.splits import SIDES
@@ -205,7 +204,7 @@ def test_extreme_and_constant_numbers_stay_finite(values):
     assert math.isfinite(deviation)
     assert deviation > 0
     for unseen in (numbers, np.array([1.7e308, -1.7e308, 5e-324, np.nan])):
-        found = standardised(unseen, mean, deviation)
+        found = standardise(unseen, mean, deviation)
         assert np.isfinite(found).all()
         assert np.abs(found).max() <= FARTHEST
 
@@ -214,7 +213,7 @@ def test_ordinary_numbers_are_standardised_as_usual():
     numbers = np.random.default_rng(0).normal(-7, 3, 1000)
     assert mean_and_deviation(numbers) == pytest.approx((numbers.mean(), numbers.std()))
     usual = (numbers - numbers.mean()) / numbers.std()
-    assert np.allclose(standardised(numbers, *mean_and_deviation(numbers)), usual, atol=1e-6)
+    assert np.allclose(standardise(numbers, *mean_and_deviation(numbers)), usual, atol=1e-6)
 
 
 def test_a_table_of_extremes_has_no_nan_on_any_side():

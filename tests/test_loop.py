@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pellucid.data.sides import Side
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import NotFinite
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.transformer import Transformer
@@ -43,14 +43,14 @@ PLAN = Plan(
 )
 
 
-def side(n: int = 40) -> Side:
+def side(n: int = 40) -> Corpus:
     """Items that climb, as 1 2 3 or 2 3 4 5: after a number comes the next one, or the end."""
     draw = np.random.default_rng(0)
     stream = [0]
     for _ in range(n):
         first, length = draw.integers(1, 3), draw.integers(2, 4)
         stream += [*range(first, first + length), 0]
-    return Side(np.array(stream, np.uint8), True)
+    return Corpus(np.array(stream, np.uint8), True)
 
 
 def new_model(config: TransformerConfig = CONFIG) -> Transformer:
@@ -192,7 +192,7 @@ def test_a_rate_far_too_high_says_so():
         run(plan, new_model())
 
 
-def slow_loss(model: nn.Module, part: Side, context: int) -> tuple[float, int]:
+def slow_loss(model: nn.Module, part: Corpus, context: int) -> tuple[float, int]:
     """Token by token: each row by itself, in float64."""
     tokens = part.tokens.astype(np.int64).tolist()
     if part.has_boundary:
@@ -214,7 +214,7 @@ def slow_loss(model: nn.Module, part: Side, context: int) -> tuple[float, int]:
 def test_evaluation_is_the_slow_loop(monkeypatch, most_tokens, has_boundary):
     monkeypatch.setattr("pellucid.training.tasks.sequences.MOST_TOKENS", most_tokens)
     draw = np.random.default_rng(1)
-    part = side() if has_boundary else Side(draw.integers(0, 6, 107).astype(np.uint8), False)
+    part = side() if has_boundary else Corpus(draw.integers(0, 6, 107).astype(np.uint8), False)
     model = new_model()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.2)
@@ -229,7 +229,7 @@ def test_evaluation_is_the_slow_loop(monkeypatch, most_tokens, has_boundary):
 
 
 def test_an_empty_side_has_no_loss():
-    assert math.isnan(evaluate_loss(new_model(), Side(np.zeros(1, np.uint8), True), 10).nats)
+    assert math.isnan(evaluate_loss(new_model(), Corpus(np.zeros(1, np.uint8), True), 10).nats)
 
 
 def test_the_loss_passes_over_padding():

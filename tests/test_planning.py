@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pellucid.data.options import DataOptions
-from pellucid.data.sides import Side
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network, networks_for
 from pellucid.training.options import TrainOptions
@@ -48,7 +48,7 @@ def test_a_rate_moves_the_rate_of_matrices_with_it(task):
 
 def test_a_batch_is_never_larger_than_the_data(task):
     sides = task.sides
-    small = Side(sides.train.tokens[:31], True)
+    small = Corpus(sides.train.tokens[:31], True)
     few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
     wishes = TrainOptions(model="mlp", steps=5, batch_size=999)
     _, plan = choose_plan(find_network("mlp", "list"), replace(task, sides=few), wishes)
@@ -91,7 +91,7 @@ def test_a_part_of_a_side_is_spread_over_it(task):
     items = sides.vocabulary.decode(part.tokens.tolist())
     assert part.tokens[0] == part.tokens[-1] == 0
     assert len(items) == part.n_predicted - int((part.tokens[1:] == 0).sum())
-    text = Side(np.arange(1000), False)
+    text = Corpus(np.arange(1000), False)
     assert take_part(text, 80).tokens[[0, -1]].tolist() == [0, 999]
     assert take_part(text, 5000) is text
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data import open_data
-from pellucid.data.sides import divided
+from pellucid.data.prepare.tokens import split_sequences
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig, WindowMLPConfig
 from pellucid.models.transformer import Transformer
@@ -50,7 +50,7 @@ def plan(optimizer="sgd", rate=1.0, matrix_rate=0.0, n_steps=150) -> Plan:
 @pytest.fixture(scope="module")
 def sides():
     torch.set_num_threads(1)
-    return divided(open_data("names"))
+    return split_sequences(open_data("names"))
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from pellucid.data import open_data
-from pellucid.data.sides import Side, divided
+from pellucid.data.prepare.tokens import Corpus, split_sequences
 
 
 def test_every_item_stands_on_one_side_and_comes_back():
     data = open_data("names")
-    sides = divided(data)
+    sides = split_sequences(data)
     assert sorted([*sides.train_items, *sides.dev_items, *sides.test_items]) == sorted(data.items)
     assert not set(sides.train_items) & (set(sides.dev_items) | set(sides.test_items))
     for side, items in ((sides.train, sides.train_items), (sides.dev, sides.dev_items), (sides.test, sides.test_items)):
@@ -20,7 +20,7 @@ def test_every_item_stands_on_one_side_and_comes_back():
 def test_a_text_keeps_its_order(tmp_path):
     text = "To be, or not to be: that is the question. " * 50
     (tmp_path / "hamlet.txt").write_text(text)
-    sides = divided(open_data(tmp_path / "hamlet.txt", kind="text"))
+    sides = split_sequences(open_data(tmp_path / "hamlet.txt", kind="text"))
     joined = np.concatenate([sides.train.tokens, sides.dev.tokens, sides.test.tokens])
     assert sides.vocabulary.decode(joined.tolist()) == text
     assert len(sides.train.tokens) == int(0.8 * len(text))
@@ -28,7 +28,7 @@ def test_a_text_keeps_its_order(tmp_path):
 
 @pytest.mark.parametrize("tokens", ["characters", "bytes", "bpe", "words"])
 def test_characters_per_token_by_counting(tokens):
-    sides = divided(open_data("names"), tokens)
+    sides = split_sequences(open_data("names"), tokens)
     n_characters = sum(len(item) + 1 for item in sides.dev_items)
     found = sides.characters_per_token(sides.dev) * sides.dev.n_predicted
     assert round(found) == n_characters
@@ -36,11 +36,11 @@ def test_characters_per_token_by_counting(tokens):
 
 def test_pieces_of_words_are_learned_from_train_alone():
     from pellucid.data import BPE
-    from pellucid.data.sides import BPE_SIZE
+    from pellucid.data.prepare.tokens import BPE_SIZE
 
-    sides = divided(open_data("names"), "bpe")
+    sides = split_sequences(open_data("names"), "bpe")
     assert sides.vocabulary.tokens == BPE.train(sides.train_items, BPE_SIZE).tokens
 
 
 def test_an_empty_side_has_nothing_to_predict():
-    assert Side(np.zeros(0, np.uint8), True).n_predicted == 0
+    assert Corpus(np.zeros(0, np.uint8), True).n_predicted == 0

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
 from pellucid.data import PairsData, PixelsData, open_data
-from pellucid.data.examples import Examples, image_sides, pair_sides, table_sides
+from pellucid.data.prepare import Examples, image_sides, pair_sides, table_sides
 from pellucid.data.sets.house_numbers import load
 from pellucid.layers.columns import one_hot_row
 from pellucid.training.tasks.baselines import fit_simple_models, flatten_examples, pair_baselines

@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional
 
 from pellucid.data import open_data
-from pellucid.data.examples import Examples
 from pellucid.data.options import DataOptions
+from pellucid.data.prepare import Examples
 from pellucid.errors import PellucidError, Stopped
 from pellucid.models.catalogue import find_network
 from pellucid.records import Step, Timing, TrainingReport

@@ -12,7 +12,7 @@ import torch
 
 from pellucid.cli import main
 from pellucid.data import open_data
-from pellucid.data.sides import divided
+from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.sampling import draw
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
@@ -38,7 +38,7 @@ def made(folder: Path, name: str, *, kind: str = "list", tokens: str = "characte
     file = folder / ("own.txt" if kind == "list" else "story.txt")
     file.write_text("\n".join(items) + "\n" if kind == "list" else STORY)
     data = open_data(file, kind=kind)
-    sides = divided(data, tokens)
+    sides = split_sequences(data, tokens)
     config = dataclasses.replace(card.tiny, vocab_size=len(sides.vocabulary))
     if card is TRANSFORMER:
         config = dataclasses.replace(config, context=CONTEXT)

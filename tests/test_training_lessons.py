@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from torch.nn import functional
 
 from pellucid.data import open_data
-from pellucid.data.sides import divided
+from pellucid.data.prepare.tokens import split_sequences
 from pellucid.lessons import dead_unit, decay, gains, hockey_stick, saturation
 from pellucid.lessons.dead_unit import DeadUnitStudy
 from pellucid.lessons.decay import DecayStudy, pair_shares
@@ -31,7 +31,7 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def sides():
-    return divided(open_data("names"))
+    return split_sequences(open_data("names"))
 
 
 def test_a_rate_divided_late_brings_rest(sides):

@@ -6,17 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data import (
-    BPE,
-    Bytes,
-    Characters,
-    Words,
-    encode_list,
-    encode_text,
-    open_data,
-    vocabulary_from_json,
-)
-from pellucid.data import corpus as corpus_module
+from pellucid.data import BPE, Bytes, Characters, Words, open_data, vocabulary_from_json
+from pellucid.data.prepare import encode_list, encode_text
+from pellucid.data.prepare import tokens as corpus_module
 from pellucid.errors import PellucidError
 from pellucid.lessons.token_costs import token_costs
 
@@ -136,6 +128,12 @@ def test_byte_pairs_learn_what_is_frequent_and_nothing_is_unknown():
         PAIRS.encode("a\ud800")
 
 
+def items_in(corpus):
+    """The tokens of each item, without its boundaries."""
+    ends = [*corpus.starts[1:], len(corpus) - 1]
+    return [corpus.tokens[start + 1 : end] for start, end in zip(corpus.starts, ends, strict=False)]
+
+
 def test_a_list_becomes_one_stream_with_one_boundary_between_items():
     names = open_data("names")
     vocabulary = Characters.of(names)
@@ -143,11 +141,11 @@ def test_a_list_becomes_one_stream_with_one_boundary_between_items():
     assert len(vocabulary) == 27
     assert corpus.tokens.dtype == "uint8"
     assert corpus.n_predicted == sum(len(name) + 1 for name in names.items) == len(corpus) - 1
-    assert corpus.n_items == 30_000
+    assert len(corpus.starts) == 30_000
     assert (corpus.tokens[corpus.starts] == 0).all()
     assert int((corpus.tokens == 0).sum()) == 30_001
     for i in (0, 1, 12_345, 29_999):
-        assert vocabulary.decode(corpus.item(i).tolist()) == names.items[i]
+        assert vocabulary.decode(items_in(corpus)[i].tolist()) == names.items[i]
     with pytest.raises(PellucidError, match="a list needs a vocabulary with a boundary"):
         encode_list(["a"], Characters.of("ab", has_boundary=False))
 
@@ -161,7 +159,7 @@ def test_a_stream_is_what_encoding_each_item_gives(items):
         for item in items:
             expected += [*vocabulary.encode(item), 0]
         assert corpus.tokens.tolist() == expected
-        assert [corpus.item(i).tolist() for i in range(len(items))] == [vocabulary.encode(item) for item in items]
+        assert [item.tolist() for item in items_in(corpus)] == [vocabulary.encode(item) for item in items]
 
 
 @settings(max_examples=100, deadline=None)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy
 
-from pellucid.data import Characters, encode_text, open_data
+from pellucid.data import Characters, open_data
+from pellucid.data.prepare import encode_text
 
 WORDS = b"It is the east, and Juliet is the sun! Arise, fair sun, and kill the envious moon: " * 4096
 

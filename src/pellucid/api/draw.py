@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy
 
     from pellucid.data import ListData, TextData, Vocabulary
-    from pellucid.data.examples import ImagePreparation
+    from pellucid.data.prepare import ImagePreparation
     from pellucid.models.examples.vit import ViT
     from pellucid.training.asking import Answering
     from pellucid.training.stored import StoredRun
@@ -369,7 +369,7 @@ def _patch_positions(card: FigureCard[Any], options: DrawOptions) -> Measured:
 
 
 def _patch_attention(card: FigureCard[Any], options: DrawOptions) -> Measured:
-    from pellucid.data.examples import ImagePreparation
+    from pellucid.data.prepare import ImagePreparation
 
     with _open_vit(options) as (run, note):
         preparation = run.preparation
@@ -424,9 +424,9 @@ def _describe(run: Answering) -> str:
 
 def _first_image(run: Answering, preparation: ImagePreparation) -> tuple[numpy.ndarray[Any, Any], str, str]:
     """The first image of the run's data as its network reads it, what it is, and its class."""
-    from pellucid.data.examples.image_preparation import converted
     from pellucid.data.kinds import ImagesData, PixelsData
     from pellucid.data.options import DataOptions, open_with
+    from pellucid.data.prepare.image_examples import convert_pixels
     from pellucid.training.sources import found_again
 
     reading = dict(run.record["reading"])
@@ -434,7 +434,7 @@ def _first_image(run: Answering, preparation: ImagePreparation) -> tuple[numpy.n
     data = open_with(DataOptions(**reading))
     where = f"the first image of {data.name}"
     if isinstance(data, PixelsData):
-        pixels = converted(data.pixels[:1], preparation.size, preparation.mode)[0]
+        pixels = convert_pixels(data.pixels[:1], preparation.size, preparation.mode)[0]
         return pixels, where, data.classes[data.labels[0]]
     assert isinstance(data, ImagesData)
     return preparation.pixels_of([data.files[0].path])[0], where, data.files[0].label

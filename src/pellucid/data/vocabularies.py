@@ -1,18 +1,24 @@
-"""Vocabularies: what the tokens of a model are. Characters, words and bytes; `bpe.py` has the learned ones.
+"""Vocabularies: what the tokens of a model are. Characters, words, bytes and byte pairs.
 
 For lists one boundary token opens and closes every item. It has index 0 and is shown as "·". Running text has none.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pellucid.data.kinds import ListData, TextData
 from pellucid.errors import PellucidError, TooLarge, nearest, quoted
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 BOUNDARY = "·"
 MOST_SYMBOLS = 100_000  # more than any script has; beyond that the file is not text
 LONGEST_WORD = 1 << 20
+SMALLEST_BPE = 257  # every byte, and the boundary
+LARGEST_BPE = 200_000
 UNKNOWN_WAYS = ("error", "skip")
 _WORD = re.compile(r" ?\w+(?:['’]\w+)*| ?[^\w\s]|\s", re.UNICODE)
 
@@ -180,6 +186,121 @@ class Bytes:
         return {"kind": self.kind, "has_boundary": self.has_boundary}
 
 
+class BPE:
+    """Tokens are pieces of words, learned from the training text by the `tokenizers` package.
+
+    It starts from the 256 bytes, so nothing is ever unknown, and joins the most frequent neighbours until there are
+    `size`. Train it on the training split alone: a vocabulary that has read the test text has seen the test.
+
+    >>> vocabulary = BPE.train(["low lower lowest"] * 9, size=262, has_boundary=False)
+    >>> vocabulary.decode(vocabulary.encode("lowest"))
+    'lowest'
+    >>> len(vocabulary.encode("lowest")) < len("lowest")
+    True
+    """
+
+    kind = "bpe"
+
+    def __init__(self, tokenizer: "Tokenizer", has_boundary: bool = True) -> None:
+        self.has_boundary = has_boundary
+        self._tokenizer = tokenizer
+        shift = int(has_boundary)
+        size = tokenizer.get_vocab_size(with_added_tokens=False)
+        shown = [tokenizer.decode([i]) for i in range(size)]
+        # A piece of a character decodes to U+FFFD; the stored form tells such pieces apart.
+        named = [
+            tokenizer.id_to_token(i) or "" if "\ufffd" in text or not text else text for i, text in enumerate(shown)
+        ]
+        self.tokens = [BOUNDARY, *named] if has_boundary else named
+        self._shift = shift
+
+    @classmethod
+    def train(cls, texts: Texts, size: int, has_boundary: bool = True) -> "BPE":
+        """Learn at most `size` tokens, the boundary among them."""
+        if not SMALLEST_BPE <= size <= LARGEST_BPE:
+            raise PellucidError(
+                f"a vocabulary of {size:,} is outside {SMALLEST_BPE} to {LARGEST_BPE:,}",
+                fix="Every byte needs a token; 512 to 4,096 suit small texts",
+            )
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=size - int(has_boundary),
+            show_progress=False,
+            special_tokens=[],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        )
+        pieces = whole_words(texts_of(texts), joined=isinstance(texts, TextData))
+        tokenizer.train_from_iterator((require_utf8(piece) for piece in pieces), trainer)
+        return cls(tokenizer, has_boundary)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str, unknown: str = "error") -> list[int]:
+        ids: list[int] = self._tokenizer.encode(require_utf8(text)).ids
+        return [i + 1 for i in ids] if self.has_boundary else ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        require_ids(ids, len(self))
+        found: str = self._tokenizer.decode([i - self._shift for i in ids if i >= self._shift])
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "has_boundary": self.has_boundary,
+            "tokenizer": json.loads(self._tokenizer.to_str()),
+        }
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "BPE":
+        from tokenizers import Tokenizer
+
+        try:
+            return cls(Tokenizer.from_str(json.dumps(stored["tokenizer"])), stored["has_boundary"])
+        except Exception as error:  # the package raises plain Exception
+            raise PellucidError("the stored BPE vocabulary is damaged", fix="Train it again") from error
+
+
+def vocabulary_from_json(stored: Any) -> Vocabulary:
+    """The vocabulary that `to_json` described.
+
+    >>> vocabulary_from_json(Characters.of(["ab"]).to_json()).encode("ba")
+    [2, 1]
+    """
+    kinds = ("characters", "words", "bytes", "bpe")
+    if not isinstance(stored, dict) or stored.get("kind") not in kinds:
+        found = quoted(str(stored.get("kind"))) if isinstance(stored, dict) else type(stored).__name__
+        raise _damaged_vocabulary(f"its kind is {found}")
+    has_boundary = stored.get("has_boundary")
+    if not isinstance(has_boundary, bool):
+        raise _damaged_vocabulary("has_boundary is no yes or no")
+    if stored["kind"] == "bytes":
+        return Bytes(has_boundary)
+    if stored["kind"] == "bpe":
+        if not isinstance(stored.get("tokenizer"), dict):
+            raise _damaged_vocabulary("it has no tokenizer")
+        return BPE.from_json(stored)
+    tokens = stored.get("tokens")
+    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) and token for token in tokens):
+        raise _damaged_vocabulary("its tokens are no list of texts")
+    if len(set(tokens)) != len(tokens):
+        raise _damaged_vocabulary("a token occurs twice")
+    if stored["kind"] == "words":
+        return Words(tokens, has_boundary)
+    if any(len(token) != 1 for token in tokens):
+        raise _damaged_vocabulary("a character is longer than one")
+    return Characters(tokens, has_boundary)
+
+
+def _damaged_vocabulary(why: str) -> PellucidError:
+    return PellucidError(f"the stored vocabulary is damaged: {why}", fix="Make it again from the training data")
+
+
 def whole_words(pieces: Iterable[str], joined: bool) -> Iterator[str]:
     """The pieces, cut again at white space where they continue each other, so that no word is torn."""
     if not joined:
@@ -250,3 +371,16 @@ def _require_size(n: int, noun: str, has_boundary: bool, most: int = MOST_SYMBOL
         raise PellucidError(f"there are no {noun} to make a vocabulary of", fix="Give it a text")
     if n == 1 and not has_boundary:
         raise PellucidError("there is only one distinct symbol", fix="There is nothing to learn from it")
+
+
+def require_utf8(text: str) -> str:
+    """The text, refused where it has no UTF-8 form: half of a surrogate pair has none."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise PellucidError(
+            f"half a surrogate pair, U+{ord(text[error.start]):04X}, cannot be encoded",
+            where=f"at character {error.start + 1}",
+            fix="Remove it",
+        ) from error
+    return text

@@ -76,11 +76,11 @@ def smooth_counts(data: ListData | TextData, after: str = "") -> SmoothingStudy:
     """
     import numpy as np
 
-    from pellucid.data.sides import divided
+    from pellucid.data.prepare.tokens import split_sequences
     from pellucid.models.bigram_counts import counted_pairs
     from pellucid.models.counts import count
 
-    sides = divided(data)
+    sides = split_sequences(data)
     vocab_size = len(sides.vocabulary)
     if len(sides.train.tokens) < 2 or len(sides.dev.tokens) < 2:
         raise PellucidError(f"nothing of {data.name} falls to the dev side to measure on", fix="Give it more items")

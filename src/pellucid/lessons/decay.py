@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from pellucid.data.sides import Side
+    from pellucid.data.prepare.tokens import Corpus
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 900.0, 380.0, 110.0, 28.0, 170.0
 
@@ -68,7 +68,7 @@ def measure(seed: int = 1, learning_rate: float = 200.0, n_steps: int = 400) -> 
     )
 
 
-def pair_shares(side: Side, vocab_size: int) -> Tensor:
+def pair_shares(side: Corpus, vocab_size: int) -> Tensor:
     """How much of all pairs of neighbouring tokens each pair is: (vocab, vocab), the first token down."""
     import torch
 

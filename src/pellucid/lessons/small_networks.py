@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pellucid.records import Health, LayerStats, UnitMap
 
 if TYPE_CHECKING:
-    from pellucid.data.sides import Sides
+    from pellucid.data.prepare.tokens import SequenceSides
     from pellucid.models.mlp import WindowMLP
     from pellucid.models.sequences.configs import WindowMLPConfig
     from pellucid.records import TrainingReport
@@ -71,18 +71,18 @@ def train_small_run(asked: Mapping[str, Any], seed: int, data: str = "names") ->
         yield train(DataOptions(data), options, run, Callbacks(stop)), run
 
 
-def split_names() -> Sides:
-    """The embedded names, divided as for any training."""
+def split_names() -> SequenceSides:
+    """The embedded names, split_sequences as for any training."""
     from pellucid.data import open_data
     from pellucid.data.kinds import ListData
-    from pellucid.data.sides import divided
+    from pellucid.data.prepare.tokens import split_sequences
 
     data = open_data("names")
     assert isinstance(data, ListData)
-    return divided(data)
+    return split_sequences(data)
 
 
-def new_mlp(sides: Sides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> WindowMLP:
+def new_mlp(sides: SequenceSides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> WindowMLP:
     """An untrained MLP of names."""
     from pellucid.training.rng import seed_torch
 
@@ -101,7 +101,7 @@ def start_too_large(model: WindowMLP, seed: int) -> None:
             parameter.normal_(generator=torch_rng(seed, 0, name))
 
 
-def name_batches(sides: Sides, seed: int, batch_size: int = BATCH) -> Batches:
+def name_batches(sides: SequenceSides, seed: int, batch_size: int = BATCH) -> Batches:
     """The batches of the train side, in the order of the seed."""
     from pellucid.training.tasks.batches import make_batches
 

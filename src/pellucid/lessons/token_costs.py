@@ -66,8 +66,7 @@ def token_costs(text: str, *, width: int = 64, n_layers: int = 4, bpe_size: int 
     """
     if not text.strip():
         raise PellucidError("there is no text to cut into tokens", fix="Give it some words")
-    from pellucid.data.bpe import BPE
-    from pellucid.data.vocabularies import Characters, Words
+    from pellucid.data.vocabularies import BPE, Characters, Words
 
     ways: list[tuple[str, Vocabulary]] = [
         ("characters", Characters(sorted(set(text)), has_boundary=False)),

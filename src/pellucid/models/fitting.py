@@ -6,7 +6,7 @@ Counted is the train side alone; n is chosen on dev; the test side is not looked
 from dataclasses import dataclass
 
 from pellucid.data import ListData, TextData, Vocabulary
-from pellucid.data.sides import Side, Sides, divided
+from pellucid.data.prepare.tokens import Corpus, SequenceSides, split_sequences
 from pellucid.errors import PellucidError
 from pellucid.models.bigram import Bigram, BigramConfig
 from pellucid.models.contract import CountModel, Stream
@@ -24,7 +24,7 @@ class Fitted:
     """A model and all that is needed to show what it does."""
 
     model: CountModel
-    sides: Sides
+    sides: SequenceSides
     facts: ModelFacts
 
     @property
@@ -34,7 +34,7 @@ class Fitted:
 
 def fitted(data: ListData | TextData, wishes: Wishes) -> Fitted:
     """Divide the data, fit the model on train, and see how it does on dev beside the simplest models."""
-    sides = divided(data, wishes.tokens)
+    sides = split_sequences(data, wishes.tokens)
     train, dev, vocab_size = sides.train, sides.dev, len(sides.vocabulary)
     trials: tuple[Trial, ...] = ()
     model: CountModel
@@ -64,7 +64,7 @@ def fitted(data: ListData | TextData, wishes: Wishes) -> Fitted:
     return Fitted(model, sides, facts)
 
 
-def _ngram(train: Side, dev: Side, vocab_size: int, wishes: Wishes) -> tuple[NGram, tuple[Trial, ...]]:
+def _ngram(train: Corpus, dev: Corpus, vocab_size: int, wishes: Wishes) -> tuple[NGram, tuple[Trial, ...]]:
     smoothings = SMOOTHINGS if wishes.smoothing == AUTO else (_smoothing(wishes),)
     if wishes.n != AUTO and len(smoothings) == 1:
         return NGram.fit(train, NGramConfig(vocab_size, wishes.order, smoothings[0])), ()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pellucid.data.examples import Examples, ExampleSides, ImagePreparation, TablePreparation
+from pellucid.data.prepare import Examples, ExampleSides, ImagePreparation, TablePreparation
 from pellucid.layers.losses import Loss
 from pellucid.records import Answered, Answers, LatentPoint
 from pellucid.training.tasks import metrics

@@ -22,7 +22,7 @@ from pellucid.training.stored import kind_of, stored_vocabulary
 if TYPE_CHECKING:
     import numpy
 
-    from pellucid.data.examples import Preparation
+    from pellucid.data.prepare import Preparation
 
 LARGEST_PREPARATION = 64 << 20
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
@@ -66,7 +66,7 @@ def answering_run(path: Path) -> Answering:
     require_network(str(record.get("model")), kind)
     if kind == "pairs":
         return Answering(path, dict(record), kind, vocabulary=stored_vocabulary(path))
-    from pellucid.data.examples import preparation_from_json
+    from pellucid.data.prepare import preparation_from_json
 
     try:
         content = json.loads(read_regular(path / "preparation.json", LARGEST_PREPARATION).decode())
@@ -96,7 +96,7 @@ def questions(
 def _images(run: Answering, files: Sequence[str]) -> Questions:
     import numpy as np
 
-    from pellucid.data.examples import ImagePreparation
+    from pellucid.data.prepare import ImagePreparation
 
     assert isinstance(run.preparation, ImagePreparation)
     found = [one for word in files for one in _image_files(Path(word))]
@@ -137,7 +137,7 @@ def _is_image(path: Path) -> bool:
 def _rows(run: Answering, files: Sequence[str], encoding: str, separator: str) -> Questions:
     import numpy as np
 
-    from pellucid.data.examples import TablePreparation
+    from pellucid.data.prepare import TablePreparation
 
     preparation = run.preparation
     assert isinstance(preparation, TablePreparation)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.data import Vocabulary
-from pellucid.data.examples import ImagePreparation
+from pellucid.data.prepare import ImagePreparation
 from pellucid.data.readers.pictures import colours_of
 from pellucid.errors import PellucidError, quoted
 from pellucid.layers.attention import Attention, attention_weights

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pellucid.data.examples import TablePreparation
+from pellucid.data.prepare import TablePreparation
 from pellucid.decoding.beam import beam_search
 from pellucid.layers.losses import LOSSES
 from pellucid.models.catalogue import find_network

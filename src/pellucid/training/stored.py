@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import runs
-from pellucid.data import ListData, TextData, Vocabulary, encode_text, open_data, vocabulary_from_json
+from pellucid.data import ListData, TextData, Vocabulary, open_data, vocabulary_from_json
+from pellucid.data.prepare import encode_text
 from pellucid.data.splits import FRACTIONS
 from pellucid.data.splits.assignment import split_list
 from pellucid.decoding.novelty import Known

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.examples import Examples, ExampleSides, PairSides
-from pellucid.data.sides import Sides
+from pellucid.data.prepare import Examples, ExampleSides, PairSides
+from pellucid.data.prepare.tokens import SequenceSides
 from pellucid.models.contract import CountModel
 from pellucid.models.ngram import NGram, NGramConfig
 from pellucid.models.search import best_ngram, loss
@@ -85,7 +85,7 @@ def _make_baseline(
     return Baseline(rung, (lambda: evaluate("test")) if has_test else None)
 
 
-def sequence_baselines(sides: Sides) -> Iterator[Baseline]:
+def sequence_baselines(sides: SequenceSides) -> Iterator[Baseline]:
     """Uniform guessing, unigrams, bigrams, and the best Kneser–Ney n-gram by dev, one as soon as it is counted."""
     vocab_size = len(sides.vocabulary)
     fits: dict[str, Callable[[], CountModel]] = {
@@ -109,7 +109,7 @@ def sequence_baselines(sides: Sides) -> Iterator[Baseline]:
         yield dataclasses.replace(found, rung=rung)
 
 
-def bits_per_character(nats: float, sides: Sides) -> float:
+def bits_per_character(nats: float, sides: SequenceSides) -> float:
     """Nats a token on dev as bits a character, where the boundary that closes an item counts as one."""
     return nats / math.log(2) / sides.characters_per_token(sides.dev)
 
@@ -164,7 +164,7 @@ def fit_simple_models(sides: ExampleSides, latent: int = 2) -> Iterator[tuple[Fi
     """The simple models for the task and the seconds each took, one as soon as it is fitted.
 
     >>> from pellucid.data import open_data
-    >>> from pellucid.data.examples import table_sides
+    >>> from pellucid.data.prepare import table_sides
     >>> [model.name for model, seconds in fit_simple_models(table_sides(open_data("penguins"), "species"))]
     ['majority class', 'nearest centroid', 'logistic regression']
     """

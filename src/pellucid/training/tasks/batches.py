@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pellucid.data.examples import Examples
-from pellucid.data.sides import Side
+from pellucid.data.prepare import Examples
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.models.pairs.sources import padded
 from pellucid.training.rng import numpy_rng
 
@@ -55,7 +55,7 @@ class Batch(NamedTuple):
 
 
 def make_batches(
-    side: Side, batch_size: int, context: int, seed: int, *, by_length: bool = True
+    side: Corpus, batch_size: int, context: int, seed: int, *, by_length: bool = True
 ) -> ListBatches | TextBatches:
     """Batches of a list's items or of a text's windows, whichever the side is.
 
@@ -92,12 +92,12 @@ class Items:
         return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()))
 
 
-def list_items(side: Side) -> Items:
+def list_items(side: Corpus) -> Items:
     """The items of a list's side."""
     return Items(side.tokens, _item_starts(side))
 
 
-def _item_starts(side: Side) -> Ints:
+def _item_starts(side: Corpus) -> Ints:
     return np.flatnonzero(side.tokens == 0)[:-1]
 
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from pellucid.data import ImagesData, PixelsData, TableData
-from pellucid.data.examples import Examples, ExampleSides, image_sides, table_sides
 from pellucid.data.options import DataOptions
+from pellucid.data.prepare import Examples, ExampleSides, image_sides, table_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import Loss, loss_called, losses_for, penalty

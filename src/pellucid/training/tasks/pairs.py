@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.data import PairsData
-from pellucid.data.examples import PairSides, pair_sides
+from pellucid.data.prepare import PairSides, pair_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from pellucid.data import ListData, TextData
-from pellucid.data.sides import Side, Sides, divided
+from pellucid.data.prepare.tokens import Corpus, SequenceSides, split_sequences
 from pellucid.data.splits import SIDES
 from pellucid.decoding.novelty import Known
 from pellucid.decoding.samples import items_of, texts_of
@@ -45,7 +45,7 @@ MOST_SEARCHED = 2_000_000  # tokens of running text in which copies are looked f
 
 def open_sequences(data: ListData | TextData, source: str, *, tokens: str, context: int) -> SequenceTask:
     """Split a list or a text and encode it. context: tokens in a window of a text; 0: as many as usual."""
-    sides = divided(data, tokens)
+    sides = split_sequences(data, tokens)
     _require_learnable(data, sides)
     context, note = _fit_context(sides, context)
     facts = DataFacts(
@@ -64,7 +64,7 @@ def open_sequences(data: ListData | TextData, source: str, *, tokens: str, conte
     return SequenceTask(sides, facts, context)
 
 
-def _require_learnable(data: ListData | TextData, sides: Sides) -> None:
+def _require_learnable(data: ListData | TextData, sides: SequenceSides) -> None:
     n_symbols = len(sides.vocabulary) - int(sides.vocabulary.has_boundary)
     if n_symbols < 2:
         raise PellucidError(
@@ -77,7 +77,7 @@ def _require_learnable(data: ListData | TextData, sides: Sides) -> None:
             raise PellucidError(f"{data.name} has {noun}, too few for a {name} side", fix=f"Give it {wanted} or more")
 
 
-def _fit_context(sides: Sides, wanted: int) -> tuple[int, tuple[str, ...]]:
+def _fit_context(sides: SequenceSides, wanted: int) -> tuple[int, tuple[str, ...]]:
     """The context that every side has room for. Of a list it is the longest item and its boundary."""
     asked = wanted or DEFAULT_CONTEXT
     if sides.train.has_boundary:
@@ -89,11 +89,11 @@ def _fit_context(sides: Sides, wanted: int) -> tuple[int, tuple[str, ...]]:
     return room, (f"context {asked} needs {asked + 1} tokens on each side and one has {smaller:,}: {room} is used",)
 
 
-def _longest_item(side: Side) -> int:
+def _longest_item(side: Corpus) -> int:
     return int(np.diff(np.flatnonzero(side.tokens == 0)).max(initial=1)) - 1
 
 
-def _first_items(sides: Sides) -> tuple[str, ...]:
+def _first_items(sides: SequenceSides) -> tuple[str, ...]:
     if sides.train_items:
         return tuple(sides.train_items[:SHOWN])
     return (quoted(sides.vocabulary.decode(sides.train.tokens[: SHOWN * 20].tolist()), SHOWN * 20)[1:-1],)
@@ -103,7 +103,7 @@ def _first_items(sides: Sides) -> tuple[str, ...]:
 class SequenceTask(Task):
     """The next token of a list's items or of a text's windows."""
 
-    sides: Sides
+    sides: SequenceSides
     facts: DataFacts
     context: int
 
@@ -122,7 +122,7 @@ class SequenceTask(Task):
         return self.sides.train.n_predicted
 
     @cached_property
-    def train_part(self) -> Side:
+    def train_part(self) -> Corpus:
         """Of train, as large as dev, on which the training loss is measured."""
         return take_part(self.sides.train, self.sides.dev.n_predicted)
 
@@ -209,10 +209,10 @@ class SequenceTask(Task):
         return bits_per_character(loss, self.sides)
 
 
-def take_part(side: Side, n_predicted: int) -> Side:
+def take_part(side: Corpus, n_predicted: int) -> Corpus:
     """As much of a side as that, spread evenly over it: whole items of a list, or eight stretches of a text.
 
-    >>> take_part(Side(np.array([0, 1, 0, 2, 2, 0, 3, 0, 4, 0]), True), 5).tokens.tolist()
+    >>> take_part(Corpus(np.array([0, 1, 0, 2, 2, 0, 3, 0, 4, 0]), True), 5).tokens.tolist()
     [0, 1, 0, 3, 0]
     """
     if n_predicted >= side.n_predicted:
@@ -220,14 +220,14 @@ def take_part(side: Side, n_predicted: int) -> Side:
     if not side.has_boundary:
         length = max(2, n_predicted // 8)
         starts = np.linspace(0, len(side.tokens) - length, 8).astype(int)
-        return Side(np.concatenate([side.tokens[start : start + length] for start in starts]), False)
+        return Corpus(np.concatenate([side.tokens[start : start + length] for start in starts]), False)
     ends = np.flatnonzero(side.tokens == 0)
     every = -(-side.n_predicted // n_predicted)
     items = [side.tokens[ends[i] : ends[i + 1]] for i in range(0, len(ends) - 1, every)]
-    return Side(np.concatenate([*items, side.tokens[:1]]), True)
+    return Corpus(np.concatenate([*items, side.tokens[:1]]), True)
 
 
-def evaluate_loss(model: SequenceModel, side: Side, context: int) -> Loss:
+def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> Loss:
     """The mean loss in nats over every token of the side but the first. The model is left in the mode it was in.
 
     A text is read in windows of `context` targets, one after another; each begins with the last token of the one
@@ -251,7 +251,7 @@ def evaluate_loss(model: SequenceModel, side: Side, context: int) -> Loss:
     return Loss(total / n_tokens if n_tokens else math.nan, n_tokens, n_impossible)
 
 
-def _passes(side: Side, context: int, most_tokens: int) -> Iterator[Batch]:
+def _passes(side: Corpus, context: int, most_tokens: int) -> Iterator[Batch]:
     """The whole side in batches of at most so many tokens, or of one row where that is longer."""
     if side.n_predicted < 1:
         return

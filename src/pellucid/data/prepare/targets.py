@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 TASKS = ("classification", "regression")
 FEW_NUMBERS = 10  # so many different whole numbers are taken for classes
 MOST_CLASSES = 1_000
+RECONSTRUCTION = "reconstruction"
+# Names that people give to what is to be predicted.
+USUAL_TARGETS = ("target", "label", "class", "outcome")
 SURE = 0.999  # a feature that follows the target this closely is the target
 
 
@@ -72,6 +75,29 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
         said=f"{name}: {what} ({asked}); --task {other} to {wants}",
         notes=tuple(notes),
     )
+
+
+def likely_targets(table: TableData) -> list[str]:
+    """The columns from the likeliest target on: by its name, by being a category, by standing first or last.
+
+    >>> from pellucid.data import open_data
+    >>> likely_targets(open_data("penguins"))[:3]
+    ['species', 'island', 'sex']
+    """
+    last = len(table.columns) - 1
+
+    def unlikeliness(place: int) -> tuple[bool, ...]:
+        column = table.columns[place]
+        return (
+            column.name.lower() not in USUAL_TARGETS,
+            column.kind not in ("category", "numeric"),
+            column.kind != "category",
+            column.n_missing > 0,
+            place not in (0, last),
+            place != last,
+        )
+
+    return [table.columns[place].name for place in sorted(range(last + 1), key=unlikeliness)]
 
 
 def _with_target(table: TableData, name: str, drop_missing: bool) -> "tuple[polars.DataFrame, list[str]]":

@@ -1,4 +1,4 @@
-"""Examples as arrays, and which of them train, choose and test.
+"""Examples as arrays: numbers standardised, and which of them train, choose and test.
 
 A side is told by the hash of what the example holds, so equal examples share one and adding others moves none. Two
 exceptions, for small data alone: every class has an example in train, and dev and test have one each where train can
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.splits import FRACTIONS, SIDES
 from pellucid.data.splits.assignment import by_hash
 from pellucid.data.splits.hashing import Words, numbered_hashes
+from pellucid.data.splits.request import FRACTIONS, SIDES
 from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
-    from pellucid.data.examples.stored import Preparation
+    from pellucid.data.prepare.preparations import Preparation
 
 Places = NDArray[np.int64]
 
+FARTHEST = 1e4  # deviations; what stands farther out counts as that, so that float32 holds it
 TRAIN, DEV, TEST = range(len(SIDES))
 
 
@@ -89,7 +90,7 @@ def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[
     sides = by_hash(hashes, FRACTIONS)
     for label in np.setdiff1d(labels, labels[sides == TRAIN]):
         sides[hashes == hashes[labels == label].min()] = TRAIN
-    if not (sides == DEV).any() and not _spared(sides, hashes, labels, DEV):
+    if not (sides == DEV).any() and not _spare(sides, hashes, labels, DEV):
         if not (sides == TEST).any():
             raise PellucidError(
                 f"the dev side of {len(hashes):,} examples came out empty, and train can spare none",
@@ -98,11 +99,11 @@ def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[
             )
         sides[hashes == hashes[sides == TEST].min()] = DEV
     if not (sides == TEST).any():
-        _spared(sides, hashes, labels, TEST)
+        _spare(sides, hashes, labels, TEST)
     return {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}
 
 
-def _spared(sides: NDArray[np.int8], hashes: Words, labels: NDArray[np.int64], side: int) -> bool:
+def _spare(sides: NDArray[np.int8], hashes: Words, labels: NDArray[np.int64], side: int) -> bool:
     """Move the training examples with the highest hash that no class needs to another side; whether there were any."""
     n_classes = len(np.unique(labels))
     for word in np.unique(hashes[sides == TRAIN])[::-1]:
@@ -111,3 +112,38 @@ def _spared(sides: NDArray[np.int8], hashes: Words, labels: NDArray[np.int64], s
             sides[hashes == word] = side
             return True
     return False
+
+
+def mean_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Of the values that are there; the deviation of equal values is 1, so that they become 0 and not nan.
+
+    >>> mean_and_deviation(np.array([1.0, 3.0, np.nan])), mean_and_deviation(np.array([7.0, 7.0]))
+    ((2.0, 1.0), (7.0, 1.0))
+    >>> mean_and_deviation(np.array([-1e308, 1e308]))
+    (0.0, 1e+308)
+    """
+    there = values[~np.isnan(values)]
+    largest = float(np.abs(there).max(initial=0.0))
+    if not largest:
+        return 0.0, 1.0
+    # Divided by the largest, so that neither a sum nor a square leaves the range of a float64.
+    scaled = there / largest
+    deviation = float(scaled.std()) * largest
+    # Equal values may leave a deviation of a rounding error behind.
+    is_constant = there.min() == there.max() or not deviation
+    return float(scaled.mean()) * largest, 1.0 if is_constant else deviation
+
+
+def standardise(values: NDArray[np.float64], mean: float, deviation: float) -> NDArray[np.float32]:
+    """(values − mean) / deviation, at most FARTHEST from 0; a missing value becomes 0, the mean.
+
+    >>> standardise(np.array([1.0, 3.0, np.nan, 1e300]), 2.0, 1.0).tolist()
+    [-1.0, 1.0, 0.0, 10000.0]
+    """
+    with np.errstate(over="ignore"):
+        # Halved, for the difference of two huge numbers may be larger than any float64.
+        far = (values / 2 - mean / 2) / deviation * 2
+    kept: NDArray[np.float32] = np.clip(
+        np.nan_to_num(far, nan=0.0, posinf=FARTHEST, neginf=-FARTHEST), -FARTHEST, FARTHEST
+    ).astype(np.float32)
+    return kept

@@ -1,0 +1,325 @@
+"""Rows of a table as numbers, on three sides: learned from train once, kept with the run, the same for new rows."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.data.kinds import TableData
+from pellucid.data.prepare.examples import (
+    Examples,
+    ExampleSides,
+    mean_and_deviation,
+    places_by_hash,
+    standardise,
+)
+from pellucid.data.prepare.targets import RECONSTRUCTION, Target, choose_target, likely_targets
+from pellucid.data.readers.sources import require_memory
+from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
+from pellucid.errors import PellucidError, nearest, quoted
+
+if TYPE_CHECKING:
+    import polars
+
+UNKNOWN = 0
+REPEATED = 10  # a table whose rows occur so often each, on average, counts cases of a few kinds
+BYTES_A_CELL = 4 + 8 + 8  # float32 for the network, and float64 twice on the way
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The values of a column on the training side, in order; index 0 stands for any other, and for nothing at all.
+
+    >>> categories = Categories.of(["male", "female", None, "male"])
+    >>> categories.values, categories.encode(["female", "drake", None])
+    (('female', 'male'), (array([1, 0, 0]), 1))
+    """
+
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, column: "Iterable[str | None] | polars.Series") -> "Categories":
+        """Every value that occurs."""
+        return cls(tuple(sorted({value for value in column if value is not None})))
+
+    def __len__(self) -> int:
+        return len(self.values) + 1
+
+    def encode(self, column: "Iterable[str | None] | polars.Series") -> tuple[NDArray[np.int64], int]:
+        """The number of each value, and how many values were never seen (missing ones are not counted)."""
+        index = {value: i for i, value in enumerate(self.values, start=1)}
+        cells = list(column)
+        codes = np.array([index.get(cell, UNKNOWN) if cell is not None else UNKNOWN for cell in cells], dtype=int)
+        return codes, sum(cell is not None and cell not in index for cell in cells)
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """A column of numbers, by its mean and deviation on train."""
+
+    name: str
+    mean: float
+    deviation: float
+    has_gaps: bool  # train misses some of them, so whether one is missing is a number of its own
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of categories, by its values on train; 0 stands for any other and for none."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+class PreparedRows(NamedTuple):
+    """Rows as numbers: (rows, features) and (rows, columns)."""
+
+    numbers: NDArray[np.float32]
+    codes: NDArray[np.int64]
+    n_unknown: int  # cells with a category that train does not have
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TablePreparation:
+    """What of a row a network reads: its numbers, standardised, then a 1 for each that is missing, and its categories.
+
+    Only columns that train misses cells of have a place for "is missing"; a missing number itself becomes 0, the mean.
+    """
+
+    kind: ClassVar[str] = "table"
+    numeric: tuple[NumericColumn, ...]
+    categories: tuple[CategoryColumn, ...]
+    target: str  # "" where there is none
+    task: str
+    classes: tuple[str, ...] = ()
+    mean: float = 0.0  # of a target that is a number, on train
+    deviation: float = 1.0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return (*(column.name for column in self.numeric), *(column.name for column in self.categories))
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        return (len(self.numeric) + sum(column.has_gaps for column in self.numeric),)
+
+    @property
+    def category_sizes(self) -> tuple[int, ...]:
+        """How many codes each category column has, 0 included."""
+        return tuple(len(column.values) + 1 for column in self.categories)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes) or 1
+
+    def read(self, table: TableData) -> PreparedRows:
+        """The rows of a table with the same columns; others are left alone, and the target may be missing."""
+        known = {*self.features, self.target}
+        names = [name for name in table.frame.columns if name not in known]
+        missing = [name for name in self.features if name not in table.frame.columns]
+        if missing:
+            raise _not_there(missing, names, table.name)
+        others = [quoted(name, 20) for name in names]
+        many = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        notes = (f"not read, for the network does not know them: {', '.join(others[:3])}{many}",) if others else ()
+        rows = [_numbers(table, column.name) for column in self.numeric]
+        columns = [standardise(row, one.mean, one.deviation) for row, one in zip(rows, self.numeric, strict=True)]
+        columns += [np.isnan(row) for row, one in zip(rows, self.numeric, strict=True) if one.has_gaps]
+        encoded = [Categories(column.values).encode(_texts(table, column.name)) for column in self.categories]
+        return PreparedRows(
+            _side_by_side(columns, len(table), np.float32),
+            _side_by_side([codes for codes, _ in encoded], len(table), np.int64),
+            sum(n_unknown for _, n_unknown in encoded),
+            notes,
+        )
+
+    def in_units(self, standard: NDArray[Any]) -> NDArray[np.float64]:
+        """Standardised targets, or answers, as the numbers they stand for."""
+        return standard.astype(np.float64) * self.deviation + self.mean
+
+    def to_json(self) -> dict[str, Any]:
+        """What `preparation_from_json` takes."""
+        return {
+            "kind": self.kind,
+            "numeric": [asdict(column) for column in self.numeric],
+            "categories": [{"name": column.name, "values": list(column.values)} for column in self.categories],
+            "target": self.target,
+            "task": self.task,
+            "classes": list(self.classes),
+            "mean": self.mean,
+            "deviation": self.deviation,
+        }
+
+
+def learn_columns(
+    table: TableData, names: Sequence[str], train: NDArray[np.int64]
+) -> tuple[tuple[NumericColumn, ...], tuple[CategoryColumn, ...], list[str]]:
+    """The named columns as train has them, and notes on those that say nothing there."""
+    numeric, categories, notes = [], [], []
+    for name in names:
+        column = table.frame[name][train]
+        if column.drop_nulls().n_unique() < 2:
+            notes.append(f"{name} is the same in every row of train and was left out")
+        elif column.dtype.is_numeric():
+            mean, deviation = mean_and_deviation(_numbers(table, name)[train])
+            numeric.append(NumericColumn(name, mean, deviation, has_gaps=column.null_count() > 0))
+        else:
+            categories.append(CategoryColumn(name, Categories.of(column).values))
+    return tuple(numeric), tuple(categories), notes
+
+
+def _not_there(missing: Sequence[str], others: Sequence[str], name: str) -> PellucidError:
+    some = ", ".join(quoted(one, 24) for one in missing[:3])
+    more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+    meant = nearest(missing[0], others)
+    fix = (
+        f"Perhaps its {quoted(meant, 24)} is {quoted(missing[0], 24)}; rename it"
+        if meant
+        else "Add them, empty if not known"
+    )
+    return PellucidError(f"{name} has no column {some}{more}, which the network reads", fix=fix)
+
+
+def _side_by_side(columns: Sequence[NDArray[Any]], n_rows: int, dtype: Any) -> NDArray[Any]:
+    joined = np.empty((n_rows, len(columns)), dtype=dtype)
+    for place, column in enumerate(columns):
+        joined[:, place] = column
+    return joined
+
+
+def _numbers(table: TableData, name: str) -> NDArray[np.float64]:
+    """A column as float64, nan where it is missing; a cell that is no number is named."""
+    import polars
+
+    column = table.frame[name]
+    values = column.cast(polars.Float64, strict=False)
+    strange = values.is_null() & column.is_not_null()
+    if strange.any():
+        row = int(strange.arg_max() or 0)
+        raise PellucidError(
+            f"{quoted(name)} held numbers in training, and a cell is {quoted(str(column[row]))}",
+            where=f"on {table.place_of(row)} of {table.name}",
+            fix="Write a number, or leave it empty",
+        )
+    found: NDArray[np.float64] = values.fill_null(float("nan")).to_numpy()
+    return found
+
+
+def _texts(table: TableData, name: str) -> "polars.Series":
+    import polars
+
+    return table.frame[name].cast(polars.String)
+
+
+def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: bool = False) -> ExampleSides:
+    """The rows of a table on three sides: those that are equal but for target and order columns share one.
+
+    For reconstruction the target may be "": then every column is read, and nothing is predicted but the row itself.
+
+    >>> from pellucid.data import open_data
+    >>> sides = table_sides(open_data("penguins"), "species")
+    >>> sides.task, sides.classes, len(sides.train), sides.preparation.numbers_shape, sides.preparation.category_sizes
+    ('classification', ('Adelie', 'Chinstrap', 'Gentoo'), 285, (9,), (4, 3))
+    """
+    require_memory(table.frame.width * len(table) * BYTES_A_CELL, table.name, "Keep fewer rows or columns")
+    chosen = _choose(table, target, task, drop_missing)
+    task = task or chosen.task
+    rows = replace(table, frame=chosen.frame)
+    features, notes = _readable(table, chosen.features)
+    labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
+    there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
+    hashes, about_forms = _hashes(rows, set(features), target, there)
+    places = places_by_hash(hashes, labels, table.name)
+    numeric, categories, about_train = learn_columns(rows, features, places["train"])
+    if not numeric and not categories:
+        raise PellucidError(f"every column of {table.name} is the same in all of train", fix="Give it more rows")
+    preparation = TablePreparation(numeric, categories, target, task, chosen.classes)
+    targets: NDArray[np.int64] | NDArray[np.float32] = labels
+    if target and not chosen.classes:
+        values = rows.frame[target].cast(float).to_numpy()
+        mean, deviation = mean_and_deviation(values[places["train"]])
+        preparation = replace(preparation, mean=mean, deviation=deviation)
+        targets = standardise(values, mean, deviation)
+    read = preparation.read(rows)
+    whole = Examples(read.numbers, read.codes, targets)
+    return ExampleSides(
+        train=whole.rows(places["train"]),
+        dev=whole.rows(places["dev"]),
+        test=whole.rows(places["test"]),
+        places={side: there[where] for side, where in places.items()},
+        preparation=preparation,
+        task=task,
+        classes=chosen.classes,
+        target=target,
+        notes=(*([chosen.said] if chosen.said else []), *chosen.notes, *notes, *about_train, *about_forms),
+        n_unknown=read.n_unknown,  # train knows all of its own
+    )
+
+
+def _hashes(rows: TableData, features: set[str], target: str, places: NDArray[np.int64]) -> tuple[Words, list[str]]:
+    """What the sides of rows are told by, and a note where that is only their place in the table.
+
+    The target does not count: of equal features with two targets, one would always be held out, and train would learn
+    the other. A row number would make equal rows look different; one that is read, because nothing else is, counts.
+    """
+    is_order = {column.name for column in rows.columns if column.kind == "order"}
+    names = [name for name in rows.frame.columns if name != target and (name in features or name not in is_order)]
+    hashes = row_hashes(rows.frame, names)
+    n_forms = len(np.unique(hashes))
+    if n_forms * REPEATED > len(hashes):
+        return hashes, []
+    # A few kinds of rows, as many as there were cases of them: holding kinds out would be another task.
+    numbered = numbered_hashes(int(places[-1]) + 1, seed="")[places]
+    return numbered, [f"the rows have {n_forms:,} different forms only, so equal ones stand on every side"]
+
+
+def _choose(table: TableData, target: str, task: str, drop_missing: bool) -> Target:
+    """The target and the features, with the notes of rows 31 to 43 of the list of what goes wrong with tables."""
+    if target:
+        return choose_target(table, target, task="" if task == RECONSTRUCTION else task, drop_missing=drop_missing)
+    if task != RECONSTRUCTION:
+        names = likely_targets(table)
+        some = ", ".join(quoted(name, 24) for name in names[:4])
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        raise PellucidError(
+            f"{table.name} is a table, and it is not said which column to predict",
+            fix=f"Add --target {names[0]}; it has {some}{more}{'; or read it as --kind pairs' * (len(names) == 2)}",
+        )
+    constant = [column.name for column in table.frame.get_columns() if column.drop_nulls().n_unique() < 2]
+    features = tuple(name for name in table.frame.columns if name not in constant)
+    if not features:
+        raise PellucidError(f"every column of {table.name} is the same in all rows", fix="Give it more rows")
+    notes = tuple(f"{name} is the same in every row and was left out" for name in constant)
+    return Target("", RECONSTRUCTION, table.frame, features, (), "", notes)
+
+
+def _readable(table: TableData, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The columns that a network can read, and notes on the others.
+
+    Whole numbers that only grow are most often row numbers; they are read where nothing else is there.
+    """
+    kinds = {column.name: column.kind for column in table.columns}
+    kept = [name for name in names if kinds[name] in ("numeric", "category")]
+    if not kept:
+        kept = [name for name in names if kinds[name] == "order" and table.frame[name].dtype.is_numeric()]
+    read = set(kept)
+    why = {"order": "only tells an order", "text": "holds text that names no groups"}
+    notes = [f"{name} {why[kinds[name]]} and was left out" for name in names if name not in read]
+    if not kept:
+        raise PellucidError(
+            f"no column of {table.name} holds numbers or categories to predict from",
+            fix="Add features to the table",
+        )
+    return kept, notes
+
+
+def _labels(chosen: Target) -> NDArray[np.int64]:
+    """The place of each row's class; classes stand in the order of their values."""
+    column = chosen.frame[chosen.name]
+    place = {value: i for i, value in enumerate(column.unique().sort())}
+    assert len(place) == len(chosen.classes)
+    return np.array([place[value] for value in column], dtype=np.int64)

@@ -1,0 +1,251 @@
+"""Lists, texts and pairs as tokens, on three sides: train to learn from, dev to choose by, test to be read at the end.
+
+Tokens stand in flat arrays of the smallest integer type that holds them. Only the alphabet is everyone's; pieces of
+words are learned from train alone.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.data.kinds import ListData, PairsData, TextData
+from pellucid.data.prepare.examples import places_by_hash
+from pellucid.data.splits.assignment import split_list
+from pellucid.data.splits.hashing import item_hashes
+from pellucid.data.splits.request import FRACTIONS
+from pellucid.data.vocabularies import BPE, Bytes, Characters, Vocabulary, Words, unknown_symbol, whole_words
+from pellucid.errors import PellucidError
+
+Array = NDArray[Any]
+TokenPairs = list[tuple[list[int], list[int]]]  # source and target, without boundaries
+
+BPE_SIZE = 512  # pieces; small texts have no use for more
+# Above this many bytes of tokens they go to a file without a name, mapped into memory, and not into memory itself.
+MOST_IN_MEMORY = 64 << 20
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Tokens, one after another; one side of the data, or all of them.
+
+    For a list the stream is `0 a… 0 b… 0`: one boundary between items, so that each closes one and opens the next.
+    Running text has no boundary.
+    """
+
+    tokens: Array = field(repr=False)
+    has_boundary: bool
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def n_predicted(self) -> int:
+        """How many tokens are predicted: all but the first, the closing boundary of each item among them."""
+        return max(0, len(self.tokens) - 1)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The place of each item's opening boundary; none in running text."""
+        return np.flatnonzero(self.tokens == 0)[:-1] if self.has_boundary else np.zeros(0, dtype=np.int64)
+
+
+def token_type(vocab_size: int) -> str:
+    """The smallest unsigned type that holds every token.
+
+    >>> token_type(27), token_type(257), token_type(100_000)
+    ('uint8', 'uint16', 'uint32')
+    """
+    return "uint8" if vocab_size <= 1 << 8 else "uint16" if vocab_size <= 1 << 16 else "uint32"
+
+
+def encode_list(items: ListData | Sequence[str], vocabulary: Vocabulary, unknown: str = "error") -> Corpus:
+    """The items between boundaries.
+
+    >>> from pellucid.data.vocabularies import Characters
+    >>> corpus = encode_list(["ab", "b"], Characters.of(["ab"]))
+    >>> corpus.tokens.tolist(), corpus.starts.tolist(), corpus.n_predicted
+    ([0, 1, 2, 0, 2, 0], [0, 3], 5)
+    """
+    if not vocabulary.has_boundary:
+        raise PellucidError("a list needs a vocabulary with a boundary", fix="Make it with has_boundary=True")
+    items = items.items if isinstance(items, ListData) else items
+    if isinstance(vocabulary, Characters) and unknown == "error":
+        lengths = np.fromiter((len(item) for item in items), dtype=np.int64, count=len(items))
+        letters = _encode("".join(items), vocabulary, unknown)
+    else:
+        each = [vocabulary.encode(item, unknown) for item in items]
+        lengths = np.fromiter((len(ids) for ids in each), dtype=np.int64, count=len(items))
+        letters = np.fromiter((i for ids in each for i in ids), dtype=token_type(len(vocabulary)))
+    ends = np.cumsum(lengths + 1)
+    tokens = np.zeros(len(letters) + len(items) + 1, dtype=token_type(len(vocabulary)))
+    is_letter = np.ones(len(tokens), dtype=bool)
+    is_letter[0] = False
+    is_letter[ends] = False
+    tokens[is_letter] = letters
+    return Corpus(tokens, has_boundary=True)
+
+
+def encode_text(text: TextData | str, vocabulary: Vocabulary, unknown: str = "error") -> Corpus:
+    """Running text as tokens, piece by piece, so that memory stays flat however long it is."""
+    dtype = token_type(len(vocabulary))
+    pieces = iter([text]) if isinstance(text, str) else text.characters()
+    is_by_letter = isinstance(vocabulary, Characters | Bytes)
+    arrays = (
+        _encode(piece, vocabulary, unknown) for piece in (pieces if is_by_letter else whole_words(pieces, joined=True))
+    )
+    return Corpus(_collect(arrays, dtype), has_boundary=False)
+
+
+def _encode(text: str, vocabulary: Vocabulary, unknown: str) -> Array:
+    """One piece of text as an array of the smallest type."""
+    dtype = token_type(len(vocabulary))
+    if isinstance(vocabulary, Bytes):
+        content = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+        wide: Array = content.astype(dtype)
+        return wide + 1 if vocabulary.has_boundary else wide
+    if not isinstance(vocabulary, Characters):
+        return np.array(vocabulary.encode(text, unknown), dtype=dtype)
+    if text.isascii():
+        codes: Array = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+        size = 128
+    else:
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        size = 0x110000
+    # One place more than there are tokens stands for "never seen".
+    never = len(vocabulary)
+    table = np.full(size, never, dtype=token_type(never + 1))
+    for symbol, i in vocabulary.index.items():
+        if ord(symbol) < size:
+            table[ord(symbol)] = i
+    tokens: Array = table[codes]
+    strange = tokens == never
+    if strange.any():
+        if unknown == "error":
+            raise unknown_symbol(text[int(np.argmax(strange))], vocabulary.index)
+        tokens = tokens[~strange]
+    return tokens.astype(dtype, copy=False)
+
+
+def _collect(arrays: Iterator[Array], dtype: str) -> Array:
+    """The arrays end to end: in memory while they are small, else in a nameless file that is mapped."""
+    held: list[Array] = []
+    n_bytes = 0
+    for array in arrays:
+        held.append(array)
+        n_bytes += array.nbytes
+        if n_bytes > MOST_IN_MEMORY:
+            break
+    else:
+        return np.concatenate(held) if held else np.zeros(0, dtype=dtype)
+    try:
+        with tempfile.TemporaryFile() as file:
+            for array in held:
+                file.write(array.tobytes())
+            held.clear()
+            for array in arrays:
+                file.write(array.tobytes())
+            file.flush()
+            mapped: Array = np.memmap(file, dtype=dtype, mode="r")
+            return mapped
+    except OSError as error:
+        raise PellucidError(
+            f"the tokens could not be kept in {tempfile.gettempdir()}: {error.strerror}",
+            fix="Make room there, or set TMPDIR to a folder with room",
+        ) from error
+
+
+@dataclass(frozen=True)
+class SequenceSides:
+    """The data, divided, and in tokens."""
+
+    vocabulary: Vocabulary
+    train: Corpus
+    dev: Corpus
+    test: Corpus
+    train_items: list[str]  # of a list; empty for running text
+    dev_items: list[str]
+    test_items: list[str]
+
+    def characters_per_token(self, side: Corpus) -> float:
+        """How many characters a predicted token stands for, where a closing boundary counts as one of both."""
+        if self.vocabulary.kind == "characters" or not side.n_predicted:
+            return 1.0
+        n_characters = len(self.vocabulary.decode(side.tokens.tolist()))
+        n_items = int((side.tokens == 0).sum()) - 1 if side.has_boundary else 0
+        return (n_characters + n_items) / side.n_predicted
+
+
+def split_sequences(data: ListData | TextData, tokens: str = "characters") -> SequenceSides:
+    """Lists by the hash of the item; running text in its own order, the first 80 % for train."""
+    if isinstance(data, TextData):
+        vocabulary = _vocabulary_of_text(data, tokens)
+        whole = encode_text(data, vocabulary).tokens
+        first, second = (int(len(whole) * part) for part in (FRACTIONS[0], FRACTIONS[0] + FRACTIONS[1]))
+        train, dev, test = (Corpus(part, False) for part in (whole[:first], whole[first:second], whole[second:]))
+        return SequenceSides(vocabulary, train, dev, test, [], [], [])
+    split = split_list(data.items)
+    if not split.train:
+        raise PellucidError(
+            f"none of the {len(data.items):,} items of {data.name} falls to the train side", fix="Give it more items"
+        )
+    vocabulary = _vocabulary(data, tokens) if tokens != "bpe" else BPE.train(split.train, BPE_SIZE)
+    train, dev, test = (encode_list(items, vocabulary) for items in (split.train, split.dev, split.test))
+    return SequenceSides(vocabulary, train, dev, test, split.train, split.dev, split.test)
+
+
+def _vocabulary(data: ListData | TextData, tokens: str) -> Vocabulary:
+    has_boundary = isinstance(data, ListData)
+    if tokens == "bytes":
+        return Bytes(has_boundary)
+    return (Words if tokens == "words" else Characters).of(data, has_boundary)
+
+
+def _vocabulary_of_text(data: TextData, tokens: str) -> Vocabulary:
+    if tokens != "bpe":
+        return _vocabulary(data, tokens)
+    text = data.read()
+    return BPE.train([text[: int(len(text) * FRACTIONS[0])]], BPE_SIZE, has_boundary=False)
+
+
+@dataclass(frozen=True)
+class PairSides:
+    """Every pair as characters. The alphabet is everyone's; token 0 is the boundary."""
+
+    vocabulary: Characters
+    train: TokenPairs = field(repr=False)
+    dev: TokenPairs = field(repr=False)
+    test: TokenPairs = field(repr=False)
+    longest_source: int  # of all three sides, in tokens
+    longest_target: int
+    texts: Mapping[str, list[tuple[str, str]]] = field(repr=False)  # of each side
+
+
+def pair_sides(data: PairsData) -> PairSides:
+    """Pairs on three sides by the hash of the source, so that no source is asked for in dev that train gave away.
+
+    >>> from pellucid.data import open_data
+    >>> sides = pair_sides(open_data("dedupe-sort"))
+    >>> sides.texts["train"][0], sides.train[0], sides.vocabulary.tokens
+    (('DBBC', 'BCD'), ([4, 2, 2, 3], [2, 3, 4]), ['·', 'A', 'B', 'C', 'D'])
+    """
+    vocabulary = Characters.of(text for pair in data.pairs for text in pair)
+    hashes = item_hashes(source for source, _ in data.pairs)
+    places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64), data.name)
+    texts = {side: [data.pairs[row] for row in rows] for side, rows in places.items()}
+    tokens = {
+        side: [(vocabulary.encode(source), vocabulary.encode(target)) for source, target in pairs]
+        for side, pairs in texts.items()
+    }
+    return PairSides(
+        vocabulary=vocabulary,
+        train=tokens["train"],
+        dev=tokens["dev"],
+        test=tokens["test"],
+        longest_source=max(len(source) for source, _ in data.pairs),
+        longest_target=max(len(target) for _, target in data.pairs),
+        texts=texts,
+    )
