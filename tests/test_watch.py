@@ -12,7 +12,7 @@ from torch.nn import functional
 import pellucid
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
-from pellucid.inspection.judgements import judged
+from pellucid.inspection.judgements import judge_health
 from pellucid.inspection.watch import EVERY, FIRST, MOST_LOOKS, Watch
 from pellucid.models.catalogue import find_network
 from pellucid.records import Watched, as_plain
@@ -238,7 +238,7 @@ def test_a_watch_says_broken_of_nothing_it_did_not_prove():
     model, optimizer = made(Gated)
     with Watch(model, optimizer) as watch:
         loop(model, optimizer, 1)
-    assert "broken" in {finding.severity for finding in judged(watch.health)}
+    assert "broken" in {finding.severity for finding in judge_health(watch.health)}
     assert "broken" not in {finding.severity for finding in watch.findings()}
 
 

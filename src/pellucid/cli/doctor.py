@@ -122,12 +122,12 @@ def _of_a_run(word: str, data: str, rules: tuple[str, ...], seed: int) -> Diagno
     run = open_run(word)
 
     from pellucid.inspection.doctor import diagnose, with_findings
-    from pellucid.inspection.judgements import PICTURED, judged
+    from pellucid.inspection.judgements import PICTURED, judge_health
     from pellucid.training.patients import patient_of
 
     seen = [
         finding._replace(again=f"pellucid draw {PICTURED[finding.rule]} {word}")
-        for finding in judged(run.health)
+        for finding in judge_health(run.health)
         if not rules or finding.rule in rules
     ]
     return with_findings(diagnose(patient_of(run.path, data), rules, seed), seen)

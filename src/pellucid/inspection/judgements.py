@@ -1,7 +1,7 @@
-"""What the looks at a module mean: one judgement each, even where all is sound, and always with its numbers.
+"""What is measured of a network's layers and weights, and what it means; with its numbers, also where it is sound.
 
-Training and the doctor judge by the same functions, so that one never calls ill what the other calls sound. The
-thresholds are judgements. A layer is named where it is the worst of its kind.
+Training, `watch` and the doctor's rules judge by these functions, so that none calls ill what another calls sound. The
+thresholds are judgements; those of the doctor were held against many healthy networks (docs/doctor-score.md).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pellucid.records import Finding, Health, LayerStats
@@ -17,8 +17,11 @@ from pellucid.records import Finding, Health, LayerStats
 SATURATED = 0.5  # of a squashing layer's values: from there on most of what could be learned is lost in it
 SILENT = 0.95  # of a ReLU's or GELU's: half of them are by design
 DEAD = 0.1  # of a layer's units
-FADES = 100.0  # by how much a gradient may differ between the first and the last layer of a kind
+HALF_DEAD = 0.5  # where inputs lie close together, a third is flat on all of them before any training
+FEWEST_EXAMPLES = 16  # of fewer, nothing is proven
+FADES = 1000.0  # by how much a gradient may differ between the first layers and the last
 MOVES = (1e-4, 1e-1)  # of a weight's own size in one step; about 1e-3 is usual
+FAR_OFF = (1e-5, 1.0)  # where even the matrix that moves most moves no farther; the whole of its own size
 
 # The picture in which each is seen again.
 PICTURED = {
@@ -32,57 +35,124 @@ _SQUASHING = ("Tanh", "Sigmoid", "RNN")
 _CUTTING = ("ReLU", "SquaredReLU", "GELU")
 
 
-def judged(health: Sequence[Health]) -> list[Finding]:
-    """What all looks together tell, in no order of gravity.
+def judge_saturation(where: str, seen: str, share: float, is_squashing: bool = True) -> Finding:
+    """share: of a layer's values, those where its slope is nearly 0.
 
-    >>> judged([])
+    >>> judge_saturation("act", "63 % of its values", 0.63).severity
+    'suspicious'
+    """
+    if share <= (SATURATED if is_squashing else SILENT):
+        return Finding.sound(where, seen, "gradients pass through every such layer")
+    return Finding.suspicious(
+        where,
+        seen,
+        "there the gradient is multiplied by nearly 0, and what lies before it learns little",
+        "shrink the weights before it (by the activation's gain), or put a norm before it"
+        if is_squashing
+        else "lower the rate, or shrink the first weights and biases before it",
+    )
+
+
+def judge_dead_units(
+    where: str, name: str, n_dead: int, n_units: int, n_examples: int, steepest: float = 0.0
+) -> Finding:
+    """n_dead: units whose slope is nearly 0, at most `steepest`, on every one of the examples."""
+    share = n_dead / n_units
+    seen = f"{n_dead} of {n_units} units of {name} were flat on all {n_examples} examples"
+    if share < DEAD:
+        return Finding.sound(where, seen, f"{'nearly ' if n_dead else ''}every unit can still learn")
+    severity = "suspicious" if share >= HALF_DEAD and n_examples >= FEWEST_EXAMPLES else "note"
+    if share == 1 and steepest == 0 and n_examples >= FEWEST_EXAMPLES:
+        severity = "broken"  # proven: not one of these examples can teach anything through it
+    return Finding(
+        severity,
+        where,
+        seen,
+        "the weights before them get no gradient from these examples"
+        if steepest == 0
+        else f"its slope there is at most {steepest:.2g}, so the weights before them get hardly any gradient",
+        "lower the rate, or shrink the first weights and biases before it",
+    )
+
+
+def judge_gradient_ratio(where: str, seen: str, ratio: float, n_layers: int) -> Finding:
+    """ratio: the gradient's size at the first layers by that at the last, so many layers above."""
+    if 1 / FADES <= ratio <= FADES:
+        return Finding.sound(where, seen, "it neither vanishes nor explodes on the way down")
+    if ratio == 0:
+        means, fix = "no gradient reaches the lower layers at all", "look for units that are flat, or a broken path"
+        return Finding.broken(where, seen, means, fix)
+    return Finding.suspicious(
+        where,
+        seen,
+        f"it {'vanishes' if ratio < 1 else 'explodes'} on the way down, by a factor of "
+        f"{ratio ** (1 / max(1, n_layers)):.2g} a layer",
+        "draw the weights by the activation's gain, or add norms or residual paths"
+        + ("" if ratio < 1 else ", or clip the gradient"),
+    )
+
+
+def judge_updates(ratios: Mapping[str, float]) -> list[Finding]:
+    """The matrices that move most and least. ratios: of each matrix the size of an update by its own."""
+    most, least = max(ratios, key=lambda path: ratios[path]), min(ratios, key=lambda path: ratios[path])
+    middle = statistics.median(ratios.values())
+    seen = "updates were {:.1e} of its own size, the middle of all matrices {:.1e}; about 1e-3 is usual"
+    found = []
+    if ratios[most] > MOVES[1]:
+        severity = "suspicious" if ratios[most] > FAR_OFF[1] else "note"
+        means, fix = "it forgets much of itself in every step", "lower the rate, or draw the first weights larger"
+        found.append(Finding(severity, most, seen.format(ratios[most], middle), means, fix))
+    if ratios[least] < MOVES[0]:
+        severity = "suspicious" if ratios[most] < FAR_OFF[0] else "note"
+        means, fix = "it would need thousands of steps to change", "raise the rate, or look for what holds it back"
+        found.append(Finding(severity, least, seen.format(ratios[least], middle), means, fix))
+    if not found:
+        reach = f"updates were {ratios[least]:.1e} ({least}) to {ratios[most]:.1e} ({most}) of the matrices' own size"
+        found.append(Finding.sound("all matrices", reach, "each moves at a usual pace"))
+    return found
+
+
+def judge_health(health: Sequence[Health]) -> list[Finding]:
+    """What all looks at a training together tell, in no order of gravity.
+
+    >>> judge_health([])
     []
     """
     if not health:
         return []
     last = health[-1]
     by_rule = {
-        "saturated": saturation(last),
-        "dead-units": dead_units(last),
-        "gradients-over-depth": gradients_over_depth(health),
-        "update-ratio": updates(health),
+        "saturated": _saturation(last),
+        "dead-units": _dead_units(last),
+        "gradients-over-depth": _gradients_over_depth(health),
+        "update-ratio": _updates(health),
     }
-    return [finding._replace(rule=rule) for rule, found in by_rule.items() for finding in found]
+    return [
+        finding._replace(rule=rule, step=finding.step or last.step)
+        for rule, found in by_rule.items()
+        for finding in found
+    ]
 
 
-def saturation(look: Health) -> list[Finding]:
+def _saturation(look: Health) -> list[Finding]:
     """The most saturated layer of those that squash, and of those that cut off."""
     found = []
-    for kinds, limit, fix in (
-        (_SQUASHING, SATURATED, "shrink the weights before it (by the activation's gain), or put a norm before it"),
-        (_CUTTING, SILENT, "lower the rate, or shrink the first weights and biases before it"),
-    ):
-        layers = [layer for layer in look.layers if layer.kind in kinds and layer.saturated is not None]
-        if not layers:
-            continue
-        worst = max(layers, key=lambda layer: layer.saturated or 0.0)
-        share = worst.saturated or 0.0
-        seen = f"{100 * share:.1f} % of {worst.kind}'s values were where its slope is nearly 0"
-        if share > limit:
-            means = "there the gradient is multiplied by nearly 0, and what lies below learns little"
-            found.append(Finding.suspicious(worst.path, seen, means, fix, step=look.step))
-        else:
-            found.append(Finding.sound(worst.path, seen, "gradients pass through every such layer", step=look.step))
+    for kinds in (_SQUASHING, _CUTTING):
+        shares = [(layer.saturated, layer) for layer in look.layers if layer.kind in kinds]
+        measured = [(share, layer) for share, layer in shares if share is not None]
+        if measured:
+            share, worst = max(measured, key=lambda pair: pair[0])
+            seen = f"{100 * share:.1f} % of {worst.kind}'s values were where its slope is nearly 0"
+            found.append(judge_saturation(worst.path, seen, share, kinds is _SQUASHING))
     return found
 
 
-def dead_units(look: Health) -> list[Finding]:
+def _dead_units(look: Health) -> list[Finding]:
     layers = [(layer, layer.always_zero) for layer in look.layers if layer.always_zero is not None]
     if not layers:
         return []
     worst, n_dead = max(layers, key=lambda pair: pair[1] / pair[0].width)
-    seen = f"{n_dead} of {worst.width} units of {worst.kind} were flat on all {worst.examples} examples"
-    if n_dead == 0:
-        return [Finding.sound(worst.path, seen, "every unit can still learn", step=look.step)]
-    share = n_dead / worst.width
-    severity = "broken" if n_dead == worst.width else "suspicious" if share >= DEAD else "note"
-    means = "their incoming weights receive no gradient from these examples"
-    return [Finding(severity, worst.path, seen, means, "lower the rate or shrink the first weights", look.step)]
+    return [judge_dead_units(worst.path, worst.kind, n_dead, worst.width, worst.examples)]
 
 
 class _Change(NamedTuple):
@@ -92,6 +162,7 @@ class _Change(NamedTuple):
     last: LayerStats
     ratio: float
     step: int
+    n_layers: int
 
     @property
     def size(self) -> float:
@@ -104,64 +175,33 @@ def _change(look: Health) -> _Change | None:
     for layer in look.layers:
         kinds[layer.kind].append(layer)
     changes = [
-        _Change(layers[0], layers[-1], layers[0].gradient_deviation / layers[-1].gradient_deviation, look.step)
-        for layers in kinds.values()
-        if len(layers) > 1 and layers[-1].gradient_deviation > 0
+        _Change(same[0], same[-1], same[0].gradient_deviation / same[-1].gradient_deviation, look.step, len(same) - 1)
+        for same in kinds.values()
+        if len(same) > 1 and same[-1].gradient_deviation > 0
     ]
     return max(changes, key=lambda change: change.size, default=None)
 
 
-def gradients_over_depth(health: Sequence[Health]) -> list[Finding]:
+def _gradients_over_depth(health: Sequence[Health]) -> list[Finding]:
     """The middle of all looks: where next to nothing is left to learn, the last gradients are mostly rounding."""
     changes = sorted([change for look in health if (change := _change(look))], key=lambda change: change.size)
     # A branch that starts at zero gets nothing at the first look, on purpose. Broken is what never gets anything.
     changes = [change for change in changes if change.ratio > 0] or changes
     if not changes:
         return []
-    first, last, ratio, step = changes[len(changes) // 2]
+    first, last, ratio, step, n_layers = changes[len(changes) // 2]
     seen = (
         f"the gradient's deviation is {first.gradient_deviation:.2g} at {first.path} and "
         f"{last.gradient_deviation:.2g} at {last.path}, {ratio:.2g} times"
     )
-    if ratio == 0:
-        means, fix = "no gradient reaches the lower layers at all", "look for units that are flat, or a broken path"
-        return [Finding.broken(first.path, seen, means, fix, step=step)]
-    if ratio < 1 / FADES:
-        means, fix = (
-            "it vanishes on the way down",
-            "draw the weights by the activation's gain, or add norms or residuals",
-        )
-        return [Finding.suspicious(first.path, seen, means, fix, step=step)]
-    if ratio > FADES:
-        means, fix = "it explodes on the way down", "shrink the weights by the activation's gain, or clip the gradient"
-        return [Finding.suspicious(first.path, seen, means, fix, step=step)]
-    return [Finding.sound(first.path, seen, "it neither vanishes nor explodes on the way down", step=step)]
+    return [judge_gradient_ratio(first.path, seen, ratio, n_layers)._replace(step=step)]
 
 
-def updates(health: Sequence[Health]) -> list[Finding]:
-    """The matrices that move most and least. By the median of all looks: the rate goes up and down by plan."""
+def _updates(health: Sequence[Health]) -> list[Finding]:
+    """By the median of all looks: the rate goes up and down by plan."""
     moved: dict[str, list[float]] = defaultdict(list)
     for look in health:
         for weight in look.weights:
             if len(weight.shape) >= 2 and math.isfinite(weight.update_ratio):
                 moved[weight.path].append(weight.update_ratio)
-    if not moved:
-        return []
-    ratios = {path: statistics.median(each) for path, each in moved.items()}
-    least, most = min(ratios, key=lambda path: ratios[path]), max(ratios, key=lambda path: ratios[path])
-    step = health[-1].step
-    found = []
-    if ratios[most] > MOVES[1]:
-        means = "it forgets much of itself in every step"
-        found.append(Finding.suspicious(most, _moves(ratios[most]), means, "lower the rate", step=step))
-    if ratios[least] < MOVES[0]:
-        means = "it would need thousands of steps to change"
-        found.append(Finding.suspicious(least, _moves(ratios[least]), means, "raise the rate", step=step))
-    if not found:
-        seen = f"updates were {ratios[least]:.1e} ({least}) to {ratios[most]:.1e} ({most}) of the weights' own size"
-        found.append(Finding.sound("all matrices", seen, "each moves at a usual pace", step=step))
-    return found
-
-
-def _moves(ratio: float) -> str:
-    return f"half of its updates were above {ratio:.1e} of its own size, where about 1e-3 is usual"
+    return judge_updates({path: statistics.median(each) for path, each in moved.items()}) if moved else []

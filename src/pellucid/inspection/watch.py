@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
 from pellucid.inspection.instrument.isolation import require_shapes
-from pellucid.inspection.judgements import PICTURED, judged
+from pellucid.inspection.judgements import PICTURED, judge_health
 from pellucid.records import Finding, Health, Step, Watched, gravest_first
 
 FIRST = (1, 2, 5)  # looked at however short the loop is
@@ -90,7 +90,7 @@ class Watch:
                 severity="suspicious" if finding.severity == "broken" else finding.severity,
                 again=f'watch.draw("{PICTURED[finding.rule]}", "{PICTURED[finding.rule]}.svg")',
             )
-            for finding in judged(self._finite_looks())
+            for finding in judge_health(self._finite_looks())
         ]
         found = [*(finding._replace(rule="not-finite") for finding in self._not_finite()), *seen]
         return gravest_first(found)

@@ -19,7 +19,7 @@ from pellucid import __version__, runs
 from pellucid.data import Data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, quoted
-from pellucid.inspection.judgements import judged
+from pellucid.inspection.judgements import judge_health
 from pellucid.options import given_options
 from pellucid.records import (
     Ending,
@@ -292,7 +292,7 @@ def judge_run(health: Sequence[Health], start: InitialLoss) -> list[Finding]:
     >>> [(finding.severity, finding.where) for finding in judge_run([], start)]
     [('sound', 'the first loss')]
     """
-    return gravest_first([_judge_start(start), *judged(health)])
+    return gravest_first([_judge_start(start), *judge_health(health)])
 
 
 def _judge_start(start: InitialLoss) -> Finding:

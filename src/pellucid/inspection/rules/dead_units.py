@@ -15,18 +15,17 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.recording import FunctionCall, Recording, by_unit, local_slopes, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.judgements import DEAD
+from pellucid.inspection.judgements import judge_dead_units
 from pellucid.inspection.layer_stats import NEARLY_ZERO
 from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
 ACTIVATIONS = frozenset({"relu", "relu6", "leaky_relu", "gelu", "silu", "elu", "celu", "selu", "mish", "hardswish"})
-FEWEST = 16  # examples; of fewer, nothing is proven
-HALF = 0.5  # of the units; where inputs lie close together, a third is flat on all of them before any training
+_AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))"
 
 
 @dataclass
-class Layer:
+class _Activation:
     """One activation over all batches: which of its units were flat on every example so far."""
 
     where: str
@@ -45,32 +44,18 @@ class Layer:
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    layers: dict[tuple[str, str, int], Layer] = {}
-    for batch in copied.batches():
+    layers: dict[tuple[str, str, int], _Activation] = {}
+    for batch in specimen.copy().batches():
         if (seen := record(batch, ACTIVATIONS)) is not None:
             _add(layers, seen)
     if not layers:
         return
     worst = max(layers.values(), key=lambda layer: layer.share)
-    count = f"{worst.n_dead} of {len(worst.flat)} units of {worst.name} were flat on all {worst.n_examples} examples"
-    if worst.share < DEAD:
-        means = f"{'nearly ' if worst.n_dead else ''}every unit can still learn"
-        yield Finding.sound(worst.where, count, means, again=_AGAIN)
-        return
-    yield Finding(
-        _severity(worst),
-        worst.where,
-        count,
-        "the weights before them get no gradient from these examples"
-        if worst.steepest == 0
-        else f"its slope there is at most {worst.steepest:.2g}, so the weights before them get hardly any gradient",
-        "lower the rate, or shrink the first weights and biases before it",
-        again=_AGAIN,
-    )
+    finding = judge_dead_units(worst.where, worst.name, worst.n_dead, len(worst.flat), worst.n_examples, worst.steepest)
+    yield finding._replace(again=_AGAIN)
 
 
-def _add(layers: dict[tuple[str, str, int], Layer], seen: Recording) -> None:
+def _add(layers: dict[tuple[str, str, int], _Activation], seen: Recording) -> None:
     calls: Counter[tuple[str, str]] = Counter()
     for call in seen.functions:
         which = calls[call.path, call.name]
@@ -83,7 +68,7 @@ def _add(layers: dict[tuple[str, str, int], Layer], seen: Recording) -> None:
         before = layers.get(key)
         if before is not None and len(before.flat) != len(flat):
             continue
-        layer = before or Layer(_where(call, which), call.name, torch.ones_like(flat), 0)
+        layer = before or _Activation(_where(call, which), call.name, torch.ones_like(flat), 0)
         layer.flat = layer.flat & flat
         layer.n_examples += len(units)
         layer.steepest = max([layer.steepest, *steepest[layer.flat].tolist()])
@@ -93,15 +78,6 @@ def _add(layers: dict[tuple[str, str, int], Layer], seen: Recording) -> None:
 def _where(call: FunctionCall, which: int) -> str:
     """By its number where one part calls it several times, as a forward of someone's own does."""
     return part_name(call.path) if which == 0 else f"{part_name(call.path)}, its {call.name} no. {which + 1}"
-
-
-def _severity(layer: Layer) -> str:
-    if layer.share == 1 and layer.steepest == 0 and layer.n_examples >= FEWEST:
-        return "broken"  # proven: not one of these examples can teach anything through it
-    return "suspicious" if layer.share >= HALF and layer.n_examples >= FEWEST else "note"
-
-
-_AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))"
 
 
 RULE = Rule(

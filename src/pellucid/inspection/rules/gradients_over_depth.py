@@ -15,17 +15,16 @@ import torch
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.judgements import judge_gradient_ratio
 from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
 
-FADES = 1000.0  # from the last layers to the first
 FEWEST = 4  # layers with weights; in fewer there is no depth
 _AGAIN = "for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    seen = record(draw_zero_matrices(copied), with_loss=True)
+    seen = record(draw_zero_matrices(specimen.copy()), with_loss=True)
     if seen is None or seen.loss is None or not bool(seen.loss.isfinite()):
         return  # what is not finite has a rule of its own
     layers = _layers(seen.modules)
@@ -41,19 +40,8 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         f"the gradient's norm is {at_first:.2g} at {part_name(first[0].path)} and {at_last:.2g} at "
         f"{part_name(last[-1].path)}, {ratio:.2g} times, over {len(layers)} layers"
     )
-    if 1 / FADES <= ratio <= FADES:
-        means = "it neither vanishes nor explodes on the way down"
-        yield Finding.sound(part_name(first[0].path), sizes, means, again=_AGAIN)
-        return
-    per_layer = ratio ** (1 / max(1, len(layers) - few)) if ratio else 0.0
-    yield Finding.suspicious(
-        part_name(first[0].path),
-        sizes,
-        f"it {'vanishes' if ratio < 1 else 'explodes'} on the way down, by a factor of {per_layer:.2g} a layer",
-        "draw the weights by the activation's gain, or add norms or residual paths"
-        + ("" if ratio < 1 else ", or clip the gradient"),
-        again=_AGAIN,
-    )
+    finding = judge_gradient_ratio(part_name(first[0].path), sizes, ratio, len(layers) - few)
+    yield finding._replace(again=_AGAIN)
 
 
 def _layers(calls: Sequence[ModuleCall]) -> list[ModuleCall]:

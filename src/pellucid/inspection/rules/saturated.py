@@ -11,7 +11,7 @@ from torch import nn
 
 from pellucid.inspection.instrument.recording import Recording, local_slopes, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.judgements import SATURATED
+from pellucid.inspection.judgements import judge_saturation
 from pellucid.inspection.layer_stats import NEARLY_ZERO
 from pellucid.inspection.rules import Rule
 from pellucid.records import Finding
@@ -21,9 +21,8 @@ _AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out.abs()
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
     counts: dict[tuple[str, str], list[int]] = {}  # of each layer: values near the ends, values
-    for batch in copied.batches():
+    for batch in specimen.copy().batches():
         if (seen := record(batch, SQUASHING)) is None:
             continue
         for path, name, n_flat, n in (*_functions(seen), *_recurrent(seen)):
@@ -34,17 +33,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     (path, name), (n_flat, n) = max(counts.items(), key=lambda item: item[1][0] / item[1][1])
     count = f"{100 * n_flat / n:.1f} % of {name}'s {n} values were where its slope is below {NEARLY_ZERO:.2f}"
-    if n_flat / n <= SATURATED:
-        means = "gradients pass through every such layer"
-        yield Finding.sound(part_name(path), count, means, again=_AGAIN)
-        return
-    yield Finding.suspicious(
-        part_name(path),
-        count,
-        "there the gradient is multiplied by nearly 0, and what lies before it learns little",
-        "shrink the weights before it (by the activation's gain), or put a norm before it",
-        again=_AGAIN,
-    )
+    yield judge_saturation(part_name(path), count, n_flat / n)._replace(again=_AGAIN)
 
 
 def _functions(seen: Recording) -> Iterator[tuple[str, str, int, int]]:
