@@ -46,7 +46,7 @@ from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.transformer import Transformer
 from pellucid.records import Plan, Step
 from pellucid.training.loop import steps
-from pellucid.training.optimizers import optimizer_for
+from pellucid.training.optimizers import build_optimizer
 from pellucid.training.rng import numpy_rng
 from pellucid.training.tasks.batches import Batch, Items, list_items, make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
@@ -117,7 +117,7 @@ class Arm:
         self.model = Transformer(config)
         if config.positions == "learned":
             begin_as_usual(self.model)
-        self.steps = steps(self.model, batches, optimizer_for(self.model, plan), plan)
+        self.steps = steps(self.model, batches, build_optimizer(self.model, plan), plan)
         self.seconds, self.n_tokens = 0.0, 0
         self.points: list[Point] = []
 

@@ -17,7 +17,7 @@ from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.transformer import Transformer
 from pellucid.records import Plan, Step
 from pellucid.training.loop import loss_of, steps
-from pellucid.training.optimizers import optimizer_for
+from pellucid.training.optimizers import build_optimizer
 from pellucid.training.tasks.batches import make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
 
@@ -59,7 +59,7 @@ def new_model(config: TransformerConfig = CONFIG) -> Transformer:
 
 
 def run(plan: Plan, model: Transformer, first: int = 1, last: int = 10**9, optimizer=None) -> list[Step]:
-    optimizer = optimizer or optimizer_for(model, plan)
+    optimizer = optimizer or build_optimizer(model, plan)
     found = []
     for step in steps(
         model, make_batches(side(), plan.batch_size, plan.context, plan.seed), optimizer, plan, first=first
@@ -113,13 +113,13 @@ def test_it_goes_on_bit_by_bit(after):
     """With dropout, on and off the edge of an epoch, and after torch's generator was moved by someone else."""
     whole, half = new_model(), new_model()
     seen = run(PLAN, whole)
-    optimizer = optimizer_for(half, PLAN)
+    optimizer = build_optimizer(half, PLAN)
     before = run(PLAN, half, last=after, optimizer=optimizer)
     saved = {name: tensor.clone() for name, tensor in optimizer.tensors().items()}
     torch.rand(17)
     second = new_model()
     second.load_state_dict(half.state_dict())
-    resumed = optimizer_for(second, PLAN)
+    resumed = build_optimizer(second, PLAN)
     resumed.load(saved)
     assert before + run(PLAN, second, first=after + 1, optimizer=resumed) == seen
     for one, other in zip(whole.parameters(), second.parameters(), strict=True):
@@ -147,7 +147,7 @@ def test_the_watch_surrounds_forward_backward_and_update():
 
     plan = PLAN._replace(steps=2)
     batches = make_batches(side(), plan.batch_size, plan.context, plan.seed)
-    for step in steps(model, batches, optimizer_for(model, plan), plan, watch=watch):
+    for step in steps(model, batches, build_optimizer(model, plan), plan, watch=watch):
         told.append(("out", step.step))
     assert told == [("in", 1), (True, True), ("out", 1), ("in", 2), (True, True), ("out", 2)]
 

@@ -10,8 +10,8 @@ from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
 from pellucid.models.transformer import Transformer
 from pellucid.records import Plan
-from pellucid.training.muon import COEFFICIENTS, MOMENTUM, Muon, orthogonalised
-from pellucid.training.optimizers import BETAS, hidden_matrices, optimizer_for
+from pellucid.training.muon import COEFFICIENTS, MOMENTUM, Muon, orthogonalize
+from pellucid.training.optimizers import BETAS, build_optimizer, hidden_matrices
 
 MODEL = find_network("transformer", "list")
 
@@ -58,7 +58,7 @@ def test_sgd_and_adamw_are_torchs():
             if name == "sgd"
             else torch.optim.AdamW(groups, lr=0.01, betas=BETAS)
         )
-        optimizer = optimizer_for(ours, PLAN._replace(optimizer=name))
+        optimizer = build_optimizer(ours, PLAN._replace(optimizer=name))
         for step in range(1, 8):
             give_gradients(ours, step)
             give_gradients(theirs, step)
@@ -68,7 +68,7 @@ def test_sgd_and_adamw_are_torchs():
             peer.step()
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.allclose(one, other, atol=1e-7)
-        optimizer.zero()
+        optimizer.zero_grad()
         assert all(parameter.grad is None for parameter in ours.parameters())
 
 
@@ -94,7 +94,7 @@ def by_formula(matrix: list[list[float]]) -> list[list[float]]:
 def test_newton_schulz_is_the_papers(rows, columns):
     draw = torch.Generator().manual_seed(rows + columns)
     matrices = torch.randn(2, rows, columns, generator=draw, dtype=torch.float64)
-    found = orthogonalised(matrices)
+    found = orthogonalize(matrices)
     for matrix, one in zip(matrices, found, strict=True):
         assert torch.allclose(one, torch.tensor(by_formula(matrix.tolist()), dtype=torch.float64), atol=1e-12)
 
@@ -102,7 +102,7 @@ def test_newton_schulz_is_the_papers(rows, columns):
 @pytest.mark.parametrize(("rows", "columns"), [(32, 32), (32, 40), (32, 128), (16, 16)])
 def test_singular_values_come_near_one_and_directions_stay(rows, columns):
     matrices = torch.randn(3, rows, columns, generator=torch.Generator().manual_seed(0))
-    found = orthogonalised(matrices)
+    found = orthogonalize(matrices)
     left, sizes, right = torch.linalg.svd(matrices, full_matrices=False)
     seen = torch.linalg.svdvals(found)
     # What was almost zero is still on its way up after five steps.
@@ -114,7 +114,7 @@ def test_singular_values_come_near_one_and_directions_stay(rows, columns):
 
 
 def test_a_gradient_of_zero_moves_nothing():
-    assert torch.equal(orthogonalised(torch.zeros(1, 3, 4)), torch.zeros(1, 3, 4))
+    assert torch.equal(orthogonalize(torch.zeros(1, 3, 4)), torch.zeros(1, 3, 4))
 
 
 def test_muon_steps_along_the_orthogonalised_momentum():
@@ -126,7 +126,7 @@ def test_muon_steps_along_the_orthogonalised_momentum():
     }
     wanted = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     momenta = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
-    muon = Muon(parameters, rate=0.1, weight_decay=0.5)
+    muon = Muon(parameters, learning_rate=0.1, weight_decay=0.5)
     for _ in range(3):
         for name, parameter in parameters.items():
             gradient = torch.randn(shapes[name], generator=draw, dtype=torch.float64)
@@ -167,14 +167,14 @@ def test_a_resumed_optimizer_goes_on_bit_by_bit(name):
     whole = Transformer(MODEL.tiny)
     first = Transformer(MODEL.tiny)
     first.load_state_dict(whole.state_dict())
-    run(whole, optimizer_for(whole, plan), range(1, 8))
-    before = optimizer_for(first, plan)
+    run(whole, build_optimizer(whole, plan), range(1, 8))
+    before = build_optimizer(first, plan)
     assert not any(tensor.any() for tensor in before.tensors().values())
     run(first, before, range(1, 4))
     saved = {name: tensor.clone() for name, tensor in before.tensors().items()}
     second = Transformer(MODEL.tiny)
     second.load_state_dict(first.state_dict())
-    after = optimizer_for(second, plan)
+    after = build_optimizer(second, plan)
     after.load(saved)
     assert all(torch.equal(tensor, saved[name]) for name, tensor in after.tensors().items())
     assert after.tensors().keys() == saved.keys()
@@ -184,8 +184,8 @@ def test_a_resumed_optimizer_goes_on_bit_by_bit(name):
 
 
 def test_another_networks_state_is_refused():
-    saved = optimizer_for(network(), PLAN._replace(optimizer="muon")).tensors()
-    other = optimizer_for(nn.Sequential(nn.Linear(5, 6)), PLAN._replace(optimizer="muon"))
+    saved = build_optimizer(network(), PLAN._replace(optimizer="muon")).tensors()
+    other = build_optimizer(nn.Sequential(nn.Linear(5, 6)), PLAN._replace(optimizer="muon"))
     with pytest.raises(PellucidError, match=r"0\.weight\.momentum of the optimizer has shape \(1, 4, 6\)"):
         other.load(saved)
     with pytest.raises(PellucidError, match=r"0\.weight\.momentum of the optimizer is missing"):
@@ -194,4 +194,4 @@ def test_another_networks_state_is_refused():
 
 def test_an_unknown_optimizer_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"'adam'\. Perhaps you meant adamw"):
-        optimizer_for(network(), PLAN._replace(optimizer="adam"))
+        build_optimizer(network(), PLAN._replace(optimizer="adam"))

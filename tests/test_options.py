@@ -10,12 +10,10 @@ from pellucid.errors import PellucidError
 from pellucid.layers.losses import LOSSES as LOSSES_OF_LAYERS
 from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
 from pellucid.models.catalogue import compared_networks, default_network, networks_for
-from pellucid.training.options import LOSSES, PENALTIES, SCHEDULES, TrainOptions, require_network, windows_of
-from pellucid.training.schedule import SCHEDULES as SCHEDULES_OF_TRAINING
+from pellucid.training.options import LOSSES, PENALTIES, TrainOptions, require_network, windows_of
 
 
 def test_what_options_name_is_what_there_is():
-    assert SCHEDULES == SCHEDULES_OF_TRAINING
     assert tuple(LOSSES) == tuple(LOSSES_OF_LAYERS)
     assert tuple(PENALTIES) == tuple(PENALTIES_OF_LAYERS)
 

@@ -31,7 +31,7 @@ from pellucid.training.learning_rate import (
     sweep_seeds,
 )
 from pellucid.training.loop import steps
-from pellucid.training.optimizers import optimizer_for
+from pellucid.training.optimizers import build_optimizer
 from pellucid.training.tasks.batches import make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
 
@@ -202,7 +202,7 @@ def test_the_suggestion_trains_better_than_ten_times_less_and_ten_times_more(sid
 
     def trained(rate):
         model, of = build(1), plan(rate=rate)
-        for _ in steps(model, batches_for(1), optimizer_for(model, of), of):
+        for _ in steps(model, batches_for(1), build_optimizer(model, of), of):
             pass
         return evaluate_loss(model, sides.dev, 16).nats
 

@@ -174,7 +174,7 @@ def test_a_penalty_pulls_the_weights():
         state = build_training(card, config, plan, task)
         loss_function = task.loss_function(plan)
         for step in range(1, 41):
-            state.optimizer.zero()
+            state.optimizer.zero_grad()
             loss_function(state.model, state.batches.batch(step)).backward()
             state.optimizer.step(1.0)
         norms[strength] = sum(parameter.square().sum().item() for parameter in state.model.parameters())

@@ -163,7 +163,7 @@ def test_a_batch_larger_than_the_data(pellucid_here, tmp_path):
     assert said.code == 0, said
     record = json.loads((tmp_path / "runs" / "x" / "run.json").read_text())
     n_items = record["data"]["items"]["train"]
-    assert record["plan"]["batch"] == n_items
+    assert record["plan"]["batch_size"] == n_items
     assert f"2 steps of {n_items}" in said.out
 
 

@@ -18,13 +18,13 @@ class Plan(NamedTuple):
     batch_size: int  # items of a list, or windows of a text, in one step
     context: int  # tokens in a window of a text; for a list the longest item and its boundary
     optimizer: str  # muon, adamw or sgd
-    learning_rate: float  # the highest one, of AdamW or SGD
-    matrix_learning_rate: float  # the highest one of Muon; 0 where it is not used
+    learning_rate: float  # the peak
+    matrix_learning_rate: float  # the peak for hidden matrices, of Muon; 0 where it is not used
     momentum: float  # of SGD
     weight_decay: float  # on matrices alone
     clip: float  # the largest norm of all gradients together; 0 clips nothing
-    warmup: int  # steps over which the rate climbs
-    schedule: str  # linear, cosine, step or constant
+    warmup: int  # steps over which the learning rate climbs
+    schedule: str  # of the learning rate: linear, cosine, step or constant
     evaluate_every: int
     probe_every: int
     sample_every: int

@@ -30,7 +30,7 @@ from pellucid.data import Data
 from pellucid.data.options import DataOptions
 from pellucid.records import Plan, RateSearch, RateTrial
 from pellucid.training.loop import next_token_loss
-from pellucid.training.optimizers import optimizer_for
+from pellucid.training.optimizers import build_optimizer
 from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
 from pellucid.training.rng import seed_torch
@@ -99,14 +99,14 @@ def sweep_learning_rates(
     kept = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     gradients = [parameter.grad for parameter in model.parameters()]
     was_training = model.training
-    optimizer = optimizer_for(model, plan)
+    optimizer = build_optimizer(model, plan)
     losses: list[float] = []
     try:
         model.train()
         for step, rate in enumerate(rates, start=1):
             batch = batches.batch(step)
             with seed_torch(seed, step, "dropout"):
-                optimizer.zero()
+                optimizer.zero_grad()
                 loss = loss_function(model, batch)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             if not math.isfinite(loss.item()) or loss.item() > DIVERGED * min([*losses, loss.item()]):

@@ -61,7 +61,7 @@ def steps(
         batch = batches.batch(step)
         factor = learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule)
         with watch(step), seed_torch(plan.seed, step, "dropout"):
-            optimizer.zero()
+            optimizer.zero_grad()
             loss = loss_function(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -12,20 +12,20 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError
+from pellucid.training.optimizers import require_like
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 STEPS = 5
 MOMENTUM = 0.95
 
 
-def orthogonalised(matrices: Tensor, steps: int = STEPS) -> Tensor:
+def orthogonalize(matrices: Tensor, steps: int = STEPS) -> Tensor:
     """matrices: (n, rows, columns), no more rows than columns -> the same shape, singular values near 1.
 
     Each step is X ← aX + b(XXᵀ)X + c(XXᵀ)²X. For wide matrices the steps are made on the small side, on A = XXᵀ alone:
     X ← PX with P = a + bA + cA², so A ← PAP, and the product of all P is applied to X once, at the end.
 
-    >>> orthogonalised(torch.diag(torch.tensor([3.0, 0.5]))[None]).diagonal(dim1=1, dim2=2)[0].round(decimals=1)
+    >>> orthogonalize(torch.diag(torch.tensor([3.0, 0.5]))[None]).diagonal(dim1=1, dim2=2)[0].round(decimals=1)
     tensor([0.7000, 1.0000])
     """
     a, b, c = COEFFICIENTS
@@ -52,32 +52,32 @@ class Muon:
     Matrices of one shape are worked on together; a tall one lies on its side.
     """
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], rate: float, weight_decay: float = 0.0) -> None:
-        self.rate, self.weight_decay = rate, weight_decay
+    def __init__(self, parameters: Mapping[str, nn.Parameter], learning_rate: float, weight_decay: float = 0.0) -> None:
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
         self.parameters = dict(parameters)
-        self.momenta = {name: torch.zeros_like(_lying(parameter.detach())) for name, parameter in parameters.items()}
+        self.momenta = {name: torch.zeros_like(_lay_down(parameter.detach())) for name, parameter in parameters.items()}
         self.stacks: dict[torch.Size, list[str]] = {}
         for name, momentum in self.momenta.items():
             self.stacks.setdefault(momentum.shape[1:], []).append(name)
 
     @torch.no_grad()
     def step(self, factor: float) -> None:
-        rate = self.rate * factor
+        learning_rate = self.learning_rate * factor
         for names in self.stacks.values():
             parameters = [self.parameters[name] for name in names]
             momenta = [self.momenta[name] for name in names]
-            gradients = [_lying(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters]
+            gradients = [_lay_down(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters]
             for momentum, gradient in zip(momenta, gradients, strict=True):
                 momentum.lerp_(gradient, 1 - MOMENTUM)
             # Nesterov's: a look ahead, along the momentum from the gradient.
             ahead = torch.lerp(torch.cat(gradients), torch.cat(momenta), MOMENTUM)
-            updates = torch.split(orthogonalised(ahead), [len(momentum) for momentum in momenta])
+            updates = torch.split(orthogonalize(ahead), [len(momentum) for momentum in momenta])
             for parameter, update in zip(parameters, updates, strict=True):
                 rows, columns = parameter.shape[-2:]
                 if self.weight_decay:
-                    parameter.mul_(1 - rate * self.weight_decay)
+                    parameter.mul_(1 - learning_rate * self.weight_decay)
                 upright = (update.mT if rows > columns else update).reshape(parameter.shape)
-                parameter.add_(upright, alpha=-rate * max(1, rows / columns) ** 0.5)
+                parameter.add_(upright, alpha=-learning_rate * max(1, rows / columns) ** 0.5)
 
     def tensors(self) -> dict[str, Tensor]:
         return {f"{name}.momentum": momentum for name, momentum in self.momenta.items()}
@@ -87,19 +87,7 @@ class Muon:
             momentum.copy_(require_like(tensors, f"{name}.momentum", momentum))
 
 
-def require_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-    """The tensor of that name, which must have this shape and type."""
-    found = tensors.get(name)
-    if found is None or found.shape != like.shape or found.dtype != like.dtype:
-        came = "is missing" if found is None else f"has shape {tuple(found.shape)} and type {found.dtype}"
-        raise PellucidError(
-            f"{name} of the optimizer {came}, where {tuple(like.shape)} and {like.dtype} is wanted",
-            fix="Resume with the network that the run began with",
-        )
-    return found
-
-
-def _lying(tensor: Tensor) -> Tensor:
+def _lay_down(tensor: Tensor) -> Tensor:
     """A matrix or a stack of them as (n, rows, columns), on its side if it is tall."""
     stack = tensor.reshape(-1, *tensor.shape[-2:])
     return stack.mT if stack.shape[1] > stack.shape[2] else stack

@@ -1,33 +1,36 @@
-"""How gradients become updates: SGD, AdamW, or Muon for hidden matrices with AdamW for the rest.
+"""Optimizers by name: SGD, AdamW, or Muon for hidden matrices with AdamW for the rest.
 
-What an optimizer remembers is a flat dictionary of tensors by name, so that it can be saved without pickling.
+Adding one is adding a row to OPTIMIZERS: `--optimizer` offers it, the plan takes its learning rate, and the contract
+tests run it. What an optimizer remembers is a flat dictionary of tensors by name, so that it is saved without pickling.
+torch is loaded when one is built: the names are checked before anything heavy is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from torch import Tensor, nn
-
-from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.errors import PellucidError, require_one_of
 from pellucid.records import Plan
-from pellucid.training.muon import Muon, require_like
 
-OPTIMIZERS = ("muon", "adamw", "sgd")
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    Parameters = Mapping[str, nn.Parameter]
+
 BETAS = (0.9, 0.99)
 # With Muon the rates are large and the run is short, so what is remembered must fade sooner.
 BETAS_BESIDE_MUON = (0.8, 0.95)
 
-Parameters = Mapping[str, nn.Parameter]
 
-
-class Rule(Protocol):
+class UpdateRule(Protocol):
     """How some parameters follow their gradients."""
 
     def step(self, factor: float) -> None:
-        """One update with this part of the highest rate."""
+        """One update with this part of the peak learning rate."""
 
     def tensors(self) -> dict[str, Tensor]:
         """All that is remembered between steps, by name; the tensors themselves, not copies."""
@@ -36,13 +39,24 @@ class Rule(Protocol):
         """Remember this instead: what `tensors` gave at another time."""
 
 
-class Optimizer:
-    """Every parameter of a model with the rule that updates it."""
+@dataclass(frozen=True)
+class OptimizerCard:
+    """An optimizer as a row of the table: its name, and how it is built for a model and a plan."""
 
-    def __init__(self, parameters: Parameters, rules: Sequence[Rule]) -> None:
+    name: str
+    summary: str
+    build: Callable[[nn.Module, Plan], Sequence[UpdateRule]]
+    learning_rate: float  # the peak, where the network's recipe is for another optimizer
+    matrix_learning_rate: float = 0.0  # of hidden matrices, where they have one of their own
+
+
+class Optimizer:
+    """Every trainable parameter of a model with the rule that updates it."""
+
+    def __init__(self, parameters: Parameters, rules: Sequence[UpdateRule]) -> None:
         self.parameters, self.rules = parameters, rules
 
-    def zero(self) -> None:
+    def zero_grad(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters.values():
             parameter.grad = None
@@ -59,7 +73,7 @@ class Optimizer:
             rule.load(tensors)
 
 
-class OfTorch:
+class TorchRule:
     """One of torch's own optimizers, whose state is told by the parameters' names.
 
     remembers: what it keeps for each parameter, once that was updated.
@@ -67,11 +81,11 @@ class OfTorch:
 
     def __init__(self, parameters: Parameters, optimizer: torch.optim.Optimizer, remembers: Sequence[str]) -> None:
         self.parameters, self.optimizer, self.remembers = parameters, optimizer, remembers
-        self.rates = [float(group["lr"]) for group in optimizer.param_groups]
+        self.learning_rates = [float(group["lr"]) for group in optimizer.param_groups]
 
     def step(self, factor: float) -> None:
-        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-            group["lr"] = rate * factor
+        for group, learning_rate in zip(self.optimizer.param_groups, self.learning_rates, strict=True):
+            group["lr"] = learning_rate * factor
         self.optimizer.step()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -83,6 +97,8 @@ class OfTorch:
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
+        import torch
+
         for name, parameter in self.parameters.items():
             if not any(f"{name}.{key}" in tensors for key in self.remembers):
                 self.optimizer.state.pop(parameter, None)
@@ -93,57 +109,91 @@ class OfTorch:
             }
 
 
-def optimizer_for(model: nn.Module, plan: Plan) -> Optimizer:
-    """The optimizer that the plan names, with its highest rates."""
-    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    if plan.optimizer == "sgd":
-        return Optimizer(parameters, [_sgd(parameters, plan)])
-    if plan.optimizer == "adamw":
-        return Optimizer(parameters, [_adamw(parameters, plan, BETAS)])
-    if plan.optimizer == "muon":
-        hidden = hidden_matrices(model)
-        rest = {name: parameter for name, parameter in parameters.items() if name not in hidden}
-        muon = Muon(hidden, plan.matrix_learning_rate, plan.weight_decay)
-        return Optimizer(parameters, [muon, _adamw(rest, plan, BETAS_BESIDE_MUON)] if rest else [muon])
-    raise PellucidError(
-        f"there is no optimizer called {quoted(plan.optimizer)}",
-        fix=did_you_mean(plan.optimizer, OPTIMIZERS),
-    )
+def build_optimizer(model: nn.Module, plan: Plan) -> Optimizer:
+    """The optimizer that the plan names, with its peak learning rates."""
+    require_one_of("optimizer", plan.optimizer, tuple(OPTIMIZERS))
+    return Optimizer(_trainable(model), OPTIMIZERS[plan.optimizer].build(model, plan))
+
+
+def require_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+    """The tensor of that name, which must have this shape and type."""
+    found = tensors.get(name)
+    if found is None or found.shape != like.shape or found.dtype != like.dtype:
+        came = "is missing" if found is None else f"has shape {tuple(found.shape)} and type {found.dtype}"
+        raise PellucidError(
+            f"{name} of the optimizer {came}, where {tuple(like.shape)} and {like.dtype} is wanted",
+            fix="Resume with the network that the run began with",
+        )
+    return found
 
 
 def hidden_matrices(model: nn.Module) -> dict[str, nn.Parameter]:
     """The matrices that take a stream to a stream: neither looked up by tokens, nor the head that scores them.
 
+    >>> from torch import nn
     >>> model = nn.Sequential()
     >>> model.add_module("embedding", nn.Embedding(5, 3)), model.add_module("hidden", nn.Linear(3, 3))
     (None, None)
     >>> model.add_module("head", nn.Linear(3, 5)), list(hidden_matrices(model))
     (None, ['hidden.weight'])
     """
+    from torch import nn
+
     looked_up = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     return {
         name: parameter
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad
-        and parameter.ndim >= 2
-        and id(parameter) not in looked_up
-        and "head" not in name.split(".")
+        for name, parameter in _trainable(model).items()
+        if parameter.ndim >= 2 and id(parameter) not in looked_up and "head" not in name.split(".")
     }
 
 
-def _sgd(parameters: Parameters, plan: Plan) -> OfTorch:
+def _trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _build_muon(model: nn.Module, plan: Plan) -> list[UpdateRule]:
+    from pellucid.training.muon import Muon
+
+    hidden = hidden_matrices(model)
+    rest = {name: parameter for name, parameter in _trainable(model).items() if name not in hidden}
+    muon = Muon(hidden, plan.matrix_learning_rate, plan.weight_decay)
+    return [muon, _adamw(rest, plan, BETAS_BESIDE_MUON)] if rest else [muon]
+
+
+def _build_adamw(model: nn.Module, plan: Plan) -> list[UpdateRule]:
+    return [_adamw(_trainable(model), plan, BETAS)]
+
+
+def _build_sgd(model: nn.Module, plan: Plan) -> list[UpdateRule]:
+    import torch
+
+    parameters = _trainable(model)
     sgd = torch.optim.SGD(_groups(parameters, plan), lr=plan.learning_rate, momentum=plan.momentum, foreach=True)
-    return OfTorch(parameters, sgd, ["momentum_buffer"] if plan.momentum else [])
+    return [TorchRule(parameters, sgd, ["momentum_buffer"] if plan.momentum else [])]
 
 
-def _adamw(parameters: Parameters, plan: Plan, betas: tuple[float, float]) -> OfTorch:
+def _adamw(parameters: Parameters, plan: Plan, betas: tuple[float, float]) -> TorchRule:
+    import torch
+
     adamw = torch.optim.AdamW(_groups(parameters, plan), lr=plan.learning_rate, betas=betas, fused=True)
-    return OfTorch(parameters, adamw, ["step", "exp_avg", "exp_avg_sq"])
+    return TorchRule(parameters, adamw, ["step", "exp_avg", "exp_avg_sq"])
 
 
 def _groups(parameters: Parameters, plan: Plan) -> list[dict[str, Any]]:
-    """Matrices decay; biases, gains and other single rows do not."""
+    """Weight decay is on matrices; biases, gains and other single rows have none."""
     matrices = [parameter for parameter in parameters.values() if parameter.ndim >= 2]
     rows = [parameter for parameter in parameters.values() if parameter.ndim < 2]
     groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": rows, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]
+
+
+OPTIMIZERS: Mapping[str, OptimizerCard] = MappingProxyType(
+    {
+        card.name: card
+        for card in (
+            OptimizerCard("muon", "Muon for hidden matrices, AdamW for the rest.", _build_muon, 0.01, 0.02),
+            OptimizerCard("adamw", "Adam with decoupled weight decay.", _build_adamw, 3e-3),
+            OptimizerCard("sgd", "Stochastic gradient descent with momentum.", _build_sgd, 0.1),
+        )
+    }
+)

@@ -18,11 +18,11 @@ from pellucid.models.catalogue import NETWORKS, default_network, find_network, n
 from pellucid.models.settings import SIZES, require_share
 from pellucid.models.wishes import MODELS
 from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
+from pellucid.training.optimizers import OPTIMIZERS
+from pellucid.training.schedule import SCHEDULES
 
 Setting = int | float | str
 
-OPTIMIZERS = ("muon", "adamw", "sgd")
-SCHEDULES = ("linear", "cosine", "step", "constant")
 LOSSES = ("cross-entropy", "bce", "hinge", "mse", "l1")  # as layers/losses.py has them
 PENALTIES = ("l1", "l2", "linf2")
 MOST_STEPS = 1_000_000_000
@@ -59,7 +59,7 @@ class TrainOptions:
     )
     seed: int = option(1, "Random seed.", minimum=0, maximum=2**64 - 1, is_common=True)
     size: str = option("", "Size of the network; by default it follows from the data", choices=SIZES, is_common=True)
-    optimizer: str | None = option(None, "Optimizer", choices=OPTIMIZERS, is_common=True)
+    optimizer: str | None = option(None, "Optimizer", choices=tuple(OPTIMIZERS), is_common=True)
     learning_rate: float | None = option(
         None,
         "Peak learning rate; chosen by the plan if not given.",
@@ -76,7 +76,7 @@ class TrainOptions:
     batch_size: int | None = option(
         None, "Examples (items, text windows, pairs, rows or images) per step.", aliases=("batch",), is_common=True
     )
-    schedule: str | None = option(None, "Learning rate schedule", choices=SCHEDULES, aliases=("decay",))
+    schedule: str | None = option(None, "Learning rate schedule", choices=tuple(SCHEDULES), aliases=("decay",))
     warmup: int | None = option(
         None, "Steps of linear learning rate warmup.", minimum=0, maximum=MOST_STEPS, aliases=("warm-up",)
     )

@@ -19,6 +19,7 @@ from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.settings import SIZES
 from pellucid.records import Plan
 from pellucid.training.loop import steps
+from pellucid.training.optimizers import OPTIMIZERS
 from pellucid.training.options import BYTES_OF_A_WEIGHT, TrainOptions
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import TrainingState, build_training
@@ -173,13 +174,18 @@ def with_steps(plan: Plan, n_steps: int, asked: Mapping[str, object]) -> Plan:
 
 def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, object]) -> Plan:
     """The rates as asked for. A rate that was asked for moves Muon's with it, unless that was asked for too."""
-    optimizer = str(asked.get("optimizer", plan.optimizer))
-    by_optimizer = {"sgd": 0.1, "adamw": 3e-3, "muon": 0.01}
-    usual = plan.learning_rate if optimizer == recipe.optimizer else by_optimizer[optimizer]
-    rate = float(str(asked.get("learning_rate", usual)))
-    matrix_rate = (recipe.matrix_learning_rate or 0.02) * rate / usual if optimizer == "muon" else 0.0
-    matrix_rate = float(str(asked.get("matrix_learning_rate", matrix_rate)))
-    return plan._replace(optimizer=optimizer, learning_rate=rate, matrix_learning_rate=matrix_rate)
+    name = str(asked.get("optimizer", plan.optimizer))
+    optimizer = OPTIMIZERS[name]
+    usual = plan.learning_rate if name == recipe.optimizer else optimizer.learning_rate
+    learning_rate = float(str(asked.get("learning_rate", usual)))
+    matrix_rate = 0.0
+    if optimizer.matrix_learning_rate:
+        matrix_rate = (recipe.matrix_learning_rate or optimizer.matrix_learning_rate) * learning_rate / usual
+    return plan._replace(
+        optimizer=name,
+        learning_rate=learning_rate,
+        matrix_learning_rate=float(str(asked.get("matrix_learning_rate", matrix_rate))),
+    )
 
 
 def threads_for(n_parameters: int) -> int:

@@ -1,33 +1,36 @@
-"""The learning rate as a pure function of the step: it climbs, then it decays."""
+"""The learning rate as a pure function of the step: it warms up, then it follows a schedule.
+
+Adding a schedule is adding a row to SCHEDULES: `--schedule` offers it.
+"""
 
 import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
-from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.errors import require_one_of
 
-SCHEDULES = ("linear", "cosine", "step", "constant")
-DROPS = ((0.9, 0.01), (0.6, 0.1))  # "step": after so much of the way, so much of the rate
+DROPS = ((0.9, 0.01), (0.6, 0.1))  # "step": after so much of the way, so much of the learning rate
+
+# The part of the peak learning rate, by how much of the way after the warmup is done: from 0 to below 1.
+SCHEDULES: Mapping[str, Callable[[float], float]] = MappingProxyType(
+    {
+        "linear": lambda done: 1 - done,
+        "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+        "step": lambda done: next((factor for after, factor in DROPS if done >= after), 1.0),
+        "constant": lambda done: 1.0,
+    }
+)
 
 
-def learning_rate_factor(step: int, steps: int, warm_up: int, decay: str) -> float:
-    """The part of the highest rate that step `step` of `steps` learns with, above 0 and at most 1. The first step is 1.
+def learning_rate_factor(step: int, steps: int, warmup: int, schedule: str) -> float:
+    """The part of the peak learning rate at step `step` of `steps`, above 0 and at most 1. The first step is 1.
 
-    >>> [learning_rate_factor(step, steps=6, warm_up=2, decay="linear") for step in range(1, 7)]
+    >>> [learning_rate_factor(step, steps=6, warmup=2, schedule="linear") for step in range(1, 7)]
     [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
-    >>> [round(learning_rate_factor(step, steps=4, warm_up=0, decay="cosine"), 3) for step in range(1, 5)]
+    >>> [round(learning_rate_factor(step, steps=4, warmup=0, schedule="cosine"), 3) for step in range(1, 5)]
     [1.0, 0.854, 0.5, 0.146]
     """
-    if step <= warm_up:
-        return step / warm_up
-    done = (step - warm_up - 1) / max(1, steps - warm_up)
-    if decay == "linear":
-        return 1 - done
-    if decay == "cosine":
-        return (1 + math.cos(math.pi * done)) / 2
-    if decay == "step":
-        return next((factor for after, factor in DROPS if done >= after), 1.0)
-    if decay == "constant":
-        return 1.0
-    raise PellucidError(
-        f"there is no decay called {quoted(decay)}",
-        fix=did_you_mean(decay, SCHEDULES),
-    )
+    require_one_of("schedule", schedule, tuple(SCHEDULES))
+    if step <= warmup:
+        return step / warmup
+    return SCHEDULES[schedule]((step - warmup - 1) / max(1, steps - warmup))

@@ -24,7 +24,7 @@ from pellucid.runs import RunWriter
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import delete_old_checkpoints, save_checkpoint
 from pellucid.training.loop import steps
-from pellucid.training.optimizers import Optimizer, optimizer_for
+from pellucid.training.optimizers import Optimizer, build_optimizer
 from pellucid.training.rng import derive_seed
 from pellucid.training.stopping import best_evaluation, check_ending
 from pellucid.training.tasks.task import Batches, Task
@@ -49,7 +49,7 @@ def build_training(card: NetworkCard, config: Any, plan: Plan, task: Task) -> Tr
     torch.set_num_threads(plan.threads)
     model = build_network(card, config, plan.seed)
     batches = task.make_batches(plan, is_fair=model.rows_meet)
-    return TrainingState(card, config, plan, task, model, batches, optimizer_for(model, plan))
+    return TrainingState(card, config, plan, task, model, batches, build_optimizer(model, plan))
 
 
 def build_network(card: NetworkCard, config: Any, seed: int) -> Network:
