@@ -118,9 +118,9 @@ def drop_in_trainer() -> Trainer:
 
 def own_model_and_loss() -> tuple[Any, Any, Callable[[], Any]]:
     """Our network with micrograd's first weights: a neuron is its products and one sum."""
-    from pellucid.autograd import MLP, Value, hinge, total
+    from pellucid.autograd import ScalarMLP, Value, hinge, total
 
-    model = MLP(2, [16, 16, 1], activation="relu")
+    model = ScalarMLP(2, [16, 16, 1], activation="relu")
     draw = random.Random(SEED)
     for layer in model.layers:
         for neuron in layer.neurons:

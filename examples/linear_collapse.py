@@ -5,12 +5,12 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.autograd import MLP
+from pellucid.autograd import ScalarMLP
 
 WIDTHS = [8, 8, 8, 2]
 
 
-def multiplied_out(model: MLP) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def multiplied_out(model: ScalarMLP) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The one matrix and the one shift that all layers together are, if none of them bends."""
     n_inputs = len(model.layers[0].neurons[0].weights)
     matrix, shift = np.eye(n_inputs), np.zeros(n_inputs)
@@ -24,7 +24,7 @@ def multiplied_out(model: MLP) -> tuple[NDArray[np.float64], NDArray[np.float64]
 def furthest_apart(activation: str, n_points: int = 200) -> float:
     """The largest distance between the network's outputs and those of its layers multiplied out."""
     draw = random.Random(0)
-    model = MLP(3, WIDTHS, activation=activation, seed=draw)
+    model = ScalarMLP(3, WIDTHS, activation=activation, seed=draw)
     for parameter in model.parameters():
         parameter.data = draw.uniform(-1, 1)
     matrix, shift = multiplied_out(model)
@@ -34,8 +34,8 @@ def furthest_apart(activation: str, n_points: int = 200) -> float:
 
 
 def main() -> None:
-    n_deep = len(MLP(3, WIDTHS, activation="linear").parameters())
-    n_flat = len(MLP(3, WIDTHS[-1:]).parameters())
+    n_deep = len(ScalarMLP(3, WIDTHS, activation="linear").parameters())
+    n_flat = len(ScalarMLP(3, WIDTHS[-1:]).parameters())
     print(f"4 linear layers of {n_deep} parameters against the one of {n_flat} that they multiply out to, 200 points:")
     print(f"  linear: outputs differ by at most {furthest_apart('linear'):.1e}")
     print(

@@ -4,7 +4,7 @@ import math
 import random
 import time
 
-from pellucid.autograd import MLP, Value, hinge, replay, total
+from pellucid.autograd import ScalarMLP, Value, hinge, replay, total
 
 N_STEPS = 100
 L2 = 1e-4
@@ -24,7 +24,7 @@ def moons(n_points: int, noise: float, seed: int) -> tuple[list[tuple[float, flo
 
 def main() -> None:
     points, sides = moons(100, noise=0.1, seed=1)
-    model = MLP(2, [16, 16, 1], activation="relu", seed=1)
+    model = ScalarMLP(2, [16, 16, 1], activation="relu", seed=1)
     parameters = model.parameters()
 
     def loss() -> Value:

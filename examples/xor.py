@@ -2,15 +2,15 @@
 
 from fractions import Fraction
 
-from pellucid.autograd import MLP, Value, binary_cross_entropy, replay, total
+from pellucid.autograd import ScalarMLP, Value, binary_cross_entropy, replay, total
 
 POINTS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 ANSWERS = [a ^ b for a, b in POINTS]
 
 
-def trained(widths: list[int], n_steps: int, rate: float, seed: int) -> tuple[MLP, float]:
+def trained(widths: list[int], n_steps: int, rate: float, seed: int) -> tuple[ScalarMLP, float]:
     """A network after plain gradient descent on the four points, and its mean loss in nats."""
-    model = MLP(2, widths, activation="tanh", seed=seed)
+    model = ScalarMLP(2, widths, activation="tanh", seed=seed)
 
     def loss() -> Value:
         losses = [binary_cross_entropy(model(p)[0], answer) for p, answer in zip(POINTS, ANSWERS, strict=True)]

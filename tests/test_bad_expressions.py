@@ -8,8 +8,8 @@ import math
 import pytest
 
 from pellucid.autograd.derivation import derive
+from pellucid.autograd.expression import RESERVED
 from pellucid.autograd.grammar import MOST_NODES, parse
-from pellucid.autograd.names import RESERVED
 from pellucid.autograd.value import Value, where
 from pellucid.errors import ExpressionError, NotReal, PellucidError, TooLarge
 

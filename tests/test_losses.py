@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from pellucid.autograd.losses import binary_cross_entropy, cross_entropy, hinge, squared
+from pellucid.autograd.nn import binary_cross_entropy, cross_entropy, hinge, squared_error
 from pellucid.autograd.value import Value
 from pellucid.errors import PellucidError
 
@@ -30,7 +30,7 @@ def test_hinge(score: float, side: float) -> None:
 @pytest.mark.parametrize("score", SCORES)
 def test_squared(score: float) -> None:
     ours, theirs = Value(score), torch_scores([score])
-    loss, wanted = squared(ours, 0.25), functional.mse_loss(theirs, torch.tensor([0.25], dtype=torch.float64))
+    loss, wanted = squared_error(ours, 0.25), functional.mse_loss(theirs, torch.tensor([0.25], dtype=torch.float64))
     loss.backward()
     wanted.backward()
     assert (loss.data, ours.grad) == pytest.approx((wanted.item(), theirs.grad.item()), rel=1e-14)

@@ -10,9 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pellucid.autograd.losses import cross_entropy
-from pellucid.autograd.network import MLP
-from pellucid.autograd.recording import replay
+from pellucid.autograd.nn import ScalarMLP, cross_entropy
+from pellucid.autograd.replays import replay
 from pellucid.autograd.rules import RULES
 from pellucid.autograd.value import Value, ancestors, apply, maximum, product, total, was_compared, where
 from pellucid.errors import GraphChanges, PellucidError
@@ -79,7 +78,7 @@ def test_each_rule_alone(name: str) -> None:
 @pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "linear"])
 def test_networks_become_matrix_products(activation: str) -> None:
     draw = random.Random(3)
-    model = MLP(3, [12, 12, 4], activation=activation, seed=draw)
+    model = ScalarMLP(3, [12, 12, 4], activation=activation, seed=draw)
     points = [[Value(draw.uniform(-1, 1)) for _ in range(3)] for _ in range(20)]
     leaves = [*[x for point in points for x in point], *model.parameters()]
 
@@ -88,12 +87,12 @@ def test_networks_become_matrix_products(activation: str) -> None:
 
     assert_same_as_eager(build, leaves, draw, rounds=2)
     fast = replay(build, parameters=model.parameters())
-    assert sum(type(step).__name__ == "MatrixProduct" for step in fast._plan.instructions) == 3
+    assert sum(type(step).__name__ == "MatrixProduct" for step in fast._graph.instructions) == 3
     assert fast.n_instructions < 20
 
 
 def test_weights_on_either_side_and_points_as_plain_floats() -> None:
-    model = MLP(8, [16], seed=1)
+    model = ScalarMLP(8, [16], seed=1)
     points = [[math.sin(i * 7 + j) for j in range(8)] for i in range(30)]
 
     def build() -> Value:
@@ -104,7 +103,7 @@ def test_weights_on_either_side_and_points_as_plain_floats() -> None:
         return total([score * score for score in flipped])
 
     fast = replay(build, parameters=model.parameters())
-    assert next(type(step).__name__ for step in fast._plan.instructions) == "MatrixProduct"
+    assert next(type(step).__name__ for step in fast._graph.instructions) == "MatrixProduct"
     assert_same_as_eager(build, model.parameters(), random.Random(2))
 
 

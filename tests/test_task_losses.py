@@ -9,7 +9,7 @@ from sklearn import metrics
 from torch import nn
 from torch.nn import functional
 
-from pellucid.autograd.losses import hinge as scalar_hinge
+from pellucid.autograd.nn import hinge as scalar_hinge
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import LOSSES, PENALTIES, loss_called, losses_for, penalty
 

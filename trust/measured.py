@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pellucid.autograd.differences import default_step, differences
+from pellucid.autograd.derivation import default_step, differences
 from pellucid.autograd.rules import Rule
 
 # A central difference is right to about h² times the third derivative, which is large near the ends of asin, and to

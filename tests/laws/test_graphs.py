@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from trust.trees import N_POINTS, case
 
 from pellucid.autograd import explain, graph, parse
-from pellucid.autograd.explanation import backward_pass
-from pellucid.autograd.paths import n_paths_in, paths_in
+from pellucid.autograd.explanation import backward_pass, n_paths_in, paths_in
 from pellucid.autograd.value import Value, ancestors, maximum, product, total, where
 
 MOST_PATHS = 300

@@ -10,24 +10,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.autograd import gaussian, ieee, sweep
+from pellucid.autograd import numerics, sweep
 
 SPECIAL = (
     *(0.0, -0.0, 5e-324, -5e-324, 0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 1 / 3, -8.0, 710.0, -746.0),
     *(1e308, -1e308, 9007199254740993.0, math.inf, -math.inf, math.nan),
 )
 UNARY: dict[Callable[[float], float], Callable[[torch.Tensor], torch.Tensor]] = {
-    ieee.exp: torch.exp,
-    ieee.log: torch.log,
-    ieee.sqrt: torch.sqrt,
-    ieee.sin: torch.sin,
-    ieee.cos: torch.cos,
-    ieee.tan: torch.tan,
-    ieee.asin: torch.asin,
-    ieee.acos: torch.acos,
-    ieee.sinh: torch.sinh,
-    ieee.cosh: torch.cosh,
-    ieee.sigmoid: torch.sigmoid,
+    numerics.exp: torch.exp,
+    numerics.log: torch.log,
+    numerics.sqrt: torch.sqrt,
+    numerics.sin: torch.sin,
+    numerics.cos: torch.cos,
+    numerics.tan: torch.tan,
+    numerics.asin: torch.asin,
+    numerics.acos: torch.acos,
+    numerics.sinh: torch.sinh,
+    numerics.cosh: torch.cosh,
+    numerics.sigmoid: torch.sigmoid,
 }
 
 
@@ -54,24 +54,24 @@ def test_functions_answer_as_torch_does(ours: Callable[[float], float], x: float
 @pytest.mark.parametrize("b", SPECIAL)
 @pytest.mark.parametrize("a", SPECIAL)
 def test_division_and_power_answer_as_torch_does(a: float, b: float) -> None:
-    assert same(ieee.divide(a, b), (tensor(a) / tensor(b)).item())
-    assert same(ieee.power(a, b), torch.pow(tensor(a), tensor(b)).item())
+    assert same(numerics.divide(a, b), (tensor(a) / tensor(b)).item())
+    assert same(numerics.power(a, b), torch.pow(tensor(a), tensor(b)).item())
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_sigmoid_and_its_mirror_make_one(x: float) -> None:
-    assert ieee.sigmoid(x) + ieee.sigmoid(-x) == pytest.approx(1.0, rel=4e-16)
-    assert ieee.sigmoid_slope(x) == ieee.sigmoid_slope(-x)
+    assert numerics.sigmoid(x) + numerics.sigmoid(-x) == pytest.approx(1.0, rel=4e-16)
+    assert numerics.sigmoid_slope(x) == numerics.sigmoid_slope(-x)
 
 
 @given(st.floats(-1e6, 1e6))
 def test_softplus_is_x_above_its_mirror(x: float) -> None:
-    assert ieee.softplus(x) - ieee.softplus(-x) == pytest.approx(x, rel=1e-14, abs=1e-15)
+    assert numerics.softplus(x) - numerics.softplus(-x) == pytest.approx(x, rel=1e-14, abs=1e-15)
 
 
 @given(st.floats(-1e150, 1e150), st.floats(-1e150, 1e150))
 def test_the_exact_product_is_exact(a: float, b: float) -> None:
-    product, rest = gaussian.exact_product(a, b)
+    product, rest = numerics.exact_product(a, b)
     if product == 0.0 or abs(product) > 1e-280:
         with mpmath.workdps(60):
             assert mpmath.mpf(a) * mpmath.mpf(b) == mpmath.mpf(product) + mpmath.mpf(rest) or product == 0.0
@@ -85,13 +85,13 @@ def twice_as_long(x: object) -> tuple[float, float]:
 
 def test_the_constants_of_gelu_are_what_mpmath_finds() -> None:
     with mpmath.workdps(60):
-        assert twice_as_long(mpmath.sqrt(mpmath.mpf(1) / 2)) == gaussian._ROOT_HALF
-        assert twice_as_long(1 / mpmath.sqrt(2 * mpmath.pi)) == gaussian._INVERSE_ROOT_TAU
-        assert float(2 / mpmath.sqrt(mpmath.pi)) == gaussian._TWO_OVER_ROOT_PI
+        assert twice_as_long(mpmath.sqrt(mpmath.mpf(1) / 2)) == numerics._ROOT_HALF
+        assert twice_as_long(1 / mpmath.sqrt(2 * mpmath.pi)) == numerics._INVERSE_ROOT_TAU
+        assert float(2 / mpmath.sqrt(mpmath.pi)) == numerics._TWO_OVER_ROOT_PI
         zero = mpmath.findroot(lambda x: mpmath.ncdf(x) + x * mpmath.npdf(x), -0.75)
-        assert twice_as_long(zero) == gaussian._ZERO
+        assert twice_as_long(zero) == numerics._ZERO
         coefficients = mpmath.taylor(lambda x: mpmath.ncdf(x) + x * mpmath.npdf(x), zero, 12)
-        for ours, true in zip(gaussian._COEFFICIENTS, coefficients[1:], strict=False):
+        for ours, true in zip(numerics._COEFFICIENTS, coefficients[1:], strict=False):
             assert ours == pytest.approx(float(true), rel=1e-12)
 
 

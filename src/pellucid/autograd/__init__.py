@@ -14,26 +14,31 @@
 
 from typing import TYPE_CHECKING
 
-from pellucid.autograd.derivation import derive
-from pellucid.autograd.differences import differences, sweep
-from pellucid.autograd.explanation import explain, graph
+from pellucid.autograd.derivation import derive, differences, sweep
+from pellucid.autograd.explanation import explain, graph, n_paths, paths
 from pellucid.autograd.grammar import parse
-from pellucid.autograd.losses import binary_cross_entropy, cross_entropy, hinge, squared
-from pellucid.autograd.network import MLP, Layer, Neuron
-from pellucid.autograd.paths import n_paths, paths
+from pellucid.autograd.nn import (
+    Neuron,
+    ScalarLayer,
+    ScalarMLP,
+    binary_cross_entropy,
+    cross_entropy,
+    hinge,
+    squared_error,
+)
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.autograd.value import Value, ancestors, apply, maximum, minimum, product, total, where
 
 if TYPE_CHECKING:
-    from pellucid.autograd.recording import Replay, replay
+    from pellucid.autograd.replays import Replay, replay
 
 __all__ = [
-    "MLP",
     "RULES",
-    "Layer",
     "Neuron",
     "Replay",
     "Rule",
+    "ScalarLayer",
+    "ScalarMLP",
     "Value",
     "ancestors",
     "apply",
@@ -51,7 +56,7 @@ __all__ = [
     "paths",
     "product",
     "replay",
-    "squared",
+    "squared_error",
     "sweep",
     "total",
     "where",
@@ -61,6 +66,6 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in ("Replay", "replay"):
         raise AttributeError(f"module 'pellucid.autograd' has no attribute {name!r}")
-    from pellucid.autograd import recording
+    from pellucid.autograd import replays
 
-    return getattr(recording, name)
+    return getattr(replays, name)

@@ -1,16 +1,16 @@
 """`derive`: an expression and its numbers in; value, gradients, every step and its check out."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from pellucid.autograd.collector import collector_resting
-from pellucid.autograd.differences import compare, default_step
-from pellucid.autograd.explanation import backward_pass, record
+from pellucid.autograd import numerics
+from pellucid.autograd.explanation import backward_pass, record_rows
+from pellucid.autograd.expression import Output, Program
 from pellucid.autograd.grammar import parse
-from pellucid.autograd.program import Output, Program
 from pellucid.autograd.rules import RULES
+from pellucid.autograd.value import pause_collector
 from pellucid.errors import ExpressionError, NotReal, PellucidError, TooLarge, did_you_mean, nearest, quoted
-from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode, Note
+from pellucid.records import BackwardPass, Check, Derivation, Difference, Effect, GraphNode, Note
 
 MOST_OUTPUTS = 20
 MOST_NOTES = 5
@@ -29,7 +29,7 @@ def derive(text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h
     >>> derived.value, derived.gradients
     (10.0, {'x': 7.0})
     """
-    with collector_resting():
+    with pause_collector():
         return _derive(text, values, wrt, h)
 
 
@@ -48,9 +48,13 @@ def _derive(text: str, values: Mapping[str, float], wrt: Sequence[str], h: float
     numbers = {name: float(values[name]) for name in program.inputs}
     operations = program.operations
     rows = zip(
-        [o.rule for o in operations], [o.inputs for o in operations], program.run(numbers), program.names(), strict=True
+        [o.rule for o in operations],
+        [o.inputs for o in operations],
+        program.evaluate(numbers),
+        program.names(),
+        strict=True,
     )
-    nodes = record(list(rows), [(operation.start, operation.end) for operation in operations])
+    nodes = record_rows(list(rows), [(operation.start, operation.end) for operation in operations])
     for output in outputs:
         _require_real(program, nodes, output)
     passes = [backward_pass(nodes, output.place, output.name or UNNAMED) for output in outputs]
@@ -125,15 +129,15 @@ def _with_numbers(nodes: Sequence[GraphNode], node: GraphNode) -> str:
     """The operation with its inputs as numbers, such as log(-1) or 1/0."""
     inputs = [f"{nodes[parent].value:g}" for parent in node.parents]
     if node.form == "infix":
-        return f"{_bracketed(inputs[0])}{node.symbol}{_bracketed(inputs[1])}"
+        return f"{_bracket(inputs[0])}{node.symbol}{_bracket(inputs[1])}"
     if node.form == "prefix":
-        return f"{node.symbol}{_bracketed(inputs[0])}"
+        return f"{node.symbol}{_bracket(inputs[0])}"
     if node.form == "call":
         return f"{node.symbol}({', '.join(inputs)})"
     return node.name
 
 
-def _bracketed(number: str) -> str:
+def _bracket(number: str) -> str:
     return f"({number})" if number.startswith("-") else number
 
 
@@ -155,7 +159,7 @@ def _measure(
         if x + step == x or x - step == x:
             raise PellucidError(f"h={step:g} is lost beside {name}={x:g}", fix=f"Write --h {default_step(x):g}")
         is_measured = i < n_affordable
-        runs = [program.run({**numbers, name: at}) for at in (x + step, x - step, x + NUDGE) if is_measured]
+        runs = [program.evaluate({**numbers, name: at}) for at in (x + step, x - step, x + NUDGE) if is_measured]
         for back in passes:
             exact = back.gradients[program.inputs[name]]
             if not is_measured:
@@ -163,7 +167,7 @@ def _measure(
                 continue
             above, below, nudged = [run[back.place] for run in runs]
             here = nodes[back.place].value
-            found = compare(x, step, below=below, here=here, above=above, exact=exact)
+            found = difference_quotients(x, step, below=below, here=here, above=above, exact=exact)
             central = found[-1]
             checks.append(Check(back.output, name, exact, central.slope, central.error, step, found))
             effects.append(Effect(back.output, name, NUDGE, NUDGE * exact, nudged - here))
@@ -195,3 +199,50 @@ def _notes(program: Program, nodes: Sequence[GraphNode], passes: Sequence[Backwa
             column = program.operations[program.inputs[lost[0]]].start + 1
             notes.append(Note(f"the gradient toward {lost[0]} is not finite, so a step along it says nothing", column))
     return notes
+
+
+# Derivatives by measuring: rise over run with a step h, and how good such a measurement can be.
+
+
+def differences(function: Callable[[float], float], x: float, *, h: float, exact: float) -> list[Difference]:
+    """The slope of the function at x by forward, backward and central difference, each with its error.
+
+    >>> [round(d.slope, 6) for d in differences(lambda x: x**3, 2.0, h=0.001, exact=12.0)]
+    [12.006001, 11.994001, 12.000001]
+    """
+    return list(difference_quotients(x, h, below=function(x - h), here=function(x), above=function(x + h), exact=exact))
+
+
+def difference_quotients(
+    x: float, h: float, *, below: float, here: float, above: float, exact: float
+) -> tuple[Difference, Difference, Difference]:
+    """The three differences from what a function gave at x - h, x and x + h."""
+    # x + h is rounded; dividing by the step that was really taken costs nothing and removes that error.
+    up, down = (x + h) - x, x - (x - h)
+    forward = numerics.divide(above - here, up)
+    backward = numerics.divide(here - below, down)
+    central = numerics.divide(above - below, up + down)
+    return (
+        Difference("forward", h, forward, forward - exact),
+        Difference("backward", h, backward, backward - exact),
+        Difference("central", h, central, central - exact),
+    )
+
+
+def sweep(
+    function: Callable[[float], float], x: float, *, exact: float, steps: Sequence[float] = ()
+) -> list[list[Difference]]:
+    """Differences for ever smaller h: the truncation error falls with h until rounding takes over and rises.
+
+    >>> import math
+    >>> rows = sweep(math.sin, 1.0, exact=math.cos(1.0))
+    >>> best = min(rows, key=lambda row: abs(row[2].error))
+    >>> 1e-7 < best[2].h < 1e-3
+    True
+    """
+    return [differences(function, x, h=h, exact=exact) for h in steps or [10.0**-k for k in range(17)]]
+
+
+def default_step(x: float) -> float:
+    """A millionth, or a millionth of x where x is large: near the best a central difference can do."""
+    return 1e-6 * max(1.0, abs(x))

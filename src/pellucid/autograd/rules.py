@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pellucid.autograd import ieee
-from pellucid.autograd.gaussian import gelu, gelu_slope
+from pellucid.autograd import numerics
+from pellucid.autograd.numerics import gelu, gelu_slope
 
 LEAK = 0.01  # leaky relu's slope on the negative side; torch's default
 _SCALE = 2.0**200  # lifts a subnormal to where it keeps all its digits, without rounding
@@ -61,10 +61,10 @@ class Rule:
 
 
 def _quotient_slopes(out: float, a: float, b: float) -> tuple[float, float]:
-    if abs(out) < ieee.SMALLEST_NORMAL and 0.0 < abs(b) < 1.0:
+    if abs(out) < numerics.SMALLEST_NORMAL and 0.0 < abs(b) < 1.0:
         # The quotient has lost digits that dividing once more would bring to light.
-        return ieee.divide(1.0, b), -(a * _SCALE / b / b / _SCALE)
-    return ieee.divide(1.0, b), -ieee.divide(out, b)
+        return numerics.divide(1.0, b), -(a * _SCALE / b / b / _SCALE)
+    return numerics.divide(1.0, b), -numerics.divide(out, b)
 
 
 def _power_slopes(out: float, a: float, b: float) -> tuple[float, float]:
@@ -75,18 +75,18 @@ def _slope_to_base(out: float, a: float, b: float) -> float:
     if b == 0.0:
         return 0.0
     if out != out or not (math.isfinite(a) and math.isfinite(b)):
-        return b * ieee.power(a, b - 1.0)
-    if a == 0.0 or abs(out) == ieee.INFINITY:
+        return b * numerics.power(a, b - 1.0)
+    if a == 0.0 or abs(out) == numerics.INFINITY:
         # Whether b is even is asked of b itself: taking 1 away from 1e16 or from 1e-20 would round it to another kind.
-        upper = ieee.power(abs(a), b - 1.0)
+        upper = numerics.power(abs(a), b - 1.0)
         return b * (-upper if math.copysign(1.0, a) < 0.0 and math.fmod(b, 2.0) == 0.0 else upper)
     # b·out/a costs two roundings, where a**(b-1) would magnify the rounding of b-1 by ln(a).
-    if abs(out) < ieee.SMALLEST_NORMAL:
+    if abs(out) < numerics.SMALLEST_NORMAL:
         # The result has lost digits that its neighbour or its square root still has.
-        below, half = ieee.power(a, b - 1.0), ieee.power(abs(a), 0.5 * b)
+        below, half = numerics.power(a, b - 1.0), numerics.power(abs(a), 0.5 * b)
         if _has_all_digits(below) or not _has_all_digits(half):
             return b * below
-        return (b * half) * (half / (abs(a) if ieee.is_odd(b) else a))
+        return (b * half) * (half / (abs(a) if numerics.is_odd(b) else a))
     # What comes first must not leave the range of a float64 on the way.
     return b * (out / a) if abs(out) >= 1.0 <= abs(a) else b * out / a
 
@@ -94,11 +94,11 @@ def _slope_to_base(out: float, a: float, b: float) -> float:
 def _slope_to_exponent(out: float, a: float, b: float) -> float:
     if a == 0.0 and b >= 0.0:
         return 0.0
-    if 0.0 < a < ieee.INFINITY and not _has_all_digits(out) and math.isfinite(b):
+    if 0.0 < a < numerics.INFINITY and not _has_all_digits(out) and math.isfinite(b):
         # A result at the end of the range has lost digits that its square root still has.
-        half = ieee.power(a, 0.5 * b)
-        return half * (half * ieee.log(a))
-    return out * ieee.log(a)
+        half = numerics.power(a, 0.5 * b)
+        return half * (half * numerics.log(a))
+    return out * numerics.log(a)
 
 
 def _largest(*inputs: float) -> float:
@@ -148,7 +148,7 @@ def _product_slopes(out: float, *inputs: float) -> list[float]:
     slopes = [0.0] * len(inputs)
     for i in range(len(inputs) - 1, -1, -1):
         mantissa, exponent = lefts[i]
-        slopes[i] = ieee.scaled(mantissa * right[0], exponent + right[1])
+        slopes[i] = numerics.scale_by_power(mantissa * right[0], exponent + right[1])
         right = _times(right, inputs[i])
     return slopes
 
@@ -161,10 +161,10 @@ def _times(product: tuple[float, int], x: float) -> tuple[float, int]:
 
 
 def _has_all_digits(x: float) -> bool:
-    return ieee.SMALLEST_NORMAL <= abs(x) < ieee.INFINITY
+    return numerics.SMALLEST_NORMAL <= abs(x) < numerics.INFINITY
 
 
-def _given(*inputs: float) -> float:
+def _no_forward(*inputs: float) -> float:
     raise AssertionError("a given number is not computed")
 
 
@@ -173,7 +173,7 @@ INPUT = Rule(
     symbol="",
     form="given",
     arity=0,
-    forward=_given,
+    forward=_no_forward,
     slopes=lambda out: (),
     derivative=(),
     because=("a number that was given",),
@@ -187,7 +187,7 @@ CONSTANT = Rule(
     symbol="",
     form="given",
     arity=0,
-    forward=_given,
+    forward=_no_forward,
     slopes=lambda out: (),
     derivative=(),
     because=("a number that never changes",),
@@ -249,7 +249,7 @@ DIVIDE = Rule(
     symbol="/",
     form="infix",
     arity=2,
-    forward=ieee.divide,
+    forward=numerics.divide,
     slopes=_quotient_slopes,
     derivative=("1/b", "-a/b^2"),
     because=(
@@ -267,7 +267,7 @@ POWER = Rule(
     symbol="^",
     form="infix",
     arity=2,
-    forward=ieee.power,
+    forward=numerics.power,
     slopes=_power_slopes,
     derivative=("b*a^(b-1)", "log(a)*a^b"),
     because=(
@@ -329,7 +329,7 @@ def _call(
 
 EXP = _call(
     "exp",
-    ieee.exp,
+    numerics.exp,
     lambda out, a: out,
     derivative="exp(a)",
     because="the exponential is its own slope, {out}",
@@ -340,8 +340,8 @@ EXP = _call(
 
 LOG = _call(
     "log",
-    ieee.log,
-    lambda out, a: ieee.divide(1.0, a),
+    numerics.log,
+    lambda out, a: numerics.divide(1.0, a),
     derivative="1/a",
     because="logarithms count in proportions: at {a} a nudge is worth 1/{a}",
     latex=r"\ln({a})",
@@ -352,8 +352,8 @@ LOG = _call(
 
 SQRT = _call(
     "sqrt",
-    ieee.sqrt,
-    lambda out, a: ieee.divide(0.5, out),
+    numerics.sqrt,
+    lambda out, a: numerics.divide(0.5, out),
     derivative="1/(2*sqrt(a))",
     because="squaring {out} has slope 2·{out}; the root has one over it",
     latex=r"\sqrt{{{a}}}",
@@ -365,8 +365,8 @@ SQRT = _call(
 
 SIN = _call(
     "sin",
-    ieee.sin,
-    lambda out, a: ieee.cos(a),
+    numerics.sin,
+    lambda out, a: numerics.cos(a),
     derivative="cos(a)",
     because="the height of a turning point changes by cos({a})",
     latex=r"\sin({a})",
@@ -377,8 +377,8 @@ SIN = _call(
 
 COS = _call(
     "cos",
-    ieee.cos,
-    lambda out, a: -ieee.sin(a),
+    numerics.cos,
+    lambda out, a: -numerics.sin(a),
     derivative="-sin(a)",
     because="the breadth of a turning point shrinks by sin({a})",
     latex=r"\cos({a})",
@@ -389,7 +389,7 @@ COS = _call(
 
 TAN = _call(
     "tan",
-    ieee.tan,
+    numerics.tan,
     lambda out, a: 1.0 + out * out,
     derivative="1 + tan(a)^2",
     because="the slope of sin/cos is 1 + {out}^2",
@@ -401,8 +401,8 @@ TAN = _call(
 
 ASIN = _call(
     "asin",
-    ieee.asin,
-    lambda out, a: ieee.divide(1.0, ieee.sqrt((1.0 - a) * (1.0 + a))),
+    numerics.asin,
+    lambda out, a: numerics.divide(1.0, numerics.sqrt((1.0 - a) * (1.0 + a))),
     derivative="1/sqrt(1 - a^2)",
     because="the sine climbs by its cosine, the angle by one over it",
     latex=r"\arcsin({a})",
@@ -413,8 +413,8 @@ ASIN = _call(
 
 ACOS = _call(
     "acos",
-    ieee.acos,
-    lambda out, a: -ieee.divide(1.0, ieee.sqrt((1.0 - a) * (1.0 + a))),
+    numerics.acos,
+    lambda out, a: -numerics.divide(1.0, numerics.sqrt((1.0 - a) * (1.0 + a))),
     derivative="-1/sqrt(1 - a^2)",
     because="a right angle less asin: asin's slope, the sign turned",
     latex=r"\arccos({a})",
@@ -437,8 +437,8 @@ ATAN = _call(
 
 SINH = _call(
     "sinh",
-    ieee.sinh,
-    lambda out, a: ieee.cosh(a),
+    numerics.sinh,
+    lambda out, a: numerics.cosh(a),
     derivative="cosh(a)",
     because="exp({a})/2 and -exp(-{a})/2 both rise: cosh({a})",
     latex=r"\sinh({a})",
@@ -448,8 +448,8 @@ SINH = _call(
 
 COSH = _call(
     "cosh",
-    ieee.cosh,
-    lambda out, a: ieee.sinh(a),
+    numerics.cosh,
+    lambda out, a: numerics.sinh(a),
     derivative="sinh(a)",
     because="exp({a})/2 rises while exp(-{a})/2 falls: sinh({a})",
     latex=r"\cosh({a})",
@@ -461,7 +461,7 @@ TANH = _call(
     "tanh",
     math.tanh,
     # The same number as 1 - out², which loses its digits where tanh nears 1.
-    lambda out, a: 4.0 * ieee.sigmoid_slope(2.0 * a),
+    lambda out, a: 4.0 * numerics.sigmoid_slope(2.0 * a),
     derivative="1 - tanh(a)^2",
     because="1 - {out}^2: near -1 or 1 it hardly listens any more",
     latex=r"\tanh({a})",
@@ -471,8 +471,8 @@ TANH = _call(
 
 SIGMOID = _call(
     "sigmoid",
-    ieee.sigmoid,
-    lambda out, a: ieee.sigmoid_slope(a),
+    numerics.sigmoid,
+    lambda out, a: numerics.sigmoid_slope(a),
     derivative="sigmoid(a)*(1 - sigmoid(a))",
     because="{out}·(1 - {out}): steepest when undecided, flat when sure",
     latex=r"\sigma({a})",
@@ -506,8 +506,8 @@ LEAKY_RELU = _call(
 
 SOFTPLUS = _call(
     "softplus",
-    ieee.softplus,
-    lambda out, a: ieee.sigmoid(a),
+    numerics.softplus,
+    lambda out, a: numerics.sigmoid(a),
     derivative="sigmoid(a)",
     because="relu with its corner rounded; the slope is the sigmoid",
     latex=r"\ln(1 + e^{{{a}}})",

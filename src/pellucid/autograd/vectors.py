@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.autograd.gaussian import gelu, gelu_slope
+from pellucid.autograd.numerics import gelu, gelu_slope
 from pellucid.autograd.rules import ATAN, DIVIDE, LEAK, POWER, Rule
 
 Floats = NDArray[np.float64]

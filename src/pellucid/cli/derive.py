@@ -110,7 +110,7 @@ def read_values(words: tuple[str, ...]) -> dict[str, float]:
 
 
 def _require_name(name: str, word: str) -> None:
-    from pellucid.autograd.names import require_free_name
+    from pellucid.autograd.expression import require_free_name
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise PellucidError(
@@ -134,7 +134,7 @@ def _number(name: str, text: str) -> float:
     if program.inputs:
         other = next(iter(program.inputs))
         raise PellucidError(f"the value of {name} depends on {quoted(other)}", fix=f"Give {name} a number, as {name}=2")
-    return program.run({})[-1]
+    return program.evaluate({})[-1]
 
 
 def _require_no_option(*words: str) -> None:

@@ -1,12 +1,19 @@
-"""An expression as a flat list of operations: read once, then run forward for any numbers."""
+"""An expression as a flat list of operations, read once and run forward for any numbers; and the names it may use."""
 
 import functools
+import keyword
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pellucid.autograd.rules import CONSTANT, INPUT, Rule
+from pellucid.autograd.rules import CONSTANT, FUNCTIONS, INPUT, Rule
 from pellucid.autograd.value import Value, apply, constant
+from pellucid.errors import ExpressionError, quoted
+
+LONGEST_NAME = 32
+CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
+RESERVED = frozenset(FUNCTIONS) | frozenset(CONSTANTS) | frozenset(keyword.kwlist) | {"inf", "nan", "infinity"}
 
 
 class Operation(NamedTuple):
@@ -44,17 +51,17 @@ class Program:
         answers = [s for s in self.statements if s.place not in used]
         return answers or [self.statements[-1]]
 
-    def run(self, numbers: Mapping[str, float]) -> list[float]:
+    def evaluate(self, numbers: Mapping[str, float]) -> list[float]:
         """Every operation's result as a plain float.
 
         >>> from pellucid.autograd.grammar import parse
-        >>> parse("2*x + 1").run({"x": 3.0})[-1]
+        >>> parse("2*x + 1").evaluate({"x": 3.0})[-1]
         7.0
         """
-        results = list(self._given)
+        results = list(self._start_values)
         for name, place in self.inputs.items():
             results[place] = numbers[name]
-        for place, forward, inputs in self._computed:
+        for place, forward, inputs in self._steps:
             if len(inputs) == 2:
                 left, right = inputs
                 results[place] = forward(results[left], results[right])
@@ -63,11 +70,11 @@ class Program:
         return results
 
     @functools.cached_property
-    def _given(self) -> list[float]:
+    def _start_values(self) -> list[float]:
         return [operation.number for operation in self.operations]
 
     @functools.cached_property
-    def _computed(self) -> list[tuple[int, Callable[..., float], tuple[int, ...]]]:
+    def _steps(self) -> list[tuple[int, Callable[..., float], tuple[int, ...]]]:
         return [(place, o.rule.forward, o.inputs) for place, o in enumerate(self.operations) if o.inputs]
 
     def trace(self, numbers: Mapping[str, float]) -> list[Value]:
@@ -91,3 +98,28 @@ class Program:
         for statement in self.statements:
             names[statement.place] = names[statement.place] or statement.name
         return names
+
+
+def require_free_name(name: str, text: str, column: int) -> None:
+    """Refuse a name that already means something, or that the grammar has no room for."""
+    if name in RESERVED:
+        raise ExpressionError(
+            f"{name} already means something and cannot be a variable",
+            text=text,
+            column=column,
+            fix=f"Call it {name}_ or {name}1",
+        )
+    if name.startswith("__"):
+        raise ExpressionError(
+            f"the name {quoted(name)} begins with two underscores",
+            text=text,
+            column=column,
+            fix="Begin it with a letter",
+        )
+    if len(name) > LONGEST_NAME:
+        raise ExpressionError(
+            f"the name {quoted(name, 12)} has {len(name)} characters and at most {LONGEST_NAME} are allowed",
+            text=text,
+            column=column,
+            fix="Shorten it",
+        )

@@ -11,23 +11,35 @@ Values and gradients are those of `backward()` to the last few digits; sums are 
 fast is breadth, many numbers computed alike: a graph that is one long thread is replayed no faster than it was built.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Union
+from typing import NamedTuple, Union
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pellucid.autograd.collector import collector_resting
-from pellucid.autograd.plan import plan
-from pellucid.autograd.tracing import Leaf, trace
-from pellucid.autograd.value import Value
+from pellucid.autograd.instructions import compile_graph
+from pellucid.autograd.rules import INPUT
+from pellucid.autograd.value import Value, ancestors, pause_collector, was_compared
 from pellucid.autograd.vectors import Floats
-from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.errors import GraphChanges, PellucidError, did_you_mean, quoted
+
+_NUDGE_SEED = 20
+_KEEP_IT_IN_THE_GRAPH = "Write the choice as where(condition, a, b), maximum or minimum, which belong to the graph"
 
 Leaves = Sequence[Value] | Mapping[str, Value]
 Numbers = Union[ArrayLike, Mapping[str, float]]  # noqa: UP007  ArrayLike is not a class
 UNCHANGED: Mapping[str, float] = MappingProxyType({})
+
+
+class Leaf(NamedTuple):
+    """A number that a replay may change."""
+
+    kind: str  # input or parameter
+    name: str
+    value: Value
 
 
 def replay(loss: Value | Callable[[], Value], inputs: Leaves = (), parameters: Leaves = ()) -> "Replay":
@@ -47,11 +59,11 @@ class Replay:
         self._leaves = [*inputs, *parameters]
         _require_leaves(self._leaves)
         values = [leaf.value for leaf in self._leaves]
-        with collector_resting():
-            self._plan = plan(trace(loss, self._leaves), values)
+        with pause_collector():
+            self._graph = compile_graph(trace(loss, self._leaves), values)
         self.input_names = tuple(leaf.name for leaf in inputs)
         self.parameter_names = tuple(leaf.name for leaf in parameters)
-        first = self._plan.first_leaf
+        first = self._graph.first_leaf
         self._inputs = slice(first, first + len(inputs))
         self._parameters = slice(first + len(inputs), first + len(values))
         self.forward()
@@ -66,19 +78,19 @@ class Replay:
 
     def forward(self, inputs: Numbers = UNCHANGED, parameters: Numbers = UNCHANGED) -> float:
         """The loss for these numbers."""
-        values = self._plan.rows.values
+        values = self._graph.rows.values
         if inputs is not UNCHANGED:
             _fill(values[self._inputs], inputs, self.input_names, "input")
         if parameters is not UNCHANGED:
             _fill(values[self._parameters], parameters, self.parameter_names, "parameter")
         with np.errstate(all="ignore"):
-            for instruction in self._plan.instructions:
+            for instruction in self._graph.instructions:
                 instruction.forward()
         return self.value
 
     def backward(self) -> Floats:
         """The gradients of the last forward pass, in the order of the parameters."""
-        rows, always_heard, instructions, _, output = self._plan
+        rows, always_heard, instructions, _, output = self._graph
         rows.gradients.fill(0.0)
         np.copyto(rows.is_heard, always_heard)
         # As in Value.backward: a loss that is not a number has no slope.
@@ -91,27 +103,27 @@ class Replay:
     @property
     def value(self) -> float:
         """The loss of the last forward pass."""
-        return float(self._plan.rows.values[self._plan.output])
+        return float(self._graph.rows.values[self._graph.output])
 
     @property
     def inputs(self) -> Floats:
         """The inputs as they stand, a copy."""
-        return self._plan.rows.values[self._inputs].copy()
+        return self._graph.rows.values[self._inputs].copy()
 
     @property
     def parameters(self) -> Floats:
         """The parameters as they stand, a copy."""
-        return self._plan.rows.values[self._parameters].copy()
+        return self._graph.rows.values[self._parameters].copy()
 
     @property
     def gradients(self) -> Floats:
         """The gradients of the last backward pass toward the parameters, in their order."""
-        return self._plan.rows.gradients[self._parameters].copy()
+        return self._graph.rows.gradients[self._parameters].copy()
 
     @property
     def input_gradients(self) -> Floats:
         """The gradients of the last backward pass toward the inputs, in their order."""
-        return self._plan.rows.gradients[self._inputs].copy()
+        return self._graph.rows.gradients[self._inputs].copy()
 
     @property
     def gradient(self) -> dict[str, float]:
@@ -122,7 +134,7 @@ class Replay:
     @property
     def n_instructions(self) -> int:
         """How many steps on arrays stand for the whole graph."""
-        return len(self._plan.instructions)
+        return len(self._graph.instructions)
 
     def store(self) -> None:
         """Write the numbers and gradients back into the Values that the loss was traced from."""
@@ -192,3 +204,143 @@ def _as_floats(numbers: ArrayLike, kind: str) -> Floats:
     if array.dtype.kind not in "fiub":
         raise PellucidError(f"the new {kind}s are not all plain numbers", fix="Give an array or a list of floats")
     return array.astype(np.float64, copy=False)
+
+
+# The graph of a loss, once it is sure that other numbers would not have built another. A loss given as a function is
+# built again for other numbers, twice: a little off, and with every sign turned. If the graphs or the constants in them
+# differ, or if Python looked at a number to decide something, there is no one graph.
+
+
+def trace(loss: Value | Callable[[], Value], leaves: Sequence[Leaf]) -> list[Value]:
+    """Every number the loss is made from, parents before children; refuses where other numbers would give others."""
+    nodes = _trace_value(loss) if isinstance(loss, Value) else _trace_function(loss, leaves)
+    known = set(nodes)
+    for leaf in leaves:
+        if leaf.value not in known:
+            raise PellucidError(
+                f"the loss does not depend on the {leaf.kind} {leaf.name}",
+                fix=f"Leave it out of the {leaf.kind}s, or use it in the loss",
+            )
+    return nodes
+
+
+def _trace_value(loss: Value) -> list[Value]:
+    nodes = ancestors(loss)
+    compared = next((node for node in nodes if was_compared(node)), None)
+    if compared is not None:
+        raise GraphChanges(
+            f"Python looked at {_name_of(compared)}, or at a number made from it, so what was built may hang on it",
+            fix="Pass a function that builds the loss, so that it can be built for other numbers and compared",
+        )
+    return nodes
+
+
+def _trace_function(loss: Callable[[], Value], leaves: Sequence[Leaf]) -> list[Value]:
+    values = [leaf.value for leaf in leaves]
+    with _keep_marks(values):
+        nodes = ancestors(_build(loss))
+        # Marks that numbers from outside the function have kept from earlier would hide a new look at them.
+        with _keep_marks(nodes):
+            rng = random.Random(_NUDGE_SEED)
+            for sign in (1.0, -1.0):
+                with _nudge(values, sign, rng):
+                    _require_same(nodes, _trace_again(loss), set(values))
+                for leaf in leaves:
+                    if was_compared(leaf.value):
+                        raise GraphChanges(
+                            f"the loss looks at the {leaf.kind} {leaf.name}, or at a number made from it, to decide "
+                            "something in Python",
+                            fix=_KEEP_IT_IN_THE_GRAPH,
+                        )
+    return nodes
+
+
+def _build(loss: Callable[[], Value]) -> Value:
+    output = loss()
+    if not isinstance(output, Value):
+        raise PellucidError(
+            f"the function that builds the loss gave a {type(output).__name__}", fix="Let it return one Value"
+        )
+    return output
+
+
+def _trace_again(loss: Callable[[], Value]) -> list[Value]:
+    try:
+        return ancestors(_build(loss))
+    except Exception as mistake:
+        raise GraphChanges(
+            f"the loss can be built for the numbers given but not for others ({type(mistake).__name__}: {mistake})",
+            fix=_KEEP_IT_IN_THE_GRAPH,
+        ) from mistake
+
+
+@contextmanager
+def _nudge(values: Sequence[Value], sign: float, rng: random.Random) -> Iterator[None]:
+    """Other numbers in the values for a while: each moved by a thousandth or so, with its sign kept or turned."""
+    before = [value.data for value in values]
+    try:
+        for value in values:
+            value.data = sign * (value.data + 0.001 * rng.uniform(0.5, 1.0) * (1.0 + abs(value.data)))
+        yield
+    finally:
+        for value, number in zip(values, before, strict=True):
+            value.data = number
+
+
+@contextmanager
+def _keep_marks(values: Iterable[Value]) -> Iterator[None]:
+    """No value is marked as compared at first, and afterwards just those that were before."""
+    marks = [(value, was_compared(value)) for value in values]
+    try:
+        for value, _ in marks:
+            value.was_compared = False
+        yield
+    finally:
+        for value, was_marked in marks:
+            value.was_compared = was_marked
+
+
+def _require_same(nodes: Sequence[Value], others: Sequence[Value], leaves: set[Value]) -> None:
+    """Two traces have the same rules, the same parents and the same given numbers, place by place."""
+    places = {node: i for i, node in enumerate(nodes)}
+    other_places = {node: i for i, node in enumerate(others)}
+    for i, (node, other) in enumerate(zip(nodes, others, strict=False)):
+        if (
+            node.rule is not other.rule
+            or [places[p] for p in node.parents] != [other_places[p] for p in other.parents]
+            or ((node in leaves or other in leaves) and node is not other)
+        ):
+            raise GraphChanges(
+                f"the loss is another graph for other numbers: {_describe(node)} becomes {_describe(other)}",
+                where=f"at step {i + 1} of {len(nodes)}",
+                fix=_KEEP_IT_IN_THE_GRAPH,
+            )
+        if not node.parents and node not in leaves and not _is_same_number(node.data, other.data):
+            user = next((n for n in nodes if node in n.parents), node)
+            raise GraphChanges(
+                f"a number that should stay the same turns from {node.data:g} into {other.data:g} with the data",
+                where=f"in {_describe(user)}",
+                fix="Use the Value and not its .data, list it among the inputs, or draw chance before the function",
+            )
+    if len(nodes) != len(others):
+        raise GraphChanges(
+            f"the loss is made of {len(nodes)} numbers, and of {len(others)} when other numbers are given",
+            fix=_KEEP_IT_IN_THE_GRAPH,
+        )
+
+
+def _is_same_number(a: float, b: float) -> bool:
+    return a == b or (a != a and b != b)
+
+
+def _describe(node: Value) -> str:
+    if not node.parents:
+        return _name_of(node)
+    inputs = [_name_of(parent) for parent in node.parents[:3]] + ["…"] * (len(node.parents) > 3)
+    return f"{node.rule.name}({', '.join(inputs)})"
+
+
+def _name_of(node: Value) -> str:
+    if node.name:
+        return node.name
+    return f"{node.data:g}" if not node.parents and node.rule is not INPUT else f"a {node.rule.name} of {node.data:g}"
