@@ -68,7 +68,10 @@ def test_zero_grad_forgets() -> None:
         (lambda: ScalarMLP(2, []), "a network without layers came. Give at least one width, as MLP(2, [1])."),
         (lambda: ScalarMLP(0, [1]), "the number of inputs is 0 in layer1.neuron1. It has to be at least 1."),
         (lambda: ScalarMLP(2, [3, 0]), "the width is 0 in layer2. It has to be at least 1."),
-        (lambda: ScalarMLP(2, [1, 1], activation="rleu"), "there is no activation called 'rleu'. Perhaps you meant relu."),
+        (
+            lambda: ScalarMLP(2, [1, 1], activation="rleu"),
+            "there is no activation called 'rleu'. Perhaps you meant relu.",
+        ),
         (
             lambda: ScalarLayer(1, 1, activation="qqq", rng=random.Random(0)),
             "there is no activation called 'qqq'. Choose one of tanh, relu, sigmoid, linear.",
