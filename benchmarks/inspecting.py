@@ -25,11 +25,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
+from pellucid.figures.words.inspection import versus_cells, versus_sentences
 from pellucid.inspection.table.module_table import tabulate_module
 from pellucid.inspection.table.trace import trace_forward
-from pellucid.inspection.table.versus import versus
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.transformer import Transformer
+from pellucid.records import Versus
 
 BATCH = 3
 Case = tuple[nn.Module, tuple[Tensor, ...]]
@@ -120,11 +121,11 @@ def show_wide_and_deep() -> None:
         tabulate_module(encoder(depth, width).eval(), (torch.randn(1, 16, width), mask), f"{depth}×{width}")
         for depth, width in ((8, 1024), (32, 512))
     ]
-    compared = versus(*seen)
+    compared = Versus.of(*seen)
     print(f"{'':24}{seen[0].name:>18}{seen[1].name:>18}")
-    for what, left, right, ratio in compared.rows:
+    for what, left, right, ratio in map(versus_cells, compared.rows):
         print(f"{what:24}{left:>18}{right:>18}  {ratio}")
-    for sentence in compared.says:
+    for sentence in versus_sentences(compared):
         print(sentence)
 
 

@@ -284,7 +284,9 @@ odd = nn.ModuleDict({"\\x1b[2J": nn.Linear(4, 2)})
     assert refusing.parameters == 16
     assert refusing.failure is not None
     assert refusing.failure.where == f"model.py:{line_of(text, 'raise KeyError')}"
-    assert [row.outputs for row in refusing.rows if row.path == "0"] == [("(batch 2, features 2)",)]
+    assert [[str(one) for one in row.outputs] for row in refusing.rows if row.path == "0"] == [
+        ["(batch 2, features 2)"]
+    ]
     hooked = found("hooked", "2,4")
     assert hooked.failure is not None
     assert "from a hook" in hooked.failure.error
@@ -337,7 +339,7 @@ def test_two_side_by_side():
     ]
     both = [from_plain(Inspection, one) for one in seen({"models": models, "inputs": ["3,6"], "batch": ""})]  # type: ignore[attr-defined]
     assert [one.parameters for one in both] == [14, 38]
-    assert [one.rows[0].inputs for one in both] == [("(batch 3, features 6)",)] * 2
+    assert [str(one.rows[0].inputs[0]) for one in both] == ["(batch 3, features 6)"] * 2
 
 
 def test_a_run_of_our_own(tmp_path):

@@ -12,20 +12,33 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
+from pellucid.figures.words.inspection import (
+    cost_notes,
+    field_sentence,
+    row_notes,
+    scaling_sentence,
+    versus_cells,
+    versus_sentences,
+)
 from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.instrument.specimen import tensors_in
-from pellucid.inspection.table.cost_scaling import cost_scaling, polynomial, scaling_in_words
+from pellucid.inspection.table.cost_scaling import cost_scaling, polynomial
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
 from pellucid.inspection.table.receptive_field import FieldAxis, through
 from pellucid.inspection.table.trace import ForwardFailed, trace_forward
-from pellucid.inspection.table.versus import versus
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.transformer import Transformer
-from pellucid.records.inspection import Inspection, ModuleRow
+from pellucid.records.inspection import CostScaling, Inspection, ModuleRow, NamedShape, Versus
 
 
 def row(seen: Inspection, path: str) -> ModuleRow:
     return next(one for one in seen.rows if one.path == path)
+
+
+def shapes(*written: str) -> tuple[NamedShape, ...]:
+    """Shapes as people write them: "(batch 2, 4, features 16)"."""
+    pairs = [[size.rpartition(" ")[::2] for size in one.strip("()").split(", ")] for one in written]
+    return tuple(NamedShape(tuple(int(size) for _, size in one), tuple(name for name, _ in one)) for one in pairs)
 
 
 def encoder(depth: int, width: int, n_heads: int = 2, *, batch_first: bool = True) -> nn.TransformerEncoder:
@@ -61,7 +74,7 @@ def test_rows_come_in_the_order_of_first_calls():
         *(("", 1), ("first", 1), ("twice", 2), ("last", 1), ("unused", 0)),
     ]
     assert row(seen, "twice").flops_by_formula == row(seen, "twice").flops_by_operation == 2 * (2 * 5 * 4 * 4)
-    assert row(seen, "unused").note == "never called"
+    assert (row(seen, "unused").n_calls, row(seen, "unused").readers) == (0, ())
     assert row(seen, "unused").parameters == 12
     assert seen.parameters == 10 + 12 + 20 + 16
     assert seen.sequential_depth == 4
@@ -90,7 +103,7 @@ class Tied(nn.Module):
 def test_tied_parameters_count_once_and_are_named():
     model = Tied()
     seen = tabulate_module(model, torch.zeros(2, 3, dtype=torch.long))
-    assert row(seen, "head").tied == ("weight = embedding.weight",)
+    assert row(seen, "head").tied == (("weight", "embedding.weight"),)
     assert row(seen, "head").parameters == 7  # the bias
     assert seen.parameters == sum(p.numel() for p in model.parameters()) == 7 * 4 + 7
     assert seen.parameters_with_ties == 3 * 7 * 4 + 2 * 7
@@ -106,7 +119,7 @@ def test_what_is_counted_of_parameters_and_buffers():
 
 def test_a_reader_of_anothers_weights_is_named():
     seen = tabulate_module(nn.MultiheadAttention(8, 2, batch_first=True), (torch.randn(2, 3, 8),) * 3)
-    assert row(seen, "out_proj").note == "never called, read by the whole"
+    assert list(row_notes(row(seen, "out_proj"))) == ["never called, read by the whole"]
 
 
 class Functional(nn.Module):
@@ -124,9 +137,9 @@ class Functional(nn.Module):
 def test_what_has_no_formula_is_not_guessed():
     seen = tabulate_module(Functional(), torch.randn(2, 3))
     assert row(seen, "").flops_by_formula is None
-    assert row(seen, "").note == "no formula: 48 FLOPs of its own by operation"
+    assert list(row_notes(row(seen, ""))) == ["no formula: 48 FLOPs of its own by operation"]
     assert (seen.flops_by_formula, seen.flops_by_operation) == (80, 128)
-    assert seen.notes == ("by formula it is at least 80 FLOPs: there is none for Functional",)
+    assert list(cost_notes(seen)) == ["by formula it is at least 80 FLOPs: there is none for Functional"]
 
 
 class Twofold(nn.Linear):
@@ -150,8 +163,8 @@ def test_two_counts_that_disagree_are_both_shown():
     model.register_forward_hook(lambda module, args, out: out @ module.weight)
     seen = tabulate_module(model, torch.randn(2, 3))
     assert (seen.flops_by_formula, seen.flops_by_operation) == (36, 72)
-    assert row(seen, "").note == "the two counts disagree: 36 by formula, 72 by operation"
-    assert seen.notes == ("the two counts disagree: 36 FLOPs by formula, 72 by operation",)
+    assert list(row_notes(row(seen, ""))) == ["the two counts disagree: 36 by formula, 72 by operation"]
+    assert list(cost_notes(seen)) == ["the two counts disagree: 36 FLOPs by formula, 72 by operation"]
 
 
 def test_products_without_a_rule_are_named():
@@ -159,7 +172,7 @@ def test_products_without_a_rule_are_named():
         def forward(self, x: Tensor) -> Tensor:
             return torch.fft.rfft(x).abs()
 
-    assert tabulate_module(Fourier(), torch.randn(2, 8)).notes == ("not counted, for no rule is known: _fft_r2c",)
+    assert tabulate_module(Fourier(), torch.randn(2, 8)).uncounted == ("_fft_r2c",)
 
 
 # --- names of dimensions ----------------------------------------------------------------------------------------------
@@ -168,14 +181,14 @@ def test_products_without_a_rule_are_named():
 def test_dimensions_are_named_where_they_can_be_told():
     convolutions = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5))
     seen = tabulate_module(convolutions, torch.randn(2, 1, 8, 8))
-    assert row(seen, "").inputs == ("(batch 2, channels 1, height 8, width 8)",)
-    assert row(seen, "1").outputs == ("(batch 2, channels 4, height 6, width 6)",)
-    assert row(seen, "3").outputs == row(seen, "4").inputs == ("(batch 2, features 36)",)
+    assert row(seen, "").inputs == shapes("(batch 2, channels 1, height 8, width 8)")
+    assert row(seen, "1").outputs == shapes("(batch 2, channels 4, height 6, width 6)")
+    assert row(seen, "3").outputs == row(seen, "4").inputs == shapes("(batch 2, features 36)")
     recurrent = tabulate_module(nn.GRU(3, 5), torch.randn(7, 2, 3))
-    assert row(recurrent, "").inputs == ("(time 7, batch 2, features 3)",)
-    assert row(recurrent, "").outputs == ("(time 7, batch 2, features 5)", "(layers 1, batch 2, features 5)")
+    assert row(recurrent, "").inputs == shapes("(time 7, batch 2, features 3)")
+    assert row(recurrent, "").outputs == shapes("(time 7, batch 2, features 5)", "(layers 1, batch 2, features 5)")
     seen = tabulate_module(encoder(1, 8, batch_first=False), torch.randn(7, 2, 8))
-    assert row(seen, "").inputs == ("(time 7, batch 2, features 8)",)
+    assert row(seen, "").inputs == shapes("(time 7, batch 2, features 8)")
 
 
 def test_a_name_needs_the_right_size():
@@ -191,9 +204,9 @@ def test_a_name_needs_the_right_size():
             return self.linear(self.embedding(tokens).flatten(0, 1))
 
     seen = tabulate_module(Folded(), torch.zeros(2, 7, dtype=torch.long))
-    assert row(seen, "").inputs == ("(batch 2, time 7)",)
-    assert row(seen, "embedding").outputs == ("(batch 2, time 7, features 3)",)
-    assert row(seen, "linear").inputs == ("(batch·time 14, features 3)",)
+    assert row(seen, "").inputs == shapes("(batch 2, time 7)")
+    assert row(seen, "embedding").outputs == shapes("(batch 2, time 7, features 3)")
+    assert row(seen, "linear").inputs == shapes("(batch·time 14, features 3)")
 
     class Patches(nn.Module):
         def __init__(self) -> None:
@@ -203,7 +216,9 @@ def test_a_name_needs_the_right_size():
         def forward(self, images: Tensor) -> Tensor:
             return self.linear(images.unfold(2, 4, 4).unfold(3, 4, 4).reshape(len(images), -1, 16))
 
-    assert row(tabulate_module(Patches(), torch.randn(2, 1, 8, 8)), "linear").inputs == ("(batch 2, 4, features 16)",)
+    assert row(tabulate_module(Patches(), torch.randn(2, 1, 8, 8)), "linear").inputs == shapes(
+        "(batch 2, 4, features 16)"
+    )
 
 
 # --- outputs of every kind --------------------------------------------------------------------------------------------
@@ -348,12 +363,12 @@ def test_caches_of_whole_models():
 def test_receptive_fields_by_formula_and_by_gradients():
     lenet = nn.Sequential(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 4, 3), nn.AvgPool2d(2))
     # 5, then 2 in steps of 1: 6; 3 in steps of 2: 10; 2 in steps of 2: 12.
-    says = tabulate_module(lenet, torch.randn(4, 1, 24, 24)).receptive_field
+    says = field_sentence(tabulate_module(lenet, torch.randn(4, 1, 24, 24)).receptive_field)
     assert says == "12×12 places of the input, 4×4 from one to the next, after 4 convolutions and poolings"
     dilated = nn.Sequential(nn.Conv1d(2, 4, 2), nn.Conv1d(4, 4, 2, dilation=2), nn.Conv1d(4, 4, 2, dilation=4))
-    says = tabulate_module(dilated, torch.randn(2, 2, 20)).receptive_field
+    says = field_sentence(tabulate_module(dilated, torch.randn(2, 2, 20)).receptive_field)
     assert says == "8 places of the input, 1 from one to the next, after 3 convolutions and poolings"
-    assert tabulate_module(nn.Linear(3, 3), torch.randn(2, 3)).receptive_field == ""
+    assert tabulate_module(nn.Linear(3, 3), torch.randn(2, 3)).receptive_field is None
 
 
 def test_a_field_that_cannot_be_filled_is_shown_both_ways():
@@ -361,13 +376,13 @@ def test_a_field_that_cannot_be_filled_is_shown_both_ways():
     blind = nn.Conv1d(1, 1, 3)
     with torch.no_grad():
         blind.weight[..., 0] = 0
-    says = tabulate_module(blind, torch.randn(2, 1, 9)).receptive_field
+    says = field_sentence(tabulate_module(blind, torch.randn(2, 1, 9)).receptive_field)
     assert says.endswith("; by gradients the middle sees 2, by formula 3")
 
 
 def test_windows_that_enlarge_have_no_field_by_formula():
     model = nn.Sequential(nn.Conv1d(1, 1, 3), nn.ConvTranspose1d(1, 1, 2, stride=2), nn.Conv1d(1, 1, 3))
-    says = tabulate_module(model, torch.randn(2, 1, 12)).receptive_field
+    says = field_sentence(tabulate_module(model, torch.randn(2, 1, 12)).receptive_field)
     assert says.startswith("not known by formula, since something is enlarged; by gradients ")
 
 
@@ -381,7 +396,7 @@ def test_the_arithmetic_of_windows_is_torchs(kernel, stride, padding, dilation):
     for place in range(out.shape[-1]):
         (slope,) = torch.autograd.grad(out[0, 0, place], x, retain_graph=True)
         touched = slope.flatten().nonzero().flatten()
-        assert axis.seen(place, 17) == touched.max() - touched.min() + 1
+        assert axis.size_seen(place, 17) == touched.max() - touched.min() + 1
 
 
 def test_cost_by_length_and_where_attention_overtakes():
@@ -390,13 +405,16 @@ def test_cost_by_length_and_where_attention_overtakes():
     assert seen.scaling.lengths == (2, 4, 6, 8, 16, 32)
     # Of each block 24·d² for a position and 4·d for a pair of them; they meet at n = 6·d.
     assert seen.scaling.flops == tuple(2 * 2 * (24 * 64 * n + 4 * 8 * n * n) for n in seen.scaling.lengths)
-    assert seen.scaling.says == "a sequence of n costs 3,072·n + 64·n² FLOPs: n² overtakes the rest from n = 49"
+    assert (
+        scaling_sentence(seen.scaling)
+        == "a sequence of n costs 3,072·n + 64·n² FLOPs: n² overtakes the rest from n = 49"
+    )
     with torch.device("meta"):
         without_numbers = tabulate_module(encoder(2, 8), torch.empty(2, 8, 8))
     assert without_numbers.scaling == seen.scaling
     masked = tabulate_module(encoder(2, 8), (torch.randn(2, 8, 8), causal(8)))
     assert masked.scaling is not None
-    assert masked.scaling.says == seen.scaling.says
+    assert masked.scaling.polynomial == seen.scaling.polynomial
     tokens = (torch.zeros(2, 8, dtype=torch.long),)
     ours = Transformer(TransformerConfig(vocab_size=7, context=8, width=16, depth=1, n_heads=2))
     ways = [cost_scaling(ours, tokens, axes=[1], batch=2, is_quick=is_quick) for is_quick in (True, False)]
@@ -418,8 +436,8 @@ def test_only_what_has_time_is_lengthened():
 def test_polynomials():
     assert polynomial({n: 5 + 3 * n + 7 * n * n for n in (1, 2, 4, 8)}) == (5, 3, 7)
     assert polynomial({n: n**3 for n in (1, 2, 4, 8, 16)}) is None
-    assert scaling_in_words({n: n**3 for n in (1, 2, 4, 8)}) == "the cost does not follow a + b·n + c·n²"
-    assert scaling_in_words({n: 10 + 4 * n for n in (1, 2, 3, 4)}, batch=2) == "a sequence of n costs 5 + 2·n FLOPs"
+    assert scaling_sentence(CostScaling((1,), (1,), None, None)) == "the cost does not follow a + b·n + c·n²"
+    assert scaling_sentence(CostScaling((1,), (7,), (5.0, 2.0, 0.0), None)) == "a sequence of n costs 5 + 2·n FLOPs"
 
 
 def test_eight_wide_layers_against_thirty_two_narrow_ones():
@@ -434,12 +452,11 @@ def test_eight_wide_layers_against_thirty_two_narrow_ones():
         assert seen[name].parameters == depth * (4 * width**2 + 4 * width + 8 * width**2 + 5 * width + 4 * width)
         by_hand = 24 * 8_388_608 * 16 + depth * 4 * 16 * 16 * width
         assert seen[name].flops_by_formula == seen[name].flops_by_operation == by_hand
-    compared = versus(seen["A"], seen["B"])
-    rows = {what: (left, right, ratio) for what, left, right, ratio in compared.rows}
-    assert rows["parameters"] == ("100,769,792", "100,876,288", "1.00×")
-    assert rows["sequential depth"] == ("48", "192", "4.00×")
-    assert rows["FLOPs at n = 64"] == ("13,019,119,616", "13,153,337,344", "1.01×")
-    assert rows["milliseconds"] == ("not known", "not known", "")
+    rows = {what: cells for what, *cells in map(versus_cells, Versus.of(seen["A"], seen["B"]).rows)}
+    assert rows["parameters"] == ["100,769,792", "100,876,288", "1.00×"]
+    assert rows["sequential depth"] == ["48", "192", "4.00×"]
+    assert rows["FLOPs at n = 64"] == ["13,019,119,616", "13,153,337,344", "1.01×"]
+    assert rows["milliseconds"] == ["not known", "not known", ""]
 
 
 def test_latency_is_measured():
@@ -447,11 +464,12 @@ def test_latency_is_measured():
         tabulate_module(encoder(depth, width).eval(), torch.randn(1, 8, width), name)
         for name, depth, width in (("wide", 2, 64), ("deep", 8, 32))
     ]
-    compared = versus(*seen)
-    rows = {what: ratio for what, _, _, ratio in compared.rows}
-    assert float(rows["milliseconds"].removesuffix("×")) > 0
-    assert compared.says[0] == f"wide has {seen[0].parameters:,} parameters, deep {seen[1].parameters:,}"
-    assert compared.says[1].startswith("deep waits for 48 modules in a row, wide for 12; a forward takes it ")
+    compared = Versus.of(*seen)
+    ratios = {row.quantity: row.ratio for row in compared.rows}
+    assert (ratios["milliseconds"] or 0.0) > 0
+    says = list(versus_sentences(compared))
+    assert says[0] == f"wide has {seen[0].parameters:,} parameters, deep {seen[1].parameters:,}"
+    assert says[1].startswith("deep waits for 48 modules in a row, wide for 12; a forward takes it ")
 
 
 # --- nothing is changed -----------------------------------------------------------------------------------------------
@@ -571,7 +589,7 @@ def test_a_failure_is_told_with_its_module_and_all_before_it():
     partly = table_of_trace(model, trace, None)
     assert [one.path for one in partly.rows] == ["", "0", "1", "2"]
     assert partly.parameters == sum(p.numel() for p in model.parameters())
-    assert row(partly, "1").outputs == ("(batch 2, features 128)",)
+    assert row(partly, "1").outputs == shapes("(batch 2, features 128)")
     assert row(partly, "2").outputs == ()
 
 

@@ -171,7 +171,7 @@ def test_the_exams_network_with_all_its_mistakes():
     assert "mat1 and mat2 shapes cannot be multiplied" in failure.error
     # What was seen up to there, and all parameters: 208 + 2,064 + 1,210 as it was written.
     assert seen.parameters == 3_482
-    assert [row.outputs for row in seen.rows if row.path == "6"] == [("(batch 2, features 144)",)]
+    assert [[str(one) for one in row.outputs] for row in seen.rows if row.path == "6"] == [["(batch 2, features 144)"]]
     mended = inspect_module(build_module(seen.mended).module, (numbers(2, 1, 32, 32),))
     assert mended.failure is None
     assert mended.parameters == 3_722  # the figure of the exam's key

@@ -20,8 +20,8 @@ def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Insp
     inputs are guessed from the first layers.
 
     >>> seen = inspect("nn.Sequential(nn.Flatten(), nn.Linear(784, 10))")
-    >>> seen.parameters, seen.rows[-1].outputs
-    (7850, ('(batch 2, features 10)',))
+    >>> seen.parameters, str(seen.rows[-1].outputs[0])
+    (7850, '(batch 2, features 10)')
     """
     from torch import nn
 

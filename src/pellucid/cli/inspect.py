@@ -68,9 +68,9 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     from pellucid.figures.words.inspection import inspection_json, show_inspection, show_versus, versus_json
 
     if against:
-        from pellucid.inspection.table.versus import versus
+        from pellucid.records import Versus
 
-        both = versus(*found)
+        both = Versus.of(*found)
         click.echo(versus_json(both)) if as_json else show_versus(both)
     elif as_json:
         click.echo(inspection_json(found[0]))

@@ -83,8 +83,7 @@ def _parameters_only(model: nn.Module, name: str, notes: Iterable[str]) -> Inspe
     """The table without shapes, for nothing was run."""
     named = list(nn.Module.named_modules(model))
     seen = table_of_trace(model, Trace([path for path, _ in named], [module for _, module in named]), None, name)
-    rows = tuple(row._replace(note="") for row in seen.rows)
-    return seen._replace(rows=rows, notes=tuple(notes))
+    return seen._replace(notes=tuple(notes))
 
 
 def _is_lazy(model: nn.Module) -> bool:

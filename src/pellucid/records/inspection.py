@@ -5,22 +5,37 @@ from typing import NamedTuple
 from pellucid.records.training import Finding, Health, Step
 
 
+class NamedShape(NamedTuple):
+    """The sizes of a tensor, each with a name where it can be told.
+
+    >>> str(NamedShape((8, 16, 3), ("batch", "time", ""))), str(NamedShape((), ()))
+    ('(batch 8, time 16, 3)', '()')
+    """
+
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]  # "batch", "time", "features", ...; "" where it cannot be told
+
+    def __str__(self) -> str:
+        return f"({', '.join(f'{name} {size}'.strip() for name, size in zip(self.names, self.sizes, strict=True))})"
+
+
 class ModuleRow(NamedTuple):
     """One module of a network, in the order of its first call."""
 
     path: str  # "" for the whole
     kind: str
-    inputs: tuple[str, ...]  # shapes with names where they can be told, as "(batch 8, time 16)"
-    outputs: tuple[str, ...]
+    inputs: tuple[NamedShape, ...]
+    outputs: tuple[NamedShape, ...]
     parameters: int  # its own, those of its parts left out; tied ones count where they come first
-    tied: tuple[str, ...]  # parameters of it that are the same as another: "weight = embedding.weight"
+    tied: tuple[tuple[str, str], ...]  # parameters of it that are another's too: ("weight", "embedding.weight")
     flops_by_formula: int | None  # of its own calls; None: there is no formula for it
-    flops_by_operation: int  # dispatched while it ran, those of its parts included
+    own_flops: int  # dispatched while it ran, those of its parts left out
+    flops_by_operation: int  # those of its parts included
     activation_bytes: int  # of what it put out
     seconds: float  # of a real forward, those of its parts included
     share_of_time: float  # of the whole forward
     n_calls: int
-    note: str = ""
+    readers: tuple[str, ...] = ()  # of a module that was never called: who reads its parameters; "" is the whole
 
 
 class Repair(NamedTuple):
@@ -57,7 +72,18 @@ class CostScaling(NamedTuple):
 
     lengths: tuple[int, ...]
     flops: tuple[int, ...]
-    says: str
+    polynomial: tuple[float, float, float] | None  # a, b and c of a + b·n + c·n² for one sequence; None: it is no such
+    overtakes: int | None  # the length from which c·n² is more than the rest; None: it never is
+
+
+class ReceptiveField(NamedTuple):
+    """What one place of the last convolution's or pooling's output sees of the input, along each dimension."""
+
+    n_windows: int  # convolutions and poolings
+    reach: tuple[int, ...] | None  # by formula; None: something is enlarged, which is no window over the input
+    step: tuple[int, ...]  # from one place to the next
+    middle: tuple[int, ...] | None  # what the place in the middle sees by formula, padding left out
+    measured: tuple[int, ...] | None  # what it sees by gradients; None: there are none
 
 
 class Inspection(NamedTuple):
@@ -78,9 +104,10 @@ class Inspection(NamedTuple):
     sequential_depth: int  # modules with parameters that wait for one another
     failure: ShapeXray | None = None
     broadcasts: tuple[str, ...] = ()  # silent ones
-    receptive_field: str = ""
+    receptive_field: ReceptiveField | None = None
     cache_bytes_per_token: int | None = None
     scaling: CostScaling | None = None
+    uncounted: tuple[str, ...] = ()  # operations with products that no rule counts
     notes: tuple[str, ...] = ()
     mistakes: tuple[Mistake, ...] = ()  # in the expression or the file, as missing commas
     mended: str = ""  # the whole expression as it works, where it did not
@@ -90,13 +117,45 @@ class Inspection(NamedTuple):
         return self.failure is not None or bool(self.mistakes)
 
 
+class VersusRow(NamedTuple):
+    """One quantity of two modules; None where it is not known."""
+
+    quantity: str
+    left: float | None
+    right: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times the left the right is; None where that has no meaning."""
+        return self.right / self.left if self.left and self.right is not None else None
+
+
 class Versus(NamedTuple):
     """Two modules side by side."""
 
     left: Inspection
     right: Inspection
-    rows: tuple[tuple[str, str, str, str], ...]  # what, left, right, ratio
-    says: tuple[str, ...]
+    rows: tuple[VersusRow, ...]
+
+    @classmethod
+    def of(cls, left: Inspection, right: Inspection) -> "Versus":
+        """What each has and costs; FLOPs at the lengths at which both were counted."""
+        flops = [
+            dict(zip(one.scaling.lengths, one.scaling.flops, strict=True)) if one.scaling else {}
+            for one in (left, right)
+        ]
+        rows = [
+            VersusRow("parameters", left.parameters, right.parameters),
+            VersusRow("bytes of parameters", left.parameter_bytes, right.parameter_bytes),
+            VersusRow("FLOPs by formula", left.flops_by_formula, right.flops_by_formula),
+            VersusRow("FLOPs by operation", left.flops_by_operation, right.flops_by_operation),
+            *(VersusRow(f"FLOPs at n = {n:,}", one, flops[1][n]) for n, one in flops[0].items() if n in flops[1]),
+            VersusRow("sequential depth", left.sequential_depth, right.sequential_depth),
+            VersusRow("activation bytes", left.activation_bytes, right.activation_bytes),
+            VersusRow("cache bytes a token", left.cache_bytes_per_token, right.cache_bytes_per_token),
+            VersusRow("milliseconds", left.seconds * 1e3 or None, right.seconds * 1e3 or None),
+        ]
+        return cls(left, right, tuple(rows))
 
 
 class RuleTime(NamedTuple):

@@ -1,7 +1,6 @@
 """What was seen of a module, in a terminal: a row for each part, why its shapes disagree, and two side by side."""
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
@@ -12,7 +11,18 @@ from rich.text import Text
 from pellucid.errors import printable
 from pellucid.figures.words.model_facts import cut, show, table
 from pellucid.figures.words.numbers import counted, ended
-from pellucid.records import Inspection, Mistake, ModuleRow, ShapeXray, Versus, as_plain
+from pellucid.records import (
+    CostScaling,
+    Inspection,
+    Mistake,
+    ModuleRow,
+    NamedShape,
+    ReceptiveField,
+    ShapeXray,
+    Versus,
+    VersusRow,
+    as_plain,
+)
 
 MOST_ROWS = 150
 LETTERS = {
@@ -69,13 +79,14 @@ def inspection_parts(seen: Inspection) -> Iterator[RenderableType]:
     yield from (Text(line) for line in total_lines(seen))
     for row in seen.rows[:MOST_ROWS]:
         if row.tied:
-            yield Text(f"tied: {printable(row.path)}: {printable(', '.join(row.tied))}")
+            pairs = ", ".join(f"{name} = {other}" for name, other in row.tied)
+            yield Text(f"tied: {printable(row.path)}: {printable(pairs)}")
     for said in seen.broadcasts:
         yield Text(f"silent broadcast: {ended(printable(said))}", "yellow")
     for row in seen.rows[:MOST_ROWS]:
-        if row.note and row.note != "never called":
-            yield Text(f"note: {printable(row.path or row.kind)}: {printable(row.note)}", "yellow")
-    for note in seen.notes:
+        for note in row_notes(row):
+            yield Text(f"note: {printable(row.path or row.kind)}: {printable(note)}", "yellow")
+    for note in (*seen.notes, *cost_notes(seen)):
         yield Text(f"note: {printable(note)}", "yellow")
 
 
@@ -128,11 +139,69 @@ def total_lines(seen: Inspection) -> Iterator[str]:
     took = f", {seen.seconds * 1e3:.3g} ms a forward" if seen.seconds else ""
     yield f"{memory(seen.activation_bytes)} of activations, {depth}{took}"
     if seen.receptive_field:
-        yield printable(seen.receptive_field)
+        yield field_sentence(seen.receptive_field)
     if seen.cache_bytes_per_token is not None:
         yield f"{memory(seen.cache_bytes_per_token)} of keys and values to keep for each token"
     if seen.scaling:
-        yield printable(seen.scaling.says)
+        yield scaling_sentence(seen.scaling)
+
+
+def row_notes(row: ModuleRow) -> Iterator[str]:
+    """What is odd about one module: read without being called, or counted in two ways that do not agree."""
+    if row.readers:
+        yield f"never called, read by {', '.join(path or 'the whole' for path in row.readers)}"
+    if row.flops_by_formula is None:
+        yield f"no formula: {row.own_flops:,} FLOPs of its own by operation"
+    elif row.flops_by_formula != row.own_flops:
+        yield f"the two counts disagree: {row.flops_by_formula:,} by formula, {row.own_flops:,} by operation"
+
+
+def cost_notes(seen: Inspection) -> Iterator[str]:
+    """Where the two counts of the whole do not agree, or are not whole."""
+    without = [row.path or row.kind for row in seen.rows if row.flops_by_formula is None]
+    by_formula = sum(row.flops_by_formula or 0 for row in seen.rows)
+    if without:
+        few = ", ".join(without[:3]) + (f" and {len(without) - 3} more" if len(without) > 3 else "")
+        yield f"by formula it is at least {by_formula:,} FLOPs: there is none for {few}"
+    elif by_formula != seen.flops_by_operation:
+        yield f"the two counts disagree: {by_formula:,} FLOPs by formula, {seen.flops_by_operation:,} by operation"
+    if seen.uncounted:
+        yield f"not counted, for no rule is known: {', '.join(seen.uncounted)}"
+
+
+def scaling_sentence(scaling: CostScaling) -> str:
+    """
+    >>> scaling_sentence(CostScaling((1, 2), (602, 1208), (0.0, 600.0, 2.0), 301))
+    'a sequence of n costs 600·n + 2·n² FLOPs: n² overtakes the rest from n = 301'
+    """
+    if scaling.polynomial is None:
+        return "the cost does not follow a + b·n + c·n²"
+    a, b, _ = scaling.polynomial
+    terms = [f"{one:,.0f}{name}" for one, name in zip(scaling.polynomial, ("", "·n", "·n²"), strict=True) if round(one)]
+    says = f"a sequence of n costs {' + '.join(terms) or '0'} FLOPs".replace("+ -", "- ")
+    if scaling.overtakes is not None:
+        return f"{says}: n² overtakes the rest from n = {scaling.overtakes:,}"
+    return f"{says}: in proportion to its length" if round(b) and not round(a) and len(terms) == 1 else says
+
+
+def field_sentence(field: ReceptiveField) -> str:
+    """The field by formula, and beside it by gradients where these do not agree.
+
+    >>> field_sentence(ReceptiveField(2, (6,), (2,), None, None))
+    '6 places of the input, 2 from one to the next, after 2 convolutions and poolings'
+    """
+    by_gradients = _times(field.measured) if field.measured else "not known"
+    if field.reach is None:
+        return f"not known by formula, since something is enlarged; by gradients {by_gradients}"
+    windows = "one convolution or pooling" if field.n_windows == 1 else f"{field.n_windows} convolutions and poolings"
+    says = f"{_times(field.reach)} places of the input, {_times(field.step)} from one to the next, after {windows}"
+    if field.middle is None or field.middle == field.measured:
+        return says
+    return f"{says}; by gradients the middle sees {by_gradients}, by formula {_times(field.middle)}"
+
+
+def _times(sizes: Sequence[int]) -> str:
+    return "×".join(map(str, sizes))
 
 
 def failure_parts(failure: ShapeXray) -> Iterator[RenderableType]:
@@ -174,20 +243,52 @@ def _versus_parts(versus: Versus) -> Iterator[RenderableType]:
         ("ratio", "right"),
     )
     for row in versus.rows:
-        made.add_row(*map(printable, row))
+        made.add_row(*versus_cells(row))
     yield made
     yield Text("")
-    for says in versus.says:
+    for says in versus_sentences(versus):
         yield Text(ended(printable(says)))
     for seen in (versus.left, versus.right):
-        for note in (*seen.broadcasts, *seen.notes):
+        for note in (*seen.broadcasts, *seen.notes, *cost_notes(seen)):
             yield Text(f"note: {cut(seen.name or seen.kind, 36)}: {printable(note)}", "yellow")
+
+
+def versus_cells(row: VersusRow) -> tuple[str, str, str, str]:
+    """What, left, right and ratio.
+
+    >>> versus_cells(VersusRow("parameters", 1000, 2000)), versus_cells(VersusRow("milliseconds", 1.5, None))
+    (('parameters', '1,000', '2,000', '2.00×'), ('milliseconds', '1.5', 'not known', ''))
+    """
+
+    def words(value: float | None) -> str:
+        return "not known" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+    return row.quantity, words(row.left), words(row.right), "" if row.ratio is None else f"{row.ratio:.2f}×"
+
+
+def versus_sentences(versus: Versus) -> Iterator[str]:
+    """What two modules have of one another, in words."""
+    left, right = versus.left, versus.right
+    one, other = left.name or left.kind, right.name or right.kind
+    if left.parameters == right.parameters:
+        yield f"{one} and {other} have the same number of parameters"
+    else:
+        yield f"{one} has {left.parameters:,} parameters, {other} {right.parameters:,}"
+    if left.sequential_depth and right.sequential_depth and left.seconds and right.seconds:
+        yield (
+            f"{other} waits for {right.sequential_depth} modules in a row, {one} for {left.sequential_depth}; "
+            f"a forward takes it {right.seconds / left.seconds:.2f}× as long, for "
+            f"{right.flops_by_operation / max(1, left.flops_by_operation):.2f}× the FLOPs"
+        )
+    for name, seen in ((one, left), (other, right)):
+        if seen.scaling is not None:
+            yield f"{name}: {scaling_sentence(seen.scaling)}"
 
 
 def indented(rows: Sequence[ModuleRow]) -> list[str]:
     """Each path, without that of the last row that holds it, and farther in than that; whole where it was never called.
 
-    >>> blank = ModuleRow("", "", (), (), 0, (), 0, 0, 0, 0.0, 0.0, n_calls=1)
+    >>> blank = ModuleRow("", "", (), (), 0, (), 0, 0, 0, 0, 0.0, 0.0, n_calls=1)
     >>> indented([blank._replace(path=path) for path in ("", "blocks.0", "blocks.0.norm", "head")])
     ['(whole)', 'blocks.0', '  norm', 'head']
     """
@@ -205,7 +306,7 @@ def indented(rows: Sequence[ModuleRow]) -> list[str]:
     return names
 
 
-def _shapes(shapes: Sequence[str]) -> str:
+def _shapes(shapes: Sequence[NamedShape]) -> str:
     """Every shape in short; several that are equal once."""
     words = [short_shape(shape) for shape in shapes]
     if len(words) > 1 and len(set(words)) == 1:
@@ -213,26 +314,20 @@ def _shapes(shapes: Sequence[str]) -> str:
     return cut(", ".join(words), 26)
 
 
-def short_shape(shape: str) -> str:
+def short_shape(shape: NamedShape) -> str:
     """A shape with a letter for each name.
 
-    >>> short_shape("(batch 2, channels 8, 28, 28)"), short_shape("()")
-    ('b2 c8 28 28', 'one number')
+    >>> short_shape(NamedShape((2, 8, 28), ("batch", "channels", ""))), short_shape(NamedShape((), ()))
+    ('b2 c8 28', 'one number')
     """
-    sizes = [size.strip() for size in shape.strip("()").split(",") if size.strip()]
-    return " ".join(_short_size(size) for size in sizes) or "one number"
-
-
-def _short_size(size: str) -> str:
-    name, _, number = size.rpartition(" ")
-    return f"{LETTERS.get(name, name + ' ' * bool(name))}{number}"
+    named = zip(shape.names, shape.sizes, strict=True)
+    return " ".join(f"{LETTERS.get(name, '')}{size}" for name, size in named) or "one number"
 
 
 def _legend(rows: Sequence[ModuleRow]) -> str:
     """The letters that were used."""
-    text = " ".join(shape for row in rows[:MOST_ROWS] for shape in (*row.inputs, *row.outputs))
-    used = [name for name in LETTERS if re.search(rf"(?<![·\w]){name} \d", text)]
-    return ", ".join(f"{LETTERS[name]} {name}" for name in used)
+    used = {name for row in rows[:MOST_ROWS] for shape in (*row.inputs, *row.outputs) for name in shape.names}
+    return ", ".join(f"{letter} {name}" for name, letter in LETTERS.items() if name in used)
 
 
 def amount(n: int) -> str:

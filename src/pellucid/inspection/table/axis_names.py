@@ -13,6 +13,7 @@ from typing import NamedTuple
 from torch import nn
 
 from pellucid.inspection.table.trace import TensorFacts, Trace, TracedCall
+from pellucid.records.inspection import NamedShape
 
 Names = tuple[str, ...]  # one for each dimension; "" where it cannot be told
 _MAYBE_TIME = "time?"  # time, if it is as long as the sequences that came in: patches of an image are not
@@ -31,23 +32,14 @@ class Sizes(NamedTuple):
     times: frozenset[int]
 
 
-def named_shape(shape: Sequence[int], names: Sequence[str] = ()) -> str:
-    """
-    >>> named_shape((8, 16, 3), ("batch", "time", "")), named_shape(())
-    ('(batch 8, time 16, 3)', '()')
-    """
-    names = names or [""] * len(shape)
-    return f"({', '.join(f'{name} {size}'.strip() for name, size in zip(names, shape, strict=True))})"
-
-
 class Namer:
     """Names the shapes of a trace.
 
     >>> import torch
     >>> from pellucid.inspection.table.trace import trace_forward
     >>> trace = trace_forward(nn.Sequential(nn.Conv1d(2, 3, 3), nn.ReLU()), (torch.zeros(4, 2, 9),))
-    >>> [Namer(trace).outputs(call) for call in trace.calls][-1]
-    ('(batch 4, channels 3, time 7)',)
+    >>> print(*Namer(trace).outputs(trace.calls[-1]))
+    (batch 4, channels 3, time 7)
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -58,11 +50,11 @@ class Namer:
         self._given = list(self._named_inputs(trace.calls[0])) if trace.calls else []
         self.sizes = self._measure()
 
-    def inputs(self, call: TracedCall) -> tuple[str, ...]:
-        return tuple(self._named(one) for one in call.inputs)
+    def inputs(self, call: TracedCall) -> tuple[NamedShape, ...]:
+        return tuple(self._name(one) for one in call.inputs)
 
-    def outputs(self, call: TracedCall) -> tuple[str, ...]:
-        return tuple(self._named(one) for one in call.outputs)
+    def outputs(self, call: TracedCall) -> tuple[NamedShape, ...]:
+        return tuple(self._name(one) for one in call.outputs)
 
     def time_axis(self, shape: Sequence[int]) -> int | None:
         """Which dimension of an input of the whole is time; None where none is, or no input has this shape."""
@@ -108,12 +100,13 @@ class Namer:
         times = frozenset(size for name, size in named if name == "time")
         return Sizes(batches.pop() if len(batches) == 1 else 0, times)
 
-    def _named(self, seen: TensorFacts) -> str:
+    def _name(self, seen: TensorFacts) -> NamedShape:
         rank = len(seen.shape)
         names = self._told.get(seen.token) or ("batch", _MAYBE_TIME, *("" for _ in seen.shape[2:]))[:rank]
-        return named_shape(seen.shape, [self._agreed(name, size) for name, size in zip(names, seen.shape, strict=True)])
+        agreed = (self._agreed_name(name, size) for name, size in zip(names, seen.shape, strict=True))
+        return NamedShape(seen.shape, tuple(agreed))
 
-    def _agreed(self, name: str, size: int) -> str:
+    def _agreed_name(self, name: str, size: int) -> str:
         """The name, if a dimension of this size can be that."""
         batch, times = self.sizes
         if name == "batch" and size != batch:

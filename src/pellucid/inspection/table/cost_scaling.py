@@ -33,8 +33,8 @@ def cost_scaling(
 
     None where no input has time, or no other length can be run.
 
-    >>> cost_scaling(nn.Linear(4, 4), (torch.zeros(2, 8, 4),), axes=[1], batch=2, is_quick=True).says
-    'a sequence of n costs 32·n FLOPs: in proportion to its length'
+    >>> cost_scaling(nn.Linear(4, 4), (torch.zeros(2, 8, 4),), axes=[1], batch=2, is_quick=True).polynomial
+    (0.0, 32.0, 0.0)
     """
     lengths = {one.shape[axis] for one, axis in zip(inputs, axes, strict=True) if axis is not None}
     if len(lengths) != 1:
@@ -46,7 +46,11 @@ def cost_scaling(
         found = _costs(lambda length: _flops(model, inputs, axes, n, length, has_numbers=True), shorter)
     if len(found) < FEWEST:
         return None
-    return CostScaling(tuple(found), tuple(found.values()), scaling_in_words(found, max(1, batch)))
+    whole = polynomial(found)
+    if whole is None:
+        return CostScaling(tuple(found), tuple(found.values()), None, None)
+    a, b, c = (one / max(1, batch) for one in whole)
+    return CostScaling(tuple(found), tuple(found.values()), (float(a), float(b), float(c)), overtaking_length(a, b, c))
 
 
 def _costs(run: Callable[[int], int], lengths: Sequence[int]) -> dict[int, int]:
@@ -137,19 +141,14 @@ def polynomial(costs: dict[int, int]) -> tuple[Fraction, Fraction, Fraction] | N
     return None
 
 
-def scaling_in_words(costs: dict[int, int], batch: int = 1) -> str:
+def overtaking_length(a: Fraction, b: Fraction, c: Fraction) -> int | None:
+    """The first length n at which c·n² is more than a + b·n; None where c is nothing.
+
+    >>> overtaking_length(Fraction(0), Fraction(600), Fraction(2))
+    301
     """
-    >>> scaling_in_words({n: 600 * n + 2 * n * n for n in (1, 2, 3, 4)})
-    'a sequence of n costs 600·n + 2·n² FLOPs: n² overtakes the rest from n = 301'
-    """
-    found = polynomial(costs)
-    if found is None:
-        return "the cost does not follow a + b·n + c·n²"
-    a, b, c = (one / batch for one in found)
-    terms = [f"{float(one):,.0f}{name}" for one, name in ((a, ""), (b, "·n"), (c, "·n²")) if round(one)]
-    says = f"a sequence of n costs {' + '.join(terms) or '0'} FLOPs".replace("+ -", "- ")
     if round(c) <= 0:
-        return f"{says}: in proportion to its length" if round(b) and not round(a) else says
+        return None
     n = 1
     while c * n * n <= a + b * n:
         n *= 2
@@ -157,4 +156,4 @@ def scaling_in_words(costs: dict[int, int], batch: int = 1) -> str:
     while n - low > 1:
         middle = (low + n) // 2
         low, n = (middle, n) if c * middle * middle <= a + b * middle else (low, middle)
-    return f"{says}: n² overtakes the rest from n = {n:,}"
+    return n

@@ -37,9 +37,9 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
 
     >>> import torch
     >>> seen = tabulate_module(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), torch.ones(3, 4))
-    >>> [(row.path, row.outputs, row.parameters, row.flops_by_formula) for row in seen.rows]
-    [('', ('(batch 3, features 2)',), 0, 0), ('0', ('(batch 3, features 8)',), 40, 192),
-     ('1', ('(batch 3, features 8)',), 0, 0), ('2', ('(batch 3, features 2)',), 18, 96)]
+    >>> [(row.path, str(row.outputs[0]), row.parameters, row.flops_by_formula) for row in seen.rows]
+    [('', '(batch 3, features 2)', 0, 0), ('0', '(batch 3, features 8)', 40, 192),
+     ('1', '(batch 3, features 8)', 0, 0), ('2', '(batch 3, features 2)', 18, 96)]
     >>> seen.parameters, seen.flops_by_formula, seen.flops_by_operation, seen.sequential_depth
     (58, 288, 288, 2)
     """
@@ -51,7 +51,7 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
         if trace.failure is not None:
             raise ForwardFailed(trace) from trace.failure
         has_numbers = not any(one.is_meta for one in tensors_in((given, list(ours.parameters()))))
-        timing, note = _attempted(lambda: time_forward(ours, given, trace.modules)) if has_numbers else (None, "")
+        timing, note = _run_again(lambda: time_forward(ours, given, trace.modules)) if has_numbers else (None, "")
         seen = table_of_trace(model, trace, timing, name)
         namer = Namer(trace)
         axes = [namer.time_axis(one.shape) if isinstance(one, Tensor) else None for one in given]
@@ -60,7 +60,7 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
             timing is not None and timing.whole < QUICK and all(one.device.type == "cpu" for one in tensors_in(given))
         )
         scaling = cost_scaling(ours, given, axes, namer.sizes.batch, is_quick)
-        measured, _ = _attempted(lambda: measure_field(ours, given)) if fields.n_windows and has_numbers else (None, "")
+        measured, _ = _run_again(lambda: measure_field(ours, given)) if fields.n_windows and has_numbers else (None, "")
     return seen._replace(
         cache_bytes_per_token=cache.bytes_per_token(namer.sizes.batch),
         scaling=scaling,
@@ -69,7 +69,7 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
     )
 
 
-def _attempted(look: Callable[[], Result]) -> tuple[Result | None, str]:
+def _run_again(look: Callable[[], Result]) -> tuple[Result | None, str]:
     """What came of running the module once more, and why nothing did where it does not run twice."""
     try:
         return look(), ""
@@ -90,8 +90,6 @@ def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, 
     for number, parameters in zip(order, own, strict=True):
         made = [trace.calls[which] for which in calls[number]]
         module = trace.modules[number]
-        formula = _by_formula(module, made)
-        own_flops = sum(call.own_flops for call in made)
         rows.append(
             ModuleRow(
                 path=trace.paths[number],
@@ -100,13 +98,14 @@ def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, 
                 outputs=namer.outputs(made[0]) if made else (),
                 parameters=parameters.counted,
                 tied=parameters.tied,
-                flops_by_formula=formula,
+                flops_by_formula=_by_formula(module, made),
+                own_flops=sum(call.own_flops for call in made),
                 flops_by_operation=sum(call.flops for call in made if not _is_inside_itself(call, trace)),
                 activation_bytes=sum(seen.n_bytes for call in made for seen in call.outputs),
                 seconds=timing.of_modules[number] if timing else 0.0,
                 share_of_time=min(1.0, timing.shares[number]) if timing else 0.0,
                 n_calls=len(made),
-                note="; ".join(_notes(trace, number, made, formula, own_flops)),
+                readers=() if made else _readers(trace, number),
             )
         )
     totals = parameter_totals(model)
@@ -126,7 +125,7 @@ def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, 
         activation_bytes=sum(trace.made.values()),
         seconds=timing.whole if timing else 0.0,
         sequential_depth=trace.depth,
-        notes=tuple(_notes_on_the_whole(rows, trace)),
+        uncounted=tuple(sorted(trace.uncounted)),
     )
 
 
@@ -159,39 +158,18 @@ def _is_inside_itself(call: TracedCall, trace: Trace) -> bool:
     return False
 
 
-def _notes(trace: Trace, number: int, made: list[TracedCall], formula: int | None, own_flops: int) -> list[str]:
-    notes = []
-    if not made:
-        path = trace.paths[number]
-        own = [f"{path}.{name}" if path else name for name in trace.modules[number]._parameters]
-        readers = {trace.readers[name] or "the whole" for name in own if name in trace.readers}
-        notes.append(f"never called, read by {', '.join(sorted(readers))}" if readers else "never called")
-    if formula is None:
-        notes.append(f"no formula: {own_flops:,} FLOPs of its own by operation")
-    elif formula != own_flops:
-        notes.append(f"the two counts disagree: {formula:,} by formula, {own_flops:,} by operation")
-    return notes
-
-
-def _notes_on_the_whole(rows: list[ModuleRow], trace: Trace) -> list[str]:
-    notes = []
-    without = [row.path or row.kind for row in rows if row.flops_by_formula is None]
-    by_formula = sum(row.flops_by_formula or 0 for row in rows)
-    if without:
-        few = ", ".join(without[:3]) + (f" and {len(without) - 3} more" if len(without) > 3 else "")
-        notes.append(f"by formula it is at least {by_formula:,} FLOPs: there is none for {few}")
-    elif by_formula != trace.flops:
-        notes.append(f"the two counts disagree: {by_formula:,} FLOPs by formula, {trace.flops:,} by operation")
-    if trace.uncounted:
-        notes.append(f"not counted, for no rule is known: {', '.join(sorted(trace.uncounted))}")
-    return notes
+def _readers(trace: Trace, number: int) -> tuple[str, ...]:
+    """Who read the parameters of a module, by path."""
+    path = trace.paths[number]
+    own = [f"{path}.{name}" if path else name for name in trace.modules[number]._parameters]
+    return tuple(sorted({trace.readers[name] for name in own if name in trace.readers}))
 
 
 class OwnParameters(NamedTuple):
     """Those of one module, its parts left out."""
 
     counted: int  # numbers in those that come here first
-    tied: tuple[str, ...]  # the others: "weight = embedding.weight"
+    tied: tuple[tuple[str, str], ...]  # the others: ("weight", "embedding.weight")
 
 
 class ParameterTotals(NamedTuple):
@@ -210,7 +188,7 @@ def own_parameters(modules: Iterable[tuple[str, nn.Module]]) -> list[OwnParamete
     >>> head = nn.Linear(2, 5, bias=False)
     >>> head.weight = (embedding := nn.Embedding(5, 2)).weight
     >>> own_parameters([("embedding", embedding), ("head", head)])
-    [OwnParameters(counted=10, tied=()), OwnParameters(counted=0, tied=('weight = embedding.weight',))]
+    [OwnParameters(counted=10, tied=()), OwnParameters(counted=0, tied=(('weight', 'embedding.weight'),))]
     """
     first: dict[int, str] = {}
     found = []
@@ -220,7 +198,7 @@ def own_parameters(modules: Iterable[tuple[str, nn.Module]]) -> list[OwnParamete
             if parameter is None:
                 continue
             if id(parameter) in first:
-                tied.append(f"{name} = {first[id(parameter)]}")
+                tied.append((name, first[id(parameter)]))
             else:
                 first[id(parameter)] = f"{path}.{name}" if path else name
                 counted += parameter.numel()

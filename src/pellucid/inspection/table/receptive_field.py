@@ -9,7 +9,7 @@ By gradients: the places of the input that move the middle of the last output, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
 from pellucid.inspection.instrument.recording import InterceptFunctions
 from pellucid.inspection.table.flow import DispatchedOp, TensorMemory
+from pellucid.records.inspection import ReceptiveField
 
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "max_pool2d")
 _WINDOWS = tuple(f"{kind}{n}d" for kind in ("conv", "max_pool", "avg_pool") for n in (1, 2, 3))
@@ -31,7 +32,7 @@ class FieldAxis(NamedTuple):
     step: int = 1  # from one place to the next
     left: int = 0  # where the first begins; below 0 in the padding
 
-    def seen(self, place: int, size: int) -> int:
+    def size_seen(self, place: int, size: int) -> int:
         """How much of an input so long one place sees; padding is not the input."""
         begin = self.left + place * self.step
         return max(0, min(size, begin + self.reach) - max(0, begin))
@@ -172,23 +173,16 @@ def _extents(touched: Tensor) -> tuple[int, ...]:
     return tuple((places.amax(0) - places.amin(0) + 1).tolist()) if len(places) else (0,) * touched.dim()
 
 
-def receptive_field(fields: FieldFollower, measured: MeasuredField | None) -> str:
-    """The field in words: by formula, and beside it by gradients where these do not agree."""
-    if not fields.n_windows:
-        return ""
-    by_gradients = _times(measured.reach) if measured else "not known"
-    if not fields.is_known:
-        return f"not known by formula, since something is enlarged; by gradients {by_gradients}"
-    windows = "one convolution or pooling" if fields.n_windows == 1 else f"{fields.n_windows} convolutions and poolings"
-    reach, step = (_times([getattr(axis, part) for axis in fields.last]) for part in ("reach", "step"))
-    says = f"{reach} places of the input, {step} from one to the next, after {windows}"
-    if measured is not None and len(measured.reach) == len(fields.last):
-        sizes = zip(fields.last, measured.outputs, measured.inputs, strict=True)
-        expected = tuple(axis.seen(places // 2, size) for axis, places, size in sizes)
-        if expected != measured.reach:
-            says += f"; by gradients the middle sees {by_gradients}, by formula {_times(expected)}"
-    return says
-
-
-def _times(sizes: Sequence[int]) -> str:
-    return "×".join(map(str, sizes))
+def receptive_field(follower: FieldFollower, measured: MeasuredField | None) -> ReceptiveField | None:
+    """The field by formula and by gradients; None where there is no window."""
+    if not follower.n_windows:
+        return None
+    by_gradients = measured.reach if measured else None
+    if not follower.is_known:
+        return ReceptiveField(follower.n_windows, None, (), None, by_gradients)
+    axes, middle = follower.last, None
+    if measured is not None and len(measured.reach) == len(axes):
+        sizes = zip(axes, measured.outputs, measured.inputs, strict=True)
+        middle = tuple(axis.size_seen(places // 2, size) for axis, places, size in sizes)
+    reach, step = tuple(axis.reach for axis in axes), tuple(axis.step for axis in axes)
+    return ReceptiveField(follower.n_windows, reach, step, middle, by_gradients)
