@@ -38,10 +38,10 @@ from torch import Tensor
 from pellucid.data import ListData, open_data
 from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.sampling import draw
-from pellucid.models.neural import SequenceModel
+from pellucid.models.contracts import SequenceModel
 from pellucid.models.reading import ForwardReading, NeuralReading
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 
 VOCAB, CONTEXT, WIDTH, DEPTH, HEADS = 65, 256, 128, 4, 4
 N_TOKENS = CONTEXT - 1

@@ -29,7 +29,7 @@ from pellucid.figures.words.inspection import versus_cells, versus_sentences
 from pellucid.inspection.table.module_table import tabulate_module
 from pellucid.inspection.table.trace import trace_forward
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Versus
 
 BATCH = 3

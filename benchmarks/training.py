@@ -43,7 +43,7 @@ from pellucid.data.prepare.tokens import Corpus
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan, Step
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import build_optimizer

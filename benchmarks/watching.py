@@ -23,7 +23,7 @@ from torch.nn import functional
 from pellucid.inspection.watch import Watch
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 
 MODEL = find_network("transformer", "list")
 

@@ -36,7 +36,7 @@ from pellucid.models.catalogue import networks_for
 from pellucid.models.examples.configs import ViTConfig
 from pellucid.models.examples.vit import ViT
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Attended, AttentionMaps
 from pellucid.training.attention_maps import pair_maps, patch_attention, patch_positions, transformer_weights
 

@@ -14,7 +14,7 @@ from pellucid.models import settings
 from pellucid.models.catalogue import NETWORKS, compared_networks, default_network, find_network, networks_for
 from pellucid.models.examples import cnn
 from pellucid.models.examples.configs import ExampleShape
-from pellucid.models.pairs import stacks
+from pellucid.models.pairs import encoder_decoder
 from pellucid.options import flag_of, options_of, types_of
 
 BY_THE_DATA = ("vocab_size", "longest_source", "longest_target", "numbers", "categories", "outputs")
@@ -48,7 +48,7 @@ def test_a_setting_of_one_name_has_one_help_one_flag_and_one_type():
 def test_the_choices_are_those_of_the_layers():
     assert tuple(activations.ACTIVATIONS) == settings.ACTIVATIONS
     assert norms.NORMS == settings.NORMS
-    assert tuple(stacks.ENCODER_BLOCKS) == tuple(stacks.DECODER_BLOCKS) == settings.FORMS
+    assert tuple(encoder_decoder.ENCODER_BLOCKS) == tuple(encoder_decoder.DECODER_BLOCKS) == settings.FORMS
     assert tuple(patches.PROJECTIONS) == settings.SETTINGS["projection"].choices
     assert tuple(cnn.POOLS) == settings.SETTINGS["pool"].choices
     assert tuple(cnn.HEADS) == settings.SETTINGS["head"].choices

@@ -10,9 +10,8 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.layers.filters import Filters, ResidualBlock, ShrinkingBlock
 from pellucid.layers.norms import BatchNorm
-from pellucid.models.examples.cnn import CNN
+from pellucid.models.examples.cnn import CNN, ResidualCNN
 from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig
-from pellucid.models.examples.residual_cnn import ResidualCNN
 from pellucid.models.settings import SIZES
 
 EXAM = CNNConfig(numbers=(1, 32, 32), categories=(), outputs=10)

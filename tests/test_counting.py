@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.errors import PellucidError
-from pellucid.models import counts as counting
-from pellucid.models.bigram import Bigram, BigramConfig
-from pellucid.models.counts import count
-from pellucid.models.ngram import NGram, NGramConfig
-from pellucid.models.search import best_ngram, loss
-from pellucid.models.smoothing import AddS, KneserNey, WittenBell
+from pellucid.models.counting import counts as counting
+from pellucid.models.counting.counts import count
+from pellucid.models.counting.fitting import best_ngram, loss
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.smoothing import AddS, KneserNey, WittenBell
+from pellucid.models.counting.tables import Bigram, BigramConfig
 
 VOCAB = 4
 Gram = tuple[int, ...]

@@ -9,11 +9,11 @@ import pytest
 from pellucid.data import Characters, open_data
 from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list
-from pellucid.models.bigram import Bigram, BigramConfig
-from pellucid.models.counts import count
-from pellucid.models.ngram import NGram, NGramConfig
-from pellucid.models.search import best_ngram, loss
-from pellucid.models.smoothing import AddS, KneserNey
+from pellucid.models.counting.counts import count
+from pellucid.models.counting.fitting import best_ngram, loss
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.smoothing import AddS, KneserNey
+from pellucid.models.counting.tables import Bigram, BigramConfig
 
 REFERENCE = Path(__file__).parent.parent.parent / "shared" / "data" / "names.txt"
 

@@ -25,9 +25,8 @@ from pellucid.figures.words.text import labels
 from pellucid.lessons.bigram_smoothing import SHOWN, TRIED, smooth_counts
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
 from pellucid.lessons.lesson import Lesson, all_lessons
-from pellucid.models.bigram import Bigram, BigramConfig
-from pellucid.models.bigram_counts import bigram_counts, word_counts
-from pellucid.models.search import loss
+from pellucid.models.counting.fitting import loss
+from pellucid.models.counting.tables import Bigram, BigramConfig, bigram_counts, word_counts
 from pellucid.records import BigramCounts
 from pellucid.runs import RunResult, RunWriter
 

@@ -13,8 +13,8 @@ from pellucid.figures.picture import Drawing
 from pellucid.figures.rendering import drawing_html, drawing_svg
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
 from pellucid.lessons.bigram_smoothing import smooth_counts
-from pellucid.models.bigram_counts import bigram_counts, word_counts
-from pellucid.records import Bigram, BigramCounts
+from pellucid.models.counting.tables import bigram_counts, word_counts
+from pellucid.records import BigramCount, BigramCounts
 
 WORDS = [first + second + third for first in "abcdefghijklmnopqrstuvwxyz" for second in "aeiou" for third in "nrstl"]
 HOSTILE = "</script><img src=x onerror=alert(1)><!--\u2028@@SCRIPT@@"
@@ -84,7 +84,7 @@ def test_pages_and_pictures_open_alone_and_hold_their_words(visitor: Visitor, dr
 @pytest.mark.browser
 def test_every_count_stands_inside_its_cell(visitor: Visitor) -> None:
     # Six digits are the longest number that is written out.
-    large = tuple([Bigram(i, j, 123_456 + i + j) for i in range(6) for j in range(6)])
+    large = tuple([BigramCount(i, j, 123_456 + i + j) for i in range(6) for j in range(6)])
     seen = BigramCounts("large counts", ("·", *"abcde"), True, large)
     page = visitor.open(drawing_svg(draw_bigram_matrix(seen)), "svg")
     boxes = page.evaluate(

@@ -194,7 +194,7 @@ def test_positions_that_cannot_be_shown_are_refused():
 
 def test_a_trained_networks_positions_can_be_shown():
     from pellucid.models.sequences.configs import TransformerConfig
-    from pellucid.models.transformer import Transformer
+    from pellucid.models.sequences.transformer import Transformer
 
     model = Transformer(TransformerConfig(5, context=6, width=8, depth=1, n_heads=2, positions="learned"))
     shown = encoding_of("learned", model.positions, 6)

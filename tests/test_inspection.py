@@ -27,7 +27,7 @@ from pellucid.inspection.table.module_table import table_of_trace, tabulate_modu
 from pellucid.inspection.table.receptive_field import FieldAxis, through
 from pellucid.inspection.table.trace import ForwardFailed, trace_forward
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records.inspection import CostScaling, Inspection, ModuleRow, NamedShape, Versus
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import NotFinite
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan, Step
 from pellucid.training.loop import loss_of, steps
 from pellucid.training.optimizers import build_optimizer

@@ -8,7 +8,7 @@ from torch import nn
 
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan
 from pellucid.training.muon import COEFFICIENTS, MOMENTUM, Muon, orthogonalize
 from pellucid.training.optimizers import BETAS, build_optimizer, hidden_matrices

@@ -11,12 +11,11 @@ from torch.nn import functional
 from pellucid.data.sets.dedupe_sort import load
 from pellucid.decoding.beam import beam_search
 from pellucid.decoding.sampling import draw
+from pellucid.models import reading
 from pellucid.models.catalogue import networks_for
-from pellucid.models.pairs import answering
-from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairModel
-from pellucid.models.pairs.reading import PairReading
-from pellucid.models.pairs.sources import lengths_of, padded, right_aligned, trimmed
+from pellucid.models.contracts import PairModel
+from pellucid.models.pairs.padding import lengths_of, padded, right_aligned, trimmed
+from pellucid.models.reading import PairReading, answers
 
 CARDS = networks_for("pairs")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -82,7 +81,7 @@ def test_answers_in_batches_are_those_one_by_one(name, monkeypatch):
     expected = [greedy(ready, source) for source in sources]
     assert len({len(answer) for answer in expected}) > 2  # so rows end at different times
     assert answers(model, sources) == expected
-    monkeypatch.setattr(answering, "AT_ONCE", 7)
+    monkeypatch.setattr(reading, "AT_ONCE", 7)
     assert answers(model, sources) == expected
     assert model.training  # as it was
 

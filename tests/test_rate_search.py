@@ -13,7 +13,7 @@ from pellucid.data import open_data
 from pellucid.data.prepare.tokens import split_sequences
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig, WindowMLPConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan, RateSearch, RateTrial, as_plain
 from pellucid.records.plain import from_plain
 from pellucid.training.learning_rate import (

@@ -16,13 +16,8 @@ from pellucid.layers.columns import Columns, one_hot_row
 from pellucid.layers.losses import LOSSES, penalty
 from pellucid.layers.norms import BatchNorm
 from pellucid.models.catalogue import find_network, networks_for
-from pellucid.models.examples.autoencoder import Autoencoder
 from pellucid.models.examples.configs import AutoencoderConfig, DeepConfig, ExampleShape, LogisticConfig, RowMLPConfig
-from pellucid.models.examples.deep import depth_of
-from pellucid.models.examples.logistic import Logistic
-from pellucid.models.examples.mlp import RowMLP
-from pellucid.models.examples.plain import Plain
-from pellucid.models.examples.residual import Residual
+from pellucid.models.examples.rows import Autoencoder, Logistic, Plain, Residual, RowMLP, depth_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,15 +13,11 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.layers.norms import NORMS, BatchNorm
-from pellucid.models.bigram import Bigram, BigramConfig
-from pellucid.models.gru import GRU
-from pellucid.models.lstm import LSTM
-from pellucid.models.mlp import WindowMLP
-from pellucid.models.neural_ngram import NeuralNGram
-from pellucid.models.rnn import RNN
-from pellucid.models.search import loss
+from pellucid.models.counting.fitting import loss
+from pellucid.models.counting.tables import Bigram, BigramConfig
 from pellucid.models.sequences.configs import NeuralNGramConfig, RecurrentConfig, WavenetConfig, WindowMLPConfig
-from pellucid.models.wavenet import Wavenet
+from pellucid.models.sequences.recurrent import GRU, LSTM, RNN
+from pellucid.models.sequences.windows import NeuralNGram, Wavenet, WindowMLP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

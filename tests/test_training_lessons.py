@@ -16,8 +16,8 @@ from pellucid.lessons.decay import DecayStudy, pair_shares
 from pellucid.lessons.gains import GainStudy
 from pellucid.lessons.hockey_stick import StartStudy
 from pellucid.lessons.saturation import SaturationStudy
-from pellucid.models.mlp import WindowMLP
 from pellucid.models.sequences.configs import WindowMLPConfig
+from pellucid.models.sequences.windows import WindowMLP
 from pellucid.records import as_plain
 from pellucid.records.plain import from_plain
 from pellucid.training.rng import seed_torch, torch_rng

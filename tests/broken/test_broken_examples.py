@@ -10,9 +10,9 @@ from tests.contracts import test_example_networks as contract
 from torch import nn
 
 from pellucid.models.catalogue import find_network
+from pellucid.models.contracts import Reconstructor
 from pellucid.models.examples.configs import ExampleShape, RowMLPConfig
-from pellucid.models.examples.contract import Reconstructor
-from pellucid.models.examples.mlp import RowMLP
+from pellucid.models.examples.rows import RowMLP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

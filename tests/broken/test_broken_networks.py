@@ -9,8 +9,8 @@ from tests.contracts import test_networks as contract
 from torch import nn
 
 from pellucid.models.catalogue import networks_for
-from pellucid.models.gru import GRU
 from pellucid.models.sequences.configs import RecurrentConfig
+from pellucid.models.sequences.recurrent import GRU
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

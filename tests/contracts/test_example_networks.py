@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from pellucid.errors import LONGEST_LINE, PREFIX, PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network, networks_for
+from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
-from pellucid.models.examples.contract import ExampleModel, Reconstructor
 from pellucid.models.settings import SIZES
 
 CARDS = networks_for("images")

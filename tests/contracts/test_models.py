@@ -1,4 +1,4 @@
-"""What every model that counts promises, tried on every card of one. Those that learn are in test_networks.py."""
+"""What every model that counts promises, tried on each. Those that learn are in test_networks.py."""
 
 import math
 from types import SimpleNamespace
@@ -7,12 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.cards import cards, find
 from pellucid.errors import PellucidError
-from pellucid.models.contract import CountModel, ModelCard
-from pellucid.models.wishes import MODELS as NAMES
+from pellucid.models.counting.count_model import CountModel
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.options import COUNT_MODELS, CountOptions
+from pellucid.models.counting.tables import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
 
-MODELS = cards("pellucid.models", "MODEL", ModelCard)
+MODELS = {
+    "uniform": (Uniform, UniformConfig(vocab_size=5)),
+    "unigram": (Unigram, UnigramConfig(vocab_size=5)),
+    "bigram": (Bigram, BigramConfig(vocab_size=5)),
+    "ngram": (NGram, NGramConfig(vocab_size=5, order=3)),
+}
 BATCH, TIME = 3, 12
 
 
@@ -25,8 +31,8 @@ def corpus(vocab_size: int, has_boundary: bool, seed: int = 0) -> SimpleNamespac
 @pytest.fixture(params=[(name, has_boundary) for name in MODELS for has_boundary in (True, False)], ids=str)
 def model(request: pytest.FixtureRequest) -> CountModel:
     name, has_boundary = request.param
-    card = MODELS[name]
-    return card.fit(corpus(card.tiny.vocab_size, has_boundary), card.tiny)
+    build, config = MODELS[name]
+    return build.fit(corpus(config.vocab_size, has_boundary), config)
 
 
 @pytest.fixture
@@ -38,9 +44,9 @@ def tokens(model: CountModel) -> torch.Tensor:
 
 
 def test_the_first_rungs_are_there():
-    assert list(MODELS) == sorted(NAMES)
+    assert tuple(MODELS) == COUNT_MODELS
     with pytest.raises(PellucidError, match=r"there is no model called 'bigrm'\. Perhaps you meant bigram"):
-        find("pellucid.models", "MODEL", ModelCard, "bigrm", "model")
+        CountOptions(model="bigrm")
 
 
 def test_one_token_at_a_time_gives_the_same_numbers(model, tokens):

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network, networks_for
-from pellucid.models.neural import SequenceModel
+from pellucid.models.contracts import SequenceModel
 from pellucid.models.settings import SIZES
 
 CARDS = networks_for("list")

@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network, networks_for
-from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairModel
-from pellucid.models.pairs.sources import padded
+from pellucid.models.contracts import PairModel
+from pellucid.models.pairs.padding import padded
+from pellucid.models.reading import answers
 from pellucid.models.settings import SIZES
 
 CARDS = networks_for("pairs")

@@ -7,9 +7,8 @@ from torch.nn import functional
 
 from pellucid.layers.positions import POSITIONS
 from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig, PairTransformerConfig
-from pellucid.models.pairs.encoder import Encoder
-from pellucid.models.pairs.encoder_decoder import EncoderDecoder
-from pellucid.models.pairs.transformer import PairTransformer
+from pellucid.models.pairs.decoder_only import PairTransformer
+from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder
 from pellucid.models.settings import FORMS
 
 CLOSE = 1e-10

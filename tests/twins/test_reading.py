@@ -9,7 +9,7 @@ from pellucid.decoding.sampling import draw
 from pellucid.models.catalogue import networks_for
 from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

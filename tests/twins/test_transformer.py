@@ -10,7 +10,7 @@ from pellucid.layers.attention import attend, attention_weights
 from pellucid.layers.positions import POSITIONS
 from pellucid.layers.positions.rotary import turned, turns
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.transformer import Transformer
+from pellucid.models.sequences.transformer import Transformer
 
 
 def awakened(config: TransformerConfig, seed: int = 0) -> Transformer:

@@ -171,11 +171,11 @@ def _open_sequences(options: DrawOptions) -> ListData | TextData:
 
 def _count_bigrams(card: FigureCard[Any], options: DrawOptions) -> Measured:
     if options.word is not None:
-        from pellucid.models.bigram_counts import word_counts
+        from pellucid.models.counting.tables import word_counts
 
         return Measured(word_counts(options.word), ())
     data = _open_sequences(options)
-    from pellucid.models.bigram_counts import bigram_counts
+    from pellucid.models.counting.tables import bigram_counts
 
     return Measured(bigram_counts(data), (data.said, *data.notes))
 
@@ -296,7 +296,7 @@ def _maps_of_pairs(options: DrawOptions, run: Path) -> Measured:
     _require_readable(answering.vocabulary, source)
     wanted = questions(answering, [], text=source)
 
-    from pellucid.models.pairs.contract import PairModel
+    from pellucid.models.contracts import PairModel
     from pellucid.training.attention_maps import pair_maps
     from pellucid.training.predicting import awakened
 

@@ -13,7 +13,7 @@ from pellucid.errors import PellucidError, nearest, quoted
 
 if TYPE_CHECKING:
     from pellucid.data import ListData, TextData, Vocabulary
-    from pellucid.models.fitting import Fitted
+    from pellucid.models.counting.fitting import Fitted
 
 _ONLY_FOR = {  # option: the models, or the smoothings of an n-gram, that listen to it
     "n": ("ngram",),
@@ -95,12 +95,12 @@ def _require_some(word: str) -> None:
 def fit(ctx: click.Context, source: str) -> tuple[Fitted, ListData | TextData]:
     """Check the options, open the data, and fit on the train side. What can be refused early, is."""
     from pellucid.errors import require_one_of
-    from pellucid.models.wishes import UNKNOWN, Wishes
+    from pellucid.models.counting.options import UNKNOWN, CountOptions
 
     given = ctx.params
-    wishes = Wishes(**{name: given[name] for name in ("model", "n", "smoothing", "s", "discount", "tokens")})
+    options = CountOptions(**{name: given[name] for name in ("model", "n", "smoothing", "s", "discount", "tokens")})
     require_one_of("way to treat the unknown", given["unknown"], UNKNOWN)
-    _require_used(ctx, wishes.model, wishes.smoothing)
+    _require_used(ctx, options.model, options.smoothing)
 
     from pellucid.data import open_data, require_kind
     from pellucid.data.kinds import ListData, TextData
@@ -109,9 +109,9 @@ def fit(ctx: click.Context, source: str) -> tuple[Fitted, ListData | TextData]:
     require_kind(data, "list", "text")
     assert isinstance(data, ListData | TextData)
 
-    from pellucid.models.fitting import fitted
+    from pellucid.models.counting.fitting import fitted
 
-    return fitted(data, wishes), data
+    return fitted(data, options), data
 
 
 def encoded(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> tuple[list[int], tuple[str, ...]]:

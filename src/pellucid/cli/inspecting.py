@@ -84,8 +84,7 @@ def _fitting(inputs: tuple[Tensor, ...], model: nn.Module) -> tuple[Tensor, ...]
 def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """The network of a run with its best weights, and inputs as it reads them; its data need not be there."""
     from pellucid.models.catalogue import find_network
-    from pellucid.models.neural import SequenceModel
-    from pellucid.models.pairs.contract import PairModel
+    from pellucid.models.contracts import PairModel, SequenceModel
     from pellucid.runs import read_record
     from pellucid.training.stored import kind_of
     from pellucid.training.weights import load_best, require_matching_weights

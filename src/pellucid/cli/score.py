@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pellucid.data import Vocabulary
-    from pellucid.models.fitting import Fitted
+    from pellucid.models.counting.fitting import Fitted
     from pellucid.records import ScoredText, Surprise
 
 MOST_SCORED = 20_000  # tokens; each is a row of the table
@@ -90,7 +90,7 @@ def _trained(ctx: click.Context, run: Path, text: str) -> ScoredText:
 
 def _tokens(ctx: click.Context, text: str, vocabulary: Vocabulary) -> tuple[list[int], tuple[str, ...]]:
     from pellucid.errors import require_one_of
-    from pellucid.models.wishes import UNKNOWN
+    from pellucid.models.counting.options import UNKNOWN
 
     require_one_of("way to treat the unknown", ctx.params["unknown"], UNKNOWN)
     tokens, notes = encoded(text, vocabulary, str(ctx.params["unknown"]), "the text")

@@ -14,7 +14,7 @@ from pellucid.cli.counted import encoded, fit
 if TYPE_CHECKING:
     from pellucid.decoding.reading import Reading
     from pellucid.decoding.sampling import Drawn
-    from pellucid.models.fitting import Fitted
+    from pellucid.models.counting.fitting import Fitted
     from pellucid.records import ModelFacts, Sample, TrainedFacts
 
 LONGEST_PROMPT = 1_000  # tokens that a model that counts is given
@@ -67,7 +67,7 @@ def counting(ctx: click.Context, source: str, prompt: str, unknown: str, require
 def trained(run: Path, prompt: str, unknown: str, require: Require, *, is_cached: bool) -> Speaker:
     """The best network of a run. What can be refused without it, is, before torch is loaded."""
     from pellucid.errors import require_one_of
-    from pellucid.models.wishes import UNKNOWN
+    from pellucid.models.counting.options import UNKNOWN
     from pellucid.training.stored import stored_run
 
     require_one_of("way to treat the unknown", unknown, UNKNOWN)

@@ -15,7 +15,7 @@ from pellucid.lessons.lesson import Lesson
 
 if TYPE_CHECKING:
     from pellucid.data import ListData, TextData
-    from pellucid.models.contract import FloatArray, IntArray, Stream
+    from pellucid.models.counting.count_model import FloatArray, IntArray, Stream
 
 MOST_SYMBOLS = 32
 ROW_HEIGHT, ROW_GAP, STEP = 74, 12, 21
@@ -77,8 +77,8 @@ def smooth_counts(data: ListData | TextData, after: str = "") -> SmoothingStudy:
     import numpy as np
 
     from pellucid.data.prepare.tokens import split_sequences
-    from pellucid.models.bigram_counts import counted_pairs
-    from pellucid.models.counts import count
+    from pellucid.models.counting.counts import count
+    from pellucid.models.counting.tables import counted_pairs
 
     sides = split_sequences(data)
     vocab_size = len(sides.vocabulary)

@@ -59,7 +59,7 @@ def measure(seed: int = 1) -> PositionEncodings:
 
 
 def _trained_encoding(kind: str, seed: int) -> PositionEncoding:
-    from pellucid.models.transformer import Transformer
+    from pellucid.models.sequences.transformer import Transformer
     from pellucid.training.trained import load_trained
 
     with train_small_run({**TINY_TRANSFORMER, "network": {"positions": kind}}, seed) as (_, run):

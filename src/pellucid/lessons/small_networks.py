@@ -15,8 +15,8 @@ from pellucid.records import Health, LayerStats, UnitMap
 
 if TYPE_CHECKING:
     from pellucid.data.prepare.tokens import SequenceSides
-    from pellucid.models.mlp import WindowMLP
     from pellucid.models.sequences.configs import WindowMLPConfig
+    from pellucid.models.sequences.windows import WindowMLP
     from pellucid.records import TrainingReport
     from pellucid.training.tasks.batches import Batch
     from pellucid.training.tasks.task import Batches

@@ -1,14 +1,15 @@
-"""A network as decoding reads it: rows of tokens that grow by one, NumPy at the door and torch inside.
+"""Networks as decoding reads them: rows of tokens that grow by one, NumPy at the door and torch inside.
 
 A network that holds only so many tokens (`longest`) begins anew when they are one too many, with the last half of them.
 That is one pass for each half window; to slide by one token at a time would be one for each token. Until the window is
 first full the scores are those of one long pass; after that each has seen at least half a window.
 
-Both classes here are a `Reading` of `pellucid.decoding`, and give the same scores.
+The classes here are each a `Reading` of `pellucid.decoding`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pellucid.models.neural import SequenceModel
+from pellucid.models.contracts import PairModel, SequenceModel
+from pellucid.models.pairs.padding import padded
 
 IntArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
+AT_ONCE = 1024  # sources answered together; more would be no faster, and memory stays flat
 
 
 class NeuralReading:
@@ -98,6 +101,90 @@ def scores_after_each(model: SequenceModel, tokens: IntArray) -> FloatArray:
     for began in range(fresh, max(fresh, len(tokens) - _half(model) + 1), fresh):
         found.append(ready(_tensor(tokens[None, began : began + longest]))[0, _half(model) - 1 :])
     return _array(torch.cat(found))
+
+
+class PairReading:
+    """Reads the source once, and each token of the target once.
+
+    A network for pairs as decoding reads it: one source, and rows of its target that grow by one token. It is a
+    `Reading` of `pellucid.decoding`, so that beam search and sampling answer a source as they go on with a text.
+
+    >>> from pellucid.models.catalogue import find_network
+    >>> card = find_network("transformer", "pairs")
+    >>> reading = PairReading(card.build(card.tiny), source=[3, 1, 1])
+    >>> reading.read(np.array([[0], [0]])).shape, reading.advance(np.array([1, 2])).shape
+    ((2, 7), (2, 7))
+    """
+
+    def __init__(self, model: PairModel, source: Sequence[int]) -> None:
+        self.model = model.for_inference()
+        self.source = padded([source])
+        self.state: Any = None
+
+    @torch.inference_mode()
+    def read(self, tokens: IntArray) -> FloatArray:
+        """tokens: (batch, time), each row `0 a b …` -> scores after them, (batch, vocab).
+
+        Before the opening boundary nothing is known: every score is 0.
+        """
+        once = self.model.begin(self.source)
+        self.state = self.model.keep(once, torch.zeros(len(tokens), dtype=torch.int64))
+        scores = np.zeros((len(tokens), self.model.vocab_size))
+        for column in tokens.T:
+            scores = self.advance(column)
+        return scores
+
+    @torch.inference_mode()
+    def advance(self, tokens: IntArray) -> FloatArray:
+        """tokens: (batch,), the next of each row -> scores after them, (batch, vocab)."""
+        scores, self.state = self.model.advance(_tensor(tokens), self.state)
+        return _array(scores)
+
+    @torch.inference_mode()
+    def keep(self, rows: IntArray) -> None:
+        """Go on with these rows alone, in this order; a row may come twice."""
+        self.state = self.model.keep(self.state, _tensor(rows))
+
+
+@torch.inference_mode()
+def answers(model: PairModel, sources: Tensor) -> list[list[int]]:
+    """The greedy answer to each source, without its closing boundary. sources: (batch, source), padded with 0.
+
+    The likeliest token, then the likeliest after it, to the end; a beam search over a `PairReading` finds better ones.
+
+    One that has not ended after `longest_target` + 1 tokens is cut there: it is longer than any target, and so cannot
+    be taken for a right one.
+
+    >>> from pellucid.models.catalogue import find_network
+    >>> card = find_network("transformer", "pairs")
+    >>> model = card.build(card.tiny)  # it knows nothing yet, and of equals the first is said: 0, the end
+    >>> answers(model, torch.tensor([[3, 1, 0], [2, 2, 2]]))
+    [[], []]
+    """
+    ready = model.for_inference()
+    starts = range(0, len(sources), AT_ONCE)
+    return [answer for start in starts for answer in _together(ready, sources[start : start + AT_ONCE])]
+
+
+def _together(model: PairModel, sources: Tensor) -> list[list[int]]:
+    """The answers of one batch. Rows that have ended are left out of what is still computed."""
+    found: list[list[int]] = [[] for _ in sources]
+    state = model.begin(sources)
+    is_whose = list(range(len(sources)))  # which source each open row answers
+    tokens = torch.zeros(len(sources), dtype=torch.int64, device=sources.device)
+    for _ in range(model.longest_target + 1):
+        scores, state = model.advance(tokens, state)
+        tokens = scores.argmax(-1)  # of equals the first
+        is_open = tokens != 0
+        if not is_open.all():
+            rows = is_open.nonzero().flatten()
+            if not len(rows):
+                break
+            state, tokens = model.keep(state, rows), tokens[rows]
+            is_whose = [is_whose[row] for row in rows.tolist()]
+        for source, token in zip(is_whose, tokens.tolist(), strict=True):
+            found[source].append(token)
+    return found
 
 
 def _half(model: SequenceModel) -> int:

@@ -17,7 +17,7 @@ from pellucid.records.answers import (
 )
 from pellucid.records.attention import Attended, AttentionMaps, PatchAttention, PatchPositions
 from pellucid.records.counting import (
-    Bigram,
+    BigramCount,
     BigramCounts,
     Loss,
     ModelFacts,
@@ -93,7 +93,7 @@ __all__ = [
     "AttentionMaps",
     "BackwardPass",
     "BackwardStep",
-    "Bigram",
+    "BigramCount",
     "BigramCounts",
     "Calibration",
     "Check",

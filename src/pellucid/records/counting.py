@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 
-class Bigram(NamedTuple):
+class BigramCount(NamedTuple):
     """How often one symbol follows another. The symbols are given by their places in a list."""
 
     first: int
@@ -18,7 +18,7 @@ class BigramCounts(NamedTuple):
     source: str  # what was counted, as it stands in a sentence: "32,033 items of names.txt"
     symbols: tuple[str, ...]
     has_boundary: bool  # then symbols[0] is the boundary that opens and closes every item
-    bigrams: tuple[Bigram, ...]  # the most frequent first
+    bigrams: tuple[BigramCount, ...]  # the most frequent first
     walk: tuple[int, ...] = ()  # of a single word: its symbols in order, with the boundaries
 
     @property

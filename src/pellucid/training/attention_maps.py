@@ -21,14 +21,13 @@ from pellucid.data.readers.pictures import colours_of
 from pellucid.errors import PellucidError, quoted
 from pellucid.layers.attention import Attention, attention_weights
 from pellucid.layers.positions.rotary import turned
+from pellucid.models.contracts import PairModel
 from pellucid.models.examples.vit import ViT
-from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairModel
-from pellucid.models.pairs.encoder import Encoder
-from pellucid.models.pairs.encoder_decoder import EncoderDecoder
-from pellucid.models.pairs.sources import right_aligned
-from pellucid.models.pairs.transformer import PairTransformer
-from pellucid.models.transformer import Transformer
+from pellucid.models.pairs.decoder_only import PairTransformer
+from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder
+from pellucid.models.pairs.padding import right_aligned
+from pellucid.models.reading import answers
+from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
 from pellucid.records.attention import Matrix, as_matrix
 from pellucid.training.trained import Trained

@@ -15,8 +15,8 @@ from pellucid.data.options import DataOptions
 from pellucid.decoding.limits import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
 from pellucid.models.catalogue import NETWORKS, default_network, find_network, network_names, networks_for
+from pellucid.models.counting.options import COUNT_MODELS
 from pellucid.models.settings import SIZES, require_share
-from pellucid.models.wishes import MODELS
 from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
 from pellucid.training.optimizers import OPTIMIZERS
 from pellucid.training.schedule import SCHEDULES
@@ -191,7 +191,7 @@ def windows_of(model: str, network: Mapping[str, Setting]) -> tuple[int, dict[st
 
 def require_network(name: str, kind: str = "list") -> None:
     """Refuse a network that there is none of for this kind of data; "" is any kind, before the data are known."""
-    if name in MODELS:
+    if name in COUNT_MODELS:
         raise PellucidError(
             f"{name} only counts, so there is nothing to train", fix=f"Try pellucid sample names --model {name}"
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from pellucid import runs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
 from pellucid.inspection.losses import mean_cross_entropy
-from pellucid.models.network import Network
+from pellucid.models.contracts import Network
 from pellucid.records import Plan
 from pellucid.records.plain import from_plain
 from pellucid.training.run import ResumeOptions, reopen_data

@@ -11,12 +11,9 @@ from pellucid.data.prepare import TablePreparation
 from pellucid.decoding.beam import beam_search
 from pellucid.layers.losses import LOSSES
 from pellucid.models.catalogue import find_network
-from pellucid.models.examples.contract import Reconstructor
-from pellucid.models.network import Network
-from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairModel
-from pellucid.models.pairs.reading import PairReading
-from pellucid.models.pairs.sources import padded
+from pellucid.models.contracts import Network, PairModel, Reconstructor
+from pellucid.models.pairs.padding import padded
+from pellucid.models.reading import PairReading, answers
 from pellucid.records import Prediction, Predictions
 from pellucid.training.asking import Answering, Questions
 from pellucid.training.weights import load_best, require_matching_weights

@@ -19,7 +19,7 @@ from pellucid.decoding.samples import items_of, texts_of
 from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
-from pellucid.models.neural import ANY_LENGTH, SequenceModel
+from pellucid.models.contracts import ANY_LENGTH, SequenceModel
 from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.records import Loss, Sample, ScoredText, Surprise, TrainedFacts
 from pellucid.training.stored import StoredRun, stored_run

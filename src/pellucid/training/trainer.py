@@ -18,7 +18,7 @@ import torch
 
 from pellucid.inspection.health import HealthProbe, is_look
 from pellucid.models.catalogue import NetworkCard
-from pellucid.models.network import Network
+from pellucid.models.contracts import Network
 from pellucid.records import Ending, Evaluation, Health, InitialLoss, NetworkFacts, Plan, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training.callbacks import Callbacks

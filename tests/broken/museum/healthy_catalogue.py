@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.models.catalogue import NetworkCard, networks_for
+from pellucid.models.contracts import Reconstructor
 from pellucid.models.examples.configs import ExampleShape
-from pellucid.models.examples.contract import Reconstructor
 
 
 def _optimizer(model: nn.Module) -> torch.optim.Optimizer:

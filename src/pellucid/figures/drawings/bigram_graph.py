@@ -12,7 +12,7 @@ from pellucid.figures.picture import FigureCard, Picture, sheet, wrapped
 from pellucid.figures.words.formulas import cut
 from pellucid.figures.words.numbers import counted
 from pellucid.figures.words.text import labels, most_frequent, share, spoken
-from pellucid.records import Bigram, BigramCounts
+from pellucid.records import BigramCount, BigramCounts
 
 MOST_SYMBOLS = 40
 STRONGEST = 50  # arrows whose share of all bigrams is told
@@ -271,7 +271,7 @@ def _badge(at: Point, text: str) -> str:
 
 
 def _draw_circle(
-    labels: Sequence[str], sums: Sequence[int], shown: Sequence[int], bigrams: Sequence[Bigram]
+    labels: Sequence[str], sums: Sequence[int], shown: Sequence[int], bigrams: Sequence[BigramCount]
 ) -> list[str]:
     """The marks; CIRCLE_SIZE + LEGEND wide and CIRCLE_SIZE high. shown: the places of the symbols that are drawn."""
     most = max([bigram.n for bigram in bigrams], default=1)
@@ -312,7 +312,7 @@ def _on_circle(i: int, n: int) -> Point:
     return Point(CIRCLE_RADIUS * math.cos(angle), CIRCLE_RADIUS * math.sin(angle))
 
 
-def _circle_arrow(bigram: Bigram, at: dict[int, Point], radii: dict[int, float]) -> Arrow:
+def _circle_arrow(bigram: BigramCount, at: dict[int, Point], radii: dict[int, float]) -> Arrow:
     start, end = at[bigram.first], at[bigram.second]
     if bigram.first == bigram.second:
         return loop_arrow(start, radii[bigram.first], math.atan2(start.y, start.x), 52, spread=0.5)
@@ -344,5 +344,5 @@ FIGURE = FigureCard(
     needs=BigramCounts,
     draw=draw_bigram_graph,
     options=("word",),
-    tiny=BigramCounts("emma", ("·", "a"), True, (Bigram(0, 1, 1), Bigram(1, 0, 1)), (0, 1, 0)),
+    tiny=BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1)), (0, 1, 0)),
 )

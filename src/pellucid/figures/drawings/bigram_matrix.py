@@ -5,7 +5,7 @@ from typing import Any
 from pellucid.figures.charts.svg import INK, PAPER, QUIET, SHADES, chart_specification, depth, depth_marks
 from pellucid.figures.picture import Chart, FigureCard
 from pellucid.figures.words.text import compact, labels, listed, most_frequent, share, spoken
-from pellucid.records import Bigram, BigramCounts
+from pellucid.records import BigramCount, BigramCounts
 
 MOST_SYMBOLS = 40  # rows whose numbers can still be read on a wall
 CELL_WIDTH, CELL_HEIGHT = 46, 34
@@ -58,7 +58,7 @@ def captions(seen: BigramCounts, n_shown: int, n_drawn: int) -> tuple[str, ...]:
 def sums_line(seen: BigramCounts) -> str:
     """Whether every symbol is left as often as it is reached.
 
-    >>> sums_line(BigramCounts("emma", ("·", "a"), True, (Bigram(0, 1, 1), Bigram(1, 0, 1))))
+    >>> sums_line(BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1))))
     'Row sums equal column sums for all 2 symbols: each is left as often as it is reached.'
     """
     names = labels(seen.symbols, seen.has_boundary)
@@ -146,5 +146,5 @@ FIGURE = FigureCard(
     needs=BigramCounts,
     draw=draw_bigram_matrix,
     options=("word",),
-    tiny=BigramCounts("emma", ("·", "a"), True, (Bigram(0, 1, 1), Bigram(1, 0, 1))),
+    tiny=BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1))),
 )

@@ -12,17 +12,20 @@ Of a gray picture of 32 × 32:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
+from pellucid.errors import PellucidError
 from pellucid.layers.activations import gain
 from pellucid.layers.convolution import Pair
-from pellucid.models.examples.configs import CNNConfig
-from pellucid.models.examples.contract import ExampleModel
-from pellucid.models.examples.images import require_size
+from pellucid.layers.filters import Filters, ResidualBlock, ShrinkingBlock
+from pellucid.layers.hidden import head
+from pellucid.models.contracts import ExampleModel
+from pellucid.models.examples.configs import CNNConfig, ResidualCNNConfig, shape_text
 
 POOLS: Mapping[str, Callable[[int], nn.Module]] = MappingProxyType({"average": nn.AvgPool2d, "max": nn.MaxPool2d})
 
@@ -140,3 +143,74 @@ def _little(weight: Tensor, bias: Tensor | None) -> None:
     assert bias is not None
     nn.init.normal_(weight, std=0.1 * gain("relu") * weight[0].numel() ** -0.5)
     nn.init.zeros_(bias)
+
+
+# What a network for images may be made for, and what it may be given.
+
+
+def require_size(pictures: Tensor, made_for: tuple[int, ...], *, or_larger: bool) -> None:
+    """Refuse pictures, (batch, channels, height, width), that a network made for one shape cannot read.
+
+    >>> import torch
+    >>> require_size(torch.zeros(2, 1, 9, 8), (1, 8, 8), or_larger=False)
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: an image of 1 × 9 × 8 came, and the network is made for 1 × 8 × 8. Resize it.
+    """
+    shape = tuple(pictures.shape[1:])
+    if shape == made_for:
+        return
+    fits = len(shape) == 3 and shape[0] == made_for[0] and shape[1] >= made_for[1] and shape[2] >= made_for[2]
+    if not (or_larger and fits):
+        raise PellucidError(
+            f"an image of {shape_text(shape)} came, and the network is made for {shape_text(made_for)}",
+            fix="Resize it, but not to less" if or_larger else "Resize it",
+        )
+
+
+class ResidualCNN(ExampleModel):
+    """Filters, stages of residual blocks, mean over all places, head. It reads pictures of any size.
+
+    Residual CNN: many small filters, each block adding to what the one before it left, and a mean over all places.
+    After He, Zhang, Ren and Sun 2016, "Deep Residual Learning for Image Recognition", at a size for two processor
+    cores: first filters width channels, in steps of `stride` a stage `depth` blocks of two 3 × 3 convolutions each
+    stage on half of the places, twice the channels mean, head one number for each channel, wherever in the picture it
+    was found
+
+    >>> model = ResidualCNN(ResidualCNNConfig(numbers=(1, 32, 32), categories=(), outputs=10))
+    >>> model.n_parameters
+    78010
+    >>> model.eval()(torch.zeros(5, 1, 32, 32), torch.zeros(5, 0)).shape
+    torch.Size([5, 10])
+    """
+
+    def __init__(self, config: ResidualCNNConfig) -> None:
+        super().__init__()
+        self.config = config
+        channels = config.width
+        # In steps of 2 a window of 5 still sees every pixel more than once.
+        self.first = Filters(config.numbers[0], channels, kernel=2 * config.stride + 1, stride=config.stride)
+        self.activation = nn.ReLU()
+        self.blocks = nn.Sequential(ResidualBlock(channels))
+        for stage in range(config.stages):
+            if stage:
+                self.blocks.append(ShrinkingBlock(channels))
+                channels *= 2
+            for _ in range(config.depth - 1):
+                self.blocks.append(ResidualBlock(channels))
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = head(channels, config.outputs, gain("relu"))
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        require_size(numbers, (self.config.numbers[0], 1, 1), or_larger=True)
+        # The same numbers with the channels of a pixel side by side: convolutions and norms read them faster so.
+        maps = self.blocks(self.activation(self.first(numbers.to(memory_format=torch.channels_last))))
+        scores: Tensor = self.head(self.dropout(maps.mean((2, 3))))
+        return scores
+
+    def for_inference(self) -> ResidualCNN:
+        """The same function with every batch norm folded into the convolution before it."""
+        ready = copy.deepcopy(self).eval()
+        for part in ready.modules():
+            if isinstance(part, Filters):
+                part.fold()
+        return ready

@@ -19,9 +19,9 @@ from pellucid.layers.patches import PROJECTIONS
 from pellucid.layers.positions.absolute import LearnedPositions
 from pellucid.layers.positions.interface import NoPositions
 from pellucid.layers.positions.resizing import resized_grid
+from pellucid.models.contracts import ExampleModel
+from pellucid.models.examples.cnn import require_size
 from pellucid.models.examples.configs import ViTConfig
-from pellucid.models.examples.contract import ExampleModel
-from pellucid.models.examples.images import require_size
 
 SPREAD = 0.02  # of positions at first: hardly any, so that what they become was learned
 

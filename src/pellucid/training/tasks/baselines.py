@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from pellucid.data.prepare import Examples, ExampleSides, PairSides
 from pellucid.data.prepare.tokens import SequenceSides
-from pellucid.models.contract import CountModel
-from pellucid.models.ngram import NGram, NGramConfig
-from pellucid.models.search import best_ngram, loss
-from pellucid.models.smoothing import AddS, KneserNey
-from pellucid.models.uniform import Uniform, UniformConfig
-from pellucid.models.unigram import Unigram, UnigramConfig
+from pellucid.models.counting.count_model import CountModel
+from pellucid.models.counting.fitting import best_ngram, loss
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.smoothing import AddS, KneserNey
+from pellucid.models.counting.tables import Uniform, UniformConfig, Unigram, UnigramConfig
 from pellucid.records import Rung
 from pellucid.training.tasks.metrics import accuracy, exact_match, log_loss, r_squared
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from pellucid.data.prepare import Examples
 from pellucid.data.prepare.tokens import Corpus
-from pellucid.models.pairs.sources import padded
+from pellucid.models.pairs.padding import padded
 from pellucid.training.rng import numpy_rng
 
 IGNORED = -100  # the target of padding, which torch's cross-entropy passes over

@@ -22,8 +22,8 @@ from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import Loss, loss_called, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
+from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
-from pellucid.models.examples.contract import ExampleModel, Reconstructor
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung
 from pellucid.training.answering import Scored, answers_of, texts_of
 from pellucid.training.earning import earning_sentence

@@ -20,9 +20,9 @@ from pellucid.data.prepare import PairSides, pair_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network
-from pellucid.models.pairs.answering import answers
-from pellucid.models.pairs.contract import PairModel
-from pellucid.models.pairs.sources import padded
+from pellucid.models.contracts import PairModel
+from pellucid.models.pairs.padding import padded
+from pellucid.models.reading import answers
 from pellucid.records import Answered, Answers, DataFacts, InitialLoss, Measure, Plan, Rung
 from pellucid.training.earning import earning_sentence
 from pellucid.training.options import TrainOptions

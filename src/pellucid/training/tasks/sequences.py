@@ -22,7 +22,7 @@ from pellucid.decoding.samples import items_of, texts_of
 from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
-from pellucid.models.neural import SequenceModel
+from pellucid.models.contracts import SequenceModel
 from pellucid.models.reading import NeuralReading
 from pellucid.records import DataFacts, InitialLoss, Loss, Measure, Plan, Rung, Sample
 from pellucid.training.earning import earning_sentence

@@ -1,4 +1,4 @@
-"""What every model of sequences answers, and the card that each file of this room ends with.
+"""What every model of sequences answers.
 
     forward(tokens)            (batch, time) -> (batch, time, vocab); the scores at t have seen positions up to t only
     begin(batch)               the state before anything was read
@@ -11,8 +11,6 @@ torch tensors are made at this door, when it is used.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -86,17 +84,6 @@ class CountModel(ABC):
         read = np.concatenate([state, tokens.cpu().numpy()[:, None]], axis=1)
         window = read[:, read.shape[1] - min(self.reach, read.shape[1]) :]
         return torch.from_numpy(self.log_probabilities(window)).to(tokens.device), window
-
-
-@dataclass(frozen=True)
-class ModelCard:
-    """What the catalogue knows of a model. `tiny` is the configuration that every contract is tried on."""
-
-    name: str
-    says: str
-    fit: Callable[[Stream, Any], CountModel]
-    tiny: object
-    is_causal: bool = True
 
 
 def logs(probabilities: FloatArray) -> FloatArray:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.configs import PairTransformerConfig
-from pellucid.models.pairs.contract import PairModel
-from pellucid.models.pairs.sources import require_target_room, right_aligned
-from pellucid.models.transformer import Memory, Transformer
+from pellucid.models.pairs.padding import require_target_room, right_aligned
+from pellucid.models.sequences.transformer import Memory, Transformer
 
 
 class PairTransformer(PairModel):

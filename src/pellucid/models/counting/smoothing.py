@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pellucid.errors import PellucidError
-from pellucid.models.contract import FloatArray, IntArray
-from pellucid.models.counts import Grams
+from pellucid.models.counting.count_model import FloatArray, IntArray
+from pellucid.models.counting.counts import Grams
 
 FALLBACK = (0.5, 1.0, 1.5)  # discounts where the data have no gram of some small count to estimate them from
 

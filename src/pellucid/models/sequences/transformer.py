@@ -13,7 +13,7 @@ from pellucid.layers.attention import Attention
 from pellucid.layers.feed_forward import FeedForward, squared_relu
 from pellucid.layers.positions import build_positions
 from pellucid.layers.positions.rotary import RotaryPositions
-from pellucid.models.neural import SequenceModel
+from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.configs import TransformerConfig
 
 

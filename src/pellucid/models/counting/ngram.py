@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pellucid.models.contract import SLICE, CountModel, FloatArray, IntArray, ModelCard, Stream, logs
-from pellucid.models.counts import Grams, Level, count
-from pellucid.models.smoothing import KneserNey, Smoothing
+from pellucid.models.counting.count_model import SLICE, CountModel, FloatArray, IntArray, Stream, logs
+from pellucid.models.counting.counts import Grams, Level, count
+from pellucid.models.counting.smoothing import KneserNey, Smoothing
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,3 @@ class _Order:
     level: Level
     probability: FloatArray  # of each gram, as the counts stand
     rest: FloatArray  # of each context, and one 1 at the end for those never seen
-
-
-MODEL = ModelCard(
-    name="ngram",
-    says="the next token by the n - 1 before it: counts of every order up to n, smoothed",
-    fit=NGram.fit,
-    tiny=NGramConfig(vocab_size=5, order=3),
-)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from pellucid.errors import PellucidError, TooLarge
-from pellucid.models.contract import FloatArray, IntArray, Stream
+from pellucid.models.counting.count_model import FloatArray, IntArray, Stream
 
 MOST_DENSE = 1 << 20  # entries of a table that is kept dense
 MOST_BINS = 16_000_000  # entries of a table that is counted by bins; beyond it, or with few tokens, by sorting

@@ -1,0 +1,147 @@
+"""From data and options to a fitted count model: the train side is counted, and n is chosen on dev.
+
+The test side is never looked at. Only the alphabet is everyone's.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pellucid.data import ListData, TextData, Vocabulary
+from pellucid.data.prepare.tokens import Corpus, SequenceSides, split_sequences
+from pellucid.errors import PellucidError
+from pellucid.models.counting.count_model import CountModel, Stream
+from pellucid.models.counting.counts import count
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.options import AUTO, CountOptions
+from pellucid.models.counting.smoothing import AddS, KneserNey, Smoothing, WittenBell
+from pellucid.models.counting.tables import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
+from pellucid.records import Loss, ModelFacts, Trial
+
+ORDERS = range(1, 8)
+SMOOTHINGS: tuple[Smoothing, ...] = (
+    KneserNey(),
+    *(KneserNey(discount) for discount in (0.6, 0.75, 0.9)),
+    WittenBell(),
+    *(AddS(s) for s in (1.0, 0.1, 0.01)),
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The model that was best on dev, and everything that was tried, in the order of trying."""
+
+    model: NGram
+    trials: tuple[Trial, ...]
+
+    @property
+    def best(self) -> Trial:
+        return min(self.trials, key=lambda trial: trial.dev)
+
+
+def best_ngram(
+    train: Stream,
+    dev: Stream,
+    vocab_size: int,
+    orders: Iterable[int] = ORDERS,
+    smoothings: Sequence[Smoothing] = SMOOTHINGS,
+) -> Choice:
+    """Fit every order with every smoothing on train; keep the one whose loss on dev is least, of equals the first."""
+    wanted = sorted(set(orders))
+    grams = count(train, vocab_size, max(wanted))
+    trials: list[Trial] = []
+    best: NGram | None = None
+    least = math.inf
+    for order in wanted:
+        for smoothing in smoothings:
+            model = NGram(grams.up_to(order), smoothing)
+            dev_loss = loss(model, dev).nats
+            trials.append(Trial(order, smoothing.says, dev_loss, model.n_stored))
+            if best is None or dev_loss < least:
+                best, least = model, dev_loss
+    assert best is not None, "no order was given"
+    return Choice(best, tuple(trials))
+
+
+def loss(model: CountModel, corpus: Stream) -> Loss:
+    """The mean surprise in nats over every predicted token of the corpus, closing boundaries included.
+
+    Infinite as soon as one token was impossible; then `n_impossible` says how many were.
+    """
+    found = model.of_each(corpus.tokens)
+    n_impossible = int((found == -math.inf).sum())
+    return Loss(float(-found.mean()) + 0.0 if len(found) else math.nan, len(found), n_impossible)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model and all that is needed to show what it does."""
+
+    model: CountModel
+    sides: SequenceSides
+    facts: ModelFacts
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.sides.vocabulary
+
+
+def fitted(data: ListData | TextData, options: CountOptions) -> Fitted:
+    """Divide the data, fit the model on train, and see how it does on dev beside the simplest models."""
+    sides = split_sequences(data, options.tokens)
+    train, dev, vocab_size = sides.train, sides.dev, len(sides.vocabulary)
+    trials: tuple[Trial, ...] = ()
+    model: CountModel
+    if options.model == "uniform":
+        model, name = Uniform.fit(train, UniformConfig(vocab_size)), "uniform"
+    elif options.model == "unigram":
+        model, name = Unigram.fit(train, UnigramConfig(vocab_size, options.s)), f"unigram, {AddS(options.s).says}"
+    elif options.model == "bigram":
+        model, name = Bigram.fit(train, BigramConfig(vocab_size, options.s)), f"bigram, {AddS(options.s).says}"
+    else:
+        model, trials = _ngram(train, dev, vocab_size, options)
+        name = f"{model.grams.order}-gram, {model.smoothing.says}"
+    has_dev = len(dev.tokens) > 1
+    facts = ModelFacts(
+        name=name,
+        source=data.said,
+        vocab_size=vocab_size,
+        n_train=len(train.tokens) - 1,
+        n_dev=max(0, len(dev.tokens) - 1),
+        n_entries=model.n_entries,
+        n_stored=model.n_stored,
+        train=loss(model, train),
+        dev=loss(model, dev) if has_dev else None,
+        baselines=_baselines(train, dev, vocab_size) if has_dev else (),
+        trials=trials,
+    )
+    return Fitted(model, sides, facts)
+
+
+def _ngram(train: Corpus, dev: Corpus, vocab_size: int, options: CountOptions) -> tuple[NGram, tuple[Trial, ...]]:
+    smoothings = SMOOTHINGS if options.smoothing == AUTO else (_smoothing(options),)
+    if options.n != AUTO and len(smoothings) == 1:
+        return NGram.fit(train, NGramConfig(vocab_size, options.order, smoothings[0])), ()
+    if len(dev.tokens) < 2:
+        raise PellucidError(
+            "there is no dev side to choose the n-gram on", fix="Choose it yourself: --n 3 --smoothing kneser-ney"
+        )
+    orders = ORDERS if options.n == AUTO else [options.order]
+    choice = best_ngram(train, dev, vocab_size, orders, smoothings)
+    return choice.model, choice.trials
+
+
+def _smoothing(options: CountOptions) -> Smoothing:
+    if options.smoothing == "add":
+        return AddS(options.s)
+    return WittenBell() if options.smoothing == "witten-bell" else KneserNey(options.discount)
+
+
+def _baselines(train: Stream, dev: Stream, vocab_size: int) -> tuple[tuple[str, float], ...]:
+    """What the simplest models reach on dev; one more in every count, so that each is finite."""
+    models: dict[str, CountModel] = {
+        "uniform": Uniform.fit(train, UniformConfig(vocab_size)),
+        "unigram": Unigram.fit(train, UnigramConfig(vocab_size, 1.0)),
+        "bigram": NGram.fit(train, NGramConfig(vocab_size, 2, AddS(1.0))),
+    }
+    return tuple((name, loss(model, dev).nats) for name, model in models.items())

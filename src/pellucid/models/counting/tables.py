@@ -1,0 +1,187 @@
+"""Uniform, unigram and bigram: models that are one dense table of probabilities; and bigram counts for pictures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pellucid.data import Characters, ListData, TextData
+from pellucid.data.prepare import Corpus, encode_list, encode_text
+from pellucid.errors import TooLarge
+from pellucid.models.counting.count_model import CountModel, FloatArray, IntArray, Stream, logs
+from pellucid.models.counting.counts import MOST_BINS, Grams, count
+from pellucid.models.counting.smoothing import AddS
+from pellucid.records import BigramCount, BigramCounts
+
+
+@dataclass(frozen=True)
+class UniformConfig:
+    vocab_size: int
+
+
+class Uniform(CountModel):
+    """1/|V| for every token, whatever was read: what a model has to beat to have learned anything."""
+
+    reach = 0
+
+    def __init__(self, config: UniformConfig, has_boundary: bool) -> None:
+        self.vocab_size = config.vocab_size
+        self.has_boundary = has_boundary
+
+    @classmethod
+    def fit(cls, corpus: Stream, config: UniformConfig) -> Uniform:
+        return cls(config, corpus.has_boundary)
+
+    def after_each(self, tokens: IntArray) -> FloatArray:
+        return np.full((*tokens.shape, self.vocab_size), -math.log(self.vocab_size))
+
+    def log_probabilities(self, contexts: IntArray) -> FloatArray:
+        return np.full((len(contexts), self.vocab_size), -math.log(self.vocab_size))
+
+    def of_each(self, tokens: IntArray) -> FloatArray:
+        return np.full(max(0, len(tokens) - 1), -math.log(self.vocab_size))
+
+    @property
+    def n_entries(self) -> int:
+        return 1
+
+    @property
+    def n_stored(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class UnigramConfig:
+    vocab_size: int
+    s: float = 0.0  # added to every count
+
+
+class Unigram(CountModel):
+    """One probability for each token: its share of all that was counted."""
+
+    reach = 0
+
+    def __init__(self, counts: IntArray, s: float, has_boundary: bool) -> None:
+        self.counts = counts  # (vocab,)
+        self.vocab_size = len(counts)
+        self.has_boundary = has_boundary
+        added = counts + AddS(s).s
+        self.log_table = logs(added / added.sum())
+
+    @classmethod
+    def fit(cls, corpus: Stream, config: UnigramConfig) -> Unigram:
+        (level,) = count(corpus, config.vocab_size, order=1).levels
+        return cls(level.counts, config.s, corpus.has_boundary)
+
+    def after_each(self, tokens: IntArray) -> FloatArray:
+        return np.broadcast_to(self.log_table, (*tokens.shape, self.vocab_size)).copy()
+
+    def log_probabilities(self, contexts: IntArray) -> FloatArray:
+        return np.broadcast_to(self.log_table, (len(contexts), self.vocab_size)).copy()
+
+    def of_each(self, tokens: IntArray) -> FloatArray:
+        found: FloatArray = self.log_table[tokens[1:]]
+        return found
+
+    @property
+    def n_entries(self) -> int:
+        return self.vocab_size
+
+    @property
+    def n_stored(self) -> int:
+        return self.vocab_size
+
+
+@dataclass(frozen=True)
+class BigramConfig:
+    vocab_size: int
+    s: float = 0.0  # added to every count
+
+
+class Bigram(CountModel):
+    """P = A / row sums: the counts of pairs, each row divided by its sum, which is what maximum likelihood gives."""
+
+    reach = 1
+
+    def __init__(self, pairs: IntArray, singles: IntArray, s: float, has_boundary: bool) -> None:
+        self.counts = pairs  # (vocab, vocab): row, then the token after it
+        self.vocab_size = len(pairs)
+        self.has_boundary = has_boundary
+        added = pairs + AddS(s).s
+        totals = added.sum(axis=1, keepdims=True)
+        # After a token that was never followed by any, and with s = 0, any is as likely: that is where s → 0 leads.
+        even = np.full(pairs.shape, 1 / self.vocab_size)
+        self.log_table = logs(np.divide(added, totals, out=even, where=totals > 0))
+        # Before anything was read: an item begins after the boundary, a text anywhere.
+        self.log_first = self.log_table[0] if has_boundary else logs((singles + s) / (singles + s).sum())
+
+    @classmethod
+    def fit(cls, corpus: Stream, config: BigramConfig) -> Bigram:
+        if config.vocab_size**2 > MOST_BINS:
+            raise TooLarge(
+                f"the bigram matrix of {config.vocab_size:,} tokens has {config.vocab_size**2:,} entries",
+                fix="Use ngram with n = 2, which keeps only what was seen",
+            )
+        singles, pairs = (level.table() for level in count(corpus, config.vocab_size, order=2).levels)
+        return cls(pairs.reshape(config.vocab_size, -1), singles, config.s, corpus.has_boundary)
+
+    def after_each(self, tokens: IntArray) -> FloatArray:
+        found: FloatArray = self.log_table[tokens]
+        return found
+
+    def log_probabilities(self, contexts: IntArray) -> FloatArray:
+        if contexts.shape[1]:
+            return self.after_each(contexts[:, -1])
+        return np.broadcast_to(self.log_first, (len(contexts), self.vocab_size)).copy()
+
+    def of_each(self, tokens: IntArray) -> FloatArray:
+        found: FloatArray = self.log_table[tokens[:-1], tokens[1:]]
+        return found
+
+    @property
+    def n_entries(self) -> int:
+        return self.vocab_size**2
+
+    @property
+    def n_stored(self) -> int:
+        return self.vocab_size**2
+
+
+def bigram_counts(data: ListData | TextData) -> BigramCounts:
+    """Every pair of neighbours in the data with its count; in a list the boundaries are neighbours too."""
+    if isinstance(data, ListData):
+        vocabulary = Characters.of(data)
+        source = f"{len(data):,} item{'s' * (len(data) != 1)} of {data.name}"
+        return _record(encode_list(data, vocabulary), vocabulary, source)
+    vocabulary = Characters.of(data, has_boundary=False)
+    return _record(encode_text(data, vocabulary), vocabulary, data.name)
+
+
+def word_counts(word: str) -> BigramCounts:
+    """The pairs of one word between its boundaries, and the walk that it takes over them.
+
+    >>> counts = word_counts("emma")
+    >>> counts.symbols, counts.walk, counts.total
+    (('·', 'a', 'e', 'm'), (0, 2, 3, 3, 1, 0), 5)
+    """
+    vocabulary = Characters.of([word])
+    corpus = encode_list([word], vocabulary)
+    return _record(corpus, vocabulary, f"the word {word}")._replace(walk=tuple(corpus.tokens.tolist()))
+
+
+def _record(corpus: Corpus, vocabulary: Characters, source: str) -> BigramCounts:
+    vocab_size = len(vocabulary)
+    codes, counts = counted_pairs(count(corpus, vocab_size, order=2))
+    order = np.lexsort((codes, -counts))
+    rows = zip((codes // vocab_size)[order], (codes % vocab_size)[order], counts[order], strict=True)
+    bigrams = tuple([BigramCount(int(first), int(second), int(n)) for first, second, n in rows])
+    return BigramCounts(source, tuple(vocabulary.tokens), corpus.has_boundary, bigrams)
+
+
+def counted_pairs(grams: Grams) -> tuple[IntArray, IntArray]:
+    """The codes of the pairs that occur, and how often each does."""
+    level = grams.levels[1]
+    codes = np.flatnonzero(level.counts) if level.is_dense else level.codes
+    return codes, level.counts[level.find(codes)]

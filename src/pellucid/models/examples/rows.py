@@ -1,0 +1,286 @@
+"""Networks for rows of a table: logistic regression, MLP, plain and residual stacks, and an autoencoder.
+
+They read an image as well: as the row of its pixels.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.errors import PellucidError
+from pellucid.layers.activations import gain
+from pellucid.layers.columns import Columns, one_hot_row
+from pellucid.layers.hidden import Hidden, head
+from pellucid.models.contracts import ExampleModel, Reconstructor
+from pellucid.models.examples.configs import AutoencoderConfig, DeepConfig, LogisticConfig, RowMLPConfig
+
+
+class Logistic(ExampleModel):
+    """Logistic regression: scores = W·row + b, where the row is the numbers beside one-hot categories.
+
+    Multinomial, by softmax over all classes; with a single output and the squared error it is linear regression. The
+    first rung for rows and images: what a deeper network earns is measured against it.
+
+    All weights begin at zero: the loss is convex in them, so there is no symmetry to break, and the first loss is ln K
+    exactly. A category that the training side does not have keeps its weights of zero and says nothing.
+
+    >>> model = Logistic(LogisticConfig(numbers=(4,), categories=(3,), outputs=2))
+    >>> model.n_parameters
+    16
+    """
+
+    def __init__(self, config: LogisticConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.head = nn.Linear(prod(config.numbers) + sum(config.categories), config.outputs)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        scores: Tensor = self.head(one_hot_row(numbers, codes, self.config.categories))
+        return scores
+
+
+# MLP: the columns of a row, or the pixels of an image, through hidden layers.
+
+
+class RowMLP(ExampleModel):
+    """Columns, hidden layers, head.
+
+    Weights are drawn so that every pre-activation begins with variance 1: N(0, 1 / fan_in) over the columns, which are
+    standardised, and N(0, gain² / fan_in) over activations.
+
+    >>> model = RowMLP(RowMLPConfig(numbers=(4,), categories=(), outputs=1))
+    >>> model.n_parameters
+    4545
+    """
+
+    def __init__(self, config: RowMLPConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.columns = Columns(prod(config.numbers), config.categories, config.embedding)
+        factor, kind = gain(config.activation), (config.activation, config.norm, config.groups)
+        self.layers = nn.ModuleList([Hidden(self.columns.width, config.hidden, 1.0, *kind)])
+        for _ in range(config.depth - 1):
+            self.layers.append(Hidden(config.hidden, config.hidden, factor, *kind))
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = head(config.hidden, config.outputs, factor)
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        x = self.columns(numbers, codes)
+        for layer in self.layers:
+            x = self.dropout(layer(x))
+        scores: Tensor = self.head(x)
+        return scores
+
+    def for_inference(self) -> RowMLP:
+        """The same function with every batch norm folded into the linear layer before it."""
+        ready = copy.deepcopy(self).eval()
+        for layer in ready.layers:
+            assert isinstance(layer, Hidden)
+            layer.fold()
+        return ready
+
+
+# What plain and residual networks share: many equal blocks, of which each may be left out to see what it was worth.
+
+
+class Feature(nn.Module):
+    """feat(X) = W₂·f(norm(W₁·X + b₁)) + b₂: (batch, width) -> the same.
+
+    scale: the deviation of what comes out at first, for inputs of mean square 1; at 0 nothing does.
+    """
+
+    def __init__(self, config: DeepConfig, scale: float) -> None:
+        super().__init__()
+        self.hidden = Hidden(config.width, config.width, 1.0, config.activation, config.norm, config.groups)
+        self.dropout = nn.Dropout(config.dropout)
+        self.back = nn.Linear(config.width, config.width)
+        nn.init.normal_(self.back.weight, std=scale * gain(config.activation) * config.width**-0.5)
+        nn.init.zeros_(self.back.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.back(self.dropout(self.hidden(x)))
+        return y
+
+
+class Deep(ExampleModel):
+    """Columns, a linear stem to `width`, `depth` blocks, head. How X and feat(X) are joined tells them apart.
+
+    scale: the deviation of every feat(X) at first.
+    """
+
+    def __init__(self, config: DeepConfig, scale: float) -> None:
+        super().__init__()
+        self.columns = Columns(prod(config.numbers), config.categories, config.embedding)
+        self.stem = nn.Linear(self.columns.width, config.width)
+        nn.init.normal_(self.stem.weight, std=self.columns.width**-0.5)
+        nn.init.zeros_(self.stem.bias)
+        self.blocks = nn.ModuleList([Feature(config, scale) for _ in range(config.depth)])
+        self.head = head(config.width, config.outputs, 1.0)
+
+    @abstractmethod
+    def joined(self, x: Tensor, feat: Tensor) -> Tensor:
+        """F(X), of X and feat(X)."""
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        return self.without((), numbers, codes)
+
+    def without(self, blocks: Collection[int], numbers: Tensor, codes: Tensor) -> Tensor:
+        """The scores when feat(X) of these blocks, counted from 0, is zero: (batch, outputs)."""
+        x = self.stem(self.columns(numbers, codes))
+        for number, block in enumerate(self.blocks):
+            x = self.joined(x, torch.zeros_like(x) if number in blocks else block(x))
+        scores: Tensor = self.head(x)
+        return scores
+
+    def for_inference(self) -> Self:
+        """The same function with every batch norm folded into the linear layer before it."""
+        ready = copy.deepcopy(self).eval()
+        for block in ready.blocks:
+            assert isinstance(block, Feature)
+            block.hidden.fold()
+        return ready
+
+
+class Depth(NamedTuple):
+    """The mean loss of a deep network as it is, and with each of its blocks left out alone."""
+
+    whole: float
+    without: tuple[float, ...]
+
+    @property
+    def lost(self) -> tuple[float, ...]:
+        """What each block is worth: by how much the loss rises without it; below 0 it is better left out."""
+        return tuple(loss - self.whole for loss in self.without)
+
+
+@torch.no_grad()
+def depth_of(
+    model: Deep, numbers: Tensor, codes: Tensor, targets: Tensor, losses: Callable[[Tensor, Tensor], Tensor]
+) -> Depth:
+    """What is lost on these examples when block i is left out, for each i; losses as those of `layers.losses`."""
+    ready = model.for_inference()
+    whole = losses(ready(numbers, codes), targets).mean().item()
+    without = [losses(ready.without((i,), numbers, codes), targets).mean().item() for i in range(len(model.blocks))]
+    return Depth(whole, tuple(without))
+
+
+class Plain(Deep):
+    """F(X) = feat(X), each block drawn so that the next reads mean square 1.
+
+    Plain: many blocks one after another, F(X) = feat(X). The twin of `residual`, without the way around. Each block has
+    to hand on all that later ones need, and a gradient comes back through every one of them. What that costs is what
+    the twin is there to show.
+
+    A block whose feat is zero hands on nothing: all examples get the same scores.
+
+    >>> import torch
+    >>> model = Plain(DeepConfig(numbers=(3,), categories=(), outputs=2, width=4, depth=3))
+    >>> two_rows, no_codes = torch.randn(2, 3), torch.zeros(2, 0, dtype=torch.long)
+    >>> first, second = model.without([1], two_rows, no_codes)
+    >>> torch.equal(first, second)
+    True
+    """
+
+    def __init__(self, config: DeepConfig) -> None:
+        super().__init__(config, scale=1.0)
+        self.config = config
+
+    def joined(self, x: Tensor, feat: Tensor) -> Tensor:
+        return feat
+
+
+class Residual(Deep):
+    """F(X) = X + feat(X), with feat = 0 at first: a new network is as shallow as its stem and head.
+
+    Residual: many blocks, each adding to what came in, F(X) = X + feat(X) (He et al. 2015). To hand on X unchanged a
+    block need only be zero, which is where it begins. The gradient comes back as 1 + dfeat/dX: whatever the blocks do,
+    one way leads around all of them. So a trained block may be left out, and the rest still works.
+
+    >>> import torch
+    >>> model = Residual(DeepConfig(numbers=(3,), categories=(), outputs=2, width=4, depth=3))
+    >>> two_rows, no_codes = torch.randn(2, 3), torch.zeros(2, 0, dtype=torch.long)
+    >>> torch.equal(model(two_rows, no_codes), model.without([0, 1, 2], two_rows, no_codes))
+    True
+    """
+
+    def __init__(self, config: DeepConfig) -> None:
+        super().__init__(config, scale=0.0)
+        self.config = config
+
+    def joined(self, x: Tensor, feat: Tensor) -> Tensor:
+        return x + feat
+
+    def shortened(self, blocks: Collection[int]) -> Residual:
+        """A copy that does not have these blocks: what `without` says, at the price of the blocks that are left."""
+        kept = [block for number, block in enumerate(self.blocks) if number not in blocks]
+        if not kept:
+            raise PellucidError(f"all {len(self.blocks)} blocks would be left out", fix="Keep at least one")
+        short = copy.deepcopy(self)
+        short.blocks = copy.deepcopy(nn.ModuleList(kept))
+        short.config = replace(self.config, depth=len(kept))
+        return short
+
+
+class Autoencoder(Reconstructor):
+    """Encoder, narrow place, decoder: all dense, the decoder a mirror of the encoder.
+
+    Autoencoder: the example goes through a narrow place and has to come out as it was. Nothing tells it what an example
+    means; what survives the narrow place is what examples have in common. Without hidden layers it can do no better
+    than the first principal axes (Baldi and Hornik 1989), and hidden layers let the axes bend.
+
+    The narrow place is linear, so that it is bounded by nothing but its width. The head begins small: the first answer
+    is hardly more than 0, the mean of every standardised number, and the first loss is the variance.
+
+    >>> import torch
+    >>> model = Autoencoder(AutoencoderConfig(numbers=(1, 8, 8), categories=(), outputs=64, latent=3))
+    >>> images, no_codes = torch.randn(5, 1, 8, 8), torch.zeros(5, 0, dtype=torch.long)
+    >>> model.latent(images, no_codes).shape, model(images, no_codes).shape
+    (torch.Size([5, 3]), torch.Size([5, 64]))
+    """
+
+    def __init__(self, config: AutoencoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        factor = gain(config.activation)
+        self.encoder = _stack(config.outputs, config)
+        self.narrow = nn.Linear(config.hidden if config.depth else config.outputs, config.latent)
+        nn.init.normal_(self.narrow.weight, std=(factor if config.depth else 1.0) * self.narrow.in_features**-0.5)
+        nn.init.zeros_(self.narrow.bias)
+        self.decoder = _stack(config.latent, config)
+        self.head = head(
+            config.hidden if config.depth else config.latent, config.outputs, factor if config.depth else 1.0
+        )
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        return self.decoded(self.latent(numbers, codes))
+
+    def wanted(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        return one_hot_row(numbers, codes, self.config.categories)
+
+    def latent(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        narrow: Tensor = self.narrow(self.encoder(self.wanted(numbers, codes)))
+        return narrow
+
+    def decoded(self, latent: Tensor) -> Tensor:
+        """The row that belongs to any point of the narrow place: (batch, latent) -> (batch, outputs)."""
+        row: Tensor = self.head(self.decoder(latent))
+        return row
+
+
+def _stack(inputs: int, config: AutoencoderConfig) -> nn.Sequential:
+    """`depth` hidden layers over inputs of mean square 1."""
+    layers = nn.Sequential()
+    for number in range(config.depth):
+        over = (inputs, 1.0) if number == 0 else (config.hidden, gain(config.activation))
+        layers.append(Hidden(over[0], config.hidden, over[1], config.activation))
+    return layers

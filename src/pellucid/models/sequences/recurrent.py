@@ -1,0 +1,128 @@
+"""RNN, GRU and LSTM: networks that roll over the tokens and carry what they remember; torch's own cells do the work."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, TypeVar
+
+from torch import Tensor, nn
+
+from pellucid.layers.hidden import head
+from pellucid.models.contracts import SequenceModel
+from pellucid.models.sequences.configs import RecurrentConfig
+
+State = TypeVar("State")
+
+
+class RecurrentModel(SequenceModel, Generic[State]):
+    """Embedding, cell, head. State: the hidden tensors of the cell, each (depth, batch, width), zeros at first."""
+
+    def __init__(self, config: RecurrentConfig, cell: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.embedding = nn.Embedding(config.vocab_size, config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        # torch drops between the layers only, and warns where there is nothing between.
+        between = config.dropout if config.depth > 1 else 0.0
+        self.cell = cell(config.width, config.width, config.depth, batch_first=True, dropout=between)
+        self.head = head(config.width, config.vocab_size, 1.0)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self._rolled(tokens, self.begin(len(tokens)))[0]
+
+    @abstractmethod
+    def begin(self, batch: int) -> State: ...
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        return self.read(tokens[:, None], state)
+
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        scores, state = self._rolled(tokens, state)
+        return scores[:, -1], state
+
+    def _rolled(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        carried, state = self.cell(self.dropout(self.embedding(tokens)), state)
+        return self.head(self.dropout(carried)), state
+
+    def nothing(self, batch: int) -> Tensor:
+        """A hidden tensor before anything was read, (depth, batch, width)."""
+        return self.head.weight.new_zeros(self.config.depth, batch, self.config.width)
+
+
+class RNN(RecurrentModel[Tensor]):
+    """Embedding, `depth` layers of torch's nn.RNN with tanh, head.
+
+    RNN: what is remembered is mixed anew with every token, h' = tanh(W x + U h + b). Elman 1990, "Finding Structure in
+    Time". The gradient comes back through one U for each token, so that it fades or explodes with the distance; gates
+    (gru, lstm) are the remedy.
+
+    >>> import torch
+    >>> model = RNN(RecurrentConfig(vocab_size=5, width=8))
+    >>> model(torch.tensor([[0, 1, 2]])).shape
+    torch.Size([1, 3, 5])
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config, nn.RNN)
+
+    def begin(self, batch: int) -> Tensor:
+        return self.nothing(batch)
+
+    def keep(self, state: Tensor, rows: Tensor) -> Tensor:
+        return state[:, rows]
+
+
+class GRU(RecurrentModel[Tensor]):
+    """Embedding, `depth` layers of torch's nn.GRU, head.
+
+    GRU: gates decide, number by number, how much of the memory is kept and how much is written anew. Cho et al. 2014.
+    With update gate z and reset gate r, h' = z ∘ h + (1 - z) ∘ tanh(W x + r ∘ U h + b): where z is near 1 the memory
+    passes unchanged, and so does its gradient.
+
+    >>> import torch
+    >>> model = GRU(RecurrentConfig(vocab_size=5, width=8))
+    >>> model(torch.tensor([[0, 1, 2]])).shape
+    torch.Size([1, 3, 5])
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config, nn.GRU)
+
+    def begin(self, batch: int) -> Tensor:
+        return self.nothing(batch)
+
+    def keep(self, state: Tensor, rows: Tensor) -> Tensor:
+        return state[:, rows]
+
+
+Cells = tuple[Tensor, Tensor]  # what was said last and the cell, each (depth, batch, width)
+
+
+class LSTM(RecurrentModel[Cells]):
+    """Embedding, `depth` layers of torch's nn.LSTM, head.
+
+    LSTM: beside what it says at each token it carries a cell that is only ever added to, and gates to guard it.
+    Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000. With gates f, i and o between 0 and 1, c'
+    = f ∘ c + i ∘ tanh(W x + U h + b) and h' = o ∘ tanh(c').
+
+    >>> import torch
+    >>> model = LSTM(RecurrentConfig(vocab_size=5, width=8))
+    >>> model(torch.tensor([[0, 1, 2]])).shape
+    torch.Size([1, 3, 5])
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config, nn.LSTM)
+        for layer in range(config.depth):
+            # The gates stand in the order input, forget, cell, output. A forget gate that is open at first lets the
+            # gradient through from the beginning (Jozefowicz et al. 2015).
+            bias: nn.Parameter = getattr(self.cell, f"bias_ih_l{layer}")
+            nn.init.ones_(bias[config.width : 2 * config.width])
+
+    def begin(self, batch: int) -> Cells:
+        return self.nothing(batch), self.nothing(batch)
+
+    def keep(self, state: Cells, rows: Tensor) -> Cells:
+        said, cell = state
+        return said[:, rows], cell[:, rows]

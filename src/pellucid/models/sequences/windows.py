@@ -1,0 +1,210 @@
+"""Networks that look at the last few tokens through a window: neural n-gram, MLP and wavenet.
+
+Before the beginning they see token 0.
+
+For a list that is the boundary, so that the windows of "emma" are ···, ··e, ·em, emm and mma.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pellucid.layers.activations import gain
+from pellucid.layers.hidden import Hidden, head
+from pellucid.models.contracts import SequenceModel
+from pellucid.models.sequences.configs import NeuralNGramConfig, WavenetConfig, WindowMLPConfig
+
+
+class WindowModel(SequenceModel):
+    """State: the window itself, (batch, reach), the oldest token first."""
+
+    reach: int  # tokens in a window
+
+    @abstractmethod
+    def of_windows(self, windows: Tensor) -> Tensor:
+        """windows: (batch, reach) -> (batch, vocab), the scores of what comes after each."""
+
+    def begin(self, batch: int) -> Tensor:
+        device = next(self.parameters()).device
+        return torch.zeros((batch, self.reach), dtype=torch.long, device=device)
+
+    def advance(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        return self.read(tokens[:, None], state)
+
+    def read(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        # Only the last window matters, however much is read at once.
+        window = torch.cat([state, tokens], dim=1)[:, -self.reach :]
+        return self.of_windows(window), window
+
+    def keep(self, state: Tensor, rows: Tensor) -> Tensor:
+        return state[rows]
+
+
+def begun(tokens: Tensor, before: int) -> Tensor:
+    """tokens: (batch, time) -> (batch, before + time), with as many 0 before the first as a window there looks back.
+
+    >>> begun(torch.tensor([[5, 6]]), before=2)
+    tensor([[0, 0, 5, 6]])
+    """
+    return functional.pad(tokens, (before, 0))
+
+
+def slid(values: Tensor, reach: int) -> Tensor:
+    """values: (batch, reach - 1 + time, features) -> (batch, time, reach * features), one window for each position.
+
+    Side by side, the oldest first. Each value was computed once and is only copied, not looked up again.
+
+    >>> slid(torch.tensor([[[1.0], [2.0], [3.0]]]), reach=2)
+    tensor([[[1., 2.],
+             [2., 3.]]])
+    """
+    time = values.shape[1] - reach + 1
+    return torch.cat([values[:, first : first + time] for first in range(reach)], dim=-1)
+
+
+class NeuralNGram(WindowModel):
+    """scores = Σᵢ W[i, xᵢ], W of shape (n - 1, |V|, |V|): place in the window, the token there, the next token.
+
+    Neural n-gram: each of the n - 1 last tokens looks up a row of scores for what comes next, and the rows are added.
+    For n = 2 it is the bigram once more, as a table that learns: its scores become logarithms of counts, but for a
+    constant of each row. For n > 2 it has (n - 1) |V|² numbers where counting has |V|ⁿ; it cannot tell which tokens
+    came together.
+
+    It is the product of one-hot vectors with W, without the multiplications by 0. The table begins with zeros: the loss
+    is convex in it, so that there is no symmetry to break, and every token is as likely as any at first.
+
+    >>> model = NeuralNGram(NeuralNGramConfig(vocab_size=5, order=3))
+    >>> model(torch.tensor([[0, 1, 2]])).shape
+    torch.Size([1, 3, 5])
+    """
+
+    def __init__(self, config: NeuralNGramConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.reach = config.order - 1
+        self.table = nn.Parameter(torch.zeros(self.reach, config.vocab_size, config.vocab_size))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        time = tokens.shape[1]
+        seen = begun(tokens, self.reach - 1)
+        return self._sum([seen[:, place : place + time] for place in range(self.reach)])
+
+    def of_windows(self, windows: Tensor) -> Tensor:
+        return self._sum(list(windows.unbind(1)))
+
+    def _sum(self, places: list[Tensor]) -> Tensor:
+        scores = functional.embedding(places[0], self.table[0])
+        for place in range(1, self.reach):
+            scores = scores + functional.embedding(places[place], self.table[place])
+        return scores
+
+
+class WindowMLP(WindowModel):
+    """Embedding C of shape (|V|, embedding), a window of `context` of its rows, hidden layers, head.
+
+    MLP: the last tokens become short learned vectors, and a small network reads them side by side. Bengio, Ducharme,
+    Vincent and Jauvin 2003, "A Neural Probabilistic Language Model": scores = L₂ ∘ f ∘ L₁ ∘ C[X]. What was learned
+    about one token serves those with a similar vector, which no table of counts can do.
+
+    Weights are drawn so that every pre-activation begins with variance 1: N(0, 1 / fan_in) over the embeddings, which
+    have variance 1 themselves, and N(0, gain² / fan_in) over activations.
+
+    With batch norm, statistics are over all positions of a training batch, those that pad short rows included: what
+    pads is token 0, their windows are "the item has ended", and the running averages are over the same mixture.
+
+    >>> import torch
+    >>> model = WindowMLP(WindowMLPConfig(vocab_size=27))
+    >>> model.n_parameters
+    11897
+    >>> model(torch.tensor([[0, 5, 13, 13, 1]])).shape
+    torch.Size([1, 5, 27])
+    """
+
+    def __init__(self, config: WindowMLPConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.reach = config.context
+        self.embedding = nn.Embedding(config.vocab_size, config.embedding)
+        factor, kind = gain(config.activation), (config.activation, config.norm, config.groups)
+        self.layers = nn.Sequential(Hidden(config.context * config.embedding, config.hidden, 1.0, *kind))
+        for _ in range(config.depth - 1):
+            self.layers.append(Hidden(config.hidden, config.hidden, factor, *kind))
+        self.head = head(config.hidden, config.vocab_size, factor)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        vectors = self.embedding(begun(tokens, self.reach - 1))
+        scores: Tensor = self.head(self.layers(slid(vectors, self.reach)))
+        return scores
+
+    def of_windows(self, windows: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.layers(self.embedding(windows).flatten(1)))
+        return scores
+
+    def for_inference(self) -> WindowMLP:
+        """The same function with every batch norm folded into the linear layer before it."""
+        ready = copy.deepcopy(self).eval()
+        for layer in ready.layers:
+            assert isinstance(layer, Hidden)
+            layer.fold()
+        return ready
+
+
+class Wavenet(WindowModel):
+    """Embedding, one hidden layer (batch norm, tanh) for each doubling of the window, head.
+
+    Wavenet-like: the window is fused pair by pair, as a tree, so that nothing is squeezed together all at once. After
+    van den Oord et al. 2016, "WaveNet", in the plain form of the makemore lectures: two tokens become one vector, two
+    of those the next, until one is left for the whole window.
+
+    The windows of neighbouring positions share most of their pairs, so `forward` does not build them: layer l fuses
+    what ends at t - 2ˡ with what ends at t, for every t at once, which is a convolution dilated by 2ˡ. One window alone
+    (`of_windows`) is fused as the tree that it is. In training the statistics of batch norm are over all positions of
+    a layer, each counted once, those before the beginning and those that pad short rows included.
+
+    >>> model = Wavenet(WavenetConfig(vocab_size=27))
+    >>> model.n_parameters
+    76579
+    >>> model(torch.tensor([[0, 5, 13, 13, 1]])).shape
+    torch.Size([1, 5, 27])
+    """
+
+    def __init__(self, config: WavenetConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.reach = config.context
+        self.embedding = nn.Embedding(config.vocab_size, config.embedding)
+        self.layers = nn.ModuleList([Hidden(2 * config.embedding, config.hidden, 1.0, norm="batch")])
+        for _ in range(config.depth - 1):
+            self.layers.append(Hidden(2 * config.hidden, config.hidden, gain("tanh"), norm="batch"))
+        self.head = head(config.hidden, config.vocab_size, gain("tanh"))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embedding(begun(tokens, self.reach - 1))
+        for doubling, layer in enumerate(self.layers):
+            back = 2**doubling
+            x = layer(torch.cat([x[:, :-back], x[:, back:]], dim=-1))
+        scores: Tensor = self.head(x)
+        return scores
+
+    def of_windows(self, windows: Tensor) -> Tensor:
+        x = self.embedding(windows)
+        for layer in self.layers:
+            x = layer(x.reshape(len(x), x.shape[1] // 2, -1))
+        scores: Tensor = self.head(x[:, 0])
+        return scores
+
+    def for_inference(self) -> Wavenet:
+        """The same function with every batch norm folded into the linear layer before it."""
+        ready = copy.deepcopy(self).eval()
+        for layer in ready.layers:
+            assert isinstance(layer, Hidden)
+            layer.fold()
+        return ready
