@@ -28,16 +28,15 @@ from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
 from pellucid.figures.picture import all_figures
 from pellucid.figures.progress import ProgressLine
+from pellucid.figures.show import record_json, show
+from pellucid.figures.tables import show_parts
 from pellucid.figures.tiny_answers import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_RECONSTRUCTION, TINY_ROWS
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.answers import confused_words, mistakes
-from pellucid.figures.words.ladder import ladder_json, show_ladder
-from pellucid.figures.words.merits import metric_words, percent, ranked
-from pellucid.figures.words.model_facts import show
-from pellucid.figures.words.predictions import MOST_ROWS, predictions_json, show_predictions
-from pellucid.figures.words.samples import sample_parts
-from pellucid.figures.words.size_ladder import reached, show_size_ladder, size_ladder_json
-from pellucid.figures.words.training_summary import baseline_table, data_lines, loss_picture, report_json, show_report
+from pellucid.figures.words.answers import MOST_PREDICTED, class_mistakes, confusion_words
+from pellucid.figures.words.counting import novelty_parts
+from pellucid.figures.words.ladder import baseline_table, rank_rungs, results_by_size
+from pellucid.figures.words.numbers import metric_words, percent
+from pellucid.figures.words.training import data_lines, loss_picture
 from pellucid.records import (
     Answered,
     ConfidenceBin,
@@ -155,9 +154,9 @@ The best network, autoencoder, earns 0.1400 of R² over simple models, of which 
 
 @pytest.mark.parametrize("run", ANSWERING, ids=lambda run: run.name)
 def test_the_ladder_is_written_by_its_measure(run, capsys):
-    show_ladder(run.ladder)
+    show(run.ladder)
     assert capsys.readouterr().out == f"{run.ladder.source}\n\n{LADDERS[run.name]}"
-    plain = json.loads(ladder_json(run.ladder))
+    plain = json.loads(record_json(run.ladder))
     assert plain["measure"] == run.ladder.measure._asdict()
     assert plain["rungs"][0]["gap"] == pytest.approx(run.ladder.rungs[0].metric - run.ladder.rungs[1].metric)
 
@@ -168,7 +167,7 @@ def test_rungs_are_ranked_by_merit_and_not_by_loss():
     sure = cnn._replace(name="sure", dev=0.1, metric=0.5)
     even = cnn._replace(name="even", dev=0.3)
     ladder = TINY_IMAGES.ladder._replace(rungs=(lost, majority, sure, centroid, cnn, even))
-    assert [rung.name for rung in ranked(ladder)] == [
+    assert [rung.name for rung in rank_rungs(ladder)] == [
         "even",
         "cnn",
         "nearest centroid",
@@ -182,7 +181,7 @@ def test_rungs_are_ranked_by_merit_and_not_by_loss():
 
 def test_a_network_behind_the_simple_models_is_said_to_be(capsys):
     cnn, *simple = TINY_IMAGES.ladder.rungs
-    show_ladder(TINY_IMAGES.ladder._replace(rungs=(cnn._replace(metric=0.6), *simple)))
+    show(TINY_IMAGES.ladder._replace(rungs=(cnn._replace(metric=0.6), *simple)))
     assert "The best network, cnn, is 10.00 points of accuracy behind simple models" in capsys.readouterr().out
 
 
@@ -229,7 +228,7 @@ def test_what_is_read_and_predicted_is_told_first(run):
 
 
 def test_simple_models_are_told_with_their_metric(capsys):
-    show(baseline_table(TINY_IMAGES.ladder.rungs[1:], TINY_IMAGES.ladder.measure))
+    show_parts([baseline_table(TINY_IMAGES.ladder.rungs[1:], TINY_IMAGES.ladder.measure)])
     assert capsys.readouterr().out == (
         "simple models     dev accuracy  dev nats  numbers kept\n"
         "nearest centroid       70.00 %      none           192\n"
@@ -238,7 +237,7 @@ def test_simple_models_are_told_with_their_metric(capsys):
 
 
 def test_the_report_of_images_in_a_terminal(capsys):
-    show_report(TINY_IMAGES)
+    show(TINY_IMAGES)
     lines = capsys.readouterr().out.splitlines()
     matrix = lines.index("true \\ answer  1  2  7     found")
     assert lines[matrix + 1 : matrix + 4] == [
@@ -255,7 +254,7 @@ def test_the_report_of_images_in_a_terminal(capsys):
 
 
 def test_numbers_are_neither_right_nor_wrong_and_errors_have_a_unit(capsys):
-    show_report(TINY_ROWS)
+    show(TINY_ROWS)
     said = capsys.readouterr().out
     assert "on dev, 4 rows: R² 0.9880, MAE 75 (in units of body_mass)" in said
     assert "1 cell of dev and test held a category that train does not have" in said
@@ -270,10 +269,10 @@ def test_a_simple_model_without_a_loss_is_no_rule_across_the_picture():
 
 
 def test_the_json_of_a_run_has_its_answers():
-    document = json.loads(report_json(TINY_IMAGES))
+    document = json.loads(record_json(TINY_IMAGES))
     assert document["answers"]["confusion"]["counts"] == [[3, 0, 1], [0, 3, 0], [1, 0, 2]]
     assert document["answers"]["calibration"]["bins"][0]["confidence"] == "nan"
-    assert json.loads(report_json(TINY_RUN))["answers"] is None
+    assert json.loads(record_json(TINY_RUN))["answers"] is None
 
 
 def test_nothing_of_the_data_is_markup_or_moves_the_cursor(capsys):
@@ -286,12 +285,12 @@ def test_nothing_of_the_data_is_markup_or_moves_the_cursor(capsys):
             examples=(Answered(HOSTILE, HOSTILE, HOSTILE, 0.5, False),),
         ),
     )
-    show_report(hostile)
+    show(hostile)
     print("\n".join(data_lines(hostile.data)))
     predictions = Predictions(HOSTILE, "cnn", HOSTILE, "classification", (Prediction(HOSTILE, HOSTILE, 0.5),))
-    show_predictions(predictions)
-    show_size_ladder(BY_SIZE.tiny._replace(source=HOSTILE, notes=(HOSTILE,)))
-    show(*sample_parts((Sample(HOSTILE, 1.0, 3, "new", HOSTILE, 1, HOSTILE),)))
+    show(predictions)
+    show(BY_SIZE.tiny._replace(source=HOSTILE, notes=(HOSTILE,)))
+    show_parts(novelty_parts((Sample(HOSTILE, 1.0, 3, "new", HOSTILE, 1, HOSTILE),)))
     said = capsys.readouterr().out
     assert "\x1b" not in said
     assert "[/b]\\x1b[2J" in said
@@ -325,7 +324,7 @@ def test_predictions_in_a_terminal(capsys):
         ),
         ("2 columns are not read",),
     )
-    show_predictions(predictions)
+    show(predictions)
     assert capsys.readouterr().out == (
         "mlp of the run flowers predicts species\n\n"
         "       species    probability  or\n"
@@ -335,29 +334,27 @@ def test_predictions_in_a_terminal(capsys):
         "note: 2 columns are not read\n"
         "note: row 2 and 1 more: island Dream is new\n"
     )
-    assert json.loads(predictions_json(predictions))["predictions"][0]["ranked"] == [
+    assert json.loads(record_json(predictions))["predictions"][0]["ranked"] == [
         ["setosa", 0.97],
         ["virginica", 0.02],
     ]
 
 
 def test_predicted_numbers_have_no_probability_and_many_rows_are_cut(capsys):
-    rows = tuple(Prediction(f"row {i}", f"{i}.5", None) for i in range(MOST_ROWS + 7))
-    show_predictions(Predictions("mass", "mlp", "body_mass", "regression", rows))
+    rows = tuple(Prediction(f"row {i}", f"{i}.5", None) for i in range(MOST_PREDICTED + 7))
+    show(Predictions("mass", "mlp", "body_mass", "regression", rows))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["body_mass"]
     assert lines[3].split() == ["row", "0", "0.5"]
     assert lines[-1] == "and 7 more; --json tells them all"
-    assert len(json.loads(predictions_json(Predictions("m", "mlp", "y", "regression", rows)))["predictions"]) == len(
-        rows
-    )
+    assert len(json.loads(record_json(Predictions("m", "mlp", "y", "regression", rows)))["predictions"]) == len(rows)
 
 
 # Sizes
 
 
 def test_the_sizes_in_a_terminal(capsys):
-    show_size_ladder(BY_SIZE.tiny)
+    show(BY_SIZE.tiny)
     assert capsys.readouterr().out == (
         "digits\n\n"
         "accuracy on dev        100       400     test  parameters  seconds\n"
@@ -369,7 +366,7 @@ def test_the_sizes_in_a_terminal(capsys):
         "With 100 examples cnn is the best network with 91.00 %, then vit with 80.00 %.\n"
         "With 400 examples cnn is the best network with 96.50 %, then vit with 95.00 %.\n"
     )
-    assert len(json.loads(size_ladder_json(BY_SIZE.tiny))["rungs"]) == len(BY_SIZE.tiny.rungs)
+    assert len(json.loads(record_json(BY_SIZE.tiny))["rungs"]) == len(BY_SIZE.tiny.rungs)
 
 
 def test_the_dots_of_sizes_stand_on_a_logarithmic_axis():
@@ -383,7 +380,7 @@ def test_the_dots_of_sizes_stand_on_a_logarithmic_axis():
 
 
 def test_several_trainings_are_a_mean_with_their_spread():
-    first, _ = reached([rung for rung in BY_SIZE.tiny.rungs if rung.name == "cnn"])
+    first, _ = results_by_size([rung for rung in BY_SIZE.tiny.rungs if rung.name == "cnn"])
     assert (first.mean, first.low, first.high, first.trainings) == pytest.approx((0.91, 0.90, 0.92, 2))
     svg = draw_accuracy_by_size(BY_SIZE.tiny).svg
     assert svg.count("from the worst to the best training") == 2
@@ -419,11 +416,11 @@ def test_every_cell_of_the_confusion_is_told():
 
 @given(st.lists(st.lists(st.integers(0, 99), min_size=4, max_size=4), min_size=4, max_size=4))
 def test_mistakes_are_all_that_is_off_the_diagonal(counts):
-    found = mistakes(Confusion(tuple("abcd"), tuple(map(tuple, counts))))
+    found = class_mistakes(Confusion(tuple("abcd"), tuple(map(tuple, counts))))
     assert sum(each.n for each in found) == sum(map(sum, counts)) - sum(counts[i][i] for i in range(4))
     assert [each.n for each in found] == sorted([each.n for each in found], reverse=True)
     if not found:
-        assert confused_words(Confusion(("a",), ((3,),)), "row") == "Every row was told right."
+        assert confusion_words(Confusion(("a",), ((3,),)), "row") == "Every row was told right."
 
 
 def test_of_very_many_classes_those_with_most_mistakes_are_drawn():

@@ -137,7 +137,8 @@ def test_an_existing_picture_is_replaced_and_keeps_the_usual_mode(pellucid, tmp_
 
 def test_a_tty_gets_no_more_than_its_width():
     from pellucid.api import derive
-    from pellucid.figures.words.derivation import derivation_text
+    from pellucid.figures.tables import parts_text
+    from pellucid.figures.words.derivation import derivation_parts
 
-    text = derivation_text(derive("1/(1+exp(-(w*x+b)))", w=2, x=1, b=0), width=60)
+    text = parts_text(derivation_parts(derive("1/(1+exp(-(w*x+b)))", w=2, x=1, b=0).record), width=60)
     assert max(map(len, text.splitlines())) <= 60

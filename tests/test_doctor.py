@@ -14,7 +14,9 @@ from torch.nn import functional
 
 import pellucid
 from pellucid.errors import PellucidError
-from pellucid.figures.words.diagnosis import diagnosis_json, show_diagnosis
+from pellucid.figures.show import record_json, show
+from pellucid.figures.tables import show_parts
+from pellucid.figures.words.diagnosis import diagnosis_parts
 from pellucid.inspection.doctor import diagnose, examine_with
 from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
 from pellucid.inspection.instrument.specimen import Specimen
@@ -361,7 +363,7 @@ TOLD = Diagnosis(
 
 
 def test_the_gravest_is_printed_in_full_and_what_is_sound_in_a_line(capsys):
-    show_diagnosis(TOLD)
+    show(TOLD)
     assert capsys.readouterr().out.splitlines() == [
         "net: 1 broken; 1 thing proven sound, in 1.2 s",
         "",
@@ -376,12 +378,12 @@ def test_the_gravest_is_printed_in_full_and_what_is_sound_in_a_line(capsys):
         "1 rule did not apply or could not tell; --all shows why",
         "note: it was put back",
     ]
-    show_diagnosis(TOLD, is_whole=True)
+    show_parts(diagnosis_parts(TOLD, is_whole=True))
     assert "cache           0.00  does not apply" in capsys.readouterr().out
 
 
 def test_a_diagnosis_is_stored_and_read_again():
-    plain = json.loads(diagnosis_json(TOLD))
+    plain = json.loads(record_json(TOLD))
     assert plain["is_ill"] is True
     assert from_plain(Diagnosis, {key: value for key, value in plain.items() if key != "is_ill"}) == TOLD
     assert from_plain(Diagnosis, as_plain(TOLD)) == TOLD

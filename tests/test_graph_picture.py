@@ -9,9 +9,10 @@ from itertools import combinations
 import pytest
 
 from pellucid.autograd.derivation import derive
+from pellucid.figures.charts.svg import text_width
 from pellucid.figures.graph.folding import MOST_DRAWN, folded
 from pellucid.figures.graph.layers import layers
-from pellucid.figures.graph.picture import drawing, graph_svg, text_width
+from pellucid.figures.graph.picture import drawing, graph_svg
 from pellucid.figures.words.numbers import short
 from pellucid.records import Derivation, GraphNode
 

@@ -18,7 +18,7 @@ from pellucid.cli import main
 from pellucid.cli.inspect import names_in
 from pellucid.cli.inspecting import seen
 from pellucid.errors import ExpressionError, PellucidError
-from pellucid.figures.words.inspection import inspection_json, show_inspection
+from pellucid.figures.show import record_json, show
 from pellucid.inspection.sandbox.process import MOST_PRINTED, run_in_child
 from pellucid.inspection.sandbox.their_code import as_module, insert_missing_commas, load_name
 from pellucid.records import Inspection
@@ -314,7 +314,7 @@ def test_inspecting_changes_nothing_in_the_front_door():
 
 
 def test_the_table_as_it_is_printed(capsys):
-    show_inspection(pellucid.inspect("nn.Sequential(nn.Conv2d(1, 8, 5), nn.ReLU())", torch.ones(2, 1, 9, 9)).record)
+    show(pellucid.inspect("nn.Sequential(nn.Conv2d(1, 8, 5), nn.ReLU())", torch.ones(2, 1, 9, 9)).record)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "nn.Sequential(nn.Conv2d(1, 8, 5), nn.ReLU())"
     assert lines[1].split() == ["module", "type", "in", "out", "parameters", "FLOPs", "memory", "time"]
@@ -329,7 +329,7 @@ def test_a_record_survives_the_way_out_of_the_child():
     for text in ("nn.Sequential(nn.Linear(4, 8) nn.Linear(9, 2))", "nn.LSTM(4, 8)"):
         record = pellucid.inspect(text).record
         assert from_plain(Inspection, json.loads(json.dumps(as_plain(record)))) == record
-        assert json.loads(inspection_json(record))["parameters"] == record.parameters
+        assert json.loads(record_json(record))["parameters"] == record.parameters
 
 
 def test_two_side_by_side():

@@ -13,7 +13,7 @@ from pellucid.autograd.derivation import derive
 from pellucid.figures.derivation_page import page_html
 from pellucid.figures.graph.folding import MOST_DRAWN
 from pellucid.figures.graph.picture import graph_svg
-from pellucid.figures.words.numbers import bracketed, short
+from pellucid.figures.words.numbers import in_brackets, short
 from pellucid.records import Check, Derivation, Note
 
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1400, "height": 900}
@@ -85,7 +85,7 @@ def test_the_walk_shows_the_records_numbers_at_every_step(visitor: Visitor) -> N
         names = [derivation.nodes[i].name for i in (back.node, back.parent)]
         assert f"From {names[0]} back to {names[1]}" in shown
         figures = page.locator("#step .figure").all_inner_texts()
-        assert figures == [short(back.upstream), bracketed(back.slope), short(back.contribution)]
+        assert figures == [short(back.upstream), in_brackets(back.slope), short(back.contribution)]
         assert back.because[1:] in shown
         assert page.locator(".wire.now").count() == 1
         assert page.locator(".box.now .name").text_content() == names[1]

@@ -15,11 +15,11 @@ from playwright.sync_api import Browser, Page
 from pellucid.api.draw import drawable
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.mistakes import draw_mistakes
-from pellucid.figures.rendering import drawing_html, drawing_svg
+from pellucid.figures.rendering import picture_html
 from pellucid.figures.report_page import report_html
 from pellucid.figures.tiny_answers import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_ROWS
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.merits import metric_words
+from pellucid.figures.words.numbers import metric_words
 from pellucid.lessons.bigram_smoothing import SmoothingStudy
 from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Step, TrainingReport
 
@@ -150,7 +150,7 @@ def test_answers_in_words_are_a_table_and_images_a_picture():
     assert "MAE on dev, in units of body_mass" in page
     assert "<h3>Classes</h3>" not in page
     page = report_html(TINY_IMAGES)
-    assert page.count("<image ") == 4
+    assert page.count("<image ") == 4 + 2  # and the maps of its units
     assert "<h3>Classes</h3>" in page
     assert "moved at random by up to 1 pixel" in page
 
@@ -243,7 +243,7 @@ def test_no_text_of_the_data_is_taken_for_markup(visited, run):
 def test_no_figure_takes_a_text_for_markup(visited, name):
     card = drawable()[name]
     drawing = card.draw(poisoned(card.tiny))
-    for document, suffix in ((drawing_html(drawing), "html"), (drawing_svg(drawing), "svg")):
+    for document, suffix in ((picture_html(drawing), "html"), (drawing.svg, "svg")):
         page = opened(visited, document, suffix)
         assert page.locator("img").count() == 0
 
@@ -264,7 +264,7 @@ OUTSIDE = """() => {
 @pytest.mark.browser
 @pytest.mark.parametrize("name", OF_TRAINING)
 def test_words_of_a_picture_do_not_leave_it(visited, name):
-    page = opened(visited, drawing_svg(drawable()[name].draw(drawable()[name].tiny)), "svg")
+    page = opened(visited, drawable()[name].draw(drawable()[name].tiny).svg, "svg")
     assert page.evaluate(OUTSIDE) == []
 
 
@@ -277,7 +277,7 @@ def test_long_names_of_classes_do_not_leave_their_picture(visited):
         examples=tuple(example._replace(what=names[0], truth=names[1]) for example in TINY_IMAGES.answers.examples),
     )
     for draw in (draw_confusion, draw_mistakes):
-        page = opened(visited, drawing_svg(draw(replace(TINY_IMAGES, answers=answers))), "svg")
+        page = opened(visited, draw(replace(TINY_IMAGES, answers=answers)).svg, "svg")
         assert page.evaluate(OUTSIDE) == []
 
 

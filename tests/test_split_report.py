@@ -12,7 +12,7 @@ from pellucid.data.sets.transactions import load
 from pellucid.data.splits import SplitRequest
 from pellucid.data.splits.split import split_data
 from pellucid.errors import PellucidError
-from pellucid.figures.words.splitting import report_text
+from pellucid.figures.show import record_text
 
 N = 40_000
 
@@ -210,7 +210,7 @@ def test_near_duplicates_are_counted_and_shown():
 
 def test_the_report_prints_with_names_that_would_move_the_cursor():
     frame = pl.DataFrame({"\x1b[2Jx": range(1000), "c": ["\x1b]0;a\x07", "b"] * 500})
-    text = report_text(split_data(table(frame)).report)
+    text = record_text(split_data(table(frame)).report)
     assert "\x1b" not in text
     assert "\\x1b[2Jx" in text
 

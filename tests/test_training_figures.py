@@ -28,17 +28,10 @@ from pellucid.figures.drawings.loss_curves import draw_loss_curves
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios, ratios
 from pellucid.figures.progress import ProgressLine
+from pellucid.figures.show import record_json, show
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.ladder import ladder_json, show_ladder
-from pellucid.figures.words.rate_search import rate_search_json, show_rate_search
-from pellucid.figures.words.training_summary import (
-    baseline_table,
-    data_lines,
-    plan_lines,
-    report_json,
-    show_report,
-    start_line,
-)
+from pellucid.figures.words.ladder import baseline_table
+from pellucid.figures.words.training import data_lines, plan_lines, start_line
 from pellucid.lessons.dead_unit import LESSON as DEAD_UNIT
 from pellucid.lessons.gains import LESSON as GAINS
 from pellucid.lessons.hockey_stick import LESSON as HOCKEY_STICK
@@ -274,7 +267,7 @@ def test_the_ladder_is_drawn_in_order_and_what_is_infinite_is_told():
 
 
 def test_the_ladder_in_a_terminal(capsys):
-    show_ladder(LADDER.tiny)
+    show(LADDER.tiny)
     assert capsys.readouterr().out == (
         "three names\n\n"
         "model         dev nats  bits/char   train  parameters  seconds  tokens/s  over counting\n"
@@ -283,28 +276,28 @@ def test_the_ladder_in_a_terminal(capsys):
         "uniform         3.2958      4.750  3.2958           0      0.0                  −1.3158\n\n"
         "The best network, transformer, earns 0.0800 nats a token over the best that only counts, kneser-ney 5.\n"
     )
-    rungs = json.loads(ladder_json(LADDER.tiny))["rungs"]
+    rungs = json.loads(record_json(LADDER.tiny))["rungs"]
     assert [rung["gap"] for rung in rungs] == pytest.approx([0.08, 0.0, 1.98 - 3.2958])
 
 
 def test_a_network_behind_counting_is_said_to_be(capsys):
     rungs = LADDER.tiny.rungs
-    show_ladder(LADDER.tiny._replace(rungs=(rungs[1], rungs[0]._replace(dev=2.5), rungs[2])))
+    show(LADDER.tiny._replace(rungs=(rungs[1], rungs[0]._replace(dev=2.5), rungs[2])))
     said = capsys.readouterr().out
     assert "transformer, is 0.5200 nats a token behind the best that only counts, kneser-ney 5" in said
 
 
 def test_a_rate_search_in_a_terminal(capsys):
-    show_rate_search(LEARNING_RATE.tiny)
+    show(LEARNING_RATE.tiny)
     said = capsys.readouterr().out
     lines = said.splitlines()
     assert lines[2].split() == ["seed", "percentile", "rule", "valley", "rule", "lowest", "at"]
     assert lines[3].split() == ["1", "0.01", "0.02", "0.0464"]
     assert lines[4].split() == ["2", "no", "answer", "0.03", "0.0464"]
     assert lines[-1] == "Try a rate of 0.02: 2 of 2 seeds."
-    assert json.loads(rate_search_json(LEARNING_RATE.tiny))["by_percentile"] == [0.01, None]
+    assert json.loads(record_json(LEARNING_RATE.tiny))["by_percentile"] == [0.01, None]
     nothing = LEARNING_RATE.tiny._replace(sweeps=((), ()), suggestion=None, says=("No answer.",))
-    show_rate_search(nothing)
+    show(nothing)
     last = capsys.readouterr().out.splitlines()[-3:]
     assert last == ["   2        no answer         0.03  no answer", "", "No answer."]
 
@@ -320,11 +313,11 @@ def test_the_parts_before_the_first_step():
         "4 steps of 2, about 0.1 s; adamw, rate 0.01, 1 step of warm-up, then linear",
     ]
     assert start_line(TINY_RUN.start).startswith("before the first step: 1.1100 nats")
-    assert baseline_table(TINY_RUN.ladder.rungs[1:]).row_count == 2
+    assert len(baseline_table(TINY_RUN.ladder.rungs[1:]).rows) == 2
 
 
 def test_the_report_in_a_terminal(capsys):
-    show_report(TINY_RUN)
+    show(TINY_RUN)
     said = capsys.readouterr().out
     lines = said.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["mlp", "bigram", "uniform"]
@@ -336,7 +329,7 @@ def test_the_report_in_a_terminal(capsys):
     assert "mlp earns 0.07 nats over counting." in lines
     assert lines[-3:] == ["  pellucid sample tiny", "  pellucid score tiny ab", "  runs/tiny/report.html"]
     assert "dev 0.9200" in said
-    document = json.loads(report_json(TINY_RUN))
+    document = json.loads(record_json(TINY_RUN))
     assert document["ladder"]["rungs"][0]["gap"] == pytest.approx(0.07)
     assert document["steps"] == 4
 
@@ -345,7 +338,7 @@ def test_nothing_of_the_data_moves_the_cursor_or_reaches_a_shell(capsys):
     hostile = "\x1b[2J; rm -rf x"
     data = TINY_RUN.data._replace(first=(hostile,), said=hostile, source=hostile)
     samples = (TINY_RUN.samples[0]._replace(text=hostile, nearest=hostile, copied=hostile),)
-    show_report(replace(TINY_RUN, data=data, samples=samples, sentence=hostile))
+    show(replace(TINY_RUN, data=data, samples=samples, sentence=hostile))
     said = capsys.readouterr().out
     assert "\x1b" not in said
     assert "  pellucid score tiny emma" in said.splitlines()

@@ -63,11 +63,11 @@ class Machine:
         self.is_forked = is_forked
         if is_forked:
             # Everything that a run loads, and nothing that starts a thread, which a fork would not have.
+            import pellucid.figures.words.training_summary
             import torch._dynamo
 
             import pellucid.cli.train
             import pellucid.figures.report_page
-            import pellucid.figures.words.training_summary
             import pellucid.training.run
             from pellucid.models.catalogue import find_network
 

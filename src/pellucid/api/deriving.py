@@ -1,11 +1,29 @@
-"""`pellucid.derive`: calls the engine and hands the record it gets a pen."""
+"""`pellucid.derive`: calls the engine and gives a derivation that shows itself, as words, a picture or a page."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
+from pellucid.api.shown import Shown
 from pellucid.autograd import derivation
-from pellucid.figures.pens import DerivationPen
 from pellucid.records import Derivation
+
+
+class ShownDerivation(Shown[Derivation]):
+    """A derivation that is also a picture in a notebook."""
+
+    def svg(self) -> str:
+        """The graph as a picture."""
+        from pellucid.figures.graph.picture import graph_svg
+
+        return graph_svg(self.record)
+
+    def html(self) -> str:
+        """A page on its own that steps forward and backward through the graph."""
+        from pellucid.figures.derivation_page import page_html
+
+        return page_html(self.record)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
 
 def derive(
@@ -16,7 +34,7 @@ def derive(
     wrt: Sequence[str] = (),
     h: float | None = None,
     **named_values: float,
-) -> Derivation:
+) -> ShownDerivation:
     """The value and gradients of an expression, with every step of the way and its check.
 
     Values come by name, or in a dictionary (the only way for variables called h or wrt, which are options here:
@@ -29,5 +47,4 @@ def derive(
     {'h': 6.0}
     """
     toward = [wrt] if isinstance(wrt, str) else wrt
-    found = derivation.derive(expression, {**(values or {}), **named_values}, wrt=toward, h=h)
-    return dataclasses.replace(found, pen=DerivationPen())
+    return ShownDerivation(derivation.derive(expression, {**(values or {}), **named_values}, wrt=toward, h=h))

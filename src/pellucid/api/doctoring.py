@@ -40,11 +40,10 @@ def doctor(
     >>> found.is_ill
     False
     """
-    from pellucid.figures.words.diagnosis import show_diagnosis
     from pellucid.inspection.doctor import diagnose
 
     patient = as_patient(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)
-    return Shown(diagnose(patient, rules, seed), show_diagnosis)
+    return Shown(diagnose(patient, rules, seed))
 
 
 def as_patient(

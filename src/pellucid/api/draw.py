@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.errors import PellucidError, quoted, require_one_of
-from pellucid.figures.picture import Drawing, FigureCard, all_figures
+from pellucid.figures.picture import FigureCard, Picture, all_figures
 from pellucid.lessons.lesson import Lesson, all_lessons
 from pellucid.lessons.small_networks import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, train_small_run
 from pellucid.options import option
@@ -70,7 +70,7 @@ class Drawn(NamedTuple):
     name: str
     record: Any
     notes: tuple[str, ...]
-    drawing: Drawing
+    drawing: Picture
 
 
 class Measured(NamedTuple):

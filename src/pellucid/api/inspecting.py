@@ -25,15 +25,14 @@ def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Insp
     """
     from torch import nn
 
-    from pellucid.figures.words.inspection import show_inspection
     from pellucid.inspection.inspect import inspect_expression, inspect_module
 
     if isinstance(model, str):
         from pellucid.inspection.expression.modules import build_module
 
-        return Shown(inspect_expression(build_module(model), example, name or " ".join(model.split())), show_inspection)
+        return Shown(inspect_expression(build_module(model), example, name or " ".join(model.split())))
     if not isinstance(model, nn.Module):
         raise PellucidError(
             f"a {type(model).__name__} is no nn.Module", fix="Give a module, or an expression such as nn.Linear(4, 2)"
         )
-    return Shown(inspect_module(model, example, name), show_inspection)
+    return Shown(inspect_module(model, example, name))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 Record = TypeVar("Record")
@@ -13,23 +10,23 @@ Record = TypeVar("Record")
 class Shown(Generic[Record]):
     """A record and the words for it. Its fields are the record's own.
 
-    >>> from pellucid.records import Evaluation
-    >>> seen = Shown(Evaluation(3, 1.9, 2.0), lambda record: print("dev", record.dev))
+    >>> from pellucid.records import Predictions
+    >>> seen = Shown(Predictions("digits", "cnn", "class", "classification", ()))
     >>> seen
-    dev 2.0
-    >>> seen.train
-    1.9
+    cnn of the run digits predicts class
+    <BLANKLINE>
+        class
+    >>> seen.network
+    'cnn'
     """
 
-    def __init__(self, record: Record, show: Callable[[Record], None]) -> None:
+    def __init__(self, record: Record) -> None:
         self.record = record
-        self._show = show
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.record, name)
 
     def __repr__(self) -> str:
-        words = io.StringIO()
-        with contextlib.redirect_stdout(words):
-            self._show(self.record)
-        return words.getvalue().rstrip("\n")
+        from pellucid.figures.show import record_text
+
+        return record_text(self.record)

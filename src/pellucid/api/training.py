@@ -46,29 +46,23 @@ class Run:
 
     def table(self) -> Shown[Ladder]:
         """The network beside everything that only counts, the best on dev first."""
-        from pellucid.figures.words.ladder import show_ladder
-
-        return Shown(self.report.ladder, show_ladder)
+        return Shown(self.report.ladder)
 
     def sample(
         self, n: int = 10, *, prompt: str = "", temperature: float = 1.0, top_p: float = 1.0, seed: int = 0
     ) -> Shown[Samples]:
         """New items, or of running text as many samples, each with how new it is."""
-        from pellucid.figures.words.samples import show_samples
         from pellucid.records import Samples
 
         drawn = self.trained.sample(n, prompt=prompt, temperature=temperature, top_p=top_p, seed=seed)
-        return Shown(Samples(self.trained.facts, prompt, temperature, seed, drawn, top_p=top_p), show_samples)
+        return Shown(Samples(self.trained.facts, prompt, temperature, seed, drawn, top_p=top_p))
 
     def score(self, text: str) -> Shown[ScoredText]:
         """The surprise of every token of a text."""
-        from pellucid.figures.words.surprise import show_scored
-
-        return Shown(self.trained.score(text), show_scored)
+        return Shown(self.trained.score(text))
 
     def predict(self, *files: str | Path, text: str = "", beam: int = 0) -> Shown[Predictions]:
         """What the network of a run on tables, images or pairs says of new ones; text: one source of pairs."""
-        from pellucid.figures.words.predictions import show_predictions
         from pellucid.training.asking import answering_run, questions
 
         run = answering_run(self.folder)
@@ -76,7 +70,7 @@ class Run:
 
         from pellucid.training.predicting import predictions
 
-        return Shown(predictions(run, asked, beam), show_predictions)
+        return Shown(predictions(run, asked, beam))
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}): {self.report.sentence}"
@@ -144,12 +138,11 @@ def compare(
     folder = new_run_path(name, f"compare-{stem_of(reading.source)}")
 
     from pellucid.figures.report_page import report_html
-    from pellucid.figures.words.ladder import show_ladder
     from pellucid.training.callbacks import Callbacks
     from pellucid.training.comparison import compare as compared
 
     ladder = compared(reading, asked, folder, Callbacks(page=report_html), read=read)
-    return Shown(ladder, show_ladder)
+    return Shown(ladder)
 
 
 def rate(
@@ -166,10 +159,9 @@ def rate(
     reading, read = _read(data, model, wishes)
     asked = _asked(read.kind, model, wishes, minutes=1.0, steps=N_RATES, seed=1, size=size)
 
-    from pellucid.figures.words.rate_search import show_rate_search
     from pellucid.training.learning_rate import search_learning_rate
 
-    return Shown(search_learning_rate(reading, asked, seeds, read=read), show_rate_search)
+    return Shown(search_learning_rate(reading, asked, seeds, read=read))
 
 
 def _read(data: str | Path, model: str, wishes: dict[str, Setting]) -> tuple[DataOptions, Data]:

@@ -43,25 +43,23 @@ class Watching:
 
     def report(self) -> Shown[Watched]:
         """All of it: findings, looks and the size of the gradients at every step."""
-        from pellucid.figures.words.watched import show_watched
-
-        return Shown(self._watch.report(), show_watched)
+        return Shown(self._watch.report())
 
     def draw(self, figure: str, file: str | Path) -> Path:
         """One of the pictures layer-histograms, update-ratios, gradient-norms and unit-maps as .svg, .png or .html."""
         from pellucid.figures.picture import figure_called
-        from pellucid.figures.rendering import rendered
-        from pellucid.figures.words.watched import PICTURES
+        from pellucid.figures.rendering import picture_file
+        from pellucid.figures.words.diagnosis import WATCH_FIGURES
 
-        if figure not in PICTURES:
+        if figure not in WATCH_FIGURES:
             raise PellucidError(
                 f"a watch has no picture called {quoted(figure)}",
-                fix=did_you_mean(figure, PICTURES),
+                fix=did_you_mean(figure, WATCH_FIGURES),
             )
         path = Path(file)
         if path.suffix not in (".svg", ".png", ".html"):
             raise PellucidError(f"{quoted(path.name)} is no picture", fix="End it with .svg, .png or .html")
-        drawn = rendered(figure_called(figure).draw(self._watch.report()), path.suffix)
+        drawn = picture_file(figure_called(figure).draw(self._watch.report()), path.suffix)
         path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
         return path
 

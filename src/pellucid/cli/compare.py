@@ -69,14 +69,14 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
         return
     ladder = _compared(ctx, reading, data, wishes, name)
     if as_json:
-        from pellucid.figures.words.ladder import ladder_json
+        from pellucid.figures.show import record_json
 
-        click.echo(ladder_json(ladder))
+        click.echo(record_json(ladder))
     else:
-        from pellucid.figures.words.ladder import show_ladder
+        from pellucid.figures.show import show
 
         click.echo("")
-        show_ladder(ladder)
+        show(ladder)
 
 
 def _require_models(names: list[str]) -> None:
@@ -133,15 +133,15 @@ def _by_size(
         ladder = compare_sizes(reading, wishes, sizes, folder, callbacks, read=data)
     from pellucid.cli.files import write_whole
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
-    from pellucid.figures.rendering import rendered
-    from pellucid.figures.words.size_ladder import show_size_ladder, size_ladder_json
+    from pellucid.figures.rendering import picture_file
+    from pellucid.figures.show import record_json, show
 
-    write_whole(folder / PICTURE, rendered(draw_accuracy_by_size(ladder), ".svg"))
+    write_whole(folder / PICTURE, picture_file(draw_accuracy_by_size(ladder), ".svg"))
     if as_json:
-        click.echo(size_ladder_json(ladder))
+        click.echo(record_json(ladder))
         return
     click.echo("")
-    show_size_ladder(ladder)
+    show(ladder)
     click.echo(f"\nWritten: {quoted(str(folder / PICTURE), 80)}")
 
 

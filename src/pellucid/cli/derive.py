@@ -75,18 +75,19 @@ def command(
         write_whole(html, derivation.html())
 
     if as_json:
-        from pellucid.figures.documents import derivation_json
+        from pellucid.figures.show import record_json
 
-        click.echo(derivation_json(derivation))
+        click.echo(record_json(derivation.record))
     elif latex:
         from pellucid.autograd.latex import derivation_latex
 
-        click.echo(derivation_latex(derivation))
+        click.echo(derivation_latex(derivation.record))
     else:
-        from pellucid.figures.words.derivation import Detail, show
+        from pellucid.figures.tables import show_parts
+        from pellucid.figures.words.derivation import Detail, derivation_parts
 
         detail = Detail.BRIEF if brief else Detail.WHOLE if steps else Detail.USUAL
-        show(derivation, detail, has_chosen_h=h is not None)
+        show_parts(derivation_parts(derivation.record, detail, has_chosen_h=h is not None))
         for file in (svg, html):
             if file:
                 click.echo(f"\nWritten: {quoted(str(file), 80)}")

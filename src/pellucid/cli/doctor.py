@@ -73,12 +73,14 @@ def command(
     else:
         diagnosis = _of_a_file(model, batch, loss, rules, seed, seconds)
 
-    from pellucid.figures.words.diagnosis import diagnosis_json, show_diagnosis
+    from pellucid.figures.show import record_json
+    from pellucid.figures.tables import show_parts
+    from pellucid.figures.words.diagnosis import diagnosis_parts
 
     if as_json:
-        click.echo(diagnosis_json(diagnosis))
+        click.echo(record_json(diagnosis))
     else:
-        show_diagnosis(diagnosis, is_whole=is_whole)
+        show_parts(diagnosis_parts(diagnosis, is_whole=is_whole))
     if diagnosis.is_ill:
         ctx.exit(EXIT_ILL)
 

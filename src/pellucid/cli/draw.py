@@ -85,9 +85,9 @@ def command(
     drawn = draw(figure, options)
     drawing = drawn.drawing
     if out:
-        from pellucid.figures.rendering import rendered
+        from pellucid.figures.rendering import picture_file
 
-        write_whole(out, rendered(drawing, out.suffix.lower()))
+        write_whole(out, picture_file(drawing, out.suffix.lower()))
     if as_json:
         from pellucid.records import as_plain
 

@@ -65,17 +65,17 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     job = {"models": wanted, "inputs": list(inputs), "batch": file}
     found = _looked_at(job, wanted, timeout)
 
-    from pellucid.figures.words.inspection import inspection_json, show_inspection, show_versus, versus_json
+    from pellucid.figures.show import record_json, show
 
     if against:
         from pellucid.records import Versus
 
         both = Versus.of(*found)
-        click.echo(versus_json(both)) if as_json else show_versus(both)
+        click.echo(record_json(both)) if as_json else show(both)
     elif as_json:
-        click.echo(inspection_json(found[0]))
+        click.echo(record_json(found[0]))
     else:
-        show_inspection(found[0])
+        show(found[0])
     sys.stdout.flush()
     if any(one.has_found_something_wrong for one in found):
         sys.exit(EXIT_FOUND)

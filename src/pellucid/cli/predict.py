@@ -66,16 +66,16 @@ def command(
         require_beam(beam)
     asked = questions(found, files, text=text, encoding=encoding, separator=separator)
 
-    from pellucid.figures.words.predictions import predictions_json, show_predictions
+    from pellucid.figures.show import record_json, show
     from pellucid.training.predicting import predictions
 
     answered = predictions(found, asked, beam)
     if out:
         write_whole(out, _as_csv(answered))
     if as_json:
-        click.echo(predictions_json(answered))
+        click.echo(record_json(answered))
         return
-    show_predictions(answered)
+    show(answered)
     if out:
         click.echo(f"\nWritten: {quoted(str(out), 80)}")
 

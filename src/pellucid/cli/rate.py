@@ -56,13 +56,13 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
     if out:
         write_whole(out, _picture(found, out.suffix.lower()))
     if as_json:
-        from pellucid.figures.words.rate_search import rate_search_json
+        from pellucid.figures.show import record_json
 
-        click.echo(rate_search_json(found))
+        click.echo(record_json(found))
         return
-    from pellucid.figures.words.rate_search import show_rate_search
+    from pellucid.figures.show import show
 
-    show_rate_search(found)
+    show(found)
     if out:
         click.echo(f"\nWritten: {out}")
 
@@ -81,6 +81,6 @@ def _searched(ctx: click.Context, seeds: range) -> RateSearch:
 
 def _picture(found: RateSearch, suffix: str) -> str | bytes:
     from pellucid.figures.drawings.learning_rate import draw_learning_rate
-    from pellucid.figures.rendering import rendered
+    from pellucid.figures.rendering import picture_file
 
-    return rendered(draw_learning_rate(found), suffix)
+    return picture_file(draw_learning_rate(found), suffix)

@@ -104,13 +104,13 @@ def _show(ctx: click.Context, speaker: Speaker, given: dict[str, Any]) -> None:
         given["length_penalty"],
     )
     if given["as_json"]:
-        from pellucid.figures.words.samples import samples_json
+        from pellucid.figures.show import record_json
 
-        click.echo(samples_json(made))
+        click.echo(record_json(made))
     else:
-        from pellucid.figures.words.samples import show_samples
+        from pellucid.figures.show import show
 
-        show_samples(made)
+        show(made)
 
 
 def _drawn(speaker: Speaker, n_samples: int, given: dict[str, Any]) -> list[Drawn]:

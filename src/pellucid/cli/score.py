@@ -49,13 +49,13 @@ def command(ctx: click.Context, /, source: str, text: str, as_json: bool, **_: o
     run = run_called(ctx, source)
     scored = _counted(ctx, source, text) if run is None else _trained(ctx, run, text)
     if as_json:
-        from pellucid.figures.words.surprise import scored_json
+        from pellucid.figures.show import record_json
 
-        click.echo(scored_json(scored))
+        click.echo(record_json(scored))
     else:
-        from pellucid.figures.words.surprise import show_scored
+        from pellucid.figures.show import show
 
-        show_scored(scored)
+        show(scored)
 
 
 def _counted(ctx: click.Context, source: str, text: str) -> ScoredText:

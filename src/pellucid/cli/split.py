@@ -194,7 +194,7 @@ def _say(report: "SplitReport", folder: Path, names: list[str], as_json: bool) -
         written = {"folder": str(folder), "files": names} if names else None
         click.echo(json.dumps({**plain_report(report), "written": written}, allow_nan=False))
         return
-    from pellucid.figures.words.splitting import show
+    from pellucid.figures.show import show
 
     show(report)
     if names:

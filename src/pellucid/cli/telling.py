@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 from pellucid.figures.progress import ProgressLine
-from pellucid.figures.words.model_facts import show
-from pellucid.figures.words.training_summary import baseline_table, data_lines, plan_lines, start_line
+from pellucid.figures.tables import show_parts
+from pellucid.figures.words.ladder import baseline_table
+from pellucid.figures.words.training import data_lines, plan_lines, start_line
 from pellucid.records import (
     DataFacts,
     Evaluation,
@@ -51,7 +52,7 @@ class ConsoleCallbacks(Callbacks):
     def on_baselines(self, ladder: Ladder) -> None:
         self.measure = ladder.measure
         if not self.is_quiet:
-            show("", baseline_table(ladder.rungs, ladder.measure))
+            show_parts(["", baseline_table(ladder.rungs, ladder.measure)])
             sys.stdout.flush()
 
     def on_plan(self, plan: Plan, network: NetworkFacts, folder: str) -> None:

@@ -71,14 +71,14 @@ def command(
                 raise PellucidError(f"{flag} changes nothing without --resume", fix="Leave it out")
         report = _trained(ctx, name)
     if as_json:
-        from pellucid.figures.words.training_summary import report_json
+        from pellucid.figures.show import record_json
 
-        click.echo(report_json(report))
+        click.echo(record_json(report))
     else:
-        from pellucid.figures.words.training_summary import show_report
+        from pellucid.figures.show import show
 
         click.echo("")
-        show_report(report)
+        show(report)
 
 
 def _trained(ctx: click.Context, name: str) -> TrainingReport:

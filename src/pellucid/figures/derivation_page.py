@@ -1,154 +1,102 @@
 """One page on its own that walks through a derivation, forward and then backward, without any network."""
 
-import json
 import math
 import shlex
-from collections.abc import Iterator
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from markupsafe import Markup
 
 from pellucid.errors import printable
-from pellucid.figures.charts.svg import safe
-from pellucid.figures.graph.folding import MOST_DRAWN
+from pellucid.figures.graph.folding import MOST_DRAWN, Folded, is_constant, largest, tint, wire_tint
 from pellucid.figures.graph.picture import SWATCHES, bare, called, drawing, key
-from pellucid.figures.walk import Plain, walk
-from pellucid.figures.words.formulas import cut, meaning
-from pellucid.figures.words.numbers import counted, short
-from pellucid.records import Check, Derivation, Effect
+from pellucid.figures.html import render_page
+from pellucid.figures.tables import Table, html_table
+from pellucid.figures.words.derivation import meaning, with_names, with_numbers
+from pellucid.figures.words.numbers import count_of, in_brackets, short
+from pellucid.figures.words.text import cut_middle
+from pellucid.records import BackwardPass, BackwardStep, Check, Derivation, GraphNode
 
 MOST_ROWS = 200  # of a table of gradients; all outputs together
 LONGEST_EXPRESSION = 300
 LONGEST_COMMAND = 400
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+MOST_FORWARD = 1_000
+MOST_BACKWARD = 1_000  # of each output
+MOST_IN_ALL = 8_000  # backward steps of all outputs together
+MOST_GIVEN = 40
+
+Plain = dict[str, Any]
 
 
 def page_html(derivation: Derivation) -> str:
     """The page as text: picture, steps, tables and all that moves them in one file."""
     drawn = drawing(derivation)
     steps = walk(derivation, drawn.folded)
-    text = cut(" ".join(derivation.text.split()), LONGEST_EXPRESSION)
-    parts = {
-        "POLICY": POLICY,
-        "TITLE": safe(f"{cut(text, 60)} · pellucid derive"),
-        "STYLE": _asset("page.css"),
-        "EXPRESSION": safe(text),
-        "VALUES": _values(derivation),
-        "SELECTOR": _selector(derivation),
-        "PICTURE": bare(drawn.marks, drawn.width, drawn.height),
-        "KEY": _key(derivation),
-        "LEFT_OUT": _left_out(derivation, steps),
-        "TABLES": "".join(_tables(derivation)),
-        "NOTES": _notes(derivation),
-        "COMMAND": safe(_command(derivation)),
-        "DATA": script_safe(json.dumps(steps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)),
-        "SCRIPT": _asset("page.js"),
-    }
-    page = _asset("page.html")
-    # Split once, so that nothing in the parts is ever taken for a place to fill.
-    pieces = page.split("@@")
-    return "".join([parts[piece] if i % 2 else piece for i, piece in enumerate(pieces)])
-
-
-def _asset(name: str) -> str:
-    return files("pellucid.figures").joinpath(f"assets/{name}").read_text(encoding="utf-8")
-
-
-def script_safe(document: str) -> str:
-    """JSON that can stand inside a script element: no text in it can end the element or a line.
-
-    >>> script_safe('"</script>"')
-    '"\\\\u003c/script\\\\u003e"'
-    """
-    for character in "<>&\u2028\u2029":
-        document = document.replace(character, f"\\u{ord(character):04x}")
-    return document
-
-
-def _values(derivation: Derivation) -> str:
-    values = list(derivation.values.items())
-    if [name for name, _ in values] == ["output"]:
-        return f"<span>= {safe(short(values[0][1]))}</span>"
-    return "".join([f"<span>{safe(name)} = {safe(short(value))}</span>" for name, value in values])
-
-
-def _selector(derivation: Derivation) -> str:
-    if len(derivation.passes) == 1:
-        return ""
-    last = len(derivation.passes) - 1
-    options = [
-        f'<option value="{i}"{" selected" if i == last else ""}>{safe(back.output)}</option>'
-        for i, back in enumerate(derivation.passes)
-    ]
-    return f'<label class="selector">Backward from <select id="output">{"".join(options)}</select></label>'
-
-
-def _key(derivation: Derivation) -> str:
-    swatches = key("", 0, 0)
-    output = f'<span class="output-name">{safe(called(derivation.passes[-1]))}</span>'
-    return (
-        f'<svg class="pellucid-graph" width="{SWATCHES - 10:.0f}" height="13" aria-hidden="true">{swatches}</svg> '
-        f"raise it and {output} falls (blue) or rises (orange). On each arrow: the local slope."
+    text = cut_middle(" ".join(derivation.text.split()), LONGEST_EXPRESSION)
+    values = [(name, short(value)) for name, value in derivation.values.items()]
+    return render_page(
+        "derivation.html",
+        title=cut_middle(text, 60),
+        expression=text,
+        values=[f"= {values[0][1]}"]
+        if list(derivation.values) == ["output"]
+        else [" = ".join(pair) for pair in values],
+        outputs=[back.output for back in derivation.passes],
+        picture=Markup(bare(drawn.marks, drawn.width, drawn.height)),
+        swatches=Markup(key("", 0, 0)),
+        swatches_width=f"{SWATCHES - 10:.0f}",
+        output=called(derivation.passes[-1]),
+        left_out=" ".join(_left_out(derivation, steps)),
+        tables=list(_gradient_tables(derivation)),
+        notes=[note.text for note in derivation.notes],
+        command=_command(derivation),
+        steps=steps,
     )
 
 
-def _left_out(derivation: Derivation, steps: Plain) -> str:
+def _left_out(derivation: Derivation, steps: Plain) -> Iterator[str]:
     """What the page does not show, said before anyone looks for it."""
-    words = []
     if len(derivation.nodes) > MOST_DRAWN:
-        words.append(
-            f"The graph has {counted(len(derivation.nodes), 'node')}. The picture draws the outputs and what is "
-            f"nearest to them, and the inputs with the largest gradients; dashed boxes hold the rest."
+        yield (
+            f"The graph has {count_of(len(derivation.nodes), 'node')}. The picture draws the outputs and what is "
+            "nearest to them, and the inputs with the largest gradients; dashed boxes hold the rest."
         )
     n_forward = len(steps["forward"])
     if steps["forward_left_out"]:
         n = n_forward + steps["forward_left_out"]
-        words.append(f"Of {counted(n, 'step')} forward the first and the last {n_forward // 2:,} are listed.")
+        yield f"Of {count_of(n, 'step')} forward the first and the last {n_forward // 2:,} are listed."
     for output in steps["outputs"]:
         n = len(output["steps"])
         if n < output["n_steps"]:
-            whole = counted(output["n_steps"], "step")
-            words.append(f"Of {whole} back from {output['name']} the first and the last {n // 2:,} are listed.")
-    return f'<p class="left-out">{safe(" ".join(words))}</p>' if words else ""
+            whole = count_of(output["n_steps"], "step")
+            yield f"Of {whole} back from {output['name']} the first and the last {n // 2:,} are listed."
 
 
-def _tables(derivation: Derivation) -> Iterator[str]:
+def _gradient_tables(derivation: Derivation) -> Iterator[tuple[str, str, Markup]]:
+    """For each output: what it is called, what is left out, and its gradients beside central differences."""
     most = max(1, MOST_ROWS // len(derivation.passes))
     effects = {(effect.output, effect.variable): effect for effect in derivation.effects}
-    for i, back in enumerate(derivation.passes):
+    for back in derivation.passes:
         checks = [check for check in derivation.checks if check.output == back.output]
-        shown = checks
-        if len(checks) > most:
-            strongest = sorted(range(len(checks)), key=lambda at: -_strength(checks[at]))[:most]
-            shown = [checks[at] for at in sorted(strongest)]
-        rows = [_row(derivation, check, effects.get((check.output, check.variable))) for check in shown]
-        more = ""
-        if len(checks) > len(shown):
-            more = f"<p>The {len(shown)} largest of {counted(len(checks), 'gradient')}.</p>"
-        yield (
-            f'<section class="gradients" data-output="{i}"><h2>Gradients of {safe(called(back))}, beside central '
-            f'differences</h2>{more}<div class="scroll"><table><thead><tr><th>input</th><th>value</th><th>gradient</th>'
-            f"<th>central difference</th><th>disagreement</th><th>what it means</th></tr></thead>"
-            f"<tbody>{''.join(rows)}</tbody></table></div></section>"
-        )
+        strongest = sorted(range(len(checks)), key=lambda at: -_strength(checks[at]))[:most]
+        right = ("value", "gradient", "central difference", "disagreement")
+        made = Table([("input", "left"), *[(heading, "right") for heading in right], ("what it means", "wrap")])
+        for check in [checks[at] for at in sorted(strongest)]:
+            effect = effects.get((check.output, check.variable))
+            made.add(
+                check.variable,
+                short(derivation.inputs[check.variable]),
+                short(check.exact),
+                "not measured" if check.measured is None else short(check.measured),
+                "not known" if check.disagreement is None else f"{check.disagreement:.1e}",
+                meaning(effect) if effect else "not measured",
+            )
+        more = f"The {most} largest of {count_of(len(checks), 'gradient')}." if len(checks) > most else ""
+        yield called(back), more, html_table(made)
 
 
 def _strength(check: Check) -> float:
     return abs(check.exact) if math.isfinite(check.exact) else math.inf
-
-
-def _row(derivation: Derivation, check: Check, effect: Effect | None) -> str:
-    measured = "not measured" if check.measured is None else short(check.measured)
-    disagreement = "not known" if check.disagreement is None else f"{check.disagreement:.1e}"
-    numbers = [short(derivation.inputs[check.variable]), short(check.exact), measured, disagreement]
-    cells = "".join([f"<td>{safe(number)}</td>" for number in numbers])
-    means = meaning(effect) if effect else "not measured"
-    return f'<tr><th scope="row">{safe(check.variable)}</th>{cells}<td class="meaning">{safe(means)}</td></tr>'
-
-
-def _notes(derivation: Derivation) -> str:
-    if not derivation.notes:
-        return ""
-    items = "".join([f"<li>{safe(note.text)}</li>" for note in derivation.notes])
-    return f'<section class="notes"><h2>Notes</h2><ul>{items}</ul></section>'
 
 
 def _command(derivation: Derivation) -> str:
@@ -157,3 +105,93 @@ def _command(derivation: Derivation) -> str:
         return "pellucid derive EXPRESSION x=1 ... --steps"
     values = [shlex.quote(f"{name}={value!r}") for name, value in derivation.inputs.items()]
     return " ".join(["pellucid derive", shlex.quote(printable(derivation.text)), *values, "--steps"])
+
+
+def walk(derivation: Derivation, seen: Folded) -> Plain:
+    """Everything that the page needs to know of the steps, as dictionaries, lists, words and whole numbers."""
+    nodes = derivation.nodes
+    sentences: dict[str, int] = {}
+    most = min(MOST_BACKWARD, MOST_IN_ALL // len(derivation.passes))
+    given = [[name, short(value)] for name, value in list(derivation.inputs.items())[:MOST_GIVEN]]
+    operations = [node.place for node in nodes if node.parents]
+    return {
+        "given": given,
+        "given_more": len(derivation.inputs) - len(given),
+        "forward": [_forward(nodes, i, seen) for i in _ends(operations, MOST_FORWARD)],
+        "forward_left_out": max(0, len(operations) - MOST_FORWARD),
+        "outputs": [_output(nodes, back, seen, sentences, most) for back in derivation.passes],
+        "sentences": list(sentences),
+    }
+
+
+def _ends(items: Sequence[Any], most: int) -> list[Any]:
+    """All of them, or as many from the start as from the end."""
+    return list(items) if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
+
+
+def _forward(nodes: Sequence[GraphNode], index: int, seen: Folded) -> Plain:
+    node = nodes[index]
+    return {
+        "box": seen.box_of(index),
+        "name": node.name,
+        "names": cut_middle(with_names(nodes, node), 120),
+        "numbers": cut_middle(with_numbers(nodes, node), 120),
+        "value": short(node.value),
+    }
+
+
+def _output(
+    nodes: Sequence[GraphNode], back: BackwardPass, seen: Folded, sentences: dict[str, int], most: int
+) -> Plain:
+    wires = {(wire.node, wire.position): at for at, wire in enumerate(seen.wires) if wire.node is not None}
+    n_steps = len(back.steps)
+    steps = list(back.steps) if n_steps <= most else [*back.steps[: most // 2], *back.steps[-(most // 2) :]]
+    shown = [None if box.node is None or is_constant(nodes[box.node]) else box.node for box in seen.boxes]
+    gradients = [math.nan if i is None else back.gradients[i] for i in shown]
+    scale = largest(gradients)
+    so_far: dict[int, float] = {}
+    told = []
+    for step in steps:
+        plain = _backward(nodes, step, seen, wires, sentences, so_far.get(step.parent))
+        told.append(plain | {"tint": tint(step.running_sum, scale)})
+        so_far[step.parent] = step.running_sum
+    return {
+        "name": back.output,
+        "node": nodes[back.place].name,
+        "value": short(nodes[back.place].value),
+        "box": seen.box_of(back.place),
+        "seed": short(back.gradients[back.place]),
+        "steps": told,
+        "n_steps": n_steps,
+        "gradients": [None if i is None else short(back.gradients[i]) for i in shown],
+        "tints": [tint(gradient, scale) for gradient in gradients],
+        "wires": [wire_tint(nodes, wire, back, scale) for wire in seen.wires],
+    }
+
+
+def _backward(
+    nodes: Sequence[GraphNode],
+    step: BackwardStep,
+    seen: Folded,
+    wires: dict[tuple[int, int], int],
+    sentences: dict[str, int],
+    before: float | None,
+) -> Plain:
+    plain: Plain = {
+        "number": step.number,
+        "wire": wires.get((step.node, step.position), -1),
+        "from": seen.box_of(step.node),
+        "to": seen.box_of(step.parent),
+        "node": nodes[step.node].name,
+        "parent": nodes[step.parent].name,
+        "upstream": short(step.upstream),
+        "slope": in_brackets(step.slope),
+        "contribution": short(step.contribution),
+        "sum": short(step.running_sum),
+        "why": sentences.setdefault(step.because, len(sentences)),
+    }
+    if step.uses > 1:
+        plain |= {"use": step.use, "uses": step.uses}
+        if before is not None:
+            plain |= {"before": short(before), "added": in_brackets(step.contribution)}
+    return plain

@@ -1,35 +1,28 @@
-"""What a figure says about itself, and the two forms in which it can be drawn."""
+"""A picture with its title and caption, the sheet that it stands on, and the card of the figure that draws it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pellucid.cards import cards, find
-from pellucid.figures.charts.svg import FONT, INK, PAPER, QUIET, WIDE, safe
+from pellucid.figures.charts.svg import FONT, INK, PAPER, QUIET, WIDE, escape_text
+from pellucid.figures.words.text import wrap_text
 
 Seen = TypeVar("Seen")
 
 PACKAGE = "pellucid.figures.drawings"
-
-
-class Chart(NamedTuple):
-    """A picture as a Vega-Lite specification, which holds its own data."""
-
-    title: str
-    caption: tuple[str, ...]  # what was measured, in sentences
-    specification: dict[str, Any]
+MARGIN = 32.0
+TITLE_SIZE, CAPTION_SIZE, LINE_HEIGHT = 26.0, 17.0, 24.0
 
 
 class Picture(NamedTuple):
-    """A picture as SVG of our own."""
+    """A picture as SVG, with what it shows and what was measured in sentences."""
 
     title: str
     caption: tuple[str, ...]
     svg: str
     bare: str = ""  # the same without title and caption, for a page that says them itself
-
-
-Drawing = Chart | Picture
+    width: float = 0.0  # of the bare one
 
 
 @dataclass(frozen=True)
@@ -39,7 +32,7 @@ class FigureCard(Generic[Seen]):
     name: str
     summary: str  # one sentence for `draw --list`
     needs: type[Seen]  # the record; whoever wants the picture measures one
-    draw: Callable[[Seen], Drawing]
+    draw: Callable[[Seen], Picture]
     options: tuple[str, ...]  # of `draw`, such as word, that mean something here
     tiny: Seen  # a record to try it on
 
@@ -54,10 +47,6 @@ def figure_called(name: str) -> FigureCard[Any]:
     return find(PACKAGE, "FIGURE", FigureCard, name, "figure")
 
 
-MARGIN = 32.0
-TITLE_SIZE, CAPTION_SIZE, LINE_HEIGHT = 26.0, 17.0, 24.0
-
-
 def sheet(
     title: str, caption: Sequence[str], marks: Sequence[str], width: float, height: float, style: str = ""
 ) -> str:
@@ -68,19 +57,19 @@ def sheet(
     full_width, full_height = inner + 2 * MARGIN, top + height + MARGIN
     lines = [
         f'<text x="{MARGIN}" y="{MARGIN + TITLE_SIZE * 0.8:.0f}" font-size="{TITLE_SIZE:.0f}" font-weight="600" '
-        f'fill="{INK}">{safe(title)}</text>'
+        f'fill="{INK}">{escape_text(title)}</text>'
     ]
     for i, line in enumerate(caption):
         y = MARGIN + TITLE_SIZE + LINE_HEIGHT * (i + 1) - 2
         lines.append(
-            f'<text x="{MARGIN}" y="{y:.0f}" font-size="{CAPTION_SIZE:.0f}" fill="{QUIET}">{safe(line)}</text>'
+            f'<text x="{MARGIN}" y="{y:.0f}" font-size="{CAPTION_SIZE:.0f}" fill="{QUIET}">{escape_text(line)}</text>'
         )
     left = MARGIN + (inner - width) / 2
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{full_width:.0f}" height="{full_height:.0f}" '
-            f'viewBox="0 0 {full_width:.0f} {full_height:.0f}" font-family="{safe(FONT)}" role="img">',
-            f"<title>{safe(title)}</title>",
+            f'viewBox="0 0 {full_width:.0f} {full_height:.0f}" font-family="{escape_text(FONT)}" role="img">',
+            f"<title>{escape_text(title)}</title>",
             f"<style>{style}</style>" if style else "",
             f'<rect width="{full_width:.0f}" height="{full_height:.0f}" fill="{PAPER}"/>',
             *lines,
@@ -94,25 +83,12 @@ def sheet(
 
 def picture(title: str, caption: Sequence[str], marks: Sequence[str], width: float, height: float) -> Picture:
     """The marks as a picture, both on a sheet of its own and bare; long sentences of the caption are broken."""
-    lines = [line for sentence in caption for line in wrapped(sentence, max(80, int(width / (CAPTION_SIZE * WIDE))))]
+    lines = [line for sentence in caption for line in wrap_text(sentence, max(80, int(width / (CAPTION_SIZE * WIDE))))]
     bare = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{safe(FONT)}" role="img" aria-label="{safe(title)}">',
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{escape_text(FONT)}" role="img" '
+        f'aria-label="{escape_text(title)}">',
         *marks,
         "</svg>",
     ]
-    return Picture(title, tuple(caption), sheet(title, lines, marks, width, height), "\n".join(bare))
-
-
-def wrapped(sentence: str, width: int) -> list[str]:
-    """The sentence in lines of at most that many characters, where its words allow it.
-
-    >>> wrapped("one two three", 8)
-    ['one two', 'three']
-    """
-    lines = [""]
-    for word in sentence.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
+    return Picture(title, tuple(caption), sheet(title, lines, marks, width, height), "\n".join(bare), width)

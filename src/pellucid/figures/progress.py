@@ -5,8 +5,8 @@ import time
 from typing import TextIO
 
 from pellucid.errors import printable
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import lasting
+from pellucid.figures.words.numbers import duration
+from pellucid.figures.words.text import cut_end
 from pellucid.records import Evaluation, Measure, Plan, SampledAt, Step
 
 SMOOTH = 0.95  # of the loss that is shown, from one step to the next
@@ -57,9 +57,9 @@ class ProgressLine:
     def samples(self, sampled: SampledAt) -> None:
         """What the network makes, or answers, by now."""
         longest = LONGEST_ANSWER if self._measure.metric else LONGEST
-        shown = [cut(text.replace("\n", "↵"), longest) or "(empty)" for text in sampled.texts]
+        shown = [cut_end(text.replace("\n", "↵"), longest) or "(empty)" for text in sampled.texts]
         if len(sampled.texts) == 1:
-            shown = [cut(sampled.texts[0].replace("\n", "↵"), 70)]
+            shown = [cut_end(sampled.texts[0].replace("\n", "↵"), 70)]
         says = "answers" if self._measure.metric else "makes"
         self._say(f"step {sampled.step:,} {says}: {', '.join(shown)}")
 
@@ -84,7 +84,7 @@ class ProgressLine:
 
     def _numbers(self, step: Step, tokens_per_second: float, eta_seconds: float) -> str:
         dev = "" if self._dev is None else f"  dev {self._dev:.4f}"
-        left = f"  {lasting(eta_seconds)} left" if step.step < self._plan.steps else ""
+        left = f"  {duration(eta_seconds)} left" if step.step < self._plan.steps else ""
         share = f"{100 * step.step // max(1, self._plan.steps)} %"
         return (
             f"step {step.step:,} of {self._plan.steps:,} ({share})  loss {self._loss:.4f}{dev}"

@@ -15,7 +15,7 @@ from pellucid.figures.charts.matrix import (
     n_seen,
     weight_colour,
 )
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
 from pellucid.records.attention import Matrix, as_matrix
@@ -91,12 +91,12 @@ def draw(record: MasksCompared) -> Picture:
             heat(mask.weights, weight_colour, CELL, numbers, numbers, written=hundredths),
         )
         indent = left + forms[0].left
-        marks.append(lettered(indent, 18, mask.name, INK, is_bold=True, size=19))
-        marks.append(lettered(indent, 42, mask.description, QUIET))
+        marks.append(svg_text(indent, 18, mask.name, INK, is_bold=True, size=19))
+        marks.append(svg_text(indent, 42, mask.description, QUIET))
         top = 70.0
         for form, drawn in zip(FORMS, forms, strict=True):
-            marks.append(lettered(indent, top + 8, form, INK))
-            marks += moved(drawn.marks, left, top + 18)
+            marks.append(svg_text(indent, top + 8, form, INK))
+            marks += move_marks(drawn.marks, left, top + 18)
             top += drawn.height + 46
         left, bottom = left + max(forms[0].width, NARROWEST) + GAP, max(bottom, top - 18)
     title = "Masks: what may be seen, and what is left of equal scores"

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.figures.charts.matrix import balance_key, balanced, heat, hundredths, weight_colour
-from pellucid.figures.charts.svg import INK, lettered, moved
+from pellucid.figures.charts.svg import INK, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import rough
-from pellucid.figures.words.text import listed
+from pellucid.figures.words.text import join_words
 from pellucid.lessons.lesson import Lesson
 from pellucid.records.attention import Matrix, as_matrix
 
@@ -208,8 +208,8 @@ def draw(record: SensitivityStudy) -> Picture:
     marks = balance_key("change: below 0", "above 0")
     left = 0.0
     for heading, drawn in stations:
-        marks.append(lettered(left + drawn.left, 62, heading, INK, is_bold=True, size=19))
-        marks += moved(drawn.marks, left, 74)
+        marks.append(svg_text(left + drawn.left, 62, heading, INK, is_bold=True, size=19))
+        marks += move_marks(drawn.marks, left, 74)
         left += max(drawn.width, drawn.left + 250.0) + GAP
     title = f"What moving key {record.key + 1} does to attention"
     return picture(title, _captions(record), marks, left - GAP, 74 + stations[0][1].height)
@@ -240,7 +240,7 @@ def _captions(record: SensitivityStudy) -> list[str]:
         f"{rough(record.reach[farthest])}.",
     ]
     if still:
-        said.append(f"Not moved at all, since the mask hides that key from them: {listed(still)}.")
+        said.append(f"Not moved at all, since the mask hides that key from them: {join_words(still)}.")
     return said
 
 

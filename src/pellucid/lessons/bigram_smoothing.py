@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, chart_specification
-from pellucid.figures.picture import Chart
-from pellucid.figures.words.numbers import rough, short
-from pellucid.figures.words.text import labels, most_frequent, share, spoken
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, move_marks, svg_text
+from pellucid.figures.picture import Picture, picture
+from pellucid.figures.words.numbers import rough, share, short
+from pellucid.figures.words.text import most_frequent, spoken_label, symbol_labels
 from pellucid.lessons.lesson import Lesson
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 MOST_SYMBOLS = 32
 ROW_HEIGHT, ROW_GAP, STEP = 74, 12, 21
-LOSS_WIDTH = 640
-
+LOSS_WIDTH = 640.0
+BARS_LEFT, TOP = 165.0, 66.0  # for the words beside and above the bars
 
 SHOWN = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
 TRIED = (0.0, *[digit * 10.0**power for power in range(-2, 7) for digit in (1, 2, 5)], 1e7)
@@ -145,18 +146,18 @@ def _place(after: str, tokens: Sequence[str], has_boundary: bool, sums: IntArray
     return list(tokens).index(symbol)
 
 
-def draw(record: SmoothingStudy) -> Chart:
+def draw(record: SmoothingStudy) -> Picture:
     """On the left one row of bars for each s, on the right the loss against s."""
-    names = labels(record.symbols, has_boundary=record.has_boundary)
-    after = spoken(names[record.after])
+    names = symbol_labels(record.symbols, has_boundary=record.has_boundary)
     title = "Smoothing: add s to every count, and the model forgets what it counted"
-    caption = _captions(record)
     shown = most_frequent([_weight(record, place) for place in range(len(names))], MOST_SYMBOLS)
-    left = _bars(record, [(place, names[place]) for place in shown], after)
-    specification = chart_specification(
-        title, caption, hconcat=[left, _losses(record)], spacing=70, resolve={"scale": {"color": "independent"}}
-    )
-    return Chart(title, caption, specification)
+    height = max(300.0, len(record.rows) * (ROW_HEIGHT + ROW_GAP) - ROW_GAP)
+    left = BARS_LEFT + max(len(shown) * STEP, 420.0) + 20
+    marks = [
+        *_bars(record, [(place, names[place]) for place in shown], spoken_label(names[record.after])),
+        *move_marks(_losses(record, height), left, 0),
+    ]
+    return picture(title, _captions(record), marks, left + LEFT + LOSS_WIDTH + 20, TOP + height + BOTTOM)
 
 
 def _weight(record: SmoothingStudy, place: int) -> int:
@@ -192,169 +193,86 @@ def _captions(record: SmoothingStudy) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _bars(record: SmoothingStudy, shown: list[tuple[int, str]], after: str) -> dict[str, Any]:
+def _bars(record: SmoothingStudy, shown: list[tuple[int, str]], after: str) -> list[str]:
     """One row of bars for each s, all on one scale, with the line of equal chances."""
-    rows = [f"s = {row.s:,g}" for row in record.rows]
-    values = [
-        {"s": name, "next": label, "p": row.probabilities[place], "n": i}
-        for i, (name, row) in enumerate(zip(rows, record.rows, strict=True))
-        for place, label in shown
-    ]
     equal = 1 / len(record.symbols)
-    x = {
-        "field": "next",
-        "type": "nominal",
-        "scale": {"domain": [label for _, label in shown]},
-        "axis": {"title": None, "labelAngle": 0, "ticks": False, "labelFontWeight": 600, "labelPadding": 6},
-    }
-    y = {
-        "field": "p",
-        "type": "quantitative",
-        "axis": {"title": None, "format": ".0%", "tickCount": 2, "labelFontSize": 13, "domain": False, "ticks": False},
-    }
-    bars = {
-        "mark": {"type": "bar", "color": BLUE, "width": STEP - 5},
-        "encoding": {
-            "x": x,
-            "y": y,
-            "tooltip": [
-                {"field": "s", "title": "smoothing"},
-                {"field": "next", "title": "next symbol"},
-                {"field": "p", "title": "probability", "format": ".5f"},
-            ],
-        },
-    }
-    line = {
-        "mark": {"type": "rule", "color": ORANGE, "strokeWidth": 2, "strokeDash": [6, 4]},
-        "encoding": {"y": {"datum": equal}},
-    }
-    header = {
-        "title": None,
-        "labelAngle": 0,
-        "labelAlign": "left",
-        "labelFontSize": 17,
-        "labelFontWeight": 600,
-        "labelColor": INK,
-        "labelPadding": 12,
-    }
     left_out = "" if len(shown) == len(record.symbols) else f", the {len(shown)} most likely at s = 0"
-    return {
-        "title": {
-            "text": f"What comes after {after}{left_out}",
-            "subtitle": f"seen {record.n_after:,} times in train; dashed: 1/{len(record.symbols):,} = {equal:.4f}",
-            **_SMALL_TITLE,
-        },
-        "data": {"values": values},
-        "facet": {"row": {"field": "s", "type": "nominal", "sort": rows, "header": header}},
-        "spacing": ROW_GAP,
-        "spec": {"width": {"step": STEP}, "height": ROW_HEIGHT, "layer": [bars, line]},
-    }
+    said = f"seen {record.n_after:,} times in train; dashed: 1/{len(record.symbols):,} = {equal:.4f}"
+    marks = [
+        svg_text(BARS_LEFT, 18, f"What comes after {after}{left_out}", INK, is_bold=True, size=20),
+        svg_text(BARS_LEFT, 42, said, QUIET),
+    ]
+    highest = max([row.probabilities[place] for row in record.rows for place, _ in shown])
+    axis = spanning([0.0, highest], "", margin=0.0)
+    width = len(shown) * STEP
+    for i, row in enumerate(record.rows):
+        one = [svg_text(-62, ROW_HEIGHT / 2 + 6, f"s = {row.s:,g}", INK, is_bold=True, align="end", size=17)]
+        for tick in axis.ticks(3):
+            y = ROW_HEIGHT * (1 - axis.part(tick))
+            one.append(f'<path d="M0 {y:.1f}H{width}" stroke="{LINE}"/>')
+            one.append(svg_text(-6, y + 5, f"{100 * tick:g} %", INK, align="end", size=13))
+        for j, (place, label) in enumerate(shown):
+            probability = row.probabilities[place]
+            bar = ROW_HEIGHT * axis.part(probability)
+            words = escape_text(f"{label}, s = {row.s:,g}: {probability:.5f}")
+            one.append(
+                f'<rect x="{j * STEP + 2.5:.1f}" y="{ROW_HEIGHT - bar:.1f}" width="{STEP - 5}" height="{bar:.1f}" '
+                f'fill="{BLUE}"><title>{words}</title></rect>'
+            )
+        y = ROW_HEIGHT * (1 - axis.part(equal))
+        one.append(f'<path d="M0 {y:.1f}H{width}" stroke="{ORANGE}" stroke-width="2" stroke-dasharray="6 4"/>')
+        marks += move_marks(one, BARS_LEFT, TOP + i * (ROW_HEIGHT + ROW_GAP))
+    below = TOP + len(record.rows) * (ROW_HEIGHT + ROW_GAP) + 10
+    return [
+        *marks,
+        *[
+            svg_text(BARS_LEFT + (j + 0.5) * STEP, below, label, INK, is_bold=True, align="middle")
+            for j, (_, label) in enumerate(shown)
+        ],
+    ]
 
 
-def _losses(record: SmoothingStudy) -> dict[str, Any]:
+def _losses(record: SmoothingStudy, height: float) -> list[str]:
     """The two curves on a logarithmic axis; s = 0 has no place on it and stands in the caption."""
-    values: list[dict[str, Any]] = [
-        {"s": loss.s, "loss": value, "side": side}
-        for loss in record.losses
-        if loss.s > 0
-        for side, value in (("dev", loss.dev), ("train", loss.train))
-        if math.isfinite(value)
-    ]
     limit, lowest = math.log(len(record.symbols)), best(record)
-    height = max(300, len(record.rows) * (ROW_HEIGHT + ROW_GAP) - ROW_GAP)  # that of the bars beside it
-    heights = [limit, *[value["loss"] for value in values]]
-    top = max(heights) + 0.06 * (max(heights) - min(heights))  # room for words above the limit
-    colour = {
-        "field": "side",
-        "type": "nominal",
-        "scale": {"domain": ["dev", "train"], "range": [ORANGE, BLUE]},
-        "legend": {"title": None, "orient": "top-left", "labelFontSize": 17, "symbolStrokeWidth": 4, "symbolSize": 300},
-    }
-    x = {
-        "field": "s",
-        "type": "quantitative",
-        "scale": {"type": "log"},
-        "axis": {
-            "title": "s, added to every count",
-            "format": ",.12~g",
-            "grid": False,
-            "values": [0.01, 1, 100, 1e4, 1e6],
-        },
-    }
-    y = {
-        "field": "loss",
-        "type": "quantitative",
-        "scale": {"zero": False, "domainMax": top},
-        "axis": {"title": "loss, nats per predicted symbol", "tickCount": 6},
-    }
-    tooltip = [
-        {"field": "side", "title": "side"},
-        {"field": "s", "title": "s", "format": "~g"},
-        {"field": "loss", "title": "nats", "format": ".4f"},
-    ]
-    dashes = {"field": "side", "scale": {"domain": ["dev", "train"], "range": [[1, 0], [7, 4]]}, "legend": None}
-    layers: list[dict[str, Any]] = [
-        {
-            "mark": {"type": "rule", "color": QUIET, "strokeWidth": 2, "strokeDash": [6, 4]},
-            "encoding": {"y": {"datum": limit}},
-        },
-        {
-            "data": {"values": [{"loss": limit, "says": f"ln {len(record.symbols):,} = {limit:.4f}: guessing"}]},
-            "mark": {"type": "text", "align": "right", "dx": LOSS_WIDTH, "dy": -12, "fontSize": 17, "color": QUIET},
-            "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "says"}},
-        },
-        {
-            "data": {"values": values},
-            "mark": {"type": "line", "strokeWidth": 3.5, "point": {"size": 46}},
-            "encoding": {
-                "x": x,
-                "y": y,
-                "color": colour,
-                # Told apart by the dash too, where colours are not.
-                "strokeDash": dashes,
-                "tooltip": tooltip,
-            },
-        },
-    ]
+    tried = [loss for loss in record.losses if loss.s > 0]
+    x = spanning([loss.s for loss in tried], "s, added to every count", is_log=True, margin=0.0)
+    y = spanning(
+        [limit, *[value for loss in tried for value in (loss.train, loss.dev)]], "loss, nats a symbol", margin=0.06
+    )
+    panel = Panel(x, y, LOSS_WIDTH, height)
+    panel.across(limit)
+    panel.words(
+        LOSS_WIDTH,
+        panel.at(x.low, limit)[1] - 8,
+        f"ln {len(record.symbols):,} = {limit:.4f}: guessing",
+        QUIET,
+        align="end",
+    )
+    for side, points, colour, dash in (
+        ("dev", [(loss.s, loss.dev) for loss in tried], ORANGE, ""),
+        ("train", [(loss.s, loss.train) for loss in tried], BLUE, "7 4"),
+    ):
+        # Told apart by the dash too, where colours are not.
+        panel.line(points, colour, width=3.5, dash=dash, says=side)
+        for s, loss in points:
+            if math.isfinite(loss):
+                panel.dot(s, loss, colour, size=3.0, says=f"{side}, s = {s:g}: {loss:.4f}")
+    for i, (side, colour) in enumerate((("dev", ORANGE), ("train", BLUE))):
+        dash = ' stroke-dasharray="7 4"' * (side == "train")
+        panel.mark_at(16, 24 + 26 * i, f'<path d="M0 -5h36" stroke="{colour}" stroke-width="3.5"{dash}/>')
+        panel.words(60, 24 + 26 * i, side, INK)
     if lowest.s > 0 and math.isfinite(lowest.dev):
-        ring = {"s": lowest.s, "loss": lowest.dev}
+        left, top = panel.at(lowest.s, lowest.dev)
+        panel.mark_at(left, top, f'<circle r="9" fill="none" stroke="{INK}" stroke-width="2.5"/>')
         # The words stand in the corner that stays free, because both curves rise to the limit.
-        words = {"says": f"ring: lowest on dev, s = {rough(lowest.s)}"}
-        layers += [
-            {
-                "data": {"values": [ring]},
-                "mark": {"type": "point", "size": 260, "color": INK, "strokeWidth": 2.5},
-                "encoding": {"x": x, "y": y},
-            },
-            {
-                "data": {"values": [words]},
-                "mark": {"type": "text", "align": "right", "fontSize": 17, "color": INK},
-                "encoding": {"x": {"value": LOSS_WIDTH - 10}, "y": {"value": height - 30}, "text": {"field": "says"}},
-            },
-        ]
-    return {
-        "title": {
-            "text": "What it costs",
-            "subtitle": "train is what was counted, dev is what was not",
-            **_SMALL_TITLE,
-        },
-        "width": LOSS_WIDTH,
-        "height": height,
-        "layer": layers,
-    }
+        panel.words(LOSS_WIDTH - 10, height - 30, f"ring: lowest on dev, s = {rough(lowest.s)}", INK, align="end")
+    return [
+        svg_text(LEFT, 18, "What it costs", INK, is_bold=True, size=20),
+        svg_text(LEFT, 42, "train is what was counted, dev is what was not", QUIET),
+        *panel.drawn(0, TOP),
+    ]
 
-
-_SMALL_TITLE = {
-    "anchor": "start",
-    "frame": "group",
-    "fontSize": 20,
-    "fontWeight": 600,
-    "color": INK,
-    "subtitleFontSize": 16,
-    "subtitleColor": QUIET,
-    "subtitlePadding": 6,
-    "offset": 16,
-}
 
 LESSON = Lesson(
     name="smoothing",

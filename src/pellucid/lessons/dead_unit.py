@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import NamedTuple
 
-from pellucid.figures.charts.svg import QUIET, lettered
+from pellucid.figures.charts.svg import QUIET, svg_text
 from pellucid.figures.charts.unit_grid import gradient_colours, gradient_key, grid, value_colours, value_key
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import counted, rough
-from pellucid.figures.words.text import listed, share
+from pellucid.figures.words.numbers import count_of, rough, share
+from pellucid.figures.words.text import join_words
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import (
     first_activation,
@@ -78,7 +78,7 @@ def draw(record: DeadUnitStudy) -> Picture:
         '<g transform="translate(0 34)">',
         *gradients.marks,
         "</g></g>",
-        lettered(0, bottom, f"{len(record.units.values[0])} units →, {len(record.units.values)} examples ↓", QUIET),
+        svg_text(0, bottom, f"{len(record.units.values[0])} units →, {len(record.units.values)} examples ↓", QUIET),
     ]
     title = "A dead unit: flat on every example, and no gradient reaches it"
     return picture(title, _captions(record), marks, left + max(gradients.width, 400.0), bottom + 12)
@@ -87,11 +87,12 @@ def draw(record: DeadUnitStudy) -> Picture:
 def _captions(record: DeadUnitStudy) -> list[str]:
     n = len(record.units.values[0])
     shown = [str(unit) for unit in record.dead[:6]] + (["more"] if len(record.dead) > 6 else [])
-    which = f" (▼ {listed(shown)}, counted from 0)" if shown else ""
+    which = f" (▼ {join_words(shown)}, counted from 0)" if shown else ""
     flat = sum([row.count("9") for row in record.units.values])
     whole = sum([len(row) for row in record.units.values])
     return [
-        f"{record.source}; {counted(n, 'unit')} of a {record.units.kind} layer on {len(record.units.values)} examples.",
+        f"{record.source}; {count_of(n, 'unit')} of a {record.units.kind} layer "
+        f"on {len(record.units.values)} examples.",
         f"Dead: {len(record.dead)} of {n}{which}. In all {share(flat, whole)} of the values are flat.",
         f"The largest gradient that reached the weights of a dead unit is {rough(record.gradient_of_dead)}; "
         f"of the others the median is {rough(record.gradient_of_others)}.",

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
-from pellucid.figures.charts.svg import BLUE, ORANGE, lettered
+from pellucid.figures.charts.svg import BLUE, ORANGE, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import rough
-from pellucid.figures.words.text import share
+from pellucid.figures.words.numbers import rough, share
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import name_batches, new_mlp, probe_health, split_names
 from pellucid.records import Histogram, LayerStats
@@ -65,7 +64,7 @@ def draw(record: GainStudy) -> Picture:
             ": right" if is_best else ": too small" if gain < record.best_gain else ": too large"
         )
         marks += [f'<g transform="translate({left:.1f} 0)">']
-        marks.append(lettered(labels, 18, says, BLUE if is_best else ORANGE, is_bold=True, size=19))
+        marks.append(svg_text(labels, 18, says, BLUE if is_best else ORANGE, is_bold=True, size=19))
         for is_gradient, top in ((False, HEADING), (True, HEADING + block + 24)):
             rows = [_ridge(layer, n if i == 0 else 0, is_gradient) for n, layer in enumerate(layers, start=1)]
             title = "gradient of the activation" if is_gradient else "activation"

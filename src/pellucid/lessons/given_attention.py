@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.matrix import Rows, heat, hundredths, weight_colour, weight_key
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import rough
 from pellucid.lessons.lesson import Lesson
@@ -180,15 +180,15 @@ def draw(record: GivenAttentions) -> Picture:
     marks = weight_key()
     top, widest = 44.0, 560.0
     for attention in record.attentions:
-        marks.append(lettered(INDENT, top + 18, attention.name, INK, is_bold=True, size=19))
-        marks.append(lettered(INDENT + 12 * len(attention.name) + 16, top + 18, attention.description, QUIET))
+        marks.append(svg_text(INDENT, top + 18, attention.name, INK, is_bold=True, size=19))
+        marks.append(svg_text(INDENT + 12 * len(attention.name) + 16, top + 18, attention.description, QUIET))
         left, bottom = 0.0, 0.0
         for words, below, weights in _maps(attention):
             numbers = [str(i + 1) for i in range(len(weights))]
             drawn = heat(weights, weight_colour, CELL, numbers, numbers, written=hundredths)
-            marks += moved(drawn.marks, left, top + 58)
-            marks.append(lettered(left + drawn.left, top + 50, words, INK))
-            marks.append(lettered(left + drawn.left, top + 58 + drawn.height + 22, below, QUIET))
+            marks += move_marks(drawn.marks, left, top + 58)
+            marks.append(svg_text(left + drawn.left, top + 50, words, INK))
+            marks.append(svg_text(left + drawn.left, top + 58 + drawn.height + 22, below, QUIET))
             left, bottom = left + max(drawn.width, NARROWEST) + GAP, 58 + drawn.height + 28
         top, widest = top + bottom + ROW_GAP, max(widest, left - GAP)
     title = "Attention as identity, permutation and convolution"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
 from pellucid.figures.charts.matrix import Heat, heat, hundredths, weight_colour, weight_key
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
 from pellucid.records.attention import Matrix, as_matrix
@@ -184,7 +184,7 @@ def draw(record: HandSetVariants) -> Picture:
     left = bottom = 0.0
     for model in record.variants:
         column, drawn, height = _column(model)
-        marks += moved(column, left, 44)
+        marks += move_marks(column, left, 44)
         left, bottom = left + max(drawn.width, drawn.left + 360.0) + GAP, max(bottom, 44 + height)
     title = "A decoder set by hand: what a sorter attends to"
     return picture(title, _captions(record), marks, left - GAP, bottom)
@@ -193,19 +193,19 @@ def draw(record: HandSetVariants) -> Picture:
 def _column(model: HandSetPass) -> tuple[list[str], Heat, float]:
     drawn = heat(model.attention, weight_colour, CELL, model.tokens, model.tokens, written=hundredths)
     indent = drawn.left
-    marks = [lettered(indent, 18, model.description, INK, is_bold=True, size=19), *moved(drawn.marks, 0, 36)]
+    marks = [svg_text(indent, 18, model.description, INK, is_bold=True, size=19), *move_marks(drawn.marks, 0, 36)]
     top = 36 + drawn.height + 30
-    marks.append(lettered(indent, top, "probability of each output token", INK, is_bold=True))
+    marks.append(svg_text(indent, top, "probability of each output token", INK, is_bold=True))
     columns = (indent, indent + 90, indent + 200)
     for x, words in zip(columns, ("token", "at its place", "one before"), strict=True):
-        marks.append(lettered(x, top + 26, words, QUIET))
+        marks.append(svg_text(x, top + 26, words, QUIET))
     for token, own, before in zip(model.tokens[model.n_input :], model.own, model.before, strict=True):
         top += 24
         for x, words in zip(columns, (token, f"{own:.4f}", f"{before:.4f}"), strict=True):
-            marks.append(lettered(x, top + 26, words, INK))
-    marks.append(lettered(columns[0], top + 56, "loss", QUIET))
-    marks.append(lettered(columns[1], top + 56, f"{model.unshifted_loss:.4f}", INK, is_bold=True))
-    marks.append(lettered(columns[2], top + 56, f"{model.shifted_loss:.4f}", INK, is_bold=True))
+            marks.append(svg_text(x, top + 26, words, INK))
+    marks.append(svg_text(columns[0], top + 56, "loss", QUIET))
+    marks.append(svg_text(columns[1], top + 56, f"{model.unshifted_loss:.4f}", INK, is_bold=True))
+    marks.append(svg_text(columns[2], top + 56, f"{model.shifted_loss:.4f}", INK, is_bold=True))
     return marks, drawn, top + 66
 
 

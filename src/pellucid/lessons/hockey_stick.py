@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
 from pellucid.figures.charts.series import block_means, not_finite
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, lettered
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import Curve, name_batches, new_mlp, split_names, start_too_large, train_by_sgd
@@ -70,8 +70,8 @@ def draw(record: StartStudy) -> Picture:
         ("a bad start", record.bad_description, record.bad, ORANGE),
         ("a good start", record.good_description, record.good, BLUE),
     ):
-        marks.append(lettered(left + LEFT, 18, heading, colour, is_bold=True, size=19))
-        marks.append(lettered(left + LEFT, 41, says, QUIET, size=15))
+        marks.append(svg_text(left + LEFT, 18, heading, colour, is_bold=True, size=19))
+        marks.append(svg_text(left + LEFT, 41, says, QUIET, size=15))
         marks += _panel(curve, y, record.uniform, colour).drawn(left, TOP)
         left += LEFT + WIDTH + BETWEEN
     title = "The hockey stick: a bad start spends its first steps on unlearning its own opinions"

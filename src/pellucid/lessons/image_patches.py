@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
 from pellucid.figures.charts.images import pixel_image
-from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.numbers import count_of
 from pellucid.lessons.lesson import Lesson
 from pellucid.records.attention import Colours
 
@@ -88,16 +88,16 @@ def draw(record: ImagePatches) -> Picture:
     """The image with its cuts on the left; on the right the patches one after another, numbered."""
     rows, columns = record.grid
     cell = SIDE / max(rows, columns)
-    marks = [lettered(0, 18, f"{rows} × {columns} patches", INK, is_bold=True, size=19)]
-    marks += moved(_cut(record, cell), 0, 34)
+    marks = [svg_text(0, 18, f"{rows} × {columns} patches", INK, is_bold=True, size=19)]
+    marks += move_marks(_cut(record, cell), 0, 34)
     shown = min(MOST_PATCHES, rows * columns)
     across = min(8 if shown <= 32 else 16, shown)
     side = min(84.0, 900 / across - 14, (SIDE - NUMBERS) / -(-shown // across) - NUMBERS - 8)
     left = columns * cell + GAP
-    marks.append(lettered(left, 18, "as they are read: one row of tokens", INK, is_bold=True, size=19))
+    marks.append(svg_text(left, 18, "as they are read: one row of tokens", INK, is_bold=True, size=19))
     for i in range(shown):
         x, y = left + i % across * (side + 14), 34 + i // across * (side + NUMBERS + 8)
-        marks += moved(_one(record, i, side), x, y)
+        marks += move_marks(_one(record, i, side), x, y)
     right = left + max(across * (side + 14) - 14, 330.0)
     return picture(
         "An image as a row of patches", _captions(record, shown), marks, right, 34 + max(rows * cell, SIDE) + 8
@@ -126,8 +126,8 @@ def _one(record: ImagePatches, i: int, side: float) -> list[str]:
     top, left = i // columns * record.patch, i % columns * record.patch
     pixels = [row[left : left + record.patch] for row in record.pixels[top : top + record.patch]]
     return [
-        lettered(side / 2, 16, str(i + 1), QUIET, align="middle"),
-        *moved(_image(pixels, side, side), 0, NUMBERS),
+        svg_text(side / 2, 16, str(i + 1), QUIET, align="middle"),
+        *move_marks(_image(pixels, side, side), 0, NUMBERS),
     ]
 
 
@@ -145,7 +145,7 @@ def _captions(record: ImagePatches, shown: int) -> list[str]:
     said = [
         f"{record.source}: {len(record.pixels[0])}×{len(record.pixels)} pixels in patches of {side}×{side}, "
         f"{n} of them, read row by row from the upper left.",
-        f"Each is {counted(size, 'number')} ({side}·{side}·{record.channels}), which one matrix makes a "
+        f"Each is {count_of(size, 'number')} ({side}·{side}·{record.channels}), which one matrix makes a "
         f"token of. With the class token before them a vision transformer reads {n + 1} tokens: {(n + 1) ** 2:,} "
         "weights for each head.",
     ]

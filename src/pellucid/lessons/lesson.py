@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pellucid.cards import cards
-from pellucid.figures.picture import Drawing
+from pellucid.figures.picture import Picture
 
 Record = TypeVar("Record")
 
@@ -31,7 +31,7 @@ class Lesson(Generic[Record]):
     name: str
     summary: str  # one sentence for `draw --list`
     measure: Callable[..., Record]
-    draw: Callable[[Record], Drawing]
+    draw: Callable[[Record], Picture]
     tiny: Record  # a record to try `draw` on
     figure_of_run: str = ""  # the figure that shows of one run what this lesson compares in several trainings
     notes: Callable[[Record], tuple[str, ...]] = no_notes  # how the record came about, for the terminal

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, require_one_of
 from pellucid.figures.charts.matrix import Rows, balance_key, balanced, heat
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.text import listed
+from pellucid.figures.words.text import join_words
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import TINY_TRANSFORMER, train_small_run
 from pellucid.records.attention import Matrix, as_matrix
@@ -116,7 +116,7 @@ def draw(record: PositionEncodings) -> Picture:
     left = height = 0.0
     for kind in record.kinds:
         column, height = _column(kind)
-        marks += moved(column, left, 44)
+        marks += move_marks(column, left, 44)
         left += LABELS + SIDE + GAP
     return picture(
         "Where a token stands: kinds of positions", _captions(record), marks, max(left - GAP, NARROWEST), 44 + height
@@ -126,18 +126,18 @@ def draw(record: PositionEncodings) -> Picture:
 def _column(kind: PositionEncoding) -> tuple[list[str], float]:
     places = [str(i) if i % TICKS == 0 else "" for i in range(len(kind.products))]
     acts = "acts on nothing" if kind.acts_on == "nothing" else f"acts on {kind.acts_on}"
-    marks = [lettered(LABELS, 18, kind.kind, INK, is_bold=True, size=19), lettered(LABELS, 42, acts, QUIET)]
+    marks = [svg_text(LABELS, 18, kind.kind, INK, is_bold=True, size=19), svg_text(LABELS, 42, acts, QUIET)]
     top = 74.0
     if kind.encodings:
-        marks.append(lettered(LABELS, top, f"{len(kind.encodings[0])} numbers for each", INK))
+        marks.append(svg_text(LABELS, top, f"{len(kind.encodings[0])} numbers for each", INK))
         marks += _map(kind.encodings, places, (), top + 10)
     else:
-        marks.append(lettered(LABELS, top, "no numbers of its own", QUIET))
+        marks.append(svg_text(LABELS, top, "no numbers of its own", QUIET))
     top += SIDE + 44
-    marks.append(lettered(LABELS, top, "products of any two" if kind.encodings else "added to the scores", INK))
+    marks.append(svg_text(LABELS, top, "products of any two" if kind.encodings else "added to the scores", INK))
     marks += _map(kind.products, places, places, top + 10)
     low, high = _ends(kind.products)
-    marks.append(lettered(LABELS, top + SIDE + 54, f"from {_number(low)} to {_number(high)}", QUIET))
+    marks.append(svg_text(LABELS, top + SIDE + 54, f"from {_number(low)} to {_number(high)}", QUIET))
     return marks, top + SIDE + 62
 
 
@@ -146,7 +146,7 @@ def _map(values: Rows, rows: Sequence[str], columns: Sequence[str], top: float) 
     low, high = _ends(values)
     cell = SIDE / max(len(values), len(values[0]))
     drawn = heat(values, balanced(max(abs(low), abs(high))), cell, rows, columns)
-    return moved(drawn.marks, LABELS - drawn.left, top)
+    return move_marks(drawn.marks, LABELS - drawn.left, top)
 
 
 def _ends(values: Rows) -> tuple[float, float]:
@@ -180,7 +180,7 @@ def _captions(record: PositionEncodings) -> list[str]:
     said = [f"{record.source}. Rows are positions, from 0, and below so are columns."]
     alike = [kind.kind for kind in record.kinds if by_distance(kind.products) <= SAME]
     if alike:
-        said.append(f"What two positions give depends on their distance alone, as measured, for {listed(alike)}.")
+        said.append(f"What two positions give depends on their distance alone, as measured, for {join_words(alike)}.")
     others = [
         f"{kind.kind} {100 * spread:.0f} %" for kind in record.kinds if (spread := by_distance(kind.products)) > SAME
     ]

@@ -23,9 +23,10 @@ from pellucid.figures.charts.matrix import (
     hundredths,
     weight_colour,
 )
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.text import share, token_label
+from pellucid.figures.words.numbers import share
+from pellucid.figures.words.text import token_label
 from pellucid.lessons.lesson import Lesson
 from pellucid.records.attention import Matrix, as_matrix
 
@@ -191,12 +192,12 @@ def draw(record: AttentionRoad) -> Picture:
     marks: list[str] = []
     left = height = 0.0
     for heading, words, drawn in stations:
-        marks.append(lettered(left + drawn.left, 20, heading, INK, is_bold=True, size=20))
+        marks.append(svg_text(left + drawn.left, 20, heading, INK, is_bold=True, size=20))
         if heading == "L":
             # The bar is drawn: with one from a font, the whole line would be set in the one font that has it.
             marks.append(f'<path d="M{left + drawn.left + 1:.1f} 2h11" stroke="{INK}" stroke-width="2"/>')
-        marks.append(lettered(left + drawn.left, 46, words, QUIET))
-        marks += moved(drawn.marks, left, 62)
+        marks.append(svg_text(left + drawn.left, 46, words, QUIET))
+        marks += move_marks(drawn.marks, left, 62)
         left, height = left + max(drawn.width, drawn.left + 230.0) + GAP, 62 + drawn.height
     return picture("The road from an average to attention", _captions(record), marks, left - GAP, height)
 

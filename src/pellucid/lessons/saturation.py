@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, lettered
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
 from pellucid.figures.charts.unit_grid import (
     flat_columns,
     gradient_colours,
@@ -14,7 +14,7 @@ from pellucid.figures.charts.unit_grid import (
     value_key,
 )
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.text import share
+from pellucid.figures.words.numbers import share
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import (
     first_activation,
@@ -81,7 +81,7 @@ def _side(heading: str, colour: str, units: UnitMap) -> tuple[list[str], float, 
     gradients = grid(units.gradients, gradient_colours())
     second = 58 + values.height + 24
     marks = [
-        lettered(0, 18, heading, colour, is_bold=True, size=19),
+        svg_text(0, 18, heading, colour, is_bold=True, size=19),
         '<g transform="translate(0 30)">',
         *value_key("saturated"),
         "</g>",
@@ -96,7 +96,7 @@ def _side(heading: str, colour: str, units: UnitMap) -> tuple[list[str], float, 
         "</g>",
     ]
     bottom = second + 14 + gradients.height + 24
-    marks.append(lettered(0, bottom, f"{len(units.values[0])} units →, {len(units.values)} examples ↓", QUIET))
+    marks.append(svg_text(0, bottom, f"{len(units.values[0])} units →, {len(units.values)} examples ↓", QUIET))
     return marks, max(values.width, 420.0), bottom + 12
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, lettered
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
 
@@ -92,21 +92,21 @@ def draw(record: TokenCosts) -> Picture:
     """Two bars for each way: what attention costs, and what everything else costs."""
     most = max([max(way.attention_flops, way.linear_flops) for way in record.ways])
     marks = [
-        lettered(0, 16, "attention", ORANGE, is_bold=True),
-        lettered(120, 16, "everything else", BLUE, is_bold=True),
+        svg_text(0, 16, "attention", ORANGE, is_bold=True),
+        svg_text(120, 16, "everything else", BLUE, is_bold=True),
     ]
     for i, way in enumerate(record.ways):
         top = 44 + i * ROW
-        marks.append(lettered(0, top + 18, way.name, INK, is_bold=True, size=19))
-        marks.append(lettered(0, top + 42, f"{way.n_tokens:,} tokens", QUIET))
-        marks.append(lettered(0, top + 64, f"vocabulary {way.vocab_size:,}", QUIET))
+        marks.append(svg_text(0, top + 18, way.name, INK, is_bold=True, size=19))
+        marks.append(svg_text(0, top + 42, f"{way.n_tokens:,} tokens", QUIET))
+        marks.append(svg_text(0, top + 64, f"vocabulary {way.vocab_size:,}", QUIET))
         for flops, colour, y in ((way.attention_flops, ORANGE, top), (way.linear_flops, BLUE, top + BAR + 6)):
             length = WIDTH * flops / most
             marks.append(
                 f'<rect x="{LABELS:.0f}" y="{y:.0f}" width="{length:.1f}" height="{BAR:.0f}" fill="{colour}">'
                 f"<title>{flops:,} FLOPs</title></rect>"
             )
-            marks.append(lettered(LABELS + length + 8, y + 18, _flops(flops), INK))
+            marks.append(svg_text(LABELS + length + 8, y + 18, _flops(flops), INK))
     title = "What tokens cost: one text, cut in three ways"
     return picture(title, _captions(record), marks, LABELS + WIDTH + 120, 44 + len(record.ways) * ROW)
 

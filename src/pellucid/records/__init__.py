@@ -1,6 +1,6 @@
 """What was seen: plain records that every table, picture and page is made from. No torch, no drawing.
 
-A record does not know how to show itself. Whoever makes one for a person hands it a `Pen`.
+A record does not know how to show itself: `pellucid.figures.show` does.
 """
 
 from pellucid.records.answers import (
@@ -38,7 +38,6 @@ from pellucid.records.derivation import (
     GraphNode,
     Note,
     Path,
-    Pen,
 )
 from pellucid.records.inspection import (
     CostScaling,
@@ -128,7 +127,6 @@ __all__ = [
     "PatchAttention",
     "PatchPositions",
     "Path",
-    "Pen",
     "Plan",
     "Prediction",
     "Predictions",

@@ -1,8 +1,8 @@
 """A derivation: every number of an expression, the backward pass over it, and how it was checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class GraphNode(NamedTuple):
@@ -98,16 +98,6 @@ class BackwardPass:
     steps: Sequence[BackwardStep]
 
 
-class Pen(Protocol):
-    """Shows a derivation: as words in a terminal, as a picture and as a page."""
-
-    def text(self, derivation: "Derivation") -> str: ...
-
-    def picture(self, derivation: "Derivation") -> str: ...
-
-    def page(self, derivation: "Derivation") -> str: ...
-
-
 @dataclass(frozen=True)
 class Derivation:
     """The value of an expression, its gradients, and every step that led to them."""
@@ -120,7 +110,6 @@ class Derivation:
     checks: Sequence[Check]
     effects: Sequence[Effect]
     notes: Sequence[Note]
-    pen: Pen | None = field(default=None, repr=False, compare=False)
 
     @property
     def value(self) -> float:
@@ -144,22 +133,3 @@ class Derivation:
     def steps(self) -> Sequence[BackwardStep]:
         """The backward pass of the last output, edge by edge."""
         return self.passes[-1].steps
-
-    def __str__(self) -> str:
-        return self.pen.text(self) if self.pen else repr(self)
-
-    def svg(self) -> str:
-        """The graph as a picture."""
-        return self._pen().picture(self)
-
-    def html(self) -> str:
-        """A page on its own that steps forward and backward through the graph."""
-        return self._pen().page(self)
-
-    def _repr_svg_(self) -> str:
-        return self.svg()
-
-    def _pen(self) -> Pen:
-        if self.pen is None:
-            raise ValueError("this derivation has no pen; pellucid.derive(...) gives one")
-        return self.pen

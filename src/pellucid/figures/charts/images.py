@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, lettered, safe
-from pellucid.figures.words.answers import chance_words
-from pellucid.figures.words.model_facts import cut
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, svg_text
+from pellucid.figures.words.numbers import chance_words
+from pellucid.figures.words.text import cut_end
 from pellucid.records import Answered
 
 WIDTH = 960.0
@@ -59,14 +59,16 @@ def image_grid(examples: Sequence[Answered]) -> Gallery:
     for i, example in enumerate(examples):
         x, y = (i % ACROSS) * (SIDE + GAP), (i // ACROSS) * (SIDE + 78)
         colour = BLUE if example.is_right else ORANGE
-        marks.append(f'<g transform="translate({x:.1f} {y:.1f})"><title>{safe(cut(example.what, 80))}</title>')
+        marks.append(
+            f'<g transform="translate({x:.1f} {y:.1f})"><title>{escape_text(cut_end(example.what, 80))}</title>'
+        )
         marks += [gray_image(example.pixels, 3, 3, SIDE - 6), _frame(0, colour)]
-        answer = f"says {cut(example.answer, 11)}"
-        marks.append(lettered(0, SIDE + 20, cut(example.truth, 16), INK, is_bold=True))
-        marks.append(lettered(0, SIDE + 40, answer, colour))
+        answer = f"says {cut_end(example.answer, 11)}"
+        marks.append(svg_text(0, SIDE + 20, cut_end(example.truth, 16), INK, is_bold=True))
+        marks.append(svg_text(0, SIDE + 40, answer, colour))
         sure = "" if example.probability is None else f"{example.probability:.2f}"
-        marks.append(lettered(SIDE, SIDE + 40, sure, QUIET, align="end"))
-        marks += [lettered(SIDE, SIDE + 20, cut(example.what, 14), QUIET, align="end", size=12), "</g>"]
+        marks.append(svg_text(SIDE, SIDE + 40, sure, QUIET, align="end"))
+        marks += [svg_text(SIDE, SIDE + 20, cut_end(example.what, 14), QUIET, align="end", size=12), "</g>"]
     return Gallery(marks, -(-len(examples) // ACROSS) * (SIDE + 78) - 30)
 
 
@@ -76,10 +78,12 @@ def reconstruction_grid(examples: Sequence[Answered]) -> Gallery:
     marks = []
     for i, example in enumerate(examples):
         x, y = (i % ACROSS) * (SIDE + GAP), (i // ACROSS) * (2 * SIDE + 64)
-        marks.append(f'<g transform="translate({x:.1f} {y:.1f})"><title>{safe(cut(example.what, 80))}</title>')
+        marks.append(
+            f'<g transform="translate({x:.1f} {y:.1f})"><title>{escape_text(cut_end(example.what, 80))}</title>'
+        )
         marks += [gray_image(example.pixels, 3, 3, SIDE - 6), _frame(0, LINE)]
         marks += [gray_image(example.answer_pixels, 3, below + 3, SIDE - 6), _frame(below, BLUE)]
-        marks += [lettered(0, 2 * SIDE + 28, cut(example.truth or example.what, 16), INK), "</g>"]
+        marks += [svg_text(0, 2 * SIDE + 28, cut_end(example.truth or example.what, 16), INK), "</g>"]
     return Gallery(marks, -(-len(examples) // ACROSS) * (2 * SIDE + 64) - 20)
 
 
@@ -97,7 +101,7 @@ def text_rows(examples: Sequence[Answered], noun: str, *, by_letter: bool) -> Ga
     """
     columns = (0.0, 300.0, 590.0, WIDTH)
     marks = [
-        lettered(x, 14, word, QUIET, align=align)
+        svg_text(x, 14, word, QUIET, align=align)
         for x, word, align in zip(
             columns, (noun, "truth", "answer", "probability"), ("start", "start", "start", "end"), strict=True
         )
@@ -106,20 +110,20 @@ def text_rows(examples: Sequence[Answered], noun: str, *, by_letter: bool) -> Ga
     for i, example in enumerate(examples):
         y = 48 + 32 * i
         marks.append(f'<path d="M0 {y - 22}H{WIDTH:.0f}" stroke="{LINE}"/>')
-        texts = [cut(text, LONGEST) or "(empty)" for text in (example.what, example.truth, example.answer)]
+        texts = [cut_end(text, LONGEST) or "(empty)" for text in (example.what, example.truth, example.answer)]
         marks += [_mono_text(x, y, text) for x, text in zip(columns[:3], texts, strict=True)]
         if not example.is_right:
             beside = texts[1] if by_letter else " " * len(texts[2])
             marks += _mark_differences(columns[2], y, texts[2], beside)
-        marks.append(lettered(WIDTH, y, chance_words(example.probability), QUIET, align="end"))
+        marks.append(svg_text(WIDTH, y, chance_words(example.probability), QUIET, align="end"))
     return Gallery(marks, 48 + 32 * len(examples) - 12)
 
 
 def _mono_text(x: float, y: float, text: str) -> str:
     """The text in letters of one width, so that what stands under them can be told."""
     return (
-        f'<text x="{x:.1f}" y="{y}" font-size="16" font-family="{safe(MONO)}" fill="{INK}" '
-        f'textLength="{LETTER * len(text):.1f}" xml:space="preserve">{safe(text)}</text>'
+        f'<text x="{x:.1f}" y="{y}" font-size="16" font-family="{escape_text(MONO)}" fill="{INK}" '
+        f'textLength="{LETTER * len(text):.1f}" xml:space="preserve">{escape_text(text)}</text>'
     )
 
 

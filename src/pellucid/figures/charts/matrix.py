@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pellucid.figures.charts.images import pixel_image
-from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, WIDE, lettered, safe, shade, text_width
+from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, WIDE, escape_text, shade, svg_text, text_width
 
 Rows = Sequence[Sequence[float]]
 
@@ -55,17 +55,17 @@ def heat(
     for i, words in enumerate(says):
         marks.append(
             f'<rect y="{i * cell:.1f}" width="{width:.1f}" height="{cell:.1f}" fill="none" pointer-events="all">'
-            f"<title>{safe(words)}</title></rect>"
+            f"<title>{escape_text(words)}</title></rect>"
         )
     for i, label in enumerate(rows):
-        marks.append(lettered(-GAP, (i + 0.5) * cell + size * 0.35, label, align="end", size=size))
+        marks.append(svg_text(-GAP, (i + 0.5) * cell + size * 0.35, label, align="end", size=size))
     for i, label in enumerate(columns):
         middle = (i + 0.5) * cell
         if lies:
             marks.append(f'<g transform="translate({middle + size * 0.35:.1f} {-GAP:.1f}) rotate(-90)">')
-            marks += [lettered(0, 0, label, size=size), "</g>"]
+            marks += [svg_text(0, 0, label, size=size), "</g>"]
         else:
-            marks.append(lettered(middle, -GAP, label, align="middle", size=size))
+            marks.append(svg_text(middle, -GAP, label, align="middle", size=size))
     marks.append("</g>")
     return Heat(marks, left + width, top + height, left, top)
 
@@ -94,7 +94,7 @@ def _numbers(values: Rows, colour: Callable[[float], str], written: Callable[[fl
             size = min(SIZE, (cell - 6) / (0.56 * max(1, len(text))))
             ink = PAPER if is_dark(colour(value)) else INK
             middle = (x + 0.5) * cell
-            marks.append(lettered(middle, (y + 0.5) * cell + size * 0.35, text, ink, align="middle", size=round(size)))
+            marks.append(svg_text(middle, (y + 0.5) * cell + size * 0.35, text, ink, align="middle", size=round(size)))
     return marks
 
 
@@ -179,7 +179,7 @@ def weight_key(barred: str = "") -> list[str]:
     marks, right = _strip("weight: 0", "1", shade)
     if barred:
         marks.append(f'<rect x="{right + 36:.0f}" y="2" width="18" height="18" fill="{BARRED}" stroke="{LINE}"/>')
-        marks.append(lettered(right + 62, 17, barred, QUIET))
+        marks.append(svg_text(right + 62, 17, barred, QUIET))
     return marks
 
 
@@ -198,13 +198,13 @@ def _strip(least: str, largest: str, colour: Callable[[float], str]) -> tuple[li
     """The strip between its two words, and where it ends."""
     left = len(least) * SIZE * WIDE + 6
     right = left + STEP * STEPS + 8
-    marks = [lettered(0, 17, least, QUIET)]
+    marks = [svg_text(0, 17, least, QUIET)]
     marks += [
         f'<rect x="{left + STEP * i:.0f}" y="2" width="{STEP:.0f}" height="18" fill="{colour(i / (STEPS - 1))}" '
         f'stroke="{LINE}"/>'
         for i in range(STEPS)
     ]
-    return [*marks, lettered(right, 17, largest, QUIET)], right + text_width(largest, SIZE)
+    return [*marks, svg_text(right, 17, largest, QUIET)], right + text_width(largest, SIZE)
 
 
 AT = {"itself": 0, "the one before": -1, "the one after": 1}

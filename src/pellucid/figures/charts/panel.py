@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pellucid.figures.charts.series import Point, thinned
-from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, lettered, pen, safe
-from pellucid.figures.words.model_facts import cut
+from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, escape_text, line_style, move_marks, svg_text
+from pellucid.figures.words.text import cut_end
 
 LEFT, BOTTOM = 88.0, 60.0  # room for the numbers and the title of an axis
 
@@ -124,17 +124,19 @@ class Panel:
         says: str = "",
     ) -> None:
         """A line through the points, thinned where there are too many; it breaks where a number is not finite."""
-        words = f"<title>{safe(says)}</title>" if says else ""
+        words = f"<title>{escape_text(says)}</title>" if says else ""
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
         faded = f' opacity="{fade:g}"' if fade < 1 else ""
-        pen = f'fill="none" stroke="{colour}" stroke-width="{width:g}" stroke-linejoin="round" stroke-linecap="round"'
+        line_style = (
+            f'fill="none" stroke="{colour}" stroke-width="{width:g}" stroke-linejoin="round" stroke-linecap="round"'
+        )
         for piece in thinned(points):
             if len(piece) == 1:
                 x, y = self.at(*piece[0])
                 self._inside.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width:g}" fill="{colour}"{faded}/>')
                 continue
             places = " ".join(["{:.1f},{:.1f}".format(*self.at(*point)) for point in piece])
-            self._inside.append(f'<polyline {pen}{dashes}{faded} points="{places}">{words}</polyline>')
+            self._inside.append(f'<polyline {line_style}{dashes}{faded} points="{places}">{words}</polyline>')
 
     def dot(
         self, x: float, y: float, colour: str, *, size: float = 6.0, is_hollow: bool = False, says: str = ""
@@ -142,7 +144,7 @@ class Panel:
         """A point; its words are told under the pointer."""
         left, top = self.at(x, y)
         fill = PAPER if is_hollow else colour
-        words = f"<title>{safe(says)}</title>" if says else ""
+        words = f"<title>{escape_text(says)}</title>" if says else ""
         # One on the frame is shown whole, one beyond it not at all.
         is_in = -1 <= left <= self.width + 1 and -1 <= top <= self.height + 1
         (self._above if is_in else self._inside).append(
@@ -154,7 +156,7 @@ class Panel:
         """A shape that is told from others without its colour: a triangle or a diamond."""
         left, top = self.at(x, y)
         path = {"triangle": "M-9 8H9L0 -9Z", "diamond": "M0 -11L9 0L0 11L-9 0Z"}[shape]
-        words = f"<title>{safe(says)}</title>" if says else ""
+        words = f"<title>{escape_text(says)}</title>" if says else ""
         self._inside.append(
             f'<path transform="translate({left:.1f} {top:.1f})" d="{path}" fill="{colour}" stroke="{PAPER}" '
             f'stroke-width="1.5">{words}</path>'
@@ -174,7 +176,11 @@ class Panel:
         self, x: float, y: float, text: str, colour: str = INK, *, align: str = "start", is_bold: bool = False
     ) -> None:
         """Words at a place in the panel, in its own units from the upper left corner."""
-        self._above.append(lettered(x, y, text, colour, align=align, is_bold=is_bold))
+        self._above.append(svg_text(x, y, text, colour, align=align, is_bold=is_bold))
+
+    def mark_at(self, x: float, y: float, mark: str) -> None:
+        """A mark of SVG at a place in the panel, in its own units from the upper left corner."""
+        self._above += move_marks([mark], x, y)
 
     def ends(self, labels: Sequence[tuple[float, str, str]]) -> None:
         """Labels at the right of the frame, each beside its height: (y, words, colour). None covers another."""
@@ -184,7 +190,7 @@ class Panel:
         ):
             points = f"{self.width + 2:.1f},{wanted:.1f} {self.width + 14:.1f},{top:.1f}"
             self._above.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
-            self._above.append(lettered(self.width + 19, top + SIZE * 0.35, text, colour))
+            self._above.append(svg_text(self.width + 19, top + SIZE * 0.35, text, colour))
 
     def drawn(self, left: float = 0.0, top: float = 0.0, *, has_numbers_below: bool = True) -> list[str]:
         """The marks of the panel, whose frame begins LEFT to the right of the given place."""
@@ -212,10 +218,10 @@ class Panel:
                 marks.append(_number(left, self.height + 24, self.x.written(tick), "middle"))
         marks.append(f'<path d="M0 0V{self.height:.1f}H{self.width:.1f}" fill="none" stroke="{LINE}"/>')
         if has_numbers_below:
-            marks.append(lettered(self.width / 2, self.height + 50, self.x.title, QUIET, align="middle"))
+            marks.append(svg_text(self.width / 2, self.height + 50, self.x.title, QUIET, align="middle"))
         marks.append(
             f'<g transform="translate({18 - LEFT:.0f} {self.height / 2:.1f}) rotate(-90)">'
-            f"{lettered(0, 0, self.y.title, QUIET, align='middle')}</g>"
+            f"{svg_text(0, 0, self.y.title, QUIET, align='middle')}</g>"
         )
         return marks
 
@@ -261,13 +267,13 @@ def draw_lines(panel: Panel, lines: Mapping[str, Sequence[Point]], rules: Sequen
     for number, _ in rules:
         panel.across(number)
     labels = [(number, says, QUIET) for number, says in rules]
-    pens = {name: pen(i) for i, name in enumerate([name for name in lines if name in set(named)])}
+    pens = {name: line_style(i) for i, name in enumerate([name for name in lines if name in set(named)])}
     for name, points in lines.items():
         if name not in pens:
             panel.line(points, QUIET, width=1.2, fade=0.5, says=name)
     for name, (colour, dash) in pens.items():
         panel.line(lines[name], colour, width=2.5, dash=dash, says=name)
-        labels.append((ends[name], cut(name.removesuffix(".weight"), LONGEST_NAME), colour))
+        labels.append((ends[name], cut_end(name.removesuffix(".weight"), LONGEST_NAME), colour))
     panel.ends(labels)
     return len(named)
 

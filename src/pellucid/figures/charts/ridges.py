@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pellucid.figures.charts.panel import Axis
-from pellucid.figures.charts.svg import INK, LINE, QUIET, SIZE, lettered, safe, shade
+from pellucid.figures.charts.svg import INK, LINE, QUIET, SIZE, escape_text, shade, svg_text
 from pellucid.records import Histogram, LayerStats
 
 ROW, LOW_ROW, FEW = 46.0, 30.0, 12  # where there are more than a few, they stand closer
@@ -36,13 +36,13 @@ def ridges(rows: Sequence[Ridge], axis: Axis, width: float, label_width: float) 
     for i, row in enumerate(rows):
         base = (i + 1) * apart
         colour = shade(0.35 + 0.5 * (i / max(1, len(rows) - 1)))
-        marks.append(lettered(label_width - 12, base - apart / 4, row.name, align="end"))
+        marks.append(svg_text(label_width - 12, base - apart / 4, row.name, align="end"))
         marks.append(f'<g transform="translate({label_width:.1f} {base:.1f})">')
         marks.append(f'<path d="M0 0H{width:.1f}" stroke="{LINE}"/>')
         marks.append(_shape(row, axis, width, apart - 6, colour))
         marks.append("</g>")
         if row.note:
-            marks.append(lettered(label_width + width + 10, base - apart / 4, row.note, QUIET, size=15))
+            marks.append(svg_text(label_width + width + 10, base - apart / 4, row.note, QUIET, size=15))
     bottom = len(rows) * apart
     for tick in axis.ticks(max(3, int(width / 65))):
         x = label_width + width * axis.part(tick)
@@ -51,7 +51,7 @@ def ridges(rows: Sequence[Ridge], axis: Axis, width: float, label_width: float) 
             f'<text x="{x:.1f}" y="{bottom + 23:.1f}" font-size="{SIZE - 1:g}" fill="{INK}" text-anchor="middle">'
             f"{axis.written(tick)}</text>"
         )
-    marks.append(lettered(label_width + width / 2, bottom + 45, axis.title, QUIET, align="middle"))
+    marks.append(svg_text(label_width + width / 2, bottom + 45, axis.title, QUIET, align="middle"))
     return marks
 
 
@@ -68,7 +68,7 @@ def _shape(row: Ridge, axis: Axis, width: float, highest: float, colour: str) ->
     counts = row.histogram.counts
     most = max(counts, default=0)
     reach = f"{sum(counts):,} values from {row.histogram.low:.3g} to {row.histogram.high:.3g}"
-    words = f"<title>{safe(f'{row.name}: {reach}')}</title>"
+    words = f"<title>{escape_text(f'{row.name}: {reach}')}</title>"
     step = (row.histogram.high - row.histogram.low) / max(1, len(counts))
     path = []
     for i, n in enumerate(counts):

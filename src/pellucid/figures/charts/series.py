@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pellucid.figures.words.text import listed
+from pellucid.figures.words.text import join_words
 
 Point = tuple[float, float]
 
@@ -84,5 +84,5 @@ def not_finite(points: Sequence[Point], noun: str) -> str:
     if not places:
         return ""
     shown = places if len(places) < 5 else [*places[:3], f"{len(places) - 3:,} more"]
-    at = f"step{'s' * (len(places) > 1)} {listed(shown)}"
+    at = f"step{'s' * (len(places) > 1)} {join_words(shown)}"
     return f"At {at} the {noun} was not a finite number: {'gaps' if len(places) > 1 else 'a gap'}."

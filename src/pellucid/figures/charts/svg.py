@@ -3,11 +3,9 @@
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from pellucid.errors import printable
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # All of one width, letter by letter, so that what was measured here fits wherever the picture is opened.
 FONT = "Arial, Helvetica, 'Liberation Sans', Arimo, sans-serif"
 PAPER, INK, QUIET, LINE = "#fcfcfa", "#1f2933", "#52606d", "#d5dade"
@@ -37,10 +35,10 @@ def shade(part: float) -> str:
     return "#" + "".join([f"{part:02x}" for part in mixed])
 
 
-def pen(i: int) -> tuple[str, str]:
+def line_style(i: int) -> tuple[str, str]:
     """A colour and a dash for the i-th of many lines; no two of the first 32 are alike.
 
-    >>> pen(0), pen(8)
+    >>> line_style(0), line_style(8)
     (('#2a6db0', ''), ('#2a6db0', '9 5'))
     """
     return COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
@@ -57,51 +55,12 @@ def depth_marks(most: int) -> list[int]:
     return sorted({1, *[count for count in rounded if 1.4 * count < most], most})
 
 
-def chart_specification(title: str, caption: Sequence[str], **parts: Any) -> dict[str, Any]:
-    """A whole Vega-Lite specification: the parts of the chart under a title and a caption."""
-    return {
-        "$schema": SCHEMA,
-        "background": PAPER,
-        "padding": 24,
-        "title": {
-            "text": title,
-            "subtitle": list(caption),
-            "anchor": "start",
-            "frame": "bounds",
-            "fontSize": 26,
-            "fontWeight": 600,
-            "color": INK,
-            "subtitleFontSize": 17,
-            "subtitleColor": QUIET,
-            "subtitleLineHeight": 24,
-            "subtitlePadding": 8,
-            "offset": 18,
-        },
-        "config": {
-            "font": FONT,
-            "view": {"stroke": None},
-            "axis": {
-                "labelFontSize": 16,
-                "titleFontSize": 17,
-                "titleFontWeight": 500,
-                "labelColor": INK,
-                "titleColor": QUIET,
-                "domainColor": LINE,
-                "tickColor": LINE,
-                "gridColor": "#e6e9ec",
-            },
-            "legend": {"labelFontSize": 15, "titleFontSize": 15, "titleFontWeight": 500, "titleColor": QUIET},
-        },
-        **parts,
-    }
-
-
 def text_width(text: str, size: float) -> float:
     """A width that the text never exceeds: monospaced fonts are at most 0.61 of their size wide, others unknown."""
     return size * sum([0.61 if ord(c) < 0x250 or c == "…" else 1.1 if ord(c) < 0x10000 else 1.5 for c in text])
 
 
-def safe(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text that can stand in XML and HTML: nothing in it is read as markup or moves a cursor."""
     return escape("\n".join(printable(line) for line in text.split("\n")))
 
@@ -109,16 +68,18 @@ def safe(text: str) -> str:
 SIZE = 16.0  # of letters
 
 
-def lettered(
+def svg_text(
     x: float, y: float, text: str, colour: str = INK, *, align: str = "start", is_bold: bool = False, size: float = SIZE
 ) -> str:
     """Words as SVG."""
     weight = ' font-weight="600"' if is_bold else ""
     anchor = f' text-anchor="{align}"' if align != "start" else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{weight}{anchor}>{safe(text)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{weight}{anchor}>{escape_text(text)}</text>'
+    )
 
 
-def moved(marks: Sequence[str], x: float, y: float) -> list[str]:
+def move_marks(marks: Sequence[str], x: float, y: float) -> list[str]:
     """The same marks at another place."""
     return [f'<g transform="translate({x:.1f} {y:.1f})">', *marks, "</g>"]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pellucid.figures.charts.images import pixel_image
-from pellucid.figures.charts.svg import INK, LINE, ORANGE, PAPER, QUIET, SIZE, lettered, shade
+from pellucid.figures.charts.svg import INK, LINE, ORANGE, PAPER, QUIET, SIZE, shade, svg_text
 
 FREE = "#eef2f5"  # a unit that can still move
 WIDEST, TALLEST = 520.0, 340.0
@@ -87,19 +87,19 @@ def value_key(word: str) -> list[str]:
     second = 26 + 8.2 * len(word) + 30
     return [
         f'<rect y="2" width="18" height="18" fill="{ORANGE}"/>',
-        lettered(26, 17, word, QUIET, size=SIZE),
+        svg_text(26, 17, word, QUIET, size=SIZE),
         f'<rect x="{second:.0f}" y="2" width="18" height="18" fill="{FREE}" stroke="{LINE}"/>',
-        lettered(second + 26, 17, "can still move", QUIET, size=SIZE),
+        svg_text(second + 26, 17, "can still move", QUIET, size=SIZE),
     ]
 
 
 def gradient_key() -> list[str]:
     """What the colours of a map of gradients mean; 24 units high."""
     return [
-        lettered(0, 17, "gradient: none", QUIET),
+        svg_text(0, 17, "gradient: none", QUIET),
         *[
             f'<rect x="{118 + 16 * i}" y="2" width="16" height="18" fill="{colour}" stroke="{LINE}"/>'
             for i, colour in enumerate(gradient_colours())
         ],
-        lettered(118 + 16 * 10 + 8, 17, "largest", QUIET),
+        svg_text(118 + 16 * 10 + 8, 17, "largest", QUIET),
     ]

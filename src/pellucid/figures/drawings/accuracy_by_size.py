@@ -2,12 +2,11 @@
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
-from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, lettered
+from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.merits import is_share, metric_words
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.size_ladder import Reached, by_model, reached, spread_words, winners
+from pellucid.figures.words.ladder import SizeResult, results_by_size, rungs_by_model, spread_words, winner_lines
+from pellucid.figures.words.numbers import count_of, is_share, metric_words
+from pellucid.figures.words.text import cut_end
 from pellucid.records import SizeLadder, SizeRung
 
 WIDTH, HEIGHT, RIGHT, KEY = 760.0, 480.0, 300.0, 40.0
@@ -17,11 +16,11 @@ HUES = tuple([colour for colour in COLOURS if colour != "#4c5661"])  # gray is f
 
 def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
     """A line for each network, a dashed one for each simple model; a band where one was trained several times."""
-    models = by_model(seen)
+    models = rungs_by_model(seen)
     if not models:
         raise PellucidError("nothing was compared, so there is nothing to draw", fix="Compare at least one network")
     scale = 100.0 if is_share(seen.metric) else 1.0
-    lines = {name: reached(rungs) for name, rungs in models.items()}
+    lines = {name: results_by_size(rungs) for name, rungs in models.items()}
     x = spanning(seen.sizes, "examples to learn from", is_log=True)
     heights = [scale * number for line in lines.values() for each in line for number in (each.low, each.high)]
     panel = Panel(x, spanning(heights, f"{seen.metric} on dev" + (", %" if scale > 1 else "")), WIDTH, HEIGHT)
@@ -30,7 +29,7 @@ def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
         colour = HUES[i % len(HUES)] if not models[name][0].is_counted else QUIET
         dash = "" if not models[name][0].is_counted else ("7 5", "2 5", "12 4 2 4")[i % 3]
         _draw_line(panel, name, line, colour, dash, scale, seen.metric)
-        label = f"{cut(name, LONGEST)} {metric_words(seen.metric, line[-1].mean)}"
+        label = f"{cut_end(name, LONGEST)} {metric_words(seen.metric, line[-1].mean)}"
         ends.append((scale * line[-1].mean, label, colour))
     panel.ends(ends)
     marks = [*_key(), *panel.drawn(0, KEY, has_numbers_below=False), *_sizes(panel, seen.sizes)]
@@ -38,7 +37,9 @@ def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + HEIGHT + BOTTOM)
 
 
-def _draw_line(panel: Panel, name: str, line: list[Reached], colour: str, dash: str, scale: float, metric: str) -> None:
+def _draw_line(
+    panel: Panel, name: str, line: list[SizeResult], colour: str, dash: str, scale: float, metric: str
+) -> None:
     for each in line:
         if each.high > each.low:
             ends = [(float(each.n_train), scale * each.low), (float(each.n_train), scale * each.high)]
@@ -46,7 +47,7 @@ def _draw_line(panel: Panel, name: str, line: list[Reached], colour: str, dash: 
     panel.line([(each.n_train, scale * each.mean) for each in line], colour, width=3.0, dash=dash, says=name)
     for each in line:
         of = f", mean of {each.trainings} trainings" if each.trainings > 1 else ""
-        says = f"{name}, {counted(each.n_train, 'example')}: {metric_words(metric, each.mean)}{of}"
+        says = f"{name}, {count_of(each.n_train, 'example')}: {metric_words(metric, each.mean)}{of}"
         panel.dot(each.n_train, scale * each.mean, colour, size=5.0, is_hollow=bool(dash), says=says)
 
 
@@ -59,11 +60,11 @@ def _sizes(panel: Panel, sizes: tuple[int, ...]) -> list[str]:
         marks.append(f'<path d="M{at:.1f} 0v8" stroke="{LINE}" stroke-width="2"/>')
         half = 4.2 * len(f"{size:,}")
         if at + half < free:
-            marks.append(lettered(at, 26, f"{size:,}", INK, align="middle"))
+            marks.append(svg_text(at, 26, f"{size:,}", INK, align="middle"))
             free = at - half - 6
     return [
         *marks,
-        lettered(WIDTH / 2, 50, f"{panel.x.title} (equal steps are equal factors)", QUIET, align="middle"),
+        svg_text(WIDTH / 2, 50, f"{panel.x.title} (equal steps are equal factors)", QUIET, align="middle"),
         "</g>",
     ]
 
@@ -71,18 +72,18 @@ def _sizes(panel: Panel, sizes: tuple[int, ...]) -> list[str]:
 def _key() -> list[str]:
     return [
         f'<path d="M{LEFT} 12h36" stroke="{COLOURS[0]}" stroke-width="3"/>',
-        lettered(LEFT + 44, 17, "network", QUIET),
+        svg_text(LEFT + 44, 17, "network", QUIET),
         f'<path d="M{LEFT + 140} 12h36" stroke="{QUIET}" stroke-width="3" stroke-dasharray="7 5"/>',
-        lettered(LEFT + 184, 17, "simple model", QUIET),
+        svg_text(LEFT + 184, 17, "simple model", QUIET),
     ]
 
 
 def _captions(seen: SizeLadder) -> list[str]:
     n = len({rung.name for rung in seen.rungs})
-    said = [f"{seen.source}. {counted(n, 'model')}, each judged on the same dev side, whatever it learned from."]
+    said = [f"{seen.source}. {count_of(n, 'model')}, each judged on the same dev side, whatever it learned from."]
     if spread := spread_words(seen):
         said.append(f"{spread} Bars go from the worst of them to the best.")
-    return [*said, *winners(seen), *seen.notes]
+    return [*said, *winner_lines(seen), *seen.notes]
 
 
 FIGURE = FigureCard(

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from pellucid.figures.charts.matrix import Rows, breadth, habit, heat, hundredths, weight_colour, weight_key
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.text import share, token_label
+from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.text import token_label
 from pellucid.records import Attended, AttentionMaps
 
 MOST_HEADS = 4
@@ -35,10 +35,10 @@ def draw_attention_maps(seen: AttentionMaps) -> Picture:
     left, bottom = 0.0, 0.0
     for part in seen.parts:
         block, width, height = _block(part, is_alone=len(seen.parts) == 1)
-        marks += moved(block, left, 44)
+        marks += move_marks(block, left, 44)
         left, bottom = left + width + PART_GAP, max(bottom, height)
     n = sum([len(layer) for part in seen.parts for layer in part.layers])
-    title = f"What the {counted(n, 'head')} of a network attend{'s' * (n == 1)} to"
+    title = f"What the {count_of(n, 'head')} of a network attend{'s' * (n == 1)} to"
     return picture(title, _captions(seen), marks, max(560.0, left - PART_GAP), 44 + bottom)
 
 
@@ -47,7 +47,7 @@ def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
     lines = _in_lines(*_shown(part, is_alone=is_alone), per_line=MOST_HEADS if is_alone else 2)
     side = SIDES.get(len(lines), SMALL_SIDE) if is_alone else SMALL_SIDE
     cell = min(LARGEST_CELL, max(SMALLEST_CELL, side / max(len(askers), len(asked))))
-    marks = [] if is_alone else [lettered(0, 20, part.says, INK, is_bold=True, size=19)]
+    marks = [] if is_alone else [svg_text(0, 20, part.says, INK, is_bold=True, size=19)]
     top, widest = 0.0 if is_alone else 40.0, 0.0
     for line in lines:
         left = bottom = 0.0
@@ -57,11 +57,11 @@ def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
             # The labels of the rows stand once, at the left: all maps of a line have the same.
             drawn = heat(weights, weight_colour, cell, () if left else askers, asked, written=hundredths, says=says)
             one = [
-                lettered(drawn.left, 16, f"layer {layer + 1}, head {head + 1}", INK, is_bold=True),
-                *moved(drawn.marks, 0, HEADING),
-                lettered(drawn.left, HEADING + drawn.height + 20, _in_short(part, layer, head), QUIET),
+                svg_text(drawn.left, 16, f"layer {layer + 1}, head {head + 1}", INK, is_bold=True),
+                *move_marks(drawn.marks, 0, HEADING),
+                svg_text(drawn.left, HEADING + drawn.height + 20, _in_short(part, layer, head), QUIET),
             ]
-            marks += moved(one, left, top)
+            marks += move_marks(one, left, top)
             left += drawn.left + max(drawn.width - drawn.left, NARROWEST) + COLUMN_GAP
             bottom = max(bottom, HEADING + drawn.height + 26)
         top, widest = top + bottom + ROW_GAP, max(widest, left - COLUMN_GAP)
@@ -99,7 +99,7 @@ def _told(asker: str, asked: list[str], row: list[float] | tuple[float, ...]) ->
 def _in_short(part: Attended, layer: int, head: int) -> str:
     weights = part.layers[layer][head]
     if not _is_of_one_row(part):
-        return f"over {breadth(weights):.1f} of {counted(len(part.asked), 'token')}"
+        return f"over {breadth(weights):.1f} of {count_of(len(part.asked), 'token')}"
     found = habit(weights)
     return f"{share(found.share, 1.0)} on {found.place}"
 
@@ -145,8 +145,8 @@ def _left_out(seen: AttentionMaps) -> list[str]:
     layers, heads = _shown(part, is_alone=len(seen.parts) == 1)
     if len(layers) < len(part.layers) or len(heads) < len(part.layers[0]):
         said.append(
-            f"Drawn: {len(layers)} of {counted(len(part.layers), 'layer')} and {len(heads)} of "
-            f"{counted(len(part.layers[0]), 'head')}, evenly from the first to the last."
+            f"Drawn: {len(layers)} of {count_of(len(part.layers), 'layer')} and {len(heads)} of "
+            f"{count_of(len(part.layers[0]), 'head')}, evenly from the first to the last."
         )
     return said
 

@@ -6,12 +6,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pellucid.errors import printable
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, PAPER, QUIET, depth, depth_marks, safe, shade
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, PAPER, QUIET, depth, depth_marks, escape_text, shade
 from pellucid.figures.drawings.bigram_matrix import sums_line
-from pellucid.figures.picture import FigureCard, Picture, sheet, wrapped
-from pellucid.figures.words.formulas import cut
-from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.text import labels, most_frequent, share, spoken
+from pellucid.figures.picture import FigureCard, Picture, sheet
+from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.text import cut_middle, most_frequent, spoken_label, symbol_labels, wrap_text
 from pellucid.records import BigramCount, BigramCounts
 
 MOST_SYMBOLS = 40
@@ -32,17 +31,19 @@ def draw_bigram_graph(seen: BigramCounts) -> Picture:
 
 
 def _of_word(seen: BigramCounts) -> Picture:
-    names = labels(seen.symbols, seen.has_boundary)
-    order = [spoken(names[place]) for place in seen.walk]
+    names = symbol_labels(seen.symbols, seen.has_boundary)
+    order = [spoken_label(names[place]) for place in seen.walk]
     found = list(dict.fromkeys(order))
     n_loops = sum([bigram.n for bigram in seen.bigrams if bigram.first == bigram.second])
-    loops = f"{counted(n_loops, 'self-loop')}, orange" if n_loops else "no self-loop"
-    title = f"The bigrams of {cut(printable(''.join([seen.symbols[place] for place in seen.walk if place])), 60)}"
+    loops = f"{count_of(n_loops, 'self-loop')}, orange" if n_loops else "no self-loop"
+    title = (
+        f"The bigrams of {cut_middle(printable(''.join([seen.symbols[place] for place in seen.walk if place])), 60)}"
+    )
     merged = ", ×n a bigram that comes n times" if seen.bigrams[0].n > MOST_PARALLEL else ""
-    vertices = counted(len(found), "vertex").replace("vertexs", "vertices")
+    vertices = count_of(len(found), "vertex").replace("vertexs", "vertices")
     caption = (
-        f"{counted(seen.total, 'edge')} between {vertices}: V = {{{', '.join(found)}}}; {loops}.",
-        *wrapped(f"Numbers tell the order{merged}: {cut(' → '.join(order), 200)}", 100),
+        f"{count_of(seen.total, 'edge')} between {vertices}: V = {{{', '.join(found)}}}; {loops}.",
+        *wrap_text(f"Numbers tell the order{merged}: {cut_middle(' → '.join(order), 200)}", 100),
         sums_line(seen),
     )
     picture = _draw_walk(names, seen.walk)
@@ -50,7 +51,7 @@ def _of_word(seen: BigramCounts) -> Picture:
 
 
 def _of_data(seen: BigramCounts) -> Picture:
-    names = labels(seen.symbols, seen.has_boundary)
+    names = symbol_labels(seen.symbols, seen.has_boundary)
     sums = seen.row_sums()
     shown = most_frequent([max(pair) for pair in zip(sums, seen.column_sums(), strict=True)], MOST_SYMBOLS)
     drawn = [bigram for bigram in seen.bigrams if {bigram.first, bigram.second} <= set(shown)]
@@ -165,11 +166,11 @@ def _draw_walk(labels: Sequence[str], walk: Sequence[int]) -> WalkPicture:
     top, bottom = min([*heights, -RADIUS]) - 24, max([*heights, RADIUS]) + 24
     marks = [f'<g transform="translate({RADIUS + 12} {-top:.1f})">']
     for step, arrow in zip(steps, arrows, strict=True):
-        names = [spoken(labels[line[place]]) for place in (step.start, step.end)]
+        names = [spoken_label(labels[line[place]]) for place in (step.start, step.end)]
         is_single = len(step.numbers) == 1
         said = f"{names[0]} → {names[1]}, {f'step {step.numbers[0]}' if is_single else f'{len(step.numbers)} times'}"
         drawn = arrow.marks(BLUE if step.apart else ORANGE, 2.6 if is_single else 5.0)
-        marks.append(f'<g class="edge"><title>{safe(said)}</title>{drawn}</g>')
+        marks.append(f'<g class="edge"><title>{escape_text(said)}</title>{drawn}</g>')
     for i, place in enumerate(line):
         marks.append(
             f'<g class="vertex"><circle cx="{i * GAP:.0f}" cy="0" r="{RADIUS}" fill="{PAPER}" stroke="{INK}" '
@@ -190,7 +191,7 @@ def _label_mark(label: str, at: Point, size: float, colour: str) -> str:
         return f'<circle cx="{at.x:.1f}" cy="{at.y:.1f}" r="{size / 7:.1f}" fill="{colour}"/>'
     return (
         f'<text x="{at.x:.1f}" y="{at.y + size * 0.34:.1f}" font-size="{size:.1f}" font-weight="600" '
-        f'text-anchor="middle" fill="{colour}">{safe(label)}</text>'
+        f'text-anchor="middle" fill="{colour}">{escape_text(label)}</text>'
     )
 
 
@@ -283,16 +284,16 @@ def _draw_circle(
     for bigram in sorted(bigrams, key=lambda bigram: bigram.n):
         part = depth(bigram.n, most)
         arrow = _circle_arrow(bigram, at, radii)
-        said = f"{spoken(labels[bigram.first])} → {spoken(labels[bigram.second])}: {bigram.n:,}"
+        said = f"{spoken_label(labels[bigram.first])} → {spoken_label(labels[bigram.second])}: {bigram.n:,}"
         marks.append(
-            f'<g class="edge from{bigram.first} to{bigram.second}"><title>{safe(said)}</title>'
+            f'<g class="edge from{bigram.first} to{bigram.second}"><title>{escape_text(said)}</title>'
             f"{arrow.marks(shade(part), THINNEST + (THICKEST - THINNEST) * part * part)}</g>"
         )
     for place in shown:
-        said = f"{spoken(labels[place])}: followed {sums[place]:,} times"
+        said = f"{spoken_label(labels[place])}: followed {sums[place]:,} times"
         centre = f'cx="{at[place].x:.1f}" cy="{at[place].y:.1f}"'
         marks.append(
-            f'<g class="vertex" id="symbol{place}" tabindex="0"><title>{safe(said)}</title>'
+            f'<g class="vertex" id="symbol{place}" tabindex="0"><title>{escape_text(said)}</title>'
             f'<circle {centre} r="{radii[place]:.1f}" fill="{PAPER}" stroke="{INK}" stroke-width="2"/>'
             f"{_label_mark(labels[place], at[place], 1.15 * radii[place], INK)}</g>"
         )

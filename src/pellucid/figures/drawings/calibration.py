@@ -4,12 +4,12 @@ import math
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
-from pellucid.figures.charts.svg import BLUE, QUIET, lettered
+from pellucid.figures.charts.svg import BLUE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_IMAGES
-from pellucid.figures.words.answers import calibration_line
-from pellucid.figures.words.data_words import one_of
-from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.answers import calibration_words
+from pellucid.figures.words.data_facts import example_noun
+from pellucid.figures.words.numbers import count_of
 from pellucid.records import ConfidenceBin, TrainingReport
 
 SIDE, LOWER, BETWEEN, RIGHT, KEY = 480.0, 110.0, 26.0, 330.0, 34.0
@@ -33,15 +33,15 @@ def draw_calibration(seen: TrainingReport) -> Picture:
         right.line([(each.confidence, low), (each.confidence, high)], BLUE, width=2.5, fade=0.5)
     right.line([(each.confidence, each.share_right) for each in bins], BLUE, width=2.0, fade=0.6)
     for each in bins:
-        says = f"{_named(each)}: {counted(each.n, 'answer')}, sure {each.confidence:.3f}, right {each.share_right:.3f}"
+        says = f"{_named(each)}: {count_of(each.n, 'answer')}, sure {each.confidence:.3f}, right {each.share_right:.3f}"
         right.dot(each.confidence, each.share_right, BLUE, size=6.5, says=says)
     most = max([each.n for each in bins])
     below = Panel(x, Axis(0.0, 1.15 * most, "answers"), SIDE, LOWER)
     marks = [*_key(), *right.drawn(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
     marks += below.drawn(0, KEY + SIDE + BETWEEN)
     captions = [
-        f"{seen.data.source}, {counted(sum([each.n for each in bins]), one_of(seen.data.kind))} of dev. "
-        + calibration_line(calibration),
+        f"{seen.data.source}, {count_of(sum([each.n for each in bins]), example_noun(seen.data.kind))} of dev. "
+        + calibration_words(calibration),
         "Below the dashed line it is surer than it is right, above it less sure. Bars through the dots: where the "
         "share may be with 95 % certainty, for so many answers.",
     ]
@@ -81,21 +81,21 @@ def _notes(bins: list[ConfidenceBin]) -> list[str]:
     """The numbers of each bin, the surest first, beside the picture."""
     left = LEFT + SIDE + 36
     marks = [
-        lettered(left + at, KEY + 12, word, QUIET, align=align)
+        svg_text(left + at, KEY + 12, word, QUIET, align=align)
         for at, word, align in ((0, "confidence", "start"), (170, "right", "end"), (256, "answers", "end"))
     ]
     for i, each in enumerate(reversed(bins)):
         y = KEY + 40 + 26 * i
-        marks.append(lettered(left, y, _named(each)))
-        marks.append(lettered(left + 170, y, f"{each.share_right:.3f}", align="end"))
-        marks.append(lettered(left + 256, y, f"{each.n:,}", align="end"))
+        marks.append(svg_text(left, y, _named(each)))
+        marks.append(svg_text(left + 170, y, f"{each.share_right:.3f}", align="end"))
+        marks.append(svg_text(left + 256, y, f"{each.n:,}", align="end"))
     return marks
 
 
 def _key() -> list[str]:
     return [
         f'<path d="M{LEFT} 12h36" stroke="{QUIET}" stroke-width="2" stroke-dasharray="7 5"/>',
-        lettered(LEFT + 44, 17, "as often right as it says", QUIET),
+        svg_text(LEFT + 44, 17, "as often right as it says", QUIET),
     ]
 
 

@@ -1,15 +1,13 @@
 """What a network takes for what: a row for each true class, a column for each answer, a number in each cell."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth, lettered, safe
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_IMAGES
-from pellucid.figures.words.answers import confused_words
-from pellucid.figures.words.data_words import one_of
-from pellucid.figures.words.formulas import cut
-from pellucid.figures.words.merits import percent
-from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.text import compact, labels, most_frequent, share
+from pellucid.figures.words.answers import confusion_words
+from pellucid.figures.words.data_facts import example_noun
+from pellucid.figures.words.numbers import compact, count_of, percent, share
+from pellucid.figures.words.text import cut_middle, most_frequent, symbol_labels
 from pellucid.records import Confusion, TrainingReport
 
 MOST_CLASSES = 24  # whose numbers can still be read
@@ -29,23 +27,23 @@ def draw_confusion(seen: TrainingReport) -> Picture:
             fix="Draw loss-curves, which every run has",
         )
     shown = _shown(confusion)
-    names = [cut(name, LONGEST) for name in labels(confusion.classes, has_boundary=False)]
+    names = [cut_middle(name, LONGEST) for name in symbol_labels(confusion.classes, has_boundary=False)]
     cell = min(64.0, max(34.0, WIDEST / len(shown)))
     longest = LETTER * max([len(names[i]) for i in shown])
     left = max(92.0, 44 + longest)
     is_slanted = longest > cell
     top = 24 + SLANT * longest if is_slanted else 30.0
-    noun = one_of(seen.data.kind)
+    noun = example_noun(seen.data.kind)
     marks = [f'<g transform="translate({left:.1f} {top:.1f})">']
     marks += _headings([names[i] for i in shown], cell, left, is_slanted=is_slanted)
     for down, i in enumerate(shown):
         of = sum(confusion.counts[i])
-        marks.append(lettered(-14, (down + 0.5) * cell + 5, names[i], INK, align="end"))
+        marks.append(svg_text(-14, (down + 0.5) * cell + 5, names[i], INK, align="end"))
         marks += [
             mark for across, j in enumerate(shown) for mark in _cell(confusion, names, noun, i, j, across, down, cell)
         ]
         found = share(confusion.counts[i][i], of) if of else "none"
-        marks.append(lettered(len(shown) * cell + SUMS, (down + 0.5) * cell + 5, found, INK, align="end"))
+        marks.append(svg_text(len(shown) * cell + SUMS, (down + 0.5) * cell + 5, found, INK, align="end"))
     marks += _precisions(confusion, shown, cell)
     side = len(shown) * cell
     marks += [f'<rect width="{side:.1f}" height="{side:.1f}" fill="none" stroke="{LINE}"/>', "</g>"]
@@ -70,14 +68,14 @@ def _headings(names: list[str], cell: float, left: float, *, is_slanted: bool) -
     for across, name in enumerate(names):
         x = (across + 0.5) * cell
         turned = " rotate(-45)" if is_slanted else ""
-        word = lettered(0, 0, name, INK, align="start" if is_slanted else "middle")
+        word = svg_text(0, 0, name, INK, align="start" if is_slanted else "middle")
         marks.append(f'<g transform="translate({x:.1f} -12){turned}">{word}</g>')
-    marks.append(lettered(-14, -12, "answer →", QUIET, align="end"))
+    marks.append(svg_text(-14, -12, "answer →", QUIET, align="end"))
     marks.append(
         f'<g transform="translate({18 - left:.1f} {side / 2:.1f}) rotate(-90)">'
-        f"{lettered(0, 0, '← truth', QUIET, align='middle')}</g>"
+        f"{svg_text(0, 0, '← truth', QUIET, align='middle')}</g>"
     )
-    marks.append(lettered(side + SUMS, side + 24, "found", QUIET, align="end"))
+    marks.append(svg_text(side + SUMS, side + 24, "found", QUIET, align="end"))
     return marks
 
 
@@ -89,17 +87,18 @@ def _cell(
     dark = depth(n, of)
     colour = BLUE if i == j else ORANGE
     what = "told right" if i == j else f"taken for {names[j]}"
-    says = f"{n:,} of {counted(of, noun)} of {names[i]} {'was' if n == 1 else 'were'} {what} ({share(n, of)})"
+    says = f"{n:,} of {count_of(of, noun)} of {names[i]} {'was' if n == 1 else 'were'} {what} ({share(n, of)})"
     marks = [
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{size:.1f}" height="{size:.1f}" fill="{colour}" '
-        f'fill-opacity="{dark if n else 0:.3f}" stroke="{LINE}" stroke-width="0.7"><title>{safe(says)}</title></rect>'
+        f'fill-opacity="{dark if n else 0:.3f}" stroke="{LINE}" stroke-width="0.7">'
+        f"<title>{escape_text(says)}</title></rect>"
     ]
     if n:
         written = compact(n)
         ink = PAPER if dark > 0.62 else INK
         fits = min(16.0, (size - 6) / (0.58 * len(written)))
         marks.append(
-            lettered(x + size / 2, y + size / 2 + fits * 0.35, written, ink, align="middle", size=round(fits, 1))
+            svg_text(x + size / 2, y + size / 2 + fits * 0.35, written, ink, align="middle", size=round(fits, 1))
         )
     return marks
 
@@ -107,23 +106,23 @@ def _cell(
 def _precisions(confusion: Confusion, shown: list[int], cell: float) -> list[str]:
     """Below each column: of the answers that named the class, how many were right."""
     side = len(shown) * cell
-    marks = [lettered(-14, side + 24, "right, %", QUIET, align="end")]
+    marks = [svg_text(-14, side + 24, "right, %", QUIET, align="end")]
     for across, j in enumerate(shown):
         told = sum([row[j] for row in confusion.counts])
         right = confusion.counts[j][j]
         # No decimals in so narrow a place, and still never all where it is not all.
         part = f"{min(round(100 * right / told), 100 if right == told else 99)}" if told else ""
-        marks.append(lettered((across + 0.5) * cell, side + 24, part, INK, align="middle", size=15))
+        marks.append(svg_text((across + 0.5) * cell, side + 24, part, INK, align="middle", size=15))
     return marks
 
 
 def _captions(seen: TrainingReport, confusion: Confusion, shown: list[int]) -> list[str]:
     n = sum([sum(row) for row in confusion.counts])
     right = sum([row[i] for i, row in enumerate(confusion.counts)])
-    noun = one_of(seen.data.kind)
+    noun = example_noun(seen.data.kind)
     said = [
-        f"{seen.data.source}, {counted(n, noun)} of dev: {right:,} told right, {percent(right / n) if n else 'none'}.",
-        confused_words(confusion, noun),
+        f"{seen.data.source}, {count_of(n, noun)} of dev: {right:,} told right, {percent(right / n) if n else 'none'}.",
+        confusion_words(confusion, noun),
         "Darker is a larger part of the row. Found: of a true class, the part that was told right. "
         "Right: of the answers that named a class, the part that was true.",
     ]

@@ -8,8 +8,7 @@ from pellucid.figures.charts.series import Point, block_means, not_finite
 from pellucid.figures.charts.svg import BLUE, INK
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.numbers import counted, rough
-from pellucid.figures.words.text import share
+from pellucid.figures.words.numbers import count_of, rough, share
 from pellucid.records import TrainingReport, Watched
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 820.0, 220.0, 360.0, 30.0, 290.0
@@ -56,7 +55,7 @@ def _captions(seen: TrainingReport | Watched, norms: list[Point], n_lines: int, 
     said = []
     if finite:
         said.append(
-            f"Over {counted(len(norms), 'step')} the norm of all gradients has a median of {rough(median(finite))}, "
+            f"Over {count_of(len(norms), 'step')} the norm of all gradients has a median of {rough(median(finite))}, "
             f"between {rough(min(finite))} and {rough(max(finite))}."
         )
     limit = _limit(seen)

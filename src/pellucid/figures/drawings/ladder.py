@@ -3,11 +3,11 @@
 import math
 
 from pellucid.figures.charts.panel import Axis, spanning
-from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, lettered
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.merits import gap_size, gap_words, is_share, metric_words, ranked
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import counted, lasting
+from pellucid.figures.words.ladder import gap_size, gap_words, rank_rungs
+from pellucid.figures.words.numbers import count_of, duration, is_share, metric_words
+from pellucid.figures.words.text import cut_end
 from pellucid.records import Ladder, Rung
 
 LABELS, WIDTH, NOTES, ROW, TOP = 230.0, 600.0, 330.0, 40.0, 40.0
@@ -15,7 +15,7 @@ LABELS, WIDTH, NOTES, ROW, TOP = 230.0, 600.0, 330.0, 40.0, 40.0
 
 def draw_ladder(seen: Ladder) -> Picture:
     """A row for each rung, the best first: a dot for dev, a small bar for train or test, and their numbers."""
-    rungs = [rung for rung in ranked(seen) if math.isfinite(places(seen, rung)[0])]
+    rungs = [rung for rung in rank_rungs(seen) if math.isfinite(places(seen, rung)[0])]
     axis = spanning([number for rung in rungs for number in places(seen, rung)], _axis_title(seen))
     bottom = TOP + ROW * len(rungs)
     marks = [*_key(seen), *_ticks(axis, bottom)]
@@ -51,16 +51,16 @@ def _row(seen: Ladder, rung: Rung, axis: Axis) -> list[str]:
     second = places(seen, rung)[1]
     dev, beside = [LABELS + WIDTH * axis.part(number) for number in places(seen, rung)]
     colour = ORANGE if rung.is_counted else BLUE
-    size = f"{counted(rung.parameters, 'parameter')}, {lasting(rung.seconds)}"
+    size = f"{count_of(rung.parameters, 'parameter')}, {duration(rung.seconds)}"
     marks = [
-        lettered(LABELS - 16, 6, cut(rung.name, 26), INK, align="end", is_bold=not rung.is_counted),
+        svg_text(LABELS - 16, 6, cut_end(rung.name, 26), INK, align="end", is_bold=not rung.is_counted),
         f'<path d="M{dev:.1f} 0H{beside:.1f}" stroke="{colour}" stroke-width="2" opacity="0.45"/>',
         f'<path d="M{beside:.1f} -8v16" stroke="{colour}" stroke-width="3" opacity="0.7"/>',
         f'<circle cx="{dev:.1f}" r="8" fill="{"#fcfcfa" if rung.is_counted else colour}" stroke="{colour}" '
-        f'stroke-width="3"><title>{counted(rung.parameters, "parameter")}</title></circle>',
-        lettered(LABELS + WIDTH + 20, 0, _reached(seen, rung), INK, is_bold=not rung.is_counted),
-        lettered(LABELS + WIDTH + (110 if seen.measure.metric else 90), 0, _gap(seen, rung), BLUE),
-        lettered(LABELS + WIDTH + 20, 16, size, QUIET, size=13),
+        f'stroke-width="3"><title>{count_of(rung.parameters, "parameter")}</title></circle>',
+        svg_text(LABELS + WIDTH + 20, 0, _reached(seen, rung), INK, is_bold=not rung.is_counted),
+        svg_text(LABELS + WIDTH + (110 if seen.measure.metric else 90), 0, _gap(seen, rung), BLUE),
+        svg_text(LABELS + WIDTH + 20, 16, size, QUIET, size=13),
     ]
     return marks if math.isfinite(second) else [marks[0], *marks[3:]]
 
@@ -83,9 +83,9 @@ def _ticks(axis: Axis, bottom: float) -> list[str]:
     for tick in axis.ticks():
         x = LABELS + WIDTH * axis.part(tick)
         marks.append(f'<path d="M{x:.1f} {TOP}V{bottom:.1f}" stroke="#e6e9ec"/>')
-        marks.append(lettered(x, bottom + 22, axis.written(tick), INK, align="middle"))
+        marks.append(svg_text(x, bottom + 22, axis.written(tick), INK, align="middle"))
     marks.append(f'<path d="M{LABELS} {bottom:.1f}h{WIDTH}" stroke="{LINE}"/>')
-    marks.append(lettered(LABELS + WIDTH / 2, bottom + 47, axis.title, QUIET, align="middle"))
+    marks.append(svg_text(LABELS + WIDTH / 2, bottom + 47, axis.title, QUIET, align="middle"))
     return marks
 
 
@@ -93,18 +93,18 @@ def _key(seen: Ladder) -> list[str]:
     counted_rung, second = ("simple, dev", "test") if seen.measure.metric else ("counted, dev", "train")
     return [
         f'<circle cx="{LABELS + 8}" cy="12" r="8" fill="{BLUE}"/>',
-        lettered(LABELS + 24, 17, "network, dev", QUIET),
+        svg_text(LABELS + 24, 17, "network, dev", QUIET),
         f'<circle cx="{LABELS + 152}" cy="12" r="7" fill="#fcfcfa" stroke="{ORANGE}" stroke-width="3"/>',
-        lettered(LABELS + 168, 17, counted_rung, QUIET),
+        svg_text(LABELS + 168, 17, counted_rung, QUIET),
         f'<path d="M{LABELS + 300} 4v16" stroke="{QUIET}" stroke-width="3"/>',
-        lettered(LABELS + 310, 17, second, QUIET),
+        svg_text(LABELS + 310, 17, second, QUIET),
     ]
 
 
 def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
     metric = seen.measure.metric
     judged = metric or seen.measure.loss
-    said = [f"{seen.source}. {counted(len(rungs), 'model')} on one split; {judged} over the whole of dev."]
+    said = [f"{seen.source}. {count_of(len(rungs), 'model')} on one split; {judged} over the whole of dev."]
     best, networks = seen.best_count, [rung for rung in rungs if not rung.is_counted]
     if best and networks and metric:
         gap = seen.gap(networks[0])

@@ -4,13 +4,12 @@ import math
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
-from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, lettered, safe
+from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_RECONSTRUCTION
-from pellucid.figures.words.data_words import one_of
-from pellucid.figures.words.merits import percent
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.data_facts import example_noun
+from pellucid.figures.words.numbers import count_of, percent
+from pellucid.figures.words.text import cut_end
 from pellucid.records import LatentPoint, TrainingReport
 
 WIDTH, HEIGHT, KEY_WIDTH, ROW = 760.0, 600.0, 230.0, 26.0
@@ -35,7 +34,7 @@ def draw_latent(seen: TrainingReport) -> Picture:
     for point in points[::every]:
         place = names.index(point.label) if point.label in names else -1
         is_hollow = place >= len(COLOURS)
-        panel.dot(point.x, point.y, _colour(place), size=size, is_hollow=is_hollow, says=cut(point.label, LONGEST))
+        panel.dot(point.x, point.y, _colour(place), size=size, is_hollow=is_hollow, says=cut_end(point.label, LONGEST))
     marks = [*panel.drawn(), *_middles(panel, points, names), *_key(names)]
     title = f"Where the {seen.network.name} puts them"
     height = max(HEIGHT + BOTTOM, ROW * (len(names) + 2))
@@ -63,7 +62,7 @@ def _middles(panel: Panel, points: list[LatentPoint], names: list[str]) -> list[
         marks.append(
             f'<text x="{x:.1f}" y="{y + 8:.1f}" font-size="22" font-weight="600" text-anchor="middle" '
             f'fill="{_colour(place)}" stroke="{PAPER}" stroke-width="6" paint-order="stroke">'
-            f"{safe(cut(name, LONGEST))}</text>"
+            f"{escape_text(cut_end(name, LONGEST))}</text>"
         )
     return [*marks, "</g>"]
 
@@ -75,21 +74,21 @@ def _median(numbers: list[float]) -> float:
 
 def _key(names: list[str]) -> list[str]:
     left = LEFT + WIDTH + 24
-    marks = [lettered(left - 8, 16, "class", QUIET)] if names else []
+    marks = [svg_text(left - 8, 16, "class", QUIET)] if names else []
     for place, name in enumerate(names):
         y = 16 + ROW * (place + 1)
         colour = _colour(place)
         fill = colour if place < len(COLOURS) else PAPER
         marks.append(f'<circle cx="{left}" cy="{y - 5:.1f}" r="6" fill="{fill}" stroke="{colour}" stroke-width="2.5"/>')
-        marks.append(lettered(left + 16, y, cut(name, LONGEST), INK))
+        marks.append(svg_text(left + 16, y, cut_end(name, LONGEST), INK))
     return marks
 
 
 def _captions(seen: TrainingReport, points: list[LatentPoint], names: list[str], every: int) -> list[str]:
     assert seen.answers is not None
     size = seen.network.config.get("latent")
-    narrow = f"a narrow place of {counted(size, 'number')}" if isinstance(size, int) else "the narrow place"
-    said = [f"{seen.data.source}, {counted(len(points), one_of(seen.data.kind))} of dev in {narrow}."]
+    narrow = f"a narrow place of {count_of(size, 'number')}" if isinstance(size, int) else "the narrow place"
+    said = [f"{seen.data.source}, {count_of(len(points), example_noun(seen.data.kind))} of dev in {narrow}."]
     if names:
         said.append("It never saw a class: what stands together, the network found alike by itself.")
     if "R²" in seen.answers.metrics:

@@ -3,13 +3,12 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, lettered
+from pellucid.figures.charts.svg import INK, svg_text
 from pellucid.figures.charts.unit_grid import called
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.text import share
+from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.text import cut_end
 from pellucid.records import Health, LayerStats, TrainingReport, Watched
 
 WIDTH, NOTES, LABELS, GAP, HEADING = 330.0, 110.0, 300.0, 24.0, 34.0
@@ -33,7 +32,7 @@ def draw_layer_histograms(seen: TrainingReport | Watched) -> Picture:
         says = "before the first step" if look.step == 0 else f"at step {look.step:,}"
         layers = [look.layers[place] for place in shown if place < len(look.layers)]
         marks.append(f'<g transform="translate({left:.1f} 0)">')
-        marks.append(lettered(labels, 18, says, INK, is_bold=True, size=19))
+        marks.append(svg_text(labels, 18, says, INK, is_bold=True, size=19))
         for is_gradient, top in ((False, HEADING), (True, HEADING + block + 24)):
             rows = [_ridge(layer, is_gradient, has_name=i == 0) for layer in layers]
             title = "gradient of the activation" if is_gradient else "activation"
@@ -46,12 +45,12 @@ def draw_layer_histograms(seen: TrainingReport | Watched) -> Picture:
 
 
 def _ridge(layer: LayerStats, is_gradient: bool, has_name: bool) -> Ridge:
-    return layer_ridge(cut(called(layer.path, layer.kind), 40) if has_name else "", layer, is_gradient)
+    return layer_ridge(cut_end(called(layer.path, layer.kind), 40) if has_name else "", layer, is_gradient)
 
 
 def _captions(looks: list[Health], n_shown: int) -> list[str]:
     n = len(looks[0].layers)
-    said = [f"{counted(n, 'layer')} on one batch; σ: the deviation; each ridge is scaled to its peak."]
+    said = [f"{count_of(n, 'layer')} on one batch; σ: the deviation; each ridge is scaled to its peak."]
     for look in looks:
         when = "Before the first step" if look.step == 0 else f"At step {look.step:,}"
         widest = max(look.layers, key=lambda layer: layer.deviation)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
 from pellucid.figures.charts.series import Point
-from pellucid.figures.charts.svg import INK, QUIET, lettered, pen
+from pellucid.figures.charts.svg import INK, QUIET, line_style, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import rough
 from pellucid.records import RateSearch, RateTrial
@@ -26,7 +26,7 @@ def draw_learning_rate(seen: RateSearch) -> Picture:
             panel.upright(seen.suggestion, INK, "")
         losses.words(losses.at(seen.suggestion, 1.0)[0] + 8, 18, f"suggested: {rough(seen.suggestion)}", is_bold=True)
     for i, (seed, sweep) in enumerate(zip(seen.seeds, seen.sweeps, strict=True)):
-        colour = pen(i)[0]
+        colour = line_style(i)[0]
         losses.line([(trial.rate, trial.loss) for trial in sweep], colour, width=1.2, fade=0.35)
         losses.line(_curve(sweep, "smoothed"), colour, says=f"seed {seed}")
         slopes.line(_curve(sweep, "slope"), colour, says=f"seed {seed}")
@@ -79,10 +79,10 @@ def _key(n_seeds: int) -> list[str]:
     seeds = f"thick: smoothed, thin: measured; one colour for each of {n_seeds} seeds"
     return [
         f'<path transform="translate({LEFT + 10} 12)" d="M-9 8H9L0 -9Z" fill="{QUIET}"/>',
-        lettered(LEFT + 28, 18, "percentile rule", QUIET),
+        svg_text(LEFT + 28, 18, "percentile rule", QUIET),
         f'<path transform="translate({LEFT + 178} 12)" d="M0 -11L9 0L0 11L-9 0Z" fill="{QUIET}"/>',
-        lettered(LEFT + 196, 18, "valley rule", QUIET),
-        lettered(LEFT + 320, 18, seeds if n_seeds > 1 else "thick: smoothed, thin: measured", QUIET),
+        svg_text(LEFT + 196, 18, "valley rule", QUIET),
+        svg_text(LEFT + 320, 18, seeds if n_seeds > 1 else "thick: smoothed, thin: measured", QUIET),
     ]
 
 

@@ -4,11 +4,10 @@ import math
 
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
 from pellucid.figures.charts.series import Point, block_means, not_finite
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, lettered
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.merits import loss_unit
-from pellucid.figures.words.numbers import rough
+from pellucid.figures.words.numbers import loss_unit, rough
 from pellucid.records import TrainingReport
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0
@@ -75,7 +74,7 @@ def _key(seen: TrainingReport) -> list[str]:
     for x, colour, dash, width, text in parts if has_rules else parts[:-1]:
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
         marks.append(f'<path d="M{LEFT + x} 12h36" stroke="{colour}" stroke-width="{width}"{dashes}/>')
-        marks.append(lettered(LEFT + x + 44, 17, text, QUIET))
+        marks.append(svg_text(LEFT + x + 44, 17, text, QUIET))
     return marks
 
 

@@ -4,9 +4,8 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.images import WIDTH, image_grid, text_rows
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_IMAGES
-from pellucid.figures.words.data_words import one_of, read_as
-from pellucid.figures.words.merits import metric_words
-from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.data_facts import example_noun, source_noun
+from pellucid.figures.words.numbers import count_of, metric_words
 from pellucid.records import TrainingReport
 
 MOST_IMAGES, MOST_ROWS = 24, 20
@@ -25,7 +24,7 @@ def draw_mistakes(seen: TrainingReport) -> Picture:
     drawn = (
         image_grid(shown)
         if with_pixels
-        else text_rows(shown, read_as(seen.data.kind), by_letter=seen.data.kind == "pairs")
+        else text_rows(shown, source_noun(seen.data.kind), by_letter=seen.data.kind == "pairs")
     )
     wrong = sum([not example.is_right for example in shown])
     title = f"What the {seen.network.name} gets wrong" if wrong else f"What the {seen.network.name} answers"
@@ -34,13 +33,13 @@ def draw_mistakes(seen: TrainingReport) -> Picture:
 
 def _captions(seen: TrainingReport, n_shown: int, n_wrong: int) -> list[str]:
     assert seen.answers is not None
-    noun = one_of(seen.data.kind)
+    noun = example_noun(seen.data.kind)
     metrics = ", ".join([f"{name} {metric_words(name, value)}" for name, value in seen.answers.metrics.items()])
-    said = [f"{seen.data.source}, {counted(seen.answers.n, noun)} of dev: {metrics}."]
+    said = [f"{seen.data.source}, {count_of(seen.answers.n, noun)} of dev: {metrics}."]
     if seen.data.task == "regression":
-        return [*said, f"{counted(n_shown, noun).capitalize()}, those farthest off first."]
+        return [*said, f"{count_of(n_shown, noun).capitalize()}, those farthest off first."]
     wrong = f"of which {n_wrong} {'is' if n_wrong == 1 else 'are'} wrong" if n_wrong else "and none is wrong"
-    return [*said, f"{counted(n_shown, noun)} are shown, {wrong}."]
+    return [*said, f"{count_of(n_shown, noun)} are shown, {wrong}."]
 
 
 FIGURE = FigureCard(

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.matrix import heat, part_key
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved, shade
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, shade, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.text import share
+from pellucid.figures.words.numbers import count_of, share
 from pellucid.records import PatchAttention
 
 SIDE, GAP, LINE_GAP, HEADING = 190.0, 34.0, 30.0, 26.0
@@ -19,8 +18,8 @@ PER_LINE = 4
 def draw_patch_attention(seen: PatchAttention) -> Picture:
     """The image and the rollout first, then a map of the patches for each head."""
     marks = part_key("weight: 0", "the largest of each map")
-    marks += moved(_image(seen), 0, 40)
-    marks += moved(_map(seen, seen.rollout, "rollout, all layers"), SIDE + GAP, 40)
+    marks += move_marks(_image(seen), 0, 40)
+    marks += move_marks(_map(seen, seen.rollout, "rollout, all layers"), SIDE + GAP, 40)
     left = 2 * (SIDE + GAP) + GAP
     layers = evenly([f"layer {i}" for i in range(len(seen.layers))], MOST_LAYERS)
     heads = evenly([f"head {i}" for i in range(len(seen.layers[0]))], MOST_HEADS)
@@ -30,7 +29,7 @@ def draw_patch_attention(seen: PatchAttention) -> Picture:
     for y, line in enumerate(lines):
         for x, (layer, head) in enumerate(line):
             one = _map(seen, seen.layers[layer][head], f"layer {layer + 1}, head {head + 1}")
-            marks += moved(one, left + x * (SIDE + GAP), 40 + y * (SIDE + HEADING + 32 + LINE_GAP))
+            marks += move_marks(one, left + x * (SIDE + GAP), 40 + y * (SIDE + HEADING + 32 + LINE_GAP))
     width = left + max([len(line) for line in lines]) * (SIDE + GAP) - GAP
     height = 40 + len(lines) * (SIDE + HEADING + 32 + LINE_GAP) - LINE_GAP
     title = "What the class token of a vision transformer attends to"
@@ -41,7 +40,7 @@ def _image(seen: PatchAttention) -> list[str]:
     height, width = len(seen.pixels), len(seen.pixels[0])
     scale = SIDE / max(height, width)
     return [
-        lettered(0, 16, "the image", INK, is_bold=True),
+        svg_text(0, 16, "the image", INK, is_bold=True),
         pixel_image(seen.pixels, width * scale, height * scale, y=HEADING),
     ]
 
@@ -56,9 +55,9 @@ def _map(seen: PatchAttention, weights: Sequence[float], heading: str) -> list[s
     drawn = heat(values, _relative(most), SIDE / max(rows, columns), (), (), says=says)
     below = f"up to {share(most, 1.0)}; itself {share(own, 1.0)}"
     return [
-        lettered(0, 16, heading, INK, is_bold=True),
-        *moved(drawn.marks, 0, HEADING),
-        lettered(0, HEADING + drawn.height + 20, below, QUIET),
+        svg_text(0, 16, heading, INK, is_bold=True),
+        *move_marks(drawn.marks, 0, HEADING),
+        svg_text(0, HEADING + drawn.height + 20, below, QUIET),
     ]
 
 
@@ -82,8 +81,8 @@ def _captions(seen: PatchAttention, n_layers: int, n_heads: int) -> list[str]:
     )
     if n_layers < len(seen.layers) or n_heads < len(seen.layers[0]):
         said.append(
-            f"Drawn: {n_layers} of {counted(len(seen.layers), 'layer')} and {n_heads} of "
-            f"{counted(len(seen.layers[0]), 'head')}, evenly from the first to the last."
+            f"Drawn: {n_layers} of {count_of(len(seen.layers), 'layer')} and {n_heads} of "
+            f"{count_of(len(seen.layers[0]), 'head')}, evenly from the first to the last."
         )
     return said
 

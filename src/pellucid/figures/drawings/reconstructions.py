@@ -4,8 +4,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.images import WIDTH, reconstruction_grid
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_RECONSTRUCTION
-from pellucid.figures.words.merits import metric_words
-from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.numbers import count_of, metric_words
 from pellucid.records import TrainingReport
 
 MOST = 18
@@ -21,9 +20,9 @@ def draw_reconstructions(seen: TrainingReport) -> Picture:
     drawn = reconstruction_grid(examples[:MOST])
     metrics = ", ".join([f"{name} {metric_words(name, value)}" for name, value in seen.answers.metrics.items()])
     size = seen.network.config.get("latent")
-    through = f" through {counted(size, 'number')}" if isinstance(size, int) else ""
+    through = f" through {count_of(size, 'number')}" if isinstance(size, int) else ""
     captions = [
-        f"{seen.data.source}, {counted(seen.answers.n, 'image')} of dev: {metrics}.",
+        f"{seen.data.source}, {count_of(seen.answers.n, 'image')} of dev: {metrics}.",
         f"Above, an image; below, framed in blue, what came back of it{through}.",
     ]
     title = f"What the {seen.network.name} gives back"

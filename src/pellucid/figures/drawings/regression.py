@@ -5,14 +5,13 @@ import math
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
 from pellucid.figures.charts.series import Point
-from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, lettered
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_answers import TINY_ROWS
 from pellucid.figures.words.answers import metrics_words
-from pellucid.figures.words.data_words import one_of
-from pellucid.figures.words.merits import sized
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.data_facts import example_noun
+from pellucid.figures.words.numbers import count_of, in_unit
+from pellucid.figures.words.text import cut_end
 from pellucid.records import TrainingReport
 
 SIDE, KEY = 600.0, 38.0
@@ -27,7 +26,7 @@ def draw_regression(seen: TrainingReport) -> Picture:
         raise PellucidError(
             f"the run {seen.name} predicts no numbers", fix="Draw confusion for classes, loss-curves for every run"
         )
-    target = cut(seen.data.target, LONGEST) or "target"
+    target = cut_end(seen.data.target, LONGEST) or "target"
     axis = spanning([number for point in points for number in point], "")
     panel = Panel(axis._replace(title=f"{target}, truth"), axis._replace(title=f"{target}, answer"), SIDE, SIDE)
     panel.line([(axis.low, axis.low), (axis.high, axis.high)], QUIET, width=2.0, dash="7 5", says="answer = truth")
@@ -51,26 +50,26 @@ def _size(n: int) -> float:
 
 
 def _says(point: Point) -> str:
-    return f"truth {sized(point[0])}, answer {sized(point[1])}"
+    return f"truth {in_unit(point[0])}, answer {in_unit(point[1])}"
 
 
 def _key() -> list[str]:
     return [
         f'<path d="M{LEFT} 12h36" stroke="{QUIET}" stroke-width="2" stroke-dasharray="7 5"/>',
-        lettered(LEFT + 44, 17, "answer = truth", QUIET),
+        svg_text(LEFT + 44, 17, "answer = truth", QUIET),
         f'<circle cx="{LEFT + 190}" cy="12" r="7" fill="{ORANGE}"/>',
-        lettered(LEFT + 204, 17, "farthest off", QUIET),
+        svg_text(LEFT + 204, 17, "farthest off", QUIET),
     ]
 
 
 def _captions(seen: TrainingReport, points: list[Point], worst: Point, every: int) -> list[str]:
     assert seen.answers is not None
-    drawn = counted(len(points), one_of(seen.data.kind))
+    drawn = count_of(len(points), example_noun(seen.data.kind))
     n_above = sum([answer > truth for truth, answer in points])
-    above = f"{counted(n_above, 'answer')} {'is' if n_above == 1 else 'are'} above the truth"
+    above = f"{count_of(n_above, 'answer')} {'is' if n_above == 1 else 'are'} above the truth"
     said = [
         f"{seen.data.source}, {drawn} of dev: {metrics_words(seen.answers.metrics, seen.data.target)}.",
-        f"{above}; the farthest is off by {sized(_error(worst))} ({_says(worst)}).",
+        f"{above}; the farthest is off by {in_unit(_error(worst))} ({_says(worst)}).",
     ]
     return [*said, f"Drawn: every {every}th."] if every > 1 else said
 

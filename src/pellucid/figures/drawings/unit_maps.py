@@ -2,7 +2,7 @@
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, QUIET, lettered
+from pellucid.figures.charts.svg import INK, QUIET, svg_text
 from pellucid.figures.charts.unit_grid import (
     called,
     flat_columns,
@@ -14,9 +14,8 @@ from pellucid.figures.charts.unit_grid import (
 )
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import counted
-from pellucid.figures.words.text import share
+from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.text import cut_end
 from pellucid.records import Health, TrainingReport, UnitMap, Watched
 
 WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4
@@ -33,9 +32,9 @@ def draw_unit_maps(seen: TrainingReport | Watched) -> Picture:
         dead = flat_columns(units.values)
         values = grid(units.values, value_colours(), dead, WIDEST, TALLEST)
         gradients = grid(units.gradients, gradient_colours(), dead, WIDEST, TALLEST)
-        says = f"{counted(len(units.values[0]), 'unit')} →, {counted(len(units.values), 'example')} ↓"
-        marks += [f'<g transform="translate(0 {top:.1f})">', lettered(0, 16, _named(units), INK, is_bold=True)]
-        marks.append(lettered(WIDEST + GAP, 16, says, QUIET))
+        says = f"{count_of(len(units.values[0]), 'unit')} →, {count_of(len(units.values), 'example')} ↓"
+        marks += [f'<g transform="translate(0 {top:.1f})">', svg_text(0, 16, _named(units), INK, is_bold=True)]
+        marks.append(svg_text(WIDEST + GAP, 16, says, QUIET))
         marks += ['<g transform="translate(0 22)">', *values.marks, "</g>"]
         marks += [f'<g transform="translate({WIDEST + GAP:.0f} 22)">', *gradients.marks, "</g></g>"]
         top += 22 + values.height + 24
@@ -56,15 +55,15 @@ def _named(units: UnitMap) -> str:
     dead = flat_columns(units.values)
     flat = sum([row.count("9") for row in units.values])
     whole = sum([len(row) for row in units.values])
-    found = f"{share(flat, whole)} flat" + (f", {counted(len(dead), 'unit')} dead (▼)" if dead else "")
-    return f"{cut(called(units.path, units.kind), 44)}: {found}"
+    found = f"{share(flat, whole)} flat" + (f", {count_of(len(dead), 'unit')} dead (▼)" if dead else "")
+    return f"{cut_end(called(units.path, units.kind), 44)}: {found}"
 
 
 def _captions(look: Health, n_shown: int) -> list[str]:
     when = "Before the first step" if look.step == 0 else f"At step {look.step:,}"
     dead = sum([len(flat_columns(units.values)) for units in look.maps])
     whole = sum([len(units.values[0]) for units in look.maps])
-    layers = counted(len(look.maps), "layer")
+    layers = count_of(len(look.maps), "layer")
     said = [f"{when}, on one batch: {dead} of {whole:,} units of {layers} are saturated or flat on every example."]
     said.append(
         "A tanh or sigmoid is saturated where its slope is nearly 0, a relu is flat where it is 0: no gradient passes."

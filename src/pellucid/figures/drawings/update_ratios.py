@@ -7,7 +7,7 @@ from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, draw_lines, spann
 from pellucid.figures.charts.series import Point
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.numbers import counted, rough
+from pellucid.figures.words.numbers import count_of, rough
 from pellucid.records import TrainingReport, Watched
 
 WIDTH, HEIGHT, RIGHT = 820.0, 420.0, 290.0
@@ -43,7 +43,7 @@ def ratios(seen: TrainingReport | Watched) -> dict[str, list[Point]]:
 
 def _captions(seen: TrainingReport | Watched, lines: dict[str, list[Point]], named: int) -> list[str]:
     last = {path: points[-1][1] for path, points in lines.items() if math.isfinite(points[-1][1])}
-    said = [f"{counted(len(lines), 'matrix').replace('matrixs', 'matrices')} at {counted(len(seen.health), 'look')}."]
+    said = [f"{count_of(len(lines), 'matrix').replace('matrixs', 'matrices')} at {count_of(len(seen.health), 'look')}."]
     if last:
         low, high = min(last, key=lambda path: last[path]), max(last, key=lambda path: last[path])
         said.append(

@@ -1,7 +1,7 @@
 """How alike the positions are that a vision transformer learned: for each patch a map of all patches, in its place."""
 
 from pellucid.figures.charts.matrix import balance_key, balanced, heat
-from pellucid.figures.charts.svg import INK, QUIET, lettered, moved
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.records import PatchPositions
 
@@ -25,11 +25,11 @@ def draw_vit_positions(seen: PatchPositions) -> Picture:
                 f'<rect x="{column * cell:.1f}" y="{row * cell:.1f}" width="{cell:.1f}" height="{cell:.1f}" '
                 f'fill="none" stroke="{INK}" stroke-width="2"/>'
             )
-            marks += moved([*drawn.marks, own], 30 + column * (side + GAP), 76 + row * (side + GAP))
+            marks += move_marks([*drawn.marks, own], 30 + column * (side + GAP), 76 + row * (side + GAP))
     for row in range(down):
-        marks.append(lettered(18, 76 + row * (side + GAP) + side / 2 + 5, str(row + 1), QUIET, align="end"))
+        marks.append(svg_text(18, 76 + row * (side + GAP) + side / 2 + 5, str(row + 1), QUIET, align="end"))
     for column in range(across):
-        marks.append(lettered(30 + column * (side + GAP) + side / 2, 66, str(column + 1), QUIET, align="middle"))
+        marks.append(svg_text(30 + column * (side + GAP) + side / 2, 66, str(column + 1), QUIET, align="middle"))
     width, height = 30 + across * (side + GAP) - GAP, 76 + down * (side + GAP) - GAP
     title = "What a vision transformer learned about where patches stand"
     return picture(title, _captions(seen, down, across), marks, max(width, 420.0), height)

@@ -6,11 +6,12 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from pellucid.errors import printable
-from pellucid.figures.charts.svg import safe, text_width
+from pellucid.figures.charts.svg import escape_text, text_width
 from pellucid.figures.graph.folding import MOST_DRAWN, Box, Folded, Wire, folded, is_constant, largest, tint, wire_tint
 from pellucid.figures.graph.layout import Plan, Rectangle, Size, plan, ports_height
-from pellucid.figures.words.formulas import cut, with_names, with_numbers
-from pellucid.figures.words.numbers import counted, short
+from pellucid.figures.words.derivation import with_names, with_numbers
+from pellucid.figures.words.numbers import count_of, short
+from pellucid.figures.words.text import cut_middle
 from pellucid.records import BackwardPass, BackwardStep, Derivation, GraphNode
 
 HEADER, LINE, STRIP = 25.0, 21.0, 22.0
@@ -79,7 +80,7 @@ def _colours(wires: Sequence[Wire], shades: Sequence[str], positions: Plan) -> d
 def wire_label(nodes: Sequence[GraphNode], wire: Wire) -> str:
     """The slope of the one edge that the wire is, or how many it stands for."""
     if wire.node is None:
-        return counted(wire.n_edges, "arrow") if wire.n_edges > 1 else ""
+        return count_of(wire.n_edges, "arrow") if wire.n_edges > 1 else ""
     node = nodes[wire.node]
     if is_constant(nodes[node.parents[wire.position]]) and not math.isfinite(node.slopes[wire.position]):
         return ""  # nobody asks for it, and it would look like a mistake
@@ -89,12 +90,12 @@ def wire_label(nodes: Sequence[GraphNode], wire: Wire) -> str:
 def box_title(nodes: Sequence[GraphNode], box: Box, outputs: dict[int, str]) -> tuple[str, str]:
     """The name, which stands out, and what follows it."""
     if box.node is None:
-        return f"… {counted(box.holds, 'node')}", ""
+        return f"… {count_of(box.holds, 'node')}", ""
     node = nodes[box.node]
-    name = cut(printable(node.name), LONGEST_NAME + 4)
+    name = cut_middle(printable(node.name), LONGEST_NAME + 4)
     made = printable(with_names(nodes, node, LONGEST_NAME))
     if node.place in outputs and outputs[node.place] != node.name:
-        name = f"{cut(printable(outputs[node.place]), LONGEST_NAME)}: {name}"
+        name = f"{cut_middle(printable(outputs[node.place]), LONGEST_NAME)}: {name}"
     if is_constant(node) and not made:
         return name, f" = {short(node.value)}" if short(node.value) != name else ""
     return name, f" = {made}" if made else ""
@@ -118,7 +119,7 @@ def _size(
 
 
 def _fold_words(box: Box) -> str:
-    return f"{counted(box.inputs, 'input')} among them" if box.inputs else "folded to fit"
+    return f"{count_of(box.inputs, 'input')} among them" if box.inputs else "folded to fit"
 
 
 def _steps(back: BackwardPass, seen: Folded) -> dict[tuple[int, int], BackwardStep]:
@@ -138,7 +139,7 @@ def _wire(
     is_trunk_shared: bool,
     steps: dict[tuple[int, int], BackwardStep],
 ) -> str:
-    state, words = "", f"{counted(wire.n_edges, 'edge')} to or from folded nodes"
+    state, words = "", f"{count_of(wire.n_edges, 'edge')} to or from folded nodes"
     if wire.node is not None:
         node = nodes[wire.node]
         parent = nodes[node.parents[wire.position]]
@@ -162,10 +163,10 @@ def _wire(
         line = f'<path class="trunk" d="{trunk}"/><path class="line" d="{branch}"/>'
     middle = (
         f'<rect class="behind" x="{x - width / 2:.1f}" y="{y - 8:.1f}" width="{width:.1f}" height="16"/>'
-        f'<text class="slope" x="{x:.1f}" y="{y + 4:.1f}">{safe(label)}</text>'
+        f'<text class="slope" x="{x:.1f}" y="{y + 4:.1f}">{escape_text(label)}</text>'
     )
     return (
-        f'<g class="wire {shade}{state}" data-wire="{number}" data-end="{wire.end}"><title>{safe(words)}</title>'
+        f'<g class="wire {shade}{state}" data-wire="{number}" data-end="{wire.end}"><title>{escape_text(words)}</title>'
         f'<path class="hit" d="{trunk}{branch}"/>{line}'
         f'<path class="head" d="M{left - 1:.1f} {y:.1f}l-8 -4.2v8.4z"/>{middle if label else ""}</g>'
     )
@@ -195,11 +196,11 @@ def _box(
         marks.append(f'<path class="band" d="{_rounded(left, top, at.width, HEADER, radius, is_top=True)}"/>')
     marks.append(
         f'<text class="title" x="{left + PADDING:.1f}" y="{top + 17:.1f}" xml:space="preserve">'
-        f'<tspan class="name">{safe(title[0])}</tspan>{safe(title[1])}</text>'
+        f'<tspan class="name">{escape_text(title[0])}</tspan>{escape_text(title[1])}</text>'
     )
     if node is None:
         marks.append(f'<text class="kind" x="{left + PADDING:.1f}" y="{top + 36:.1f}">{_fold_words(box)}</text>')
-        words = f"{counted(box.holds, 'node')} folded, {counted(box.inputs, 'input')} among them"
+        words = f"{count_of(box.holds, 'node')} folded, {count_of(box.inputs, 'input')} among them"
     else:
         words = _node_words(nodes, node, back, outputs)
         if node.parents or not is_constant(node):
@@ -212,13 +213,13 @@ def _box(
             marks.append(_line("grad", short(gradient), left, right, bottom - 7, "gradient"))
             # Once more on top of the strip, so that the outline is whole.
             marks.append(f'<rect class="body" {rect} style="fill:none"/>')
-    return f'<g class="{" ".join(kinds)}" data-box="{number}"><title>{safe(words)}</title>{"".join(marks)}</g>'
+    return f'<g class="{" ".join(kinds)}" data-box="{number}"><title>{escape_text(words)}</title>{"".join(marks)}</g>'
 
 
 def _line(kind: str, number: str, left: float, right: float, y: float, role: str) -> str:
     return (
         f'<text class="kind words" x="{left + PADDING:.1f}" y="{y:.1f}">{kind}</text>'
-        f'<text class="number {role}" x="{right - PADDING:.1f}" y="{y:.1f}">{safe(number)}</text>'
+        f'<text class="number {role}" x="{right - PADDING:.1f}" y="{y:.1f}">{escape_text(number)}</text>'
     )
 
 
@@ -254,19 +255,19 @@ def framed(derivation: Derivation, marks: Sequence[str], picture_width: float, p
     inner = max(picture_width, SWATCHES + text_width(colours, 12))
     width = inner + 2 * MARGIN
     result = f" = {short(derivation.value)}" if len(derivation.passes) == 1 else ""
-    text = printable(cut(" ".join(derivation.text.split()), max(20, int(inner / (15 * 0.61)) - len(result))))
+    text = printable(cut_middle(" ".join(derivation.text.split()), max(20, int(inner / (15 * 0.61)) - len(result))))
     caption = _captions(derivation, back, inner)
     top = MARGIN + 34
     legend = top + picture_height + 34
     height = legend + 20 + 18 * len(caption) + MARGIN / 2
     left = MARGIN + max(0.0, (inner - picture_width) / 2)
     lines = [
-        f'<text class="caption words" x="{MARGIN}" y="{legend + 34 + 18 * i:.1f}">{safe(line)}</text>'
+        f'<text class="caption words" x="{MARGIN}" y="{legend + 34 + 18 * i:.1f}">{escape_text(line)}</text>'
         for i, line in enumerate(caption)
     ]
-    heading = f'<text class="heading" x="{MARGIN}" y="{MARGIN + 10}">{safe(text + result)}</text>'
+    heading = f'<text class="heading" x="{MARGIN}" y="{MARGIN + 10}">{escape_text(text + result)}</text>'
     picture = [heading, *_moved(marks, left, top), key(colours, MARGIN, legend), *lines]
-    return _svg(f"The graph of {cut(text, 200)}", picture, width, height)
+    return _svg(f"The graph of {cut_middle(text, 200)}", picture, width, height)
 
 
 def bare(marks: Sequence[str], picture_width: float, picture_height: float) -> str:
@@ -285,7 +286,7 @@ def _svg(title: str, marks: Sequence[str], width: float, height: float) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="pellucid-graph" viewBox="0 0 {width:.0f} {height:.0f}" '
             f'width="{width:.0f}" height="{height:.0f}" role="img">',
-            f"<title>{safe(title)}</title>",
+            f"<title>{escape_text(title)}</title>",
             f"<style>{style}</style>",
             f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
             *marks,
@@ -303,7 +304,7 @@ def key(words: str, x: float, y: float) -> str:
     ]
     return (
         f'<g class="legend">{"".join(swatches)}'
-        f'<text class="caption words" x="{x + SWATCHES}" y="{y + 11:.1f}">{safe(words)}</text></g>'
+        f'<text class="caption words" x="{x + SWATCHES}" y="{y + 11:.1f}">{escape_text(words)}</text></g>'
     )
 
 
@@ -313,9 +314,9 @@ def _captions(derivation: Derivation, back: BackwardPass, width: float) -> list[
     if len(derivation.passes) > 1:
         others = ", ".join(printable(each.output) for each in derivation.passes[:-1])
         are = "outputs are" if len(derivation.passes) > 2 else "output is"
-        words += f" The gradients are those of {output}; the other {are} {cut(others, 120)}."
+        words += f" The gradients are those of {output}; the other {are} {cut_middle(others, 120)}."
     if len(derivation.nodes) > MOST_DRAWN:
-        words += f" The graph has {counted(len(derivation.nodes), 'node')}; dashed boxes hold those not drawn."
+        words += f" The graph has {count_of(len(derivation.nodes), 'node')}; dashed boxes hold those not drawn."
     lines = [""]
     for word in words.split():
         if text_width(f"{lines[-1]} {word}", 12) > width and lines[-1]:
@@ -326,4 +327,4 @@ def _captions(derivation: Derivation, back: BackwardPass, width: float) -> list[
 
 def called(back: BackwardPass) -> str:
     """The output's name, as it stands in a sentence."""
-    return "the output" if back.output == "output" else cut(printable(back.output), 24)
+    return "the output" if back.output == "output" else cut_middle(printable(back.output), 24)

@@ -1,55 +1,49 @@
-"""What a network answered, in a terminal: its metrics, what it confuses, and a few answers, the wrong ones first."""
+"""What a network answered, in words: its metrics, what it confuses, a few answers, and what it says of new examples."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.words.data_words import is_judged, one_of, read_as
-from pellucid.figures.words.merits import metric_words, percent
-from pellucid.figures.words.model_facts import cut, table
-from pellucid.figures.words.numbers import counted
-from pellucid.records import Answered, Answers, Calibration, Confusion, DataFacts
+from pellucid.figures.tables import Cell, Part, Table, note_lines
+from pellucid.figures.words.data_facts import example_noun, is_judged, source_noun
+from pellucid.figures.words.numbers import chance_words, count_of, metric_words, percent
+from pellucid.figures.words.text import cut_end
+from pellucid.records import Answered, Answers, Calibration, Confusion, DataFacts, Predictions
 
 MOST_CLASSES = 12  # whose matrix still fits a terminal
 MOST_SHOWN = 8
 LONGEST, LONGEST_CLASS = 34, 10  # letters of a cell
+MOST_PREDICTED = 500  # beyond them, a table is no longer for reading
+MOST_RANKED = 3  # classes told after the answer
+LONGEST_PREDICTED = 40
 
 
-class Mistake(NamedTuple):
-    """One class that was taken for another, and how often."""
-
-    truth: str
-    answer: str
-    n: int
-    of: int  # examples of the true class
-
-
-def answer_parts(answers: Answers, data: DataFacts) -> Iterator[RenderableType]:
+def answer_parts(answers: Answers, data: DataFacts) -> Iterator[Part]:
     """Everything that a terminal shows of them."""
     yield Text("\n".join(metric_lines(answers, data)))
     if answers.confusion:
         yield Text("")
-        yield from _confusion_parts(answers.confusion, one_of(data.kind))
-    if answers.calibration and (line := calibration_line(answers.calibration)):
+        if len(answers.confusion.classes) <= MOST_CLASSES:
+            yield confusion_table(answers.confusion)
+            yield Text("")
+        yield Text(confusion_words(answers.confusion, example_noun(data.kind)))
+    if answers.calibration and (line := calibration_words(answers.calibration)):
         yield Text(line)
     shown = [example for example in answers.examples if not example.answer_pixels][:MOST_SHOWN]
     if shown:
         yield Text("")
-        yield examples_table(shown, read_as(data.kind), has_mark=is_judged(data))
+        yield examples_table(shown, data)
 
 
 def metric_lines(answers: Answers, data: DataFacts) -> list[str]:
     """The metrics on dev and on test, and what of the data the network could not know."""
-    lines = [f"on dev, {counted(answers.n, one_of(data.kind))}: {metrics_words(answers.metrics, data.target)}"]
+    lines = [f"on dev, {count_of(answers.n, example_noun(data.kind))}: {metrics_words(answers.metrics, data.target)}"]
     if answers.test_metrics:
         lines.append(f"on test, read once: {metrics_words(answers.test_metrics, data.target)}")
     if answers.n_unknown:
-        lines.append(f"{counted(answers.n_unknown, 'cell')} of dev and test held a category that train does not have")
+        lines.append(f"{count_of(answers.n_unknown, 'cell')} of dev and test held a category that train does not have")
     return [printable(line) for line in lines]
 
 
@@ -66,14 +60,23 @@ def metrics_words(metrics: Mapping[str, float], target: str) -> str:
     return ", ".join(parts)
 
 
-def mistakes(confusion: Confusion) -> list[Mistake]:
+class ClassMistake(NamedTuple):
+    """One class that was taken for another, and how often."""
+
+    truth: str
+    answer: str
+    n: int
+    of: int  # examples of the true class
+
+
+def class_mistakes(confusion: Confusion) -> list[ClassMistake]:
     """Every pair of classes that were confused, the most frequent first.
 
-    >>> mistakes(Confusion(("a", "b"), ((5, 1), (2, 4))))
-    [Mistake(truth='b', answer='a', n=2, of=6), Mistake(truth='a', answer='b', n=1, of=6)]
+    >>> class_mistakes(Confusion(("a", "b"), ((5, 1), (2, 4))))
+    [ClassMistake(truth='b', answer='a', n=2, of=6), ClassMistake(truth='a', answer='b', n=1, of=6)]
     """
     found = [
-        Mistake(confusion.classes[i], confusion.classes[j], n, sum(row))
+        ClassMistake(confusion.classes[i], confusion.classes[j], n, sum(row))
         for i, row in enumerate(confusion.counts)
         for j, n in enumerate(row)
         if i != j and n
@@ -81,27 +84,27 @@ def mistakes(confusion: Confusion) -> list[Mistake]:
     return sorted(found, key=lambda mistake: -mistake.n)
 
 
-def confused_words(confusion: Confusion, noun: str, most: int = 3) -> str:
+def confusion_words(confusion: Confusion, noun: str, most: int = 3) -> str:
     """The most frequent mistakes in a sentence.
 
-    >>> confused_words(Confusion(("a", "b"), ((5, 0), (2, 4))), "row")
+    >>> confusion_words(Confusion(("a", "b"), ((5, 0), (2, 4))), "row")
     'Most often confused: b was taken for a in 2 of 6 rows.'
     """
-    found = mistakes(confusion)
+    found = class_mistakes(confusion)
     if not found:
         return f"Every {noun} was told right."
-    said = [
-        f"{cut(truth, 24)} was taken for {cut(answer, 24)} in {n:,} of {counted(of, noun)}"
+    parts = [
+        f"{cut_end(truth, 24)} was taken for {cut_end(answer, 24)} in {n:,} of {count_of(of, noun)}"
         for truth, answer, n, of in found[:most]
     ]
-    return f"Most often confused: {'; '.join(said)}."
+    return f"Most often confused: {'; '.join(parts)}."
 
 
-def calibration_line(calibration: Calibration) -> str:
+def calibration_words(calibration: Calibration) -> str:
     """How sure the network was and how often it was right, over all answers.
 
     >>> from pellucid.records import ConfidenceBin
-    >>> print(calibration_line(Calibration((ConfidenceBin(0.5, 1.0, 10, 0.9, 0.8),), 0.1)))
+    >>> print(calibration_words(Calibration((ConfidenceBin(0.5, 1.0, 10, 0.9, 0.8),), 0.1)))
     It was sure of 90.00 % on average and right in 80.00 %; among answers alike in confidence the two are 10.00 points
     apart.
     """
@@ -109,55 +112,101 @@ def calibration_line(calibration: Calibration) -> str:
     n = sum([each.n for each in bins])
     if not n:
         return ""
-    sure, right = [sum([each.n * getattr(each, name) for each in bins]) / n for name in ("confidence", "share_right")]
+    sure = sum([each.n * each.confidence for each in bins]) / n
+    right = sum([each.n * each.share_right for each in bins]) / n
     return (
         f"It was sure of {percent(sure)} on average and right in {percent(right)}; "
         f"among answers alike in confidence the two are {100 * calibration.error:.2f} points apart."
     )
 
 
-def _confusion_parts(confusion: Confusion, noun: str) -> Iterator[RenderableType]:
-    if len(confusion.classes) <= MOST_CLASSES:
-        yield _matrix(confusion)
-        yield Text("")
-    yield Text(confused_words(confusion, noun))
-
-
-def _matrix(confusion: Confusion) -> Table:
+def confusion_table(confusion: Confusion) -> Table:
     """A row for each true class, a column for each answer, and the share of each class that was found."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    made.add_column("true \\ answer", no_wrap=True)
-    for name in confusion.classes:
-        made.add_column(Text(cut(name, LONGEST_CLASS)), justify="right", no_wrap=True)
-    made.add_column("found", justify="right", no_wrap=True)
+    names = [cut_end(name, LONGEST_CLASS) for name in confusion.classes]
+    made = Table([("true \\ answer", "left"), *[(name, "right") for name in names], ("found", "right")])
     for i, (name, row) in enumerate(zip(confusion.classes, confusion.counts, strict=True)):
-        cells = [Text(f"{n:,}" if n else "·", "bold" if i == j else "" if n else "dim") for j, n in enumerate(row)]
-        found = percent(row[i] / sum(row)) if sum(row) else ""
-        made.add_row(Text(cut(name, LONGEST)), *cells, found)
+        cells = [Cell(f"{n:,}" if n else "·", "bold" if i == j else "" if n else "dim") for j, n in enumerate(row)]
+        made.add(cut_end(name, LONGEST), *cells, percent(row[i] / sum(row)) if sum(row) else "")
     return made
 
 
-def examples_table(examples: Sequence[Answered], noun: str, *, has_mark: bool) -> Table:
-    """A few answers beside the truth; has_mark: a wrong one is marked, which of numbers would be nearly all."""
+def examples_table(examples: Sequence[Answered], data: DataFacts, longest: int = LONGEST) -> Table:
+    """A few answers beside the truth; a wrong one is marked, which of numbers would be nearly all."""
+    has_mark = is_judged(data)
     has_probability = any(example.probability is not None for example in examples)
-    made = table(
-        (noun, "left"),
-        ("truth", "left"),
-        ("answer", "left"),
-        *[("probability", "right")] * has_probability,
-        *[("", "left")] * has_mark,
+    made = Table(
+        [
+            (source_noun(data.kind), "left"),
+            ("truth", "left"),
+            ("answer", "left"),
+            *[("probability", "right")] * has_probability,
+            *[("", "left")] * has_mark,
+        ]
     )
     for example in examples:
-        cells = [Text(cut(part, LONGEST) or "(empty)") for part in (example.what, example.truth, example.answer)]
-        probability = [chance_words(example.probability)] if has_probability else []
-        mark = Text("" if example.is_right else "wrong", "yellow")
-        made.add_row(*cells, *probability, *[mark] * has_mark)
+        texts = [cut_end(part, longest) or "(empty)" for part in (example.what, example.truth, example.answer)]
+        mark = Cell("" if example.is_right else "wrong", "" if example.is_right else "yellow")
+        made.add(
+            *[Cell(text, is_code=True) for text in texts],
+            *[chance_words(example.probability)] * has_probability,
+            *[mark] * has_mark,
+        )
     return made
 
 
-def chance_words(probability: float | None) -> str:
+def prediction_parts(predictions: Predictions) -> Iterator[Part]:
+    """What a terminal shows of what a network says about new rows, images or sources."""
+    predicts = f" predicts {predictions.target}" if predictions.target else ""
+    yield Text(printable(f"{predictions.network} of the run {predictions.run}{predicts}"), "dim")
+    yield Text("")
+    yield prediction_table(predictions)
+    left_out = len(predictions.predictions) - MOST_PREDICTED
+    if left_out > 0:
+        yield Text(f"and {left_out:,} more; --json tells them all", "dim")
+    notes = _prediction_notes(predictions)
+    if notes:
+        yield Text("")
+    yield from note_lines(notes)
+
+
+def prediction_table(predictions: Predictions) -> Table:
+    """A row for each example; columns that nothing stands in are left out."""
+    shown = predictions.predictions[:MOST_PREDICTED]
+    has_probability = any(each.probability is not None for each in shown)
+    has_others = any(len(each.ranked) > 1 for each in shown)
+    made = Table(
+        [
+            ("", "left"),
+            (cut_end(predictions.target, LONGEST_PREDICTED) or "answer", "left"),
+            *[("probability", "right")] * has_probability,
+            *[("or", "left")] * has_others,
+        ]
+    )
+    for each in shown:
+        made.add(
+            cut_end(each.what, LONGEST_PREDICTED),
+            Cell(cut_end(each.answer, LONGEST_PREDICTED) or "(empty)", "bold"),
+            *[chance_words(each.probability)] * has_probability,
+            *[Cell(_other_classes(each.answer, each.ranked), "dim")] * has_others,
+        )
+    return made
+
+
+def _other_classes(answer: str, ranked: tuple[tuple[str, float], ...]) -> str:
+    """The next likeliest classes.
+
+    >>> _other_classes("5", (("5", 0.7), ("3", 0.2), ("8", 0.1)))
+    '3 0.2000, 8 0.1000'
     """
-    >>> chance_words(0.71234), chance_words(None)
-    ('0.7123', '')
-    """
-    return "" if probability is None or not math.isfinite(probability) else f"{probability:.4f}"
+    others = [(name, chance) for name, chance in ranked if name != answer][:MOST_RANKED]
+    return ", ".join([f"{cut_end(name, LONGEST_PREDICTED // 2)} {chance_words(chance)}" for name, chance in others])
+
+
+def _prediction_notes(predictions: Predictions) -> list[str]:
+    """Those of all, and those of single examples, each said once with how many it is true of."""
+    single: dict[str, list[str]] = {}
+    for each in predictions.predictions:
+        for note in each.notes:
+            single.setdefault(note, []).append(each.what)
+    more = {note: f" and {len(whose) - 1:,} more" * (len(whose) > 1) for note, whose in single.items()}
+    return [*predictions.notes, *[f"{whose[0]}{more[note]}: {note}" for note, whose in single.items()]]

@@ -1,21 +1,84 @@
-"""A derivation as words and tables for a terminal."""
+"""A derivation in words: how a node was made, what a gradient means, and every step for a terminal."""
 
 import enum
-import io
+import math
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.words.formulas import cut, meaning, with_names, with_numbers
-from pellucid.figures.words.numbers import bracketed, counted, short
-from pellucid.records import BackwardPass, Check, Derivation
+from pellucid.figures.tables import Cell, Part, Table, heading, indent
+from pellucid.figures.words.numbers import count_of, in_brackets, rough, short
+from pellucid.figures.words.text import cut_middle
+from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode, as_plain
 
 MOST_ROWS = 40  # of a listing that --steps shows whole
-NARROWEST = 120  # columns assumed where the output is no terminal
+SIGNS = {"*": "×", "/": "÷", "-": "−"}
+MOST_INPUTS = 4  # inputs of one operation that are written out
+
+
+def formula(node: GraphNode, inputs: Sequence[str]) -> str:
+    """The node's operation, written with these inputs.
+
+    >>> node = GraphNode(2, "v1", "multiply", "*", "infix", (0, 1), 6.0, (3.0, 2.0), (True, True), True, 0, 0)
+    >>> formula(node, ["w", "x"])
+    'w × x'
+    """
+    sign = SIGNS.get(node.symbol, node.symbol)
+    if node.form == "infix":
+        return f"{inputs[0]} {sign} {inputs[1]}"
+    if node.form == "prefix":
+        return f"{sign}{inputs[0]}"
+    return f"{node.symbol}({', '.join(inputs)})"
+
+
+def with_names(nodes: Sequence[GraphNode], node: GraphNode, longest_name: int = 32) -> str:
+    """The operation with its inputs' names; "" for a number that was given."""
+    if not node.parents:
+        return ""
+    return formula(node, _shortened(node, [cut_middle(_behind_sign(nodes[p].name), longest_name) for p in _told(node)]))
+
+
+def with_numbers(nodes: Sequence[GraphNode], node: GraphNode) -> str:
+    """The operation with its inputs' values; "" for a number that was given."""
+    if not node.parents:
+        return ""
+    write = short if node.form == "call" else in_brackets
+    return formula(node, _shortened(node, [write(nodes[p].value) for p in _told(node)]))
+
+
+def _told(node: GraphNode) -> Sequence[int]:
+    return node.parents if len(node.parents) <= MOST_INPUTS else (*node.parents[:2], node.parents[-1])
+
+
+def _shortened(node: GraphNode, inputs: list[str]) -> list[str]:
+    left_out = len(node.parents) - len(inputs)
+    return [*inputs[:-1], f"… {left_out:,} more …", inputs[-1]] if left_out else inputs
+
+
+def _behind_sign(name: str) -> str:
+    return f"({name})" if name.startswith("-") else name
+
+
+def meaning(effect: Effect) -> str:
+    """What an effect says, in words.
+
+    >>> meaning(Effect("output", "w0", 0.01, -0.00196612, -0.00195712))
+    'raise w0 by 0.01 and the output falls by 0.00197 (measured: falls by 0.00196)'
+    """
+    output = "the output" if effect.output == "output" else effect.output
+    return (
+        f"raise {effect.variable} by {effect.nudge:g} and {output} {_movement(effect.predicted)} "
+        f"(measured: {_movement(effect.measured)})"
+    )
+
+
+def _movement(amount: float) -> str:
+    if not math.isfinite(amount):
+        return "moves by an amount not known"
+    if amount == 0.0:
+        return "does not move"
+    return f"{'rises' if amount > 0 else 'falls'} by {rough(abs(amount))}"
 
 
 class Detail(enum.Enum):
@@ -26,57 +89,58 @@ class Detail(enum.Enum):
     WHOLE = "every step"
 
 
-def show(derivation: Derivation, detail: Detail, *, has_chosen_h: bool = False) -> None:
-    """Print the derivation on stdout."""
-    console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(Group(*_parts(derivation, detail, has_chosen_h)))
-    else:
-        print(derivation_text(derivation, detail, has_chosen_h=has_chosen_h))
+def plain_derivation(derivation: Derivation) -> dict[str, object]:
+    """Everything the derivation holds, as what JSON can hold."""
+    document = {
+        "expression": derivation.text,
+        "inputs": derivation.inputs,
+        "outputs": derivation.values,
+        "gradients": derivation.jacobian,
+        "nodes": derivation.nodes,
+        "passes": [
+            {"output": back.output, "node": back.place, "gradients": back.gradients, "steps": list(back.steps)}
+            for back in derivation.passes
+        ],
+        "checks": derivation.checks,
+        "effects": derivation.effects,
+        "notes": derivation.notes,
+    }
+    plain = as_plain(document)
+    assert isinstance(plain, dict)
+    return plain
 
 
-def derivation_text(
-    derivation: Derivation, detail: Detail = Detail.USUAL, *, has_chosen_h: bool = False, width: int = NARROWEST
-) -> str:
-    """The same as plain text, without colours and without blanks at the ends of lines."""
-    console = Console(file=io.StringIO(), width=width, highlight=False, color_system=None)
-    with console.capture() as capture:
-        console.print(Group(*_parts(derivation, detail, has_chosen_h)))
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
-
-
-def _parts(derivation: Derivation, detail: Detail, has_chosen_h: bool) -> Iterator[RenderableType]:
+def derivation_parts(
+    derivation: Derivation, detail: Detail = Detail.USUAL, *, has_chosen_h: bool = False
+) -> Iterator[Part]:
+    """What a terminal shows of a derivation."""
     most = None if detail is Detail.WHOLE else MOST_ROWS
     yield _values(derivation)
     if detail is Detail.BRIEF:
         yield _brief_gradients(derivation)
         yield from _notes(derivation)
         return
-    yield _heading("Forward: each number and how it was made")
+    yield heading("Forward: each number and how it was made")
     yield _forward(derivation, most)
     for back in derivation.passes:
-        yield _heading(f"Backward from {back.output}: upstream × local slope = contribution")
+        yield heading(f"Backward from {back.output}: upstream × local slope = contribution")
         yield _backward(derivation, back, most)
     if not derivation.checks:
         return
-    yield _heading("Gradients, beside central differences")
+    yield heading("Gradients, beside central differences")
     yield _gradients(derivation, most)
     if has_chosen_h:
-        yield _heading("Differences with the step you chose, and their errors")
+        yield heading("Differences with the step you chose, and their errors")
         yield _differences(derivation.checks[:most])
     if derivation.effects:
-        yield _heading("What it means")
+        yield heading("What it means")
         for effect in derivation.effects[:most]:
-            yield _indented(Text(meaning(effect)))
+            yield indent(Text(meaning(effect)))
         yield from _left_out(len(derivation.effects), most, "input")
     yield from _notes(derivation)
 
 
-def _heading(text: str) -> RenderableType:
-    return Text(f"\n{text}", style="bold")
-
-
-def _values(derivation: Derivation) -> RenderableType:
+def _values(derivation: Derivation) -> Part:
     expression = printable(derivation.text if len(derivation.text) <= 200 else derivation.text[:199] + "…")
     if list(derivation.values) == ["output"]:
         return Text.assemble(f"{expression} = ", (short(derivation.value), "bold"))
@@ -84,106 +148,94 @@ def _values(derivation: Derivation) -> RenderableType:
     return Text.assemble(f"{expression}\n", (listed, "bold"))
 
 
-def _table(*columns: tuple[str, str]) -> Table:
-    """A table without lines, with one column for each (heading, alignment)."""
-    table = Table(
-        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(h for h, _ in columns)
-    )
-    for heading, alignment in columns:
-        table.add_column(heading, justify="right" if alignment == "right" else "left", no_wrap=alignment != "words")
-    return table
-
-
-def _indented(*parts: RenderableType) -> RenderableType:
-    return Padding(Group(*parts), (0, 0, 0, 2), expand=False)
-
-
-def _forward(derivation: Derivation, most: int | None) -> RenderableType:
+def _forward(derivation: Derivation, most: int | None) -> Part:
     given = list(derivation.inputs.items())
     listed = "given  " + ",  ".join(f"{name} = {short(value)}" for name, value in given[:most])
     nodes = [node for node in derivation.nodes if node.form != "given"]
-    table = _table(("", "left"), ("", "left"), ("", "left"), ("", "left"), ("", "left"))
+    table = Table([("", "left"), ("", "left"), ("", "left"), ("", "left"), ("", "left")])
     for node in nodes[:most]:
-        table.add_row(
+        table.add(
             node.name,
             f"= {with_names(derivation.nodes, node)}",
             f"= {with_numbers(derivation.nodes, node)}",
             f"= {short(node.value)}",
-            Text(cut(derivation.text[node.start : node.end], 31), "dim"),
+            Cell(cut_middle(derivation.text[node.start : node.end], 31), "dim"),
         )
     above = [Text(listed), *_left_out(len(given), most, "input")] if given else []
-    return _indented(*above, table, *_left_out(len(nodes), most, "node"))
+    return indent(*above, table, *_left_out(len(nodes), most, "node"))
 
 
-def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> RenderableType:
-    table = _table(("", "right"), ("", "left"), ("", "right"), ("", "left"), ("", "left"), ("", "words"))
+def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> Part:
+    table = Table([("", "right"), ("", "left"), ("", "right"), ("", "left"), ("", "left"), ("", "wrap")])
     for step in back.steps[:most]:
         so_far = f"sum {short(step.running_sum)} ({step.use}/{step.uses})" if step.uses > 1 else ""
-        table.add_row(
-            Text(f"{step.number}.", "dim"),
+        table.add(
+            Cell(f"{step.number}.", "dim"),
             f"{step.node_name} → {step.parent_name}",
-            f"{short(step.upstream)} × {bracketed(step.slope)}",
+            f"{short(step.upstream)} × {in_brackets(step.slope)}",
             f"= {short(step.contribution)}",
             so_far,
-            Text(step.because, "dim"),
+            Cell(step.because, "dim"),
         )
     if not back.steps:
-        return _indented(Text("nothing to do: the output does not depend on any input", "dim"))
-    return _indented(table, *_left_out(len(back.steps), most, "step"))
+        return indent(Text("nothing to do: the output does not depend on any input", "dim"))
+    return indent(table, *_left_out(len(back.steps), most, "step"))
 
 
-def _gradients(derivation: Derivation, most: int | None) -> RenderableType:
+def _gradients(derivation: Derivation, most: int | None) -> Part:
     has_several = len(derivation.values) > 1
-    table = _table(
-        *([("output", "left")] if has_several else []),
-        ("input", "left"),
-        ("value", "right"),
-        ("gradient", "right"),
-        ("central difference", "right"),
-        ("disagreement", "right"),
-        ("h", "right"),
+    table = Table(
+        [
+            *([("output", "left")] if has_several else []),
+            ("input", "left"),
+            ("value", "right"),
+            ("gradient", "right"),
+            ("central difference", "right"),
+            ("disagreement", "right"),
+            ("h", "right"),
+        ]
     )
     for check in derivation.checks[:most]:
         measured = "not known" if check.measured is None else short(check.measured)
         disagreement = "not measured" if check.disagreement is None else f"{check.disagreement:.1e}"
-        table.add_row(
+        table.add(
             *([check.output] if has_several else []),
             check.variable,
             short(derivation.inputs[check.variable]),
-            Text(short(check.exact), "bold"),
+            Cell(short(check.exact), "bold"),
             measured,
             disagreement,
             f"{check.h:g}",
         )
-    return _indented(table, *_left_out(len(derivation.checks), most, "gradient"))
+    return indent(table, *_left_out(len(derivation.checks), most, "gradient"))
 
 
-def _brief_gradients(derivation: Derivation) -> RenderableType:
+def _brief_gradients(derivation: Derivation) -> Part:
     has_several = len(derivation.values) > 1
-    table = _table(("", "left"), ("", "right"))
+    table = Table([("", "left"), ("", "right")])
     for check in derivation.checks:
         name = f"d{check.output}/d{check.variable}" if has_several else check.variable
-        table.add_row(name, short(check.exact))
+        table.add(name, short(check.exact))
     return table
 
 
-def _differences(checks: Sequence[Check]) -> RenderableType:
-    table = _table(("input", "left"), ("kind", "left"), ("slope", "right"), ("exact", "right"), ("error", "right"))
+def _differences(checks: Sequence[Check]) -> Part:
+    table = Table([("input", "left"), ("kind", "left"), ("slope", "right"), ("exact", "right"), ("error", "right")])
     for check in checks:
         for difference in check.differences:
-            table.add_row(
+            table.add(
                 check.variable, difference.kind, short(difference.slope), short(check.exact), f"{difference.error:.1e}"
             )
-    return _indented(table)
+    return indent(table)
 
 
-def _notes(derivation: Derivation) -> Iterator[RenderableType]:
+def _notes(derivation: Derivation) -> Iterator[Part]:
     if derivation.notes:
-        yield _heading("Note")
+        yield heading("Note")
         for note in derivation.notes:
-            yield _indented(Text(note.text, style="yellow"))
+            yield indent(Text(note.text, style="yellow"))
 
 
-def _left_out(n: int, most: int | None, noun: str) -> Iterator[RenderableType]:
+def _left_out(n: int, most: int | None, noun: str) -> Iterator[Part]:
     if most is not None and n > most:
-        yield Text(f"… and {counted(n - most, f'more {noun}')}; --steps shows all", "dim")
+        yield Text(f"… and {count_of(n - most, f'more {noun}')}; --steps shows all", "dim")

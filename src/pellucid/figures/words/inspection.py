@@ -1,16 +1,13 @@
 """What was seen of a module, in a terminal: a row for each part, why its shapes disagree, and two side by side."""
 
-import json
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.words.model_facts import cut, show, table
-from pellucid.figures.words.numbers import counted, ended
+from pellucid.figures.tables import Part, Table, indent, note_lines
+from pellucid.figures.words.numbers import count_of, memory_size, with_prefix
+from pellucid.figures.words.text import cut_end, end_sentence
 from pellucid.records import (
     CostScaling,
     Inspection,
@@ -21,7 +18,6 @@ from pellucid.records import (
     ShapeXray,
     Versus,
     VersusRow,
-    as_plain,
 )
 
 MOST_ROWS = 150
@@ -38,27 +34,7 @@ LETTERS = {
 }
 
 
-def show_inspection(seen: Inspection) -> None:
-    """Print all that was seen on stdout."""
-    show(*inspection_parts(seen))
-
-
-def show_versus(versus: Versus) -> None:
-    """Print two modules side by side on stdout; where one of them fails, why."""
-    show(*_versus_parts(versus))
-
-
-def inspection_json(seen: Inspection) -> str:
-    """Everything as JSON."""
-    return json.dumps(as_plain(seen), ensure_ascii=False, allow_nan=False)
-
-
-def versus_json(versus: Versus) -> str:
-    """Everything as JSON."""
-    return json.dumps(as_plain(versus), ensure_ascii=False, allow_nan=False)
-
-
-def inspection_parts(seen: Inspection) -> Iterator[RenderableType]:
+def inspection_parts(seen: Inspection) -> Iterator[Part]:
     """What it is, what is wrong with it, its parts, and what they cost together."""
     for mistake in seen.mistakes:
         yield from mistake_parts(mistake)
@@ -66,8 +42,8 @@ def inspection_parts(seen: Inspection) -> Iterator[RenderableType]:
         yield from failure_parts(seen.failure)
     if seen.mended:
         yield Text("The whole, mended", "bold")
-        yield Padding(Text("\n".join(map(printable, seen.mended.splitlines()))), (0, 0, 1, 2), expand=False)
-    yield Text(cut(" ".join(seen.name.split()) or seen.kind, 110), "bold")
+        yield indent(Text("\n".join(map(printable, seen.mended.splitlines()))), Text(""))
+    yield Text(cut_end(" ".join(seen.name.split()) or seen.kind, 110), "bold")
     yield module_table(seen)
     if len(seen.rows) > MOST_ROWS:
         yield Text(f"… and {len(seen.rows) - MOST_ROWS:,} more rows; --json has them all", "dim")
@@ -82,12 +58,10 @@ def inspection_parts(seen: Inspection) -> Iterator[RenderableType]:
             pairs = ", ".join(f"{name} = {other}" for name, other in row.tied)
             yield Text(f"tied: {printable(row.path)}: {printable(pairs)}")
     for said in seen.broadcasts:
-        yield Text(f"silent broadcast: {ended(printable(said))}", "yellow")
+        yield Text(f"silent broadcast: {end_sentence(printable(said))}", "yellow")
     for row in seen.rows[:MOST_ROWS]:
-        for note in row_notes(row):
-            yield Text(f"note: {printable(row.path or row.kind)}: {printable(note)}", "yellow")
-    for note in (*seen.notes, *cost_notes(seen)):
-        yield Text(f"note: {printable(note)}", "yellow")
+        yield from note_lines([f"{row.path or row.kind}: {note}" for note in row_notes(row)])
+    yield from note_lines((*seen.notes, *cost_notes(seen)))
 
 
 def module_table(seen: Inspection) -> Table:
@@ -102,21 +76,24 @@ def module_table(seen: Inspection) -> Table:
         columns += [("FLOPs", "right"), ("memory", "right")]
     if has_times:
         columns += [("time", "right")]
-    made = table(*columns)
+    made = Table(columns)
     failed = seen.failure.path if seen.failure else None
-    for row, name in zip(seen.rows[:MOST_ROWS], indented(seen.rows[:MOST_ROWS]), strict=True):
-        cells = [cut(name, 26), cut(row.kind, 18)]
+    for row, name in zip(seen.rows[:MOST_ROWS], indent_paths(seen.rows[:MOST_ROWS]), strict=True):
+        cells = [cut_end(name, 26), cut_end(row.kind, 18)]
         if has_run:
             # Only a module that holds no other can be where it failed; those around it fail with it.
             came_back = bool(row.outputs)
             ended_here = "fails" if failed is not None and row.n_calls and not came_back else "" if row.n_calls else "–"
-            cells += [_shapes(row.inputs), _shapes(row.outputs) or ended_here]
+            cells += [_shape_words(row.inputs), _shape_words(row.outputs) or ended_here]
         cells += [f"{row.parameters:,}" if row.parameters else ""]
         if has_run:
-            cells += [amount(row.flops_by_operation), memory(row.activation_bytes) if row.activation_bytes else ""]
+            cells += [
+                with_prefix(row.flops_by_operation),
+                memory_size(row.activation_bytes) if row.activation_bytes else "",
+            ]
         if has_times:
             cells += [f"{row.share_of_time:.0%}" if row.n_calls else ""]
-        made.add_row(*cells, style="bold red" if row.path == failed and seen.failure else "")
+        made.add(*cells, style="bold red" if row.path == failed and seen.failure else "")
     return made
 
 
@@ -125,8 +102,8 @@ def total_lines(seen: Inspection) -> Iterator[str]:
     ties = seen.parameters_with_ties - seen.parameters
     tied = f", {ties:,} more if nothing were tied" if ties else ""
     frozen = "" if seen.trainable == seen.parameters else f", {seen.trainable:,} of them trained"
-    buffers = f", and {counted(seen.buffers, 'number')} in buffers" if seen.buffers else ""
-    yield f"{counted(seen.parameters, 'parameter')} in {memory(seen.parameter_bytes)}{frozen}{tied}{buffers}"
+    buffers = f", and {count_of(seen.buffers, 'number')} in buffers" if seen.buffers else ""
+    yield f"{count_of(seen.parameters, 'parameter')} in {memory_size(seen.parameter_bytes)}{frozen}{tied}{buffers}"
     if not any(row.n_calls for row in seen.rows):
         return
     if seen.flops_by_formula is None:
@@ -135,13 +112,13 @@ def total_lines(seen: Inspection) -> Iterator[str]:
         yield f"{seen.flops_by_formula:,} FLOPs by formula, and the same by operation"
     else:
         yield f"{seen.flops_by_formula:,} FLOPs by formula, {seen.flops_by_operation:,} by operation"
-    depth = f"{counted(seen.sequential_depth, 'module')} with parameters in a row"
+    depth = f"{count_of(seen.sequential_depth, 'module')} with parameters in a row"
     took = f", {seen.seconds * 1e3:.3g} ms a forward" if seen.seconds else ""
-    yield f"{memory(seen.activation_bytes)} of activations, {depth}{took}"
+    yield f"{memory_size(seen.activation_bytes)} of activations, {depth}{took}"
     if seen.receptive_field:
         yield field_sentence(seen.receptive_field)
     if seen.cache_bytes_per_token is not None:
-        yield f"{memory(seen.cache_bytes_per_token)} of keys and values to keep for each token"
+        yield f"{memory_size(seen.cache_bytes_per_token)} of keys and values to keep for each token"
     if seen.scaling:
         yield scaling_sentence(seen.scaling)
 
@@ -204,53 +181,51 @@ def _times(sizes: Sequence[int]) -> str:
     return "×".join(map(str, sizes))
 
 
-def failure_parts(failure: ShapeXray) -> Iterator[RenderableType]:
+def failure_parts(failure: ShapeXray) -> Iterator[Part]:
     """Why a forward failed, how the shapes came there, and what mends it."""
-    yield Text(ended(printable(failure.says)), "bold red")
+    yield Text(end_sentence(printable(failure.says)), "bold red")
     where = printable(f"{failure.kind} {failure.path}".strip()) + f", {printable(failure.where)}" * bool(failure.where)
     lines = [("in", where), ("fed", failure.fed), ("wanted", failure.wanted), ("torch says", failure.error)]
     for label, words in lines:
         if words:
-            yield Padding(Text.assemble((f"{label:<11}", "dim"), printable(words)), (0, 0, 0, 2), expand=False)
+            yield indent(Text.assemble((f"{label:<11}", "dim"), printable(words)))
     if failure.chain:
         yield Text("The way of the shapes", "bold")
-        yield from (Padding(Text(cut(line, 112)), (0, 0, 0, 2), expand=False) for line in failure.chain)
+        yield from (indent(Text(cut_end(line, 112))) for line in failure.chain)
     if failure.repairs:
         yield Text("Tried, and it works", "bold")
         for repair in failure.repairs:
-            yield Padding(Text(printable(repair.says), "green"), (0, 0, 0, 2), expand=False)
+            yield indent(Text(printable(repair.says), "green"))
     yield Text("")
 
 
-def mistake_parts(mistake: Mistake) -> Iterator[RenderableType]:
+def mistake_parts(mistake: Mistake) -> Iterator[Part]:
     """One mistake in what was written, with a caret under it."""
-    yield Text(ended(printable(mistake.says)), "bold red")
+    yield Text(end_sentence(printable(mistake.says)), "bold red")
     yield from (Text(printable(line)) for line in mistake.excerpt.splitlines())
-    yield Padding(Text(f"{ended(printable(mistake.fix))} It was read as if it were so."), (0, 0, 1, 2), expand=False)
+    yield indent(Text(f"{end_sentence(printable(mistake.fix))} It was read as if it were so."), Text(""))
 
 
-def _versus_parts(versus: Versus) -> Iterator[RenderableType]:
+def versus_parts(versus: Versus) -> Iterator[Part]:
+    """Two modules side by side; where one of them fails, why."""
     for seen in (versus.left, versus.right):
         if seen.failure or seen.mistakes:
-            yield Text(cut(seen.name or seen.kind, 110), "bold")
+            yield Text(cut_end(seen.name or seen.kind, 110), "bold")
         for mistake in seen.mistakes:
             yield from mistake_parts(mistake)
         if seen.failure:
             yield from failure_parts(seen.failure)
-    made = table(
-        ("", "left"),
-        *((cut(one.name or one.kind, 36), "right") for one in (versus.left, versus.right)),
-        ("ratio", "right"),
-    )
+    names = [(cut_end(one.name or one.kind, 36), "right") for one in (versus.left, versus.right)]
+    made = Table([("", "left"), *names, ("ratio", "right")])
     for row in versus.rows:
-        made.add_row(*versus_cells(row))
+        made.add(*versus_cells(row))
     yield made
     yield Text("")
     for says in versus_sentences(versus):
-        yield Text(ended(printable(says)))
+        yield Text(end_sentence(printable(says)))
     for seen in (versus.left, versus.right):
-        for note in (*seen.broadcasts, *seen.notes, *cost_notes(seen)):
-            yield Text(f"note: {cut(seen.name or seen.kind, 36)}: {printable(note)}", "yellow")
+        notes = (*seen.broadcasts, *seen.notes, *cost_notes(seen))
+        yield from note_lines([f"{cut_end(seen.name or seen.kind, 36)}: {note}" for note in notes])
 
 
 def versus_cells(row: VersusRow) -> tuple[str, str, str, str]:
@@ -285,11 +260,11 @@ def versus_sentences(versus: Versus) -> Iterator[str]:
             yield f"{name}: {scaling_sentence(seen.scaling)}"
 
 
-def indented(rows: Sequence[ModuleRow]) -> list[str]:
+def indent_paths(rows: Sequence[ModuleRow]) -> list[str]:
     """Each path, without that of the last row that holds it, and farther in than that; whole where it was never called.
 
     >>> blank = ModuleRow("", "", (), (), 0, (), 0, 0, 0, 0, 0.0, 0.0, n_calls=1)
-    >>> indented([blank._replace(path=path) for path in ("", "blocks.0", "blocks.0.norm", "head")])
+    >>> indent_paths([blank._replace(path=path) for path in ("", "blocks.0", "blocks.0.norm", "head")])
     ['(whole)', 'blocks.0', '  norm', 'head']
     """
     open_paths: list[str] = []  # from the outermost to the last row
@@ -306,12 +281,12 @@ def indented(rows: Sequence[ModuleRow]) -> list[str]:
     return names
 
 
-def _shapes(shapes: Sequence[NamedShape]) -> str:
+def _shape_words(shapes: Sequence[NamedShape]) -> str:
     """Every shape in short; several that are equal once."""
     words = [short_shape(shape) for shape in shapes]
     if len(words) > 1 and len(set(words)) == 1:
         words = [f"{len(words)}× {words[0]}"]
-    return cut(", ".join(words), 26)
+    return cut_end(", ".join(words), 26)
 
 
 def short_shape(shape: NamedShape) -> str:
@@ -328,27 +303,3 @@ def _legend(rows: Sequence[ModuleRow]) -> str:
     """The letters that were used."""
     used = {name for row in rows[:MOST_ROWS] for shape in (*row.inputs, *row.outputs) for name in shape.names}
     return ", ".join(f"{letter} {name}" for name, letter in LETTERS.items() if name in used)
-
-
-def amount(n: int) -> str:
-    """
-    >>> amount(0), amount(950), amount(12_345), amount(3_400_000_000)
-    ('', '950', '12.3 k', '3.4 G')
-    """
-    if not n:
-        return ""
-    for unit, size in (("P", 10**15), ("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if n >= size:
-            return f"{n / size:.3g} {unit}"
-    return str(n)
-
-
-def memory(n_bytes: float) -> str:
-    """
-    >>> memory(300), memory(13_928), memory(4 << 30)
-    ('300 B', '13.6 KB', '4 GB')
-    """
-    for unit, size in (("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.3g} {unit}"
-    return f"{n_bytes:.0f} B"

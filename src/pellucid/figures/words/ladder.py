@@ -1,31 +1,33 @@
-"""The ladder in a terminal: one table, the best on dev first, with what each rung earns over the simple models."""
+"""The ladder in words: one table, the best on dev first, with what each rung earns; and the same at several sizes."""
 
-import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.words.merits import gap_size, gap_words, loss_unit, loss_words, metric_words, ranked
-from pellucid.figures.words.model_facts import cut, show, table
-from pellucid.records import Ladder, Rung, as_plain
+from pellucid.figures.tables import Part, Table, note_lines
+from pellucid.figures.words.numbers import is_share, loss_unit, loss_words, metric_words
+from pellucid.figures.words.text import cut_end
+from pellucid.records import Ladder, Measure, Rung, SizeLadder, SizeRung, as_plain
+
+COUNTING = Measure()
 
 
-def show_ladder(ladder: Ladder) -> None:
-    """Print the ladder on stdout."""
-    show(*_parts(ladder))
-
-
-def ladder_json(ladder: Ladder) -> str:
-    """Everything as JSON, with each rung's gap to the best simple model."""
-    return json.dumps(plain_ladder(ladder), ensure_ascii=False, allow_nan=False)
+def ladder_parts(ladder: Ladder) -> Iterator[Part]:
+    """What a terminal shows of a ladder."""
+    yield Text(printable(ladder.source), "dim")
+    yield Text("")
+    yield ladder_table(ladder)
+    if words := best_network_words(ladder):
+        yield Text("")
+        yield Text(words, "bold")
+    yield from note_lines(ladder.notes)
 
 
 def plain_ladder(ladder: Ladder) -> dict[str, object]:
-    """The ladder as what JSON can hold."""
+    """The ladder as what JSON can hold, with each rung's gap to the best simple model."""
     rungs = [{**rung._asdict(), "gap": ladder.gap(rung)} for rung in ladder.rungs]
     plain = as_plain({"source": ladder.source, "rungs": rungs, "notes": ladder.notes, "measure": ladder.measure})
     assert isinstance(plain, dict)
@@ -34,18 +36,18 @@ def plain_ladder(ladder: Ladder) -> dict[str, object]:
 
 def ladder_table(ladder: Ladder) -> Table:
     """A row for each rung, the best on dev first; networks are bold."""
-    made = table(
-        ("model", "left"),
-        *[(heading, "right") for heading in _headings(ladder)],
-        ("parameters", "right"),
-        ("seconds", "right"),
-        (f"{ladder.measure.one}s/s", "right"),
-        (f"over {ladder.measure.simple}", "right"),
+    metric, unit, has_test = ladder.measure.metric, loss_unit(ladder.measure), has_test_side(ladder)
+    reached = (
+        [f"dev {metric}", *["test"] * has_test, f"dev {unit}", "train"]
+        if metric
+        else [f"dev {unit}", "bits/char", "train", *["test"] * has_test]
     )
-    for rung in ranked(ladder):
-        made.add_row(
-            cut(rung.name, 24),
-            *_reached(ladder, rung),
+    right = [*reached, "parameters", "seconds", f"{ladder.measure.one}s/s", f"over {ladder.measure.simple}"]
+    made = Table([("model", "left"), *[(heading, "right") for heading in right]])
+    for rung in rank_rungs(ladder):
+        made.add(
+            cut_end(rung.name, 24),
+            *_reached_cells(ladder, rung),
             f"{rung.parameters:,}",
             f"{rung.seconds:.1f}",
             "" if rung.tokens_per_second is None else f"{rung.tokens_per_second:,.0f}",
@@ -55,35 +57,39 @@ def ladder_table(ladder: Ladder) -> Table:
     return made
 
 
-def _headings(ladder: Ladder) -> list[str]:
-    metric, unit = ladder.measure.metric, loss_unit(ladder.measure)
+def _reached_cells(ladder: Ladder, rung: Rung) -> list[str]:
+    metric, has_test = ladder.measure.metric, has_test_side(ladder)
     if metric:
-        return [f"dev {metric}", *["test"] * has_test(ladder), f"dev {unit}", "train"]
-    return [f"dev {unit}", "bits/char", "train", *["test"] * has_test(ladder)]
+        test = [metric_words(metric, rung.test_metric)] * has_test
+        return [metric_words(metric, rung.metric), *test, *[loss_words(one, metric) for one in (rung.dev, rung.train)]]
+    bits = f"{rung.bits_per_character:.3f}" if math.isfinite(rung.bits_per_character) else ""
+    return [loss_words(rung.dev), bits, loss_words(rung.train), *[loss_words(rung.test)] * has_test]
 
 
-def _reached(ladder: Ladder, rung: Rung) -> list[str]:
-    metric = ladder.measure.metric
-    if metric:
-        test = [metric_words(metric, rung.test_metric)] if has_test(ladder) else []
-        losses = [loss_words(loss, metric) for loss in (rung.dev, rung.train)]
-        return [metric_words(metric, rung.metric), *test, *losses]
-    test = [loss_words(rung.test)] if has_test(ladder) else []
-    return [loss_words(rung.dev), _bits(rung.bits_per_character), loss_words(rung.train), *test]
+def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:
+    """What counting alone reaches, or other models that are no networks."""
+    metric, unit = measure.metric, loss_unit(measure)
+    headings = (f"dev {metric}", f"dev {unit}") if metric else (f"dev {unit}", "bits/char")
+    name = measure.simple if metric else "counting alone"
+    made = Table([(name, "left"), *[(heading, "right") for heading in (*headings, "numbers kept")]])
+    for rung in rungs:
+        reached = (
+            (metric_words(metric, rung.metric), loss_words(rung.dev, metric))
+            if metric
+            else (loss_words(rung.dev), f"{rung.bits_per_character:.3f}")
+        )
+        made.add(cut_end(rung.name, 30), *reached, f"{rung.parameters:,}")
+    return made
 
 
-def has_test(ladder: Ladder) -> bool:
+def has_test_side(ladder: Ladder) -> bool:
     """Whether any rung was read on test, by what the ladder is judged by."""
     return any((rung.test_metric if ladder.measure.metric else rung.test) is not None for rung in ladder.rungs)
 
 
-def _bits(bits: float) -> str:
-    return f"{bits:.3f}" if math.isfinite(bits) else ""
-
-
-def earned(ladder: Ladder) -> str:
+def best_network_words(ladder: Ladder) -> str:
     """What the best network earns over the best simple model, in one sentence; nothing where one of them is missing."""
-    networks = [rung for rung in ranked(ladder) if not rung.is_counted and math.isfinite(ladder.merit(rung))]
+    networks = [rung for rung in rank_rungs(ladder) if not rung.is_counted and math.isfinite(ladder.merit(rung))]
     best = ladder.best_count
     if not networks or best is None:
         return ""
@@ -95,12 +101,182 @@ def earned(ladder: Ladder) -> str:
     return f"The best network, {printable(networks[0].name)}, {earns} {beside}"
 
 
-def _parts(ladder: Ladder) -> Iterator[RenderableType]:
+def judged_by_words(ladder: Ladder) -> str:
+    """What the models are judged by."""
+    measure = ladder.measure
+    if not measure.metric:
+        return (
+            "One split, one measure: the mean over every predicted token of dev. “Over counting” is "
+            "what a model earns over the best one that only counts."
+        )
+    return (
+        f"One split, one measure: the {measure.metric} over the whole of dev, by which the models are ranked; the loss "
+        f"beside it is in {measure.loss}. “Over {measure.simple}” is what a model earns over the best of them."
+    )
+
+
+def gap_words(ladder: Ladder, rung: Rung) -> str:
+    """What a rung earns over the best simple model, with its sign; nothing for that one itself.
+
+    >>> bigram = Rung("bigram", True, 9, 2.4, 2.5, None, 3.6, 0.0, None)
+    >>> gap_words(Ladder("x", (bigram,)), bigram._replace(name="mlp", is_counted=False, dev=2.25))
+    '+0.2500'
+    >>> majority = Rung("majority", True, 1, 1.0, 1.1, None, math.nan, 0.0, None, metric=0.5)
+    >>> rows = Ladder("x", (majority,), measure=Measure("nats a row", "accuracy", "simple models", "row"))
+    >>> gap_words(rows, majority._replace(name="mlp", metric=0.75))
+    '+25.00 points'
+    >>> gap_words(rows, majority._replace(name="twin"))
+    '±0.00 points'
+    """
+    number = gap_number(ladder, rung)
+    return f"{number} points" if number and is_share(ladder.measure.metric) else number
+
+
+def gap_number(ladder: Ladder, rung: Rung) -> str:
+    """The same as a number alone, shares in points of percent."""
+    metric, gap = ladder.measure.metric, ladder.gap(rung)
+    if rung is ladder.best_count or not math.isfinite(gap):
+        return ""
+    scaled, digits = (100 * gap, 2) if is_share(metric) else (gap, 4)
+    # Two models may well be right equally often; that is no gain.
+    if metric and not round(scaled, digits):
+        return f"±{0:.{digits}f}"
+    return f"{scaled:+.{digits}f}".replace("-", "−")
+
+
+def gap_unit(measure: Measure) -> str:
+    """What a gap is counted in, as a sentence has it.
+
+    >>> gap_unit(Measure()), gap_unit(Measure(metric="accuracy")), gap_unit(Measure(metric="R²"))
+    ('nats a token', 'points of accuracy', 'of R²')
+    """
+    if not measure.metric:
+        return measure.loss
+    return f"points of {measure.metric}" if is_share(measure.metric) else f"of {measure.metric}"
+
+
+def gap_size(measure: Measure, gap: float) -> str:
+    """The size of a gap with what it is counted in.
+
+    >>> gap_size(Measure(metric="accuracy"), -0.0325), gap_size(Measure(), 0.08)
+    ('3.25 points of accuracy', '0.0800 nats a token')
+    """
+    number = f"{100 * abs(gap):.2f}" if is_share(measure.metric) else f"{abs(gap):.4f}"
+    return f"{number} {gap_unit(measure)}"
+
+
+def rank_rungs(ladder: Ladder) -> list[Rung]:
+    """The rungs, the best on dev first and what has no number last; of two that are alike, the lower loss first."""
+
+    def place(rung: Rung) -> tuple[float, float]:
+        return _last_if_nan(-ladder.merit(rung)), _last_if_nan(rung.dev)
+
+    return sorted(ladder.rungs, key=place)
+
+
+def _last_if_nan(number: float) -> float:
+    return math.inf if math.isnan(number) else number
+
+
+class SizeResult(NamedTuple):
+    """What one model reached with so many examples, over all its trainings."""
+
+    n_train: int
+    mean: float
+    low: float
+    high: float
+    trainings: int
+
+
+def size_ladder_parts(ladder: SizeLadder) -> Iterator[Part]:
+    """What a terminal shows of networks at several sizes of the training side."""
     yield Text(printable(ladder.source), "dim")
     yield Text("")
-    yield ladder_table(ladder)
-    if says := earned(ladder):
+    yield size_ladder_table(ladder)
+    yield Text("* the best of this size; test, parameters and seconds are those with the most examples", "dim")
+    if spread := spread_words(ladder):
+        yield Text(spread, "dim")
+    if winners := winner_lines(ladder):
         yield Text("")
-        yield Text(says, "bold")
-    for note in ladder.notes:
-        yield Text(f"note: {printable(note)}", "yellow")
+        yield Text("\n".join([printable(line) for line in winners]), "bold")
+    yield from note_lines(ladder.notes)
+
+
+def rungs_by_model(ladder: SizeLadder) -> dict[str, list[SizeRung]]:
+    """The rungs of each model; networks first, and among alike the one that is best with the most examples first."""
+    models: dict[str, list[SizeRung]] = {}
+    for rung in ladder.rungs:
+        models.setdefault(rung.name, []).append(rung)
+
+    def place(name: str) -> tuple[bool, float]:
+        return models[name][0].is_counted, -results_by_size(models[name])[-1].mean
+
+    return {name: models[name] for name in sorted(models, key=place)}
+
+
+def results_by_size(rungs: list[SizeRung]) -> list[SizeResult]:
+    """For each size the mean of its trainings, and the least and the most.
+
+    >>> rungs = [SizeRung("cnn", 100, metric, None, 1.0, 9, False) for metric in (0.5, 0.75)]
+    >>> results_by_size(rungs)
+    [SizeResult(n_train=100, mean=0.625, low=0.5, high=0.75, trainings=2)]
+    """
+    found = []
+    for size in sorted({rung.n_train for rung in rungs}):
+        metrics = [rung.metric for rung in rungs if rung.n_train == size]
+        found.append(SizeResult(size, sum(metrics) / len(metrics), min(metrics), max(metrics), len(metrics)))
+    return found
+
+
+def size_ladder_table(ladder: SizeLadder) -> Table:
+    """A row for each model, a column for each size; the best of a size is marked, and networks are bold."""
+    models = rungs_by_model(ladder)
+    right = [*[f"{size:,}" for size in ladder.sizes], "test", "parameters", "seconds"]
+    made = Table([(f"{ladder.metric} on dev", "left"), *[(heading, "right") for heading in right]])
+    cells = {name: {each.n_train: each for each in results_by_size(rungs)} for name, rungs in models.items()}
+    best = {size: max([at[size].mean for at in cells.values() if size in at], default=0.0) for size in ladder.sizes}
+    for name, rungs in models.items():
+        largest = [rung for rung in rungs if rung.n_train == max([each.n_train for each in rungs])]
+        tests = [rung.test_metric for rung in largest if rung.test_metric is not None]
+        reached = [cells[name].get(size) for size in ladder.sizes]
+        made.add(
+            cut_end(name, 30),
+            *[
+                f"{metric_words(ladder.metric, at.mean)}{'*' if at.mean == best[size] else ' '}" if at else ""
+                for size, at in zip(ladder.sizes, reached, strict=True)
+            ],
+            metric_words(ladder.metric, sum(tests) / len(tests) if tests else None),
+            f"{largest[0].parameters:,}",
+            f"{sum([rung.seconds for rung in largest]) / len(largest):.1f}",
+            style="" if rungs[0].is_counted else "bold",
+        )
+    return made
+
+
+def spread_words(ladder: SizeLadder) -> str:
+    """How far apart the trainings of one model lie at most, where there are several."""
+    found = [each for rungs in rungs_by_model(ladder).values() for each in results_by_size(rungs) if each.trainings > 1]
+    if not found:
+        return ""
+    widest = max(found, key=lambda each: each.high - each.low)
+    apart = gap_size(Measure(metric=ladder.metric), widest.high - widest.low)
+    return f"Means of up to {max([each.trainings for each in found])} trainings, which lie at most {apart} apart."
+
+
+def winner_lines(ladder: SizeLadder) -> list[str]:
+    """Which network is best with the fewest examples, and which with the most, in sentences."""
+    networks = {
+        name: results_by_size(rungs) for name, rungs in rungs_by_model(ladder).items() if not rungs[0].is_counted
+    }
+    lines = []
+    for size in sorted({ladder.sizes[0], ladder.sizes[-1]}) if ladder.sizes else ():
+        at = {name: each.mean for name, found in networks.items() for each in found if each.n_train == size}
+        if not at:
+            continue
+        first = max(at, key=lambda name: at[name])
+        second = max([name for name in at if name != first], key=lambda name: at[name], default="")
+        beside = f", then {second} with {metric_words(ladder.metric, at[second])}" if second else ""
+        lines.append(
+            f"With {size:,} examples {first} is the best network with {metric_words(ladder.metric, at[first])}{beside}."
+        )
+    return lines

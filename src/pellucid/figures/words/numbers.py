@@ -1,6 +1,12 @@
 """How numbers are written, everywhere alike."""
 
 import math
+import re
+
+from pellucid.records import (
+    Loss,
+    Measure,
+)
 
 
 def short(x: float) -> str:
@@ -12,10 +18,10 @@ def short(x: float) -> str:
     return f"{x:.6g}" if x else "0"
 
 
-def bracketed(x: float) -> str:
+def in_brackets(x: float) -> str:
     """The number, in brackets where it is negative, so that it can stand behind a sign.
 
-    >>> f"2 * {bracketed(-1.0)}"
+    >>> f"2 * {in_brackets(-1.0)}"
     '2 * (-1)'
     """
     return f"({short(x)})" if math.copysign(1.0, x) < 0 and x else short(x)
@@ -26,9 +32,9 @@ def rough(x: float) -> str:
     return f"{x:.3g}" if x else "0"
 
 
-def lasting(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """
-    >>> lasting(0.04), lasting(43.4), lasting(95), lasting(7500)
+    >>> duration(0.04), duration(43.4), duration(95), duration(7500)
     ('under 0.1 s', '43 s', '1 min 35 s', '2 h 5 min')
     """
     if seconds < 9.95:
@@ -41,18 +47,160 @@ def lasting(seconds: float) -> str:
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
 
 
-def ended(sentence: str) -> str:
-    """The sentence with its full stop.
-
-    >>> ended("it fits"), ended("it fits.")
-    ('it fits.', 'it fits.')
+def count_of(n: int, noun: str) -> str:
     """
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
-
-
-def counted(n: int, noun: str) -> str:
-    """
-    >>> counted(1, "step"), counted(12345, "step")
+    >>> count_of(1, "step"), count_of(12345, "step")
     ('1 step', '12,345 steps')
     """
     return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def nats_words(loss: Loss) -> str:
+    """
+    >>> nats_words(Loss(2.0, 100))
+    '2.0000 nats (2.885 bits, perplexity 7.389)'
+    """
+    if loss.nats == math.inf:
+        return "infinite nats"
+    return f"{loss.nats:.4f} nats ({loss.bits:.3f} bits, perplexity {loss.perplexity:.4g})"
+
+
+def large_count(n: int) -> str:
+    """
+    >>> large_count(14_348_907), large_count(27**20)
+    ('14,348,907', '4.2e28')
+    """
+    return f"{n:,}" if n < 10**15 else f"{n:.1e}".replace("e+", "e")
+
+
+def share(part: float, whole: float) -> str:
+    """A part as a percentage that never rounds up to all or down to nothing.
+
+    >>> share(1, 3), share(99999, 100000), share(5, 5), share(1, 10**6)
+    ('33.3 %', '99.9 %', '100 %', 'less than 0.1 %')
+    """
+    if not part or part == whole:
+        return "100 %" if part else "0 %"
+    percent = int(1000 * part / whole) / 10 if part > 0.99 * whole else round(100 * part / whole, 1)
+    return f"{percent} %" if percent else "less than 0.1 %"
+
+
+def compact(n: int) -> str:
+    """A count that fits a small place: exact up to six digits.
+
+    >>> compact(6763), compact(228146), compact(1234567)
+    ('6763', '228146', '1.23M')
+    """
+    if n < 10**6:
+        return str(n)
+    return f"{n / 10**6:.3g}M" if n < 10**9 else f"{n / 10**9:.3g}G"
+
+
+SHARES = ("accuracy", "exact match", "tokens right", "letters right")  # every other metric is written as it is
+
+LONGEST_UNIT = 13  # letters that still fit over a column
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is a part of all examples, and so written in percent."""
+    return metric in SHARES
+
+
+def percent(share: float) -> str:
+    """A share with two decimals that never rounds up to all or down to nothing.
+
+    >>> percent(0.97324), percent(0.99999), percent(1.0), percent(1e-6)
+    ('97.32 %', '99.99 %', '100.00 %', '0.01 %')
+    """
+    rounded = round(100 * share, 2)
+    if 0 < share < 1:
+        rounded = min(max(rounded, 0.01), 99.99)
+    return f"{rounded:.2f} %"
+
+
+def metric_words(metric: str, value: float | None) -> str:
+    """A metric as it stands in a table.
+
+    >>> metric_words("accuracy", 0.9), metric_words("R²", -0.25), metric_words("MAE", 208.31), metric_words("R²", None)
+    ('90.00 %', '−0.2500', '208.3', 'not read')
+    """
+    if value is None:
+        return "not read"
+    if not math.isfinite(value):
+        return "not known"
+    if is_share(metric):
+        return percent(value)
+    return (f"{value:.4f}" if metric in ("R²", "log loss", "") else in_unit(value)).replace("-", "−")
+
+
+def in_unit(value: float) -> str:
+    """A number in a unit of the data, of any size: four digits, and more only where they stand before the point.
+
+    >>> in_unit(0.012345), in_unit(208.31), in_unit(15432.1), in_unit(-3e12)
+    ('0.01235', '208.3', '15,432', '-3e+12')
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def loss_words(loss: float | None, metric: str = "") -> str:
+    """A loss as it stands in a table. Beside a metric a simple model need not have one.
+
+    >>> loss_words(1.5), loss_words(None), loss_words(math.nan, "accuracy")
+    ('1.5000', 'not read', 'none')
+    """
+    if loss is None:
+        return "not read"
+    if math.isnan(loss) and metric:
+        return "none"
+    return f"{loss:.4f}" if math.isfinite(loss) else "infinite" if loss > 0 else "not a number"
+
+
+def loss_unit(measure: Measure) -> str:
+    """What stands over a column of losses: the unit, where it is short.
+
+    >>> loss_unit(Measure()), loss_unit(Measure("nats an image")), loss_unit(Measure("squared error of ten columns"))
+    ('nats', 'nats', 'loss')
+    """
+    unit = re.split(r" an? ", measure.loss)[0]
+    return unit if len(unit) <= LONGEST_UNIT else "loss"
+
+
+def chance_words(probability: float | None) -> str:
+    """
+    >>> chance_words(0.71234), chance_words(None)
+    ('0.7123', '')
+    """
+    return "" if probability is None or not math.isfinite(probability) else f"{probability:.4f}"
+
+
+def with_prefix(n: int) -> str:
+    """
+    >>> with_prefix(0), with_prefix(950), with_prefix(12_345), with_prefix(3_400_000_000)
+    ('', '950', '12.3 k', '3.4 G')
+    """
+    if not n:
+        return ""
+    for unit, large_count in (("P", 10**15), ("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if n >= large_count:
+            return f"{n / large_count:.3g} {unit}"
+    return str(n)
+
+
+def memory_size(n_bytes: float) -> str:
+    """
+    >>> memory_size(300), memory_size(13_928), memory_size(4 << 30)
+    ('300 B', '13.6 KB', '4 GB')
+    """
+    for unit, large_count in (("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if n_bytes >= large_count:
+            return f"{n_bytes / large_count:.3g} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+def ordinal(n: int) -> str:
+    """
+    >>> ordinal(2), ordinal(11), ordinal(23)
+    ('2nd', '11th', '23rd')
+    """
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th") if n % 100 not in (11, 12, 13) else "th"
+    return f"{n}{ending}"

@@ -3,16 +3,18 @@
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from pellucid.errors import printable
+
 BOUNDARY = "·"
 SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
 LONGEST_LABEL = 10  # letters beside an axis
 WORDS = {"␣": "space", "↵": "newline", "␍": "carriage return", "⇥": "tab"}
 
 
-def labels(symbols: Sequence[str], has_boundary: bool) -> list[str]:
+def symbol_labels(symbols: Sequence[str], has_boundary: bool) -> list[str]:
     """A label for each symbol. The boundary stands first; a character that looks like another shows its code.
 
-    >>> labels(["·", " ", "a", "·", "\\x00"], has_boundary=True)
+    >>> symbol_labels(["·", " ", "a", "·", "\\x00"], has_boundary=True)
     ['·', '␣', 'a', 'U+00B7', 'U+0000']
     """
     given: dict[str, None] = {}
@@ -38,7 +40,7 @@ def _codes(symbol: str) -> str:
     return "+".join([f"U+{ord(character):04X}" for character in symbol]) or "nothing"
 
 
-def spoken(label: str) -> str:
+def spoken_label(label: str) -> str:
     """The label as it stands in a sentence: with a word where the sign would need a font of its own."""
     return WORDS.get(label, label)
 
@@ -53,32 +55,9 @@ def most_frequent(sums: Sequence[int], most: int) -> list[int]:
     return sorted(ranked[:most])
 
 
-def share(part: float, whole: float) -> str:
-    """A part as a percentage that never rounds up to all or down to nothing.
-
-    >>> share(1, 3), share(99999, 100000), share(5, 5), share(1, 10**6)
-    ('33.3 %', '99.9 %', '100 %', 'less than 0.1 %')
+def join_words(words: Iterable[str]) -> str:
     """
-    if not part or part == whole:
-        return "100 %" if part else "0 %"
-    percent = int(1000 * part / whole) / 10 if part > 0.99 * whole else round(100 * part / whole, 1)
-    return f"{percent} %" if percent else "less than 0.1 %"
-
-
-def compact(n: int) -> str:
-    """A count that fits a small place: exact up to six digits.
-
-    >>> compact(6763), compact(228146), compact(1234567)
-    ('6763', '228146', '1.23M')
-    """
-    if n < 10**6:
-        return str(n)
-    return f"{n / 10**6:.3g}M" if n < 10**9 else f"{n / 10**9:.3g}G"
-
-
-def listed(words: Iterable[str]) -> str:
-    """
-    >>> listed(["a", "b", "c"])
+    >>> join_words(["a", "b", "c"])
     'a, b and c'
     """
     *first, last = words
@@ -93,5 +72,50 @@ def token_label(token: str) -> str:
     """
     # The sign of a space needs a font of its own, and a whole word would be set in it.
     token = token.replace(" ", "_") if token.strip() else token
-    shown = "".join([labels([character], has_boundary=False)[0] for character in token])
+    shown = "".join([symbol_labels([character], has_boundary=False)[0] for character in token])
     return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
+
+
+def cut_middle(text: str, longest: int) -> str:
+    """The text with its middle left out where it is longer than that.
+
+    >>> cut_middle("learning_rate_of_the_first_layer", 13)
+    'learni…_layer'
+    """
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) // 2
+    return f"{text[: longest - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def cut_end(text: str, longest: int) -> str:
+    """The text in printable form, its end left out where it is too long.
+
+    >>> cut_end("emma\\n", 9), cut_end("x" * 20, 5)
+    ('emma\\\\n', 'xxxx…')
+    """
+    shown = printable(text)
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def end_sentence(sentence: str) -> str:
+    """The sentence with its full stop.
+
+    >>> end_sentence("it fits"), end_sentence("it fits.")
+    ('it fits.', 'it fits.')
+    """
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
+def wrap_text(sentence: str, width: int) -> list[str]:
+    """The sentence in lines of at most that many characters, where its words allow it.
+
+    >>> wrap_text("one two three", 8)
+    ['one two', 'three']
+    """
+    lines = [""]
+    for word in sentence.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

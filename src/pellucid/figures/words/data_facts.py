@@ -2,31 +2,30 @@
 
 import math
 
-from pellucid.figures.words.merits import percent
-from pellucid.figures.words.model_facts import cut
-from pellucid.figures.words.numbers import counted
+from pellucid.figures.words.numbers import count_of, percent
+from pellucid.figures.words.text import cut_end
 from pellucid.records import DataFacts
 
 NOUNS = {"list": "item", "pairs": "pair", "table": "row", "images": "image"}
 MOST_CLASSES, LONGEST_CLASS = 12, 20
 
 
-def one_of(kind: str) -> str:
+def example_noun(kind: str) -> str:
     """What one example of such data is called.
 
-    >>> one_of("images"), one_of("list")
+    >>> example_noun("images"), example_noun("list")
     ('image', 'item')
     """
     return NOUNS.get(kind, "item")
 
 
-def read_as(kind: str) -> str:
+def source_noun(kind: str) -> str:
     """What the thing is called that was read for an answer.
 
-    >>> read_as("pairs"), read_as("table")
+    >>> source_noun("pairs"), source_noun("table")
     ('source', 'row')
     """
-    return "source" if kind == "pairs" else one_of(kind)
+    return "source" if kind == "pairs" else example_noun(kind)
 
 
 def has_tokens(data: DataFacts) -> bool:
@@ -45,20 +44,20 @@ def side_sizes(data: DataFacts) -> dict[str, str]:
     for side, n in data.n_tokens.items():
         if has_tokens(data):
             items = data.items.get(side, 0)
-            held = f"{counted(items, one_of(data.kind))}, " if items else ""
-            sizes[side] = f"{held}{counted(n, 'token')}"
+            held = f"{count_of(items, example_noun(data.kind))}, " if items else ""
+            sizes[side] = f"{held}{count_of(n, 'token')}"
         else:
-            sizes[side] = counted(n, one_of(data.kind))
+            sizes[side] = count_of(n, example_noun(data.kind))
     return sizes
 
 
-def wanted_words(data: DataFacts) -> str:
+def task_words(data: DataFacts) -> str:
     """What a network of rows or images is to say, and what guessing would come to.
 
     >>> rows = DataFacts("a.csv", "", "table", "", "", 2, ("no", "yes"), {}, {}, task="classification", target="paid")
-    >>> wanted_words(rows)
+    >>> task_words(rows)
     'predicts paid, one of 2 classes (no, yes); guessing is right in 50.00 % and costs ln 2 = 0.6931 nats'
-    >>> wanted_words(rows._replace(task="regression", vocab_size=0))
+    >>> task_words(rows._replace(task="regression", vocab_size=0))
     'predicts paid, a number; always saying the mean of train comes to an R² of about 0'
     """
     if data.task == "reconstruction":
@@ -66,7 +65,7 @@ def wanted_words(data: DataFacts) -> str:
     predicts = f"predicts {data.target}" if data.target else "predicts"
     if data.task == "regression":
         return f"{predicts}, a number; always saying the mean of train comes to an R² of about 0"
-    shown = [cut(name, LONGEST_CLASS) for name in data.symbols[:MOST_CLASSES]]
+    shown = [cut_end(name, LONGEST_CLASS) for name in data.symbols[:MOST_CLASSES]]
     more = [f"{len(data.symbols) - MOST_CLASSES:,} more"] if len(data.symbols) > MOST_CLASSES else []
     # The classes of images often have no better name than that.
     among = f"{predicts}, one of" if data.target not in ("", "class") else "predicts one of"

@@ -1,0 +1,73 @@
+"""One way for every record to show itself: `show` in a terminal, `record_text` as plain text, `record_json` as JSON."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pellucid.figures.tables import Part, parts_text, show_parts
+from pellucid.figures.words.answers import prediction_parts
+from pellucid.figures.words.counting import plain_score, sample_parts, score_parts
+from pellucid.figures.words.derivation import derivation_parts, plain_derivation
+from pellucid.figures.words.diagnosis import diagnosis_parts, plain_diagnosis, watch_parts
+from pellucid.figures.words.inspection import inspection_parts, versus_parts
+from pellucid.figures.words.ladder import ladder_parts, plain_ladder, size_ladder_parts
+from pellucid.figures.words.splitting import split_parts
+from pellucid.figures.words.training import plain_report, rate_parts, report_parts
+from pellucid.records import (
+    Derivation,
+    Diagnosis,
+    Inspection,
+    Ladder,
+    Predictions,
+    RateSearch,
+    Samples,
+    ScoredText,
+    SizeLadder,
+    SplitReport,
+    TrainingReport,
+    Versus,
+    Watched,
+    as_plain,
+)
+
+# What a terminal shows of each kind of record. Those that can show more take it as options of their own.
+PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
+    Derivation: derivation_parts,
+    Diagnosis: diagnosis_parts,
+    Inspection: inspection_parts,
+    Ladder: ladder_parts,
+    Predictions: prediction_parts,
+    RateSearch: rate_parts,
+    Samples: sample_parts,
+    ScoredText: score_parts,
+    SizeLadder: size_ladder_parts,
+    SplitReport: split_parts,
+    TrainingReport: report_parts,
+    Versus: versus_parts,
+    Watched: watch_parts,
+}
+
+# Those whose JSON is more, or less, than their fields.
+PLAIN: dict[type, Callable[[Any], dict[str, object]]] = {
+    Derivation: plain_derivation,
+    Diagnosis: plain_diagnosis,
+    Ladder: plain_ladder,
+    ScoredText: plain_score,
+    TrainingReport: plain_report,
+}
+
+
+def show(record: object) -> None:
+    """Print the record on stdout: with colours in a terminal, else as plain lines."""
+    show_parts(PARTS[type(record)](record))
+
+
+def record_text(record: object) -> str:
+    """The same words as plain text."""
+    return parts_text(PARTS[type(record)](record))
+
+
+def record_json(record: object) -> str:
+    """The record as JSON. Numbers that JSON cannot write are the words nan, inf and -inf."""
+    plain = PLAIN[type(record)](record) if type(record) in PLAIN else as_plain(record)
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False)

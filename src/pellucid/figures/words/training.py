@@ -1,0 +1,228 @@
+"""What `pellucid train` and `pellucid rate` say: data, plan, start, and at the end the report or the suggestion."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+
+from rich.text import Text
+
+from pellucid.errors import printable
+from pellucid.figures.charts.braille import Canvas
+from pellucid.figures.charts.series import block_means
+from pellucid.figures.tables import Part, Table, indent
+from pellucid.figures.words.answers import answer_parts
+from pellucid.figures.words.counting import novelty_parts
+from pellucid.figures.words.data_facts import guessing_costs, has_tokens, side_sizes, task_words
+from pellucid.figures.words.diagnosis import STYLES, advice_words, finding_heading
+from pellucid.figures.words.ladder import ladder_table, plain_ladder
+from pellucid.figures.words.numbers import count_of, duration, rough
+from pellucid.figures.words.text import cut_end, end_sentence
+from pellucid.records import DataFacts, InitialLoss, NetworkFacts, Plan, RateSearch, TrainingReport, as_plain
+
+# What a configuration has from the data, which are told before it.
+GIVEN = {"vocab_size", "numbers", "categories", "outputs", "longest_source", "longest_target"}
+USUAL_LOSS = "cross-entropy"
+
+
+def data_lines(data: DataFacts) -> list[str]:
+    """What was read, its sides, and its symbols or what is to be foretold of it."""
+    lines = [data.said, "; ".join([f"{side} {held}" for side, held in side_sizes(data).items()])]
+    lines += [f"reads {part}" for part in data.about]
+    if has_tokens(data):
+        lines.append(
+            f"{count_of(data.vocab_size, 'symbol')} ({data.tokens}); "
+            f"guessing costs {guessing_costs(data.vocab_size)} nats a token"
+        )
+    else:
+        lines.append(task_words(data))
+    return [printable(line) for line in [*lines, *[f"note: {note}" for note in data.notes]]]
+
+
+def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:
+    """The network, the steps, the optimizer, and why they were chosen."""
+    config = config_words({name: value for name, value in network.config.items() if name not in GIVEN})
+    rate = f"rate {rough(plan.learning_rate)}" + (
+        f", {rough(plan.matrix_learning_rate)} for matrices" if plan.matrix_learning_rate else ""
+    )
+    takes = f", about {duration(plan.seconds)}" if plan.seconds else ""
+    lines = [
+        f"{network.name}, {count_of(network.parameters, 'parameter')}" + (f": {config}" if config else ""),
+        f"{count_of(plan.steps, 'step')} of {plan.batch_size:,}{takes}; {plan.optimizer}, {rate}, "
+        f"{count_of(plan.warmup, 'step')} of warm-up, then {plan.schedule}",
+        f"seed {plan.seed}, {count_of(plan.threads, 'thread')}",
+        *[f"{name}: {says}" for name, says in goal_facts(plan)],
+        *plan.because,
+    ]
+    return [printable(line) for line in lines]
+
+
+def config_words(config: Mapping[str, object]) -> str:
+    """
+    >>> config_words({"width": 8, "channels": [8, 16], "norm": "layer"})
+    'width 8, channels (8, 16), norm layer'
+    """
+    written = {
+        name: f"({', '.join([str(each) for each in value])})" if isinstance(value, list | tuple) else str(value)
+        for name, value in config.items()
+    }
+    return ", ".join([f"{name} {value}" for name, value in written.items()])
+
+
+def goal_facts(plan: Plan) -> list[tuple[str, str]]:
+    """What is made small, what is added to it and what is done to the images, where it is not the usual.
+
+    >>> from pellucid.figures.tiny_run import TINY_RUN
+    >>> goal_facts(TINY_RUN.plan._replace(loss="hinge", penalty="l2", strength=0.001, shift=1))
+    [('loss', 'hinge'), ('penalty', 'l2 of the weights, times 0.001'), ('images', 'moved at random by up to 1 pixel')]
+    """
+    found = [("loss", plan.loss)] if plan.loss != USUAL_LOSS else []
+    if plan.penalty:
+        found.append(("penalty", f"{plan.penalty} of the weights, times {rough(plan.strength)}"))
+    if plan.shift:
+        found.append(("images", f"moved at random by up to {count_of(plan.shift, 'pixel')}"))
+    return found
+
+
+def plan_facts(plan: Plan) -> list[tuple[str, str]]:
+    """The plan in words and numbers."""
+    rate = rough(plan.learning_rate) + (
+        f", and {rough(plan.matrix_learning_rate)} for matrices" if plan.matrix_learning_rate else ""
+    )
+    clip = f"at a norm of {rough(plan.clip)}" if plan.clip else "not at all"
+    context = f", with a context of {plan.context:,}" if plan.context else ""
+    found = [
+        ("steps", f"{plan.steps:,}, each of {plan.batch_size:,}{context}"),
+        ("optimizer", f"{plan.optimizer}, rate {rate}, weight decay {rough(plan.weight_decay)} on matrices"),
+        ("rate", f"{count_of(plan.warmup, 'step')} of warm-up, then {plan.schedule}"),
+        ("clipped", clip),
+        *goal_facts(plan),
+        ("looked at", f"every {plan.probe_every:,} steps; evaluated every {plan.evaluate_every:,}"),
+    ]
+    return [*found, *[("because", reason) for reason in plan.because]]
+
+
+def start_line(start: InitialLoss) -> str:
+    """The loss before the first step, beside what it should be."""
+    return printable(f"before the first step: {start.says}")
+
+
+def plain_report(report: TrainingReport) -> dict[str, object]:
+    """The run as what JSON can hold: all but what was logged step by step, which stands in the run's own files."""
+    names = [field.name for field in dataclasses.fields(report) if field.name not in ("health", "command", "steps")]
+    plain = {name: as_plain(getattr(report, name)) for name in names}
+    return {**plain, "steps": len(report.steps), "ladder": plain_ladder(report.ladder)}
+
+
+def report_parts(report: TrainingReport) -> Iterator[Part]:
+    """Everything that is said at the end of a training."""
+    yield ladder_table(report.ladder)
+    if picture := loss_picture(report):
+        yield Text("")
+        yield Text("\n".join(picture))
+    yield Text("")
+    yield Text(printable(report.ending.says))
+    verdict = report.verdict
+    yield Text(printable(f"{verdict.name}: {end_sentence(verdict.because)} {end_sentence(verdict.try_next)}"))
+    for finding in report.findings:
+        if finding.severity != "sound":
+            yield Text(printable(f"{finding.severity}: {finding_heading(finding)}"), STYLES.get(finding.severity, ""))
+            yield Text(printable(f"  {advice_words(finding)}"), "dim")
+    if report.samples:
+        yield Text("")
+        yield from novelty_parts(tuple(report.samples))
+    if report.answers:
+        yield Text("")
+        yield from answer_parts(report.answers, report.data)
+    yield Text("")
+    yield Text(printable(report.sentence), "bold")
+    yield Text("")
+    seconds = report.timings[-1].seconds if report.timings else math.nan
+    trained = f", trained for {duration(seconds)}" if math.isfinite(seconds) else ""
+    yield Text(f"The run is in {printable(report.folder)}{trained}. Now you can type or open")
+    lines = [*next_commands(report), f"{report.folder}/report.html"]
+    yield indent(Text("\n".join([printable(line) for line in lines])))
+
+
+def next_commands(report: TrainingReport) -> list[str]:
+    """What can be done with the run, as commands."""
+    if report.answers or report.ladder.measure.metric:
+        source = report.answers.examples[0].what if report.answers and report.answers.examples else ""
+        if report.data.kind == "pairs" and source.isascii() and source.isalnum():
+            return [f"pellucid predict {report.name} --text {source}"]
+        return [f"pellucid predict {report.name} FILE"]
+    text = report.data.first[0] if report.data.kind == "list" and report.data.first else "some text"
+    # A word of the data may hold anything; one that the shell would read otherwise is not put into a command.
+    text = text if text.isalnum() else "emma" if report.data.kind == "list" else '"some text"'
+    return [f"pellucid sample {report.name}", f"pellucid score {report.name} {text}"]
+
+
+def loss_picture(report: TrainingReport) -> list[str]:
+    """The loss on train and dev over the steps as a few lines of text, with the best simple model as a dotted rule."""
+    finite = [evaluation for evaluation in report.evaluations if math.isfinite(evaluation.dev)]
+    if len(finite) < 2 or len(report.steps) < 2:
+        return []
+    best = report.ladder.best_count
+    # Beside a metric, the best of them need not have a loss; then there is no rule.
+    best = best if best and math.isfinite(best.dev) else None
+    train = block_means([(step.step, step.loss) for step in report.steps], 128, least=4)[0]
+    dev = [(evaluation.step, evaluation.dev) for evaluation in report.evaluations]
+    losses = [loss for _, loss in [*train, *dev] if math.isfinite(loss)] + ([best.dev] if best else [])
+    # Near the end is where it is decided; the first steps, far above, leave the picture.
+    reach = max([finite[-1].dev, best.dev if best else finite[0].dev]) - min(losses)
+    high = min(max(losses), min(losses) + max(4 * reach, 0.2))
+    canvas = Canvas((0, report.steps[-1].step), (min(losses), max(high, min(losses) + 1e-9)))
+    labels = [(finite[-1].dev, f"dev {finite[-1].dev:.4f}")]
+    if best:
+        canvas.across(best.dev)
+        labels.append((best.dev, f"{cut_end(best.name, 24)} {best.dev:.4f}"))
+    canvas.line(train)
+    canvas.line(dev)
+    last = f"{report.steps[-1].step:,} steps"
+    below = " " * 8 + "0".ljust(canvas.width - len(last)) + last
+    return [*canvas.lines("{:.2f}".format, labels), below]
+
+
+def rate_parts(search: RateSearch) -> Iterator[Part]:
+    """What a terminal shows of a search for the learning rate: each rule for each seed, a curve, and how sure it is."""
+    yield Text(f"{search.network} on {printable(search.source)}", "dim")
+    yield Text("")
+    made = Table([(heading, "right") for heading in ("seed", "percentile rule", "valley rule", "lowest at")])
+    for i, (seed, sweep) in enumerate(zip(search.seeds, search.sweeps, strict=True)):
+        finite = [trial for trial in sweep if math.isfinite(trial.smoothed)]
+        lowest = min(finite, key=lambda trial: trial.smoothed).rate if finite else None
+        made.add(str(seed), *map(_rate_words, (search.by_percentile[i], search.by_valley[i], lowest)))
+    yield made
+    if lines := rate_picture(search):
+        yield Text("")
+        yield Text("\n".join(lines))
+    yield Text("")
+    for place, sentence in enumerate(search.says):
+        # The first says which rate to try, or that there is none.
+        yield Text(printable(sentence), "" if place else "bold yellow" if search.suggestion is None else "bold")
+
+
+def _rate_words(rate: float | None) -> str:
+    return "no answer" if rate is None else rough(rate)
+
+
+def rate_picture(search: RateSearch) -> list[str]:
+    """The smoothed loss of every seed against the logarithm of the rate."""
+    points = [
+        (math.log10(trial.rate), trial.smoothed)
+        for sweep in search.sweeps
+        for trial in sweep
+        if trial.rate > 0 and math.isfinite(trial.smoothed)
+    ]
+    if len(points) < 2:
+        return []
+    low, first = min(loss for _, loss in points), points[0][1]
+    # Where a sweep flies apart it leaves the picture.
+    high = min(max(loss for _, loss in points), first + 0.5 * max(first - low, 0.05 * abs(first)))
+    canvas = Canvas((min(x for x, _ in points), max(x for x, _ in points)), (low, max(high, low + 1e-9)))
+    for sweep in search.sweeps:
+        canvas.line([(math.log10(trial.rate), trial.smoothed) for trial in sweep if trial.rate > 0])
+    if search.suggestion:
+        canvas.upright(math.log10(search.suggestion))
+    ends = [rough(10**x) for x in canvas.x]
+    below = f"rate {ends[0]}".ljust(canvas.width - len(ends[1])) + ends[1]
+    return [*canvas.lines("{:.2f}".format), " " * 8 + below]
