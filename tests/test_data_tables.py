@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pellucid.cli.contract import answer
 from pellucid.data import TableData, open_data, stack_tables
 from pellucid.data.kinds import ReadOptions
-from pellucid.data.prepare import Categories, choose_target
+from pellucid.data.prepare import CategoryColumn, choose_target
 from pellucid.data.readers import parquet, read_table, sources
 from pellucid.data.readers.columns import MISSING
 from pellucid.data.readers.sources import MemorySource
@@ -275,9 +275,9 @@ def test_dressed_numbers_and_dates():
 
 
 def test_a_category_never_seen_has_its_own_place():
-    categories = Categories.of(["b", "a", None, "b"])
+    categories = CategoryColumn.learn("letter", ["b", "a", None, "b"])
     codes, n_unknown = categories.encode(["a", "z", None, "b"])
-    assert (codes.tolist(), n_unknown, len(categories)) == ([1, 0, 0, 2], 1, 3)
+    assert (codes.tolist(), n_unknown, categories.values) == ([1, 0, 0, 2], 1, ("a", "b"))
 
 
 def test_a_feature_that_is_the_target():

@@ -4,17 +4,17 @@ What is learned from the data (means, deviations, categories, pieces of words) i
 """
 
 from pellucid.data.prepare.examples import Examples, ExampleSides
-from pellucid.data.prepare.image_examples import ImagePreparation, image_sides
-from pellucid.data.prepare.preparations import Preparation, preparation_from_json
-from pellucid.data.prepare.table_examples import (
-    Categories,
+from pellucid.data.prepare.image_examples import image_sides
+from pellucid.data.prepare.preparations import (
     CategoryColumn,
+    ImagePreparation,
     NumericColumn,
+    Preparation,
     PreparedRows,
     TablePreparation,
-    table_sides,
+    preparation_from_json,
 )
-from pellucid.data.prepare.targets import Target, choose_target
+from pellucid.data.prepare.table_examples import Target, choose_target, table_sides
 from pellucid.data.prepare.tokens import (
     Corpus,
     PairSides,
@@ -26,7 +26,6 @@ from pellucid.data.prepare.tokens import (
 )
 
 __all__ = [
-    "Categories",
     "CategoryColumn",
     "Corpus",
     "ExampleSides",

@@ -7,107 +7,22 @@ images, taken evenly from all, has colour, which is a pixel whose channels diffe
 
 import hashlib
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import ImagesData, PixelsData
 from pellucid.data.prepare.examples import Examples, ExampleSides, places_by_hash
-from pellucid.data.readers.images import LARGEST_FILE
-from pellucid.data.readers.pictures import MODES, decode_image, decode_images, find_trouble
-from pellucid.data.readers.sources import FileSource, read_all, require_memory
+from pellucid.data.prepare.preparations import LARGEST_SIDE, ImagePreparation, Pixels, in_channels
+from pellucid.data.readers.pictures import MODES, decode_image, decode_images
+from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits.hashing import Words
 from pellucid.errors import PellucidError, quoted
 
-LARGEST_SIDE = 1 << 12  # pixels; more is a mistake
 USUAL_SIDES = range(8, 65)  # pixels that small networks are made for
 USUAL_SIZE = (32, 32)
 LOOKED_AT = 100  # images, to see whether there is colour
 COLOUR = 8  # of 255; JPEG moves the channels of a gray image apart by less
-Pixels = NDArray[np.uint8]  # (image, height, width) or (image, height, width, 3)
-
-
-@dataclass(frozen=True)
-class ImagePreparation:
-    """What of an image a network reads.
-
-    >>> gray = ImagePreparation(size=(2, 1), mode="gray", mean=(100.0,), deviation=(50.0,), classes=("cat", "dog"))
-    >>> gray.read(np.array([[[50, 200]]], dtype=np.uint8)).tolist()
-    [[[[-1.0, 2.0]]]]
-    """
-
-    kind: ClassVar[str] = "images"
-    size: tuple[int, int]  # (width, height)
-    mode: str  # "gray" or "rgb"
-    mean: tuple[float, ...]  # of each channel on train
-    deviation: tuple[float, ...]
-    classes: tuple[str, ...]
-    task: str = "classification"
-
-    @property
-    def numbers_shape(self) -> tuple[int, ...]:
-        return (len(self.mean), self.size[1], self.size[0])
-
-    @property
-    def category_sizes(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
-
-    def read(self, pixels: Pixels) -> NDArray[np.float32]:
-        """(image, height, width[, 3]), 0 to 255 -> (image, channels, height, width), standardised."""
-        channels = in_channels(pixels)
-        if channels.shape[1:] != self.numbers_shape:
-            height, width = channels.shape[2:]
-            raise PellucidError(
-                f"the images are {width}×{height} with {channels.shape[1]} channels, and the network reads "
-                f"{self.size[0]}×{self.size[1]} {self.mode}",
-                fix="Give images like those it was trained on",
-            )
-        mean, deviation = (
-            np.array(values, dtype=np.float32).reshape(-1, 1, 1) for values in (self.mean, self.deviation)
-        )
-        numbers = channels.astype(np.float32)
-        numbers -= mean
-        numbers /= deviation
-        return numbers
-
-    def pixels_of(self, paths: Sequence[Path]) -> Pixels:
-        """Image files as pixels of this size and mode, whatever theirs are; one that cannot be read is named."""
-        shape = (len(paths), self.size[1], self.size[0]) + ((3,) if self.mode == "rgb" else ())
-        pixels = np.zeros(shape, dtype=np.uint8)
-        for place, path in enumerate(paths):
-            source = FileSource(path)
-            is_too_large = source.size > LARGEST_FILE
-            content = b"" if is_too_large else read_all(source)
-            trouble = f"larger than {LARGEST_FILE >> 20} MB" if is_too_large else find_trouble(content)[3]
-            if trouble:
-                raise PellucidError(f"the image {source.name} cannot be read: {trouble}", fix="Mend or replace it")
-            pixels[place] = decode_image(content, self.mode, self.size)
-        return pixels
-
-    def to_json(self) -> dict[str, Any]:
-        """What `preparation_from_json` takes."""
-        return {
-            "kind": self.kind,
-            "size": list(self.size),
-            "mode": self.mode,
-            "mean": list(self.mean),
-            "deviation": list(self.deviation),
-            "classes": list(self.classes),
-            "task": self.task,
-        }
-
-
-def in_channels(pixels: Pixels) -> Pixels:
-    """(image, height, width[, 3]) -> (image, channels, height, width)."""
-    return np.moveaxis(pixels, -1, 1) if pixels.ndim == 4 else pixels[:, None]
 
 
 def channel_statistics(pixels: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:

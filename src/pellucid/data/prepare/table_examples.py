@@ -1,218 +1,188 @@
-"""Rows of a table as numbers, on three sides: learned from train once, kept with the run, the same for new rows."""
+"""Rows of a table as numbers, on three sides, and the column to predict: what is wrong with it is said before anything
+is trained.
+"""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import TableData
-from pellucid.data.prepare.examples import (
-    Examples,
-    ExampleSides,
-    mean_and_deviation,
-    places_by_hash,
-    standardise,
-)
-from pellucid.data.prepare.targets import RECONSTRUCTION, Target, choose_target, likely_targets
+from pellucid.data.prepare.examples import Examples, ExampleSides, mean_and_deviation, places_by_hash, standardise
+from pellucid.data.prepare.preparations import TablePreparation, learn_columns
+from pellucid.data.readers.columns import unknown_column
 from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
-from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
     import polars
 
-UNKNOWN = 0
 REPEATED = 10  # a table whose rows occur so often each, on average, counts cases of a few kinds
 BYTES_A_CELL = 4 + 8 + 8  # float32 for the network, and float64 twice on the way
+TARGET_TASKS = ("classification", "regression")
+FEW_NUMBERS = 10  # so many different whole numbers are taken for classes
+MOST_CLASSES = 1_000
+RECONSTRUCTION = "reconstruction"
+# Names that people give to what is to be predicted.
+USUAL_TARGETS = ("target", "label", "class", "outcome")
+SURE = 0.999  # a feature that follows the target this closely is the target
 
 
 @dataclass(frozen=True)
-class Categories:
-    """The values of a column on the training side, in order; index 0 stands for any other, and for nothing at all.
-
-    >>> categories = Categories.of(["male", "female", None, "male"])
-    >>> categories.values, categories.encode(["female", "drake", None])
-    (('female', 'male'), (array([1, 0, 0]), 1))
-    """
-
-    values: tuple[str, ...]
-
-    @classmethod
-    def of(cls, column: "Iterable[str | None] | polars.Series") -> "Categories":
-        """Every value that occurs."""
-        return cls(tuple(sorted({value for value in column if value is not None})))
-
-    def __len__(self) -> int:
-        return len(self.values) + 1
-
-    def encode(self, column: "Iterable[str | None] | polars.Series") -> tuple[NDArray[np.int64], int]:
-        """The number of each value, and how many values were never seen (missing ones are not counted)."""
-        index = {value: i for i, value in enumerate(self.values, start=1)}
-        cells = list(column)
-        codes = np.array([index.get(cell, UNKNOWN) if cell is not None else UNKNOWN for cell in cells], dtype=int)
-        return codes, sum(cell is not None and cell not in index for cell in cells)
-
-
-@dataclass(frozen=True)
-class NumericColumn:
-    """A column of numbers, by its mean and deviation on train."""
+class Target:
+    """A table that is ready to be learned from."""
 
     name: str
-    mean: float
-    deviation: float
-    has_gaps: bool  # train misses some of them, so whether one is missing is a number of its own
-
-
-@dataclass(frozen=True)
-class CategoryColumn:
-    """A column of categories, by its values on train; 0 stands for any other and for none."""
-
-    name: str
-    values: tuple[str, ...]
-
-
-class PreparedRows(NamedTuple):
-    """Rows as numbers: (rows, features) and (rows, columns)."""
-
-    numbers: NDArray[np.float32]
-    codes: NDArray[np.int64]
-    n_unknown: int  # cells with a category that train does not have
+    task: str
+    frame: "polars.DataFrame"  # without the rows that miss the target
+    features: tuple[str, ...]
+    classes: tuple[str, ...]  # empty for regression
+    said: str
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class TablePreparation:
-    """What of a row a network reads: its numbers, standardised, then a 1 for each that is missing, and its categories.
+def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: bool = False) -> Target:
+    """Take a column as the target, for classification or regression, or say why it cannot be.
 
-    Only columns that train misses cells of have a place for "is missing"; a missing number itself becomes 0, the mean.
+    >>> from pellucid.data import open_data
+    >>> choose_target(open_data("penguins"), "species").said
+    'species: classification into 3 classes (it holds texts); --task regression to predict a number'
     """
-
-    kind: ClassVar[str] = "table"
-    numeric: tuple[NumericColumn, ...]
-    categories: tuple[CategoryColumn, ...]
-    target: str  # "" where there is none
-    task: str
-    classes: tuple[str, ...] = ()
-    mean: float = 0.0  # of a target that is a number, on train
-    deviation: float = 1.0
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return (*(column.name for column in self.numeric), *(column.name for column in self.categories))
-
-    @property
-    def numbers_shape(self) -> tuple[int, ...]:
-        return (len(self.numeric) + sum(column.has_gaps for column in self.numeric),)
-
-    @property
-    def category_sizes(self) -> tuple[int, ...]:
-        """How many codes each category column has, 0 included."""
-        return tuple(len(column.values) + 1 for column in self.categories)
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.classes) or 1
-
-    def read(self, table: TableData) -> PreparedRows:
-        """The rows of a table with the same columns; others are left alone, and the target may be missing."""
-        known = {*self.features, self.target}
-        names = [name for name in table.frame.columns if name not in known]
-        missing = [name for name in self.features if name not in table.frame.columns]
-        if missing:
-            raise _not_there(missing, names, table.name)
-        others = [quoted(name, 20) for name in names]
-        many = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        notes = (f"not read, for the network does not know them: {', '.join(others[:3])}{many}",) if others else ()
-        rows = [_numbers(table, column.name) for column in self.numeric]
-        columns = [standardise(row, one.mean, one.deviation) for row, one in zip(rows, self.numeric, strict=True)]
-        columns += [np.isnan(row) for row, one in zip(rows, self.numeric, strict=True) if one.has_gaps]
-        encoded = [Categories(column.values).encode(_texts(table, column.name)) for column in self.categories]
-        return PreparedRows(
-            _side_by_side(columns, len(table), np.float32),
-            _side_by_side([codes for codes, _ in encoded], len(table), np.int64),
-            sum(n_unknown for _, n_unknown in encoded),
-            notes,
-        )
-
-    def in_units(self, standard: NDArray[Any]) -> NDArray[np.float64]:
-        """Standardised targets, or answers, as the numbers they stand for."""
-        return standard.astype(np.float64) * self.deviation + self.mean
-
-    def to_json(self) -> dict[str, Any]:
-        """What `preparation_from_json` takes."""
-        return {
-            "kind": self.kind,
-            "numeric": [asdict(column) for column in self.numeric],
-            "categories": [{"name": column.name, "values": list(column.values)} for column in self.categories],
-            "target": self.target,
-            "task": self.task,
-            "classes": list(self.classes),
-            "mean": self.mean,
-            "deviation": self.deviation,
-        }
-
-
-def learn_columns(
-    table: TableData, names: Sequence[str], train: NDArray[np.int64]
-) -> tuple[tuple[NumericColumn, ...], tuple[CategoryColumn, ...], list[str]]:
-    """The named columns as train has them, and notes on those that say nothing there."""
-    numeric, categories, notes = [], [], []
-    for name in names:
-        column = table.frame[name][train]
-        if column.drop_nulls().n_unique() < 2:
-            notes.append(f"{name} is the same in every row of train and was left out")
-        elif column.dtype.is_numeric():
-            mean, deviation = mean_and_deviation(_numbers(table, name)[train])
-            numeric.append(NumericColumn(name, mean, deviation, has_gaps=column.null_count() > 0))
-        else:
-            categories.append(CategoryColumn(name, Categories.of(column).values))
-    return tuple(numeric), tuple(categories), notes
-
-
-def _not_there(missing: Sequence[str], others: Sequence[str], name: str) -> PellucidError:
-    some = ", ".join(quoted(one, 24) for one in missing[:3])
-    more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
-    meant = nearest(missing[0], others)
-    fix = (
-        f"Perhaps its {quoted(meant, 24)} is {quoted(missing[0], 24)}; rename it"
-        if meant
-        else "Add them, empty if not known"
-    )
-    return PellucidError(f"{name} has no column {some}{more}, which the network reads", fix=fix)
-
-
-def _side_by_side(columns: Sequence[NDArray[Any]], n_rows: int, dtype: Any) -> NDArray[Any]:
-    joined = np.empty((n_rows, len(columns)), dtype=dtype)
-    for place, column in enumerate(columns):
-        joined[:, place] = column
-    return joined
-
-
-def _numbers(table: TableData, name: str) -> NDArray[np.float64]:
-    """A column as float64, nan where it is missing; a cell that is no number is named."""
-    import polars
-
-    column = table.frame[name]
-    values = column.cast(polars.Float64, strict=False)
-    strange = values.is_null() & column.is_not_null()
-    if strange.any():
-        row = int(strange.arg_max() or 0)
+    if task and task not in TARGET_TASKS:
+        raise PellucidError(f"there is no task called {quoted(task)}", fix="Write classification or regression")
+    if name not in table.frame.columns:
+        raise unknown_column(name, table.frame.columns, table.name)
+    frame, notes = _with_target(table, name, drop_missing)
+    column = frame[name]
+    n_different = column.n_unique()
+    if n_different < 2:
         raise PellucidError(
-            f"{quoted(name)} held numbers in training, and a cell is {quoted(str(column[row]))}",
-            where=f"on {table.place_of(row)} of {table.name}",
-            fix="Write a number, or leave it empty",
+            f"the target {quoted(name)} is {quoted(str(column[0]))} in every row", fix="There is nothing to predict"
         )
-    found: NDArray[np.float64] = values.fill_null(float("nan")).to_numpy()
-    return found
+    is_number = column.dtype.is_numeric()
+    is_few = column.dtype.is_integer() and n_different <= min(FEW_NUMBERS, len(column) // 2)
+    because = "it holds texts" if not is_number else "few whole numbers" if is_few else "it holds numbers"
+    chosen = task or ("classification" if not is_number or is_few else "regression")
+    if chosen == "regression" and not is_number:
+        raise PellucidError(
+            f"the target {quoted(name)} is {table.column(name).kind}, not numbers", fix="Try --task classification"
+        )
+    classes: tuple[str, ...] = ()
+    if chosen == "classification":
+        classes = _classes(column, table.name, is_number, notes)
+    features = _features(frame, name, notes)
+    other = next(one for one in TARGET_TASKS if one != chosen)
+    what = f"classification into {len(classes)} classes" if classes else "regression"
+    asked = "asked for" if task else because
+    wants = "predict a number" if other == "regression" else "predict a class"
+    return Target(
+        name=name,
+        task=chosen,
+        frame=frame,
+        features=features,
+        classes=classes,
+        said=f"{name}: {what} ({asked}); --task {other} to {wants}",
+        notes=tuple(notes),
+    )
 
 
-def _texts(table: TableData, name: str) -> "polars.Series":
+def likely_targets(table: TableData) -> list[str]:
+    """The columns from the likeliest target on: by its name, by being a category, by standing first or last.
+
+    >>> from pellucid.data import open_data
+    >>> likely_targets(open_data("penguins"))[:3]
+    ['species', 'island', 'sex']
+    """
+    last = len(table.columns) - 1
+
+    def unlikeliness(place: int) -> tuple[bool, ...]:
+        column = table.columns[place]
+        return (
+            column.name.lower() not in USUAL_TARGETS,
+            column.kind not in ("category", "numeric"),
+            column.kind != "category",
+            column.n_missing > 0,
+            place not in (0, last),
+            place != last,
+        )
+
+    return [table.columns[place].name for place in sorted(range(last + 1), key=unlikeliness)]
+
+
+def _with_target(table: TableData, name: str, drop_missing: bool) -> "tuple[polars.DataFrame, list[str]]":
+    is_missing = table.frame[name].is_null()
+    n_missing = int(is_missing.sum())
+    if not n_missing:
+        return table.frame, []
+    if not drop_missing:
+        first = table.place_of(int(is_missing.arg_max() or 0))
+        raise PellucidError(
+            f"{n_missing:,} rows have no target {quoted(name)} (first: {first})",
+            where=f"in {table.name}",
+            fix="Try --drop-missing-target",
+        )
+    if n_missing == len(table):
+        raise PellucidError(f"no row has a target {quoted(name)}", fix="Choose another column")
+    return table.frame.filter(~is_missing), [f"{n_missing:,} rows without {name} were left out"]
+
+
+def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[str]) -> tuple[str, ...]:
+    counts = column.value_counts().sort(column.name)
+    n = counts.height
+    if n > MOST_CLASSES or (is_number and n > len(column) / 2 and n > FEW_NUMBERS):
+        fix = "It looks numeric; try --task regression" if is_number else "It looks like an id; choose another column"
+        raise PellucidError(f"the target {quoted(column.name)} would have {n:,} classes", fix=fix)
+    if len(column) < 2 * n:
+        raise PellucidError(
+            f"{table} has {len(column):,} rows for {n:,} classes, and at least {2 * n:,} are needed",
+            fix="Give it more rows",
+        )
+    single = int((counts["count"] == 1).sum())
+    if single:
+        notes.append(f"{single:,} classes have one member, which stays in train")
+    return tuple(str(value) for value in counts[column.name])
+
+
+def _features(frame: "polars.DataFrame", target: str, notes: list[str]) -> tuple[str, ...]:
+    """The other columns: without those that say nothing, and with a warning for those that say too much."""
+    features = []
+    for name in frame.columns:
+        if name == target:
+            continue
+        column = frame[name]
+        if column.null_count() == len(column) or column.drop_nulls().n_unique() < 2:
+            why = "has no value" if column.null_count() == len(column) else "is the same in every row"
+            notes.append(f"{name} {why} and was left out")
+            continue
+        features.append(name)
+        leak = _leak(column, frame[target])
+        if leak:
+            notes.append(f"{name} gives the target away: {leak}")
+    if not features:
+        raise PellucidError(f"no column is left to predict {quoted(target)} from", fix="Add features to the table")
+    n_same = frame.height - frame.unique().height
+    if n_same:
+        notes.append(f"{n_same:,} rows repeat an earlier one")
+    return tuple(features)
+
+
+def _leak(feature: "polars.Series", target: "polars.Series") -> str:
     import polars
 
-    return table.frame[name].cast(polars.String)
+    if feature.dtype.is_numeric() and target.dtype.is_numeric():
+        both = polars.DataFrame({"a": feature.cast(polars.Float64), "b": target.cast(polars.Float64)}).drop_nulls()
+        if both.height < 3 or both["a"].n_unique() < 2 or both["b"].n_unique() < 2:
+            return ""
+        correlation = both.select(polars.corr("a", "b")).item()
+        return f"correlation {correlation:.4f}" if correlation is not None and abs(correlation) >= SURE else ""
+    n = feature.n_unique()
+    if n < target.n_unique() or n > max(50, len(feature) // 10):
+        return ""
+    if polars.DataFrame({"a": feature, "b": target}).unique().height == n == target.n_unique():
+        return "each of its values belongs to one class"
+    return ""
 
 
 def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: bool = False) -> ExampleSides:
