@@ -21,7 +21,7 @@ from pellucid.inspection.doctor import diagnose, examine_with
 from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.losses import LOSSES, find_loss
-from pellucid.inspection.rules import Rule, rules
+from pellucid.inspection.rules import DoctorRule, rules
 from pellucid.inspection.sandbox.examine import patient_from
 from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain
 from pellucid.records.plain import from_plain
@@ -91,7 +91,7 @@ def test_looking_changes_nothing_and_sees_the_same_every_time():
 
 def asked(check, needs=(), patient=None):
     """The diagnosis of one rule alone, made for the test."""
-    rule = Rule("tried", "what it proves", "how", check, busy_patient, busy_patient, needs)
+    rule = DoctorRule("tried", "what it proves", "how", check, needs=needs)
     return examine_with(patient or busy_patient(), [rule])
 
 

@@ -95,7 +95,7 @@ def trained(build, n_steps, watches):
                 step(i)
         else:
             step(i)
-    return model, probe.taken()
+    return model, probe.take_looks()
 
 
 def bits(model):
@@ -143,7 +143,7 @@ def test_numbers_are_those_of_autograd():
     with probe.watch(5, with_maps=True):
         loss_of(model(tokens), targets).backward()
         optimizer.step()
-    (health,) = probe.taken()
+    (health,) = probe.take_looks()
     found = {layer.path: layer for layer in health.layers}["act"]
     assert (found.kind, found.width, found.examples) == ("Tanh", 16, asked.sum())
     assert found.mean == pytest.approx(values.mean(), rel=1e-12)
@@ -170,12 +170,12 @@ def test_a_block_and_its_last_layer_are_told_once_and_a_shared_norm_is_pooled():
     tokens, targets = batch(0)
     with probe.watch(1):
         loss_of(model(tokens), targets).backward()
-    (health,) = probe.taken()
+    (health,) = probe.take_looks()
     layers = {layer.path: layer for layer in health.layers}
     # `below` puts out the very tensor of its tanh, which tells more; the norm is called twice.
     assert list(layers) == ["table", "below.0", "below.1", "norm", "hidden", "act", "head"]
     assert layers["norm"].examples == 2 * layers["act"].examples
-    assert probe.taken() == []
+    assert probe.take_looks() == []
 
 
 def test_dead_units_are_counted_and_nothing_came_back_to_their_weights():
@@ -188,7 +188,7 @@ def test_dead_units_are_counted_and_nothing_came_back_to_their_weights():
     with probe.watch(1, with_maps=True):
         loss_of(model(tokens), targets).backward()
     assert torch.equal(model.hidden.weight.grad[:5], torch.zeros(5, 16))
-    (health,) = probe.taken()
+    (health,) = probe.take_looks()
     found = {layer.path: layer for layer in health.layers}["act"]
     assert found.always_zero >= 5
     (units,) = [units for units in health.maps if units.path == "act"]
@@ -210,7 +210,7 @@ def test_a_layer_that_the_loss_does_not_need_has_gradient_zero():
     probe = HealthProbe(model)
     with probe.watch(1):
         model(torch.ones(4, 3)).square().sum().backward()
-    (health,) = probe.taken()
+    (health,) = probe.take_looks()
     used, unused = health.layers
     assert used.gradient_deviation > 0
     assert (unused.gradient_mean, unused.gradient_deviation) == (0.0, 0.0)
@@ -223,7 +223,7 @@ def test_a_step_that_fails_leaves_no_hook_and_no_look():
     probe = HealthProbe(model)
     with pytest.raises(IndexError, match="out of range"), probe.watch(1):
         model(torch.tensor([[VOCAB]]))
-    assert probe.taken() == []
+    assert probe.take_looks() == []
     assert not any(module._forward_hooks for module in model.modules())
 
 
@@ -235,7 +235,7 @@ def test_what_runs_without_gradients_is_not_looked_at():
         with torch.no_grad():
             model(tokens[:1])
         loss_of(model(tokens), targets).backward()
-    (health,) = probe.taken()
+    (health,) = probe.take_looks()
     assert {layer.path: layer.examples for layer in health.layers}["head"] == (targets != -100).sum()
 
 
@@ -256,7 +256,7 @@ def test_examples_for_each_position_follow_its_padding():
     tokens, targets = batch(0)
     with probe.watch(1):
         loss_of(model(tokens), targets).backward()
-    (health,) = probe.taken()
+    (health,) = probe.take_looks()
     found = {layer.path: layer.examples for layer in health.layers}
     n_asked = int((targets != -100).sum())
     assert found["head"] == n_asked
@@ -426,7 +426,7 @@ def test_a_network_that_is_ill_is_found_ill_and_a_well_one_well():
         tokens, targets = batch(0)
         with probe.watch(1):
             loss_of(model(tokens), targets).backward()
-        return {(finding.severity, finding.where) for finding in judge_run(probe.taken(), START)}
+        return {(finding.severity, finding.where) for finding in judge_run(probe.take_looks(), START)}
 
     assert ("suspicious", "act") in found_with(30.0)
     assert not {pair for pair in found_with(1.0) if pair[1] == "act" and pair[0] != "sound"}

@@ -8,10 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.inspection.instrument.gradients import (
-    NudgedWeights,
-    autograd_slope,
     copy_in_training,
-    measured_slope,
     objective_gradients,
     trainable_parameters,
 )
@@ -20,8 +17,16 @@ from pellucid.inspection.instrument.loss_view import LossView, agreement, causal
 from pellucid.inspection.instrument.perturbation import change_input, largest_change
 from pellucid.inspection.instrument.recording import first_meeting, output_part
 from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor, run_module, with_main_tensor
-from pellucid.inspection.instrument.weight_age import is_fresh, steps_taken, was_trained
+from pellucid.inspection.instrument.specimen import (
+    Specimen,
+    is_fresh,
+    main_tensor,
+    run_module,
+    steps_taken,
+    was_trained,
+    with_main_tensor,
+)
+from pellucid.inspection.rules.detached_path import NudgedWeights, autograd_slope, measured_slope
 
 ROWS, CLASSES = 12, 5
 

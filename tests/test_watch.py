@@ -106,7 +106,7 @@ def test_what_a_watch_sees_is_what_a_probe_around_the_step_sees():
     probe = HealthProbe(model)
     with probe.watch(1, with_maps=True):
         loop(model, optimizer, 1)
-    assert watch.health[0]._replace(maps=()) == probe.taken()[0]._replace(maps=())
+    assert watch.health[0]._replace(maps=()) == probe.take_looks()[0]._replace(maps=())
 
 
 def test_the_norm_of_all_gradients_is_told_for_every_step_as_the_optimizer_gets_it():

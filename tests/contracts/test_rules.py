@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import pellucid.inspection.rules
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule, rules
+from pellucid.inspection.rules import DoctorRule, rules
 from pellucid.records import SEVERITIES, Finding
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -29,17 +29,17 @@ HOOKS = [
 
 
 @pytest.fixture(params=RULES)
-def rule(request: pytest.FixtureRequest) -> Rule:
+def rule(request: pytest.FixtureRequest) -> DoctorRule:
     return RULES[request.param]
 
 
-def patient_of(rule: Rule, state: str) -> Specimen:
+def patient_of(rule: DoctorRule, state: str) -> Specimen:
     """The patient that the rule must find, "sick", or pass, "well"; each rule has a file of them."""
     patients = importlib.import_module(f"tests.contracts.rule_patients.{rule.name.replace('-', '_')}")
     return patients.sick() if state == "sick" else patients.well()
 
 
-def found(rule: Rule, patient: Specimen) -> list[Finding]:
+def found(rule: DoctorRule, patient: Specimen) -> list[Finding]:
     assert not rule.missing(patient), "a patient of a rule has what the rule needs"
     return list(rule.check(patient))
 
@@ -94,6 +94,7 @@ def test_each_file_carries_one_rule_of_its_name_and_each_rule_has_patients():
 
 
 def test_its_card_says_what_it_proves_and_how(rule):
+    assert rule.again == rule.again.strip()
     for sentence in (rule.proves, rule.how):
         assert re.fullmatch(r"[a-z0-9(].*[^.\s]", sentence), "a clause that can follow a colon, without its full stop"
         assert len(sentence) <= 200
@@ -121,7 +122,7 @@ def test_a_finding_says_where_what_and_what_next(rule, state):
         assert one.means
         if one.severity in ILL:
             assert one.try_next
-            assert one.again
+            assert one.again or rule.again
         for words in (one.where, one.seen, one.means, one.try_next, one.again):
             assert words == words.strip()
             assert "\n" not in words

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from torch import Tensor
 
 from pellucid.errors import one_line, require_one_of
-from pellucid.inspection.instrument.isolation import Snapshot, few_threads, isolate, require_shapes
+from pellucid.inspection.instrument.isolation import Snapshot, few_threads, isolate, require_initialized
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule, rules
+from pellucid.inspection.rules import DoctorRule, rules
 from pellucid.records import Diagnosis, Finding, RuleTime, gravest_first
 
 LONGEST_REASON = 160
@@ -33,9 +33,9 @@ def diagnose(specimen: Specimen, names: Sequence[str] = (), seed: int = 0) -> Di
     return examine_with(specimen, _chosen_rules(names), seed)
 
 
-def examine_with(specimen: Specimen, chosen: Sequence[Rule], seed: int = 0) -> Diagnosis:
+def examine_with(specimen: Specimen, chosen: Sequence[DoctorRule], seed: int = 0) -> Diagnosis:
     """What these rules prove of a specimen."""
-    require_shapes(specimen.model)
+    require_initialized(specimen.model)
     began = time.perf_counter()
     findings: list[Finding] = []
     times: list[RuleTime] = []
@@ -66,14 +66,14 @@ def with_findings(diagnosis: Diagnosis, more: Iterable[Finding]) -> Diagnosis:
     return diagnosis._replace(findings=tuple(gravest_first([*diagnosis.findings, *more])))
 
 
-def _chosen_rules(names: Sequence[str]) -> list[Rule]:
+def _chosen_rules(names: Sequence[str]) -> list[DoctorRule]:
     known = rules()
     for name in names:
         require_one_of("rule of the doctor", name, known)
     return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
 
 
-def _ask_rule(rule: Rule, specimen: Specimen, seed: int) -> tuple[list[Finding], float, str]:
+def _ask_rule(rule: DoctorRule, specimen: Specimen, seed: int) -> tuple[list[Finding], float, str]:
     """What one rule finds, how long it took, and why it found nothing, if it did not."""
     if missing := rule.missing(specimen):
         return [], 0.0, f"needs the {' and the '.join(missing)}"
@@ -83,7 +83,8 @@ def _ask_rule(rule: Rule, specimen: Specimen, seed: int) -> tuple[list[Finding],
     with isolate(seed):
         try:
             for finding in rule.check(specimen):
-                found.append(finding._replace(rule=rule.name))  # what is proven stands, should it raise later
+                # At once: what is proven stands, should it raise later.
+                found.append(finding._replace(rule=rule.name, again=finding.again or rule.again))
         except Exception as error:
             passed_over = f"not known: {reason(error)}"
     if not found and not passed_over:

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 import torch
 from torch import Tensor, nn
 
+from pellucid.inspection.instrument.recording import by_unit, has_channels_first, is_norm
 from pellucid.inspection.instrument.specimen import main_tensor
 from pellucid.inspection.layer_stats import MAP_EXAMPLES, flatness, layer_stats, unit_map, weight_stats
 from pellucid.records import Health, LayerStats, UnitMap
@@ -22,8 +23,17 @@ from pellucid.records import Health, LayerStats, UnitMap
 MOST_LAYERS = 40
 MOST_LOOKS = 40
 FEWEST_STEPS = 40  # from one look to the next
+MOST_EXAMPLES, FEWEST_EXAMPLES = 1024, 256  # of one call of one layer: the wider, the fewer
+ENOUGH_VALUES = 1 << 14  # of all its units together; copying more would cost more than the step
+MOST_CALLS = 8  # of one layer in one step, as where one norm serves twice
+_ENOUGH_SCORES = 32  # of a position, to see whether a gradient came to it
+_ACTIVATIONS = (
+    *(nn.Tanh, nn.Sigmoid, nn.ReLU, nn.GELU, nn.LeakyReLU),
+    *(nn.SiLU, nn.ELU, nn.Softplus, nn.Hardtanh),
+)
+# Those that torch has not are known by their names, whoever wrote them.
+_NAMED = ("SquaredReLU",)
 
-_NORMS = ("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "RMSNorm")
 _SILENT = (nn.Dropout, nn.Identity, nn.Flatten, nn.ModuleList, nn.ModuleDict)  # put out what came in, or nothing
 
 
@@ -68,11 +78,11 @@ def _rank(module: nn.Module) -> int:
         return 0
     if next(module.children(), None) is not None:
         return 1  # a block, as attention
-    return 2 if type(module).__name__.startswith(_NORMS) else 3
+    return 2 if is_norm(module) else 3
 
 
 class HealthProbe:
-    """Looks at steps of a model's training; `taken` has what it saw.
+    """Looks at steps of a model's training; `take_looks` gives what it saw.
 
     Positions that the loss does not ask about (padding) get no gradient at the network's output; that is how they are
     known, and they do not count. `left_out` has the paths of layers that there was no room for.
@@ -81,7 +91,7 @@ class HealthProbe:
     >>> probe = HealthProbe(model)
     >>> with probe.watch(step=1):
     ...     model(torch.ones(4, 2)).square().mean().backward()
-    >>> [health] = probe.taken()
+    >>> [health] = probe.take_looks()
     >>> [(layer.path, layer.kind, layer.width) for layer in health.layers]
     [('0', 'Linear', 3), ('1', 'Tanh', 3), ('2', 'Linear', 2)]
     """
@@ -93,7 +103,7 @@ class HealthProbe:
         # One place for all looks: new memory for every copy would cost more than the copying.
         self._before = {path: parameter.detach().clone() for path, parameter in model.named_parameters()}
 
-    def taken(self) -> list[Health]:
+    def take_looks(self) -> list[Health]:
         """The looks since this was last asked."""
         looks, self._looks = self._looks, []
         return looks
@@ -101,19 +111,19 @@ class HealthProbe:
     @contextmanager
     def watch(self, step: int, with_maps: bool = False) -> Iterator[None]:
         """Around one step: forward, backward and update. If the step fails, nothing is kept of it."""
-        gathered = Gathered()
+        record = StepRecord()
         for path, parameter in self.model.named_parameters():
             self._remember(path, parameter.detach())
         handles = [
-            self.model.register_forward_hook(gathered.network_ran),
+            self.model.register_forward_hook(record.network_ran),
             *(
-                module.register_forward_hook(partial(gathered.layer_ran, path, _rank(module)))
+                module.register_forward_hook(partial(record.layer_ran, path, _rank(module)))
                 for path, module in self.layers.items()
             ),
             # Not read at the end, where the gradients may have been clipped.
             *(
                 parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-                    partial(gathered.gradient_came, path)
+                    partial(record.gradient_came, path)
                 )
                 for path, parameter in self.model.named_parameters()
                 if parameter.requires_grad
@@ -124,7 +134,7 @@ class HealthProbe:
         finally:
             for handle in handles:
                 handle.remove()
-        self._looks.append(self._health(step, gathered, with_maps))
+        self._looks.append(self._health(step, record, with_maps))
 
     def _remember(self, path: str, now: Tensor) -> None:
         """What a parameter is before the step; if its shape or place is not that of the last look, it is a new one."""
@@ -135,11 +145,11 @@ class HealthProbe:
             before.copy_(now)
 
     @torch.no_grad()
-    def _health(self, step: int, gathered: Gathered, with_maps: bool) -> Health:
+    def _health(self, step: int, record: StepRecord, with_maps: bool) -> Health:
         layers: list[LayerStats] = []
         maps: list[UnitMap] = []
-        for (path, which), calls in gathered.by_layer(self.layers).items():
-            values, inputs, gradients, passed_on = _pooled(calls, gathered)
+        for (path, which), calls in record.by_layer(self.layers).items():
+            values, inputs, gradients, passed_on = _pool_calls(calls, record)
             module, kind = self.layers[path], type(self.layers[path]).__name__
             is_flat = flatness(module)
             flat = is_flat(inputs, values) if is_flat else None
@@ -148,14 +158,14 @@ class HealthProbe:
                 apart = max(1, len(flat) // MAP_EXAMPLES)  # neighbours are of one item, and alike
                 maps.append(unit_map(f"{path}{which}", kind, flat[::apart], passed_on[::apart]))
         weights = tuple(
-            weight_stats(path, self._before[path], parameter, gathered.norms.get(path, 0.0))
+            weight_stats(path, self._before[path], parameter, record.norms.get(path, 0.0))
             for path, parameter in self.model.named_parameters()
             if parameter.numel() and path in self._before and self._before[path].shape == parameter.shape
         )
         return Health(step, tuple(layers), weights, tuple(maps))
 
 
-def _pooled(calls: list[Call], gathered: Gathered) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _pool_calls(calls: list[LayerCall], record: StepRecord) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What all calls of a layer put out, read, got back and passed on, without padding: (examples, units) each."""
     parts: list[tuple[Tensor, ...]] = []
     for call in calls:
@@ -166,26 +176,10 @@ def _pooled(calls: list[Call], gathered: Gathered) -> tuple[Tensor, Tensor, Tens
             nothing if call.gradients is None else call.gradients,
             nothing if call.passed_on is None else call.passed_on,
         )
-        asked = gathered.asked(call)
+        asked = record.asked_examples(call)
         parts.append(one if asked is None else tuple(part[asked] for part in one))
     values, inputs, gradients, passed_on = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
     return values, inputs, gradients, passed_on
-
-
-# What the hooks of one look at one step gather: a sample of every layer's output, and the gradients that came back.
-
-MOST_EXAMPLES, FEWEST_EXAMPLES = 1024, 256  # of one call of one layer: the wider, the fewer
-ENOUGH_VALUES = 1 << 14  # of all its units together; copying more would cost more than the step
-MOST_CALLS = 8  # of one layer in one step, as where one norm serves twice
-_ENOUGH_SCORES = 32  # of a position, to see whether a gradient came to it
-
-_ACTIVATIONS = (
-    *(nn.Tanh, nn.Sigmoid, nn.ReLU, nn.GELU, nn.LeakyReLU),
-    *(nn.SiLU, nn.ELU, nn.Softplus, nn.Hardtanh),
-)
-# Those that torch has not are known by their names, whoever wrote them.
-_NAMED = ("SquaredReLU",)
-_CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm)
 
 
 def is_activation(module: nn.Module) -> bool:
@@ -198,7 +192,7 @@ def is_activation(module: nn.Module) -> bool:
 
 
 @dataclass
-class Call:
+class LayerCall:
     """One time that a layer was called, by a sample of its examples; the tensors are (examples, units)."""
 
     path: str
@@ -213,17 +207,17 @@ class Call:
     passed_on: Tensor | None = None  # the gradient of what an activation read
 
     def came_back(self, module: nn.Module, gradient: Tensor) -> None:
-        self.gradients = _by_unit(gradient, module)[self.rows]
+        self.gradients = by_unit(gradient, module)[self.rows]
 
     def went_on(self, module: nn.Module, gradient: Tensor) -> None:
-        self.passed_on = _by_unit(gradient, module)[self.rows]
+        self.passed_on = by_unit(gradient, module)[self.rows]
 
 
 @dataclass
-class Gathered:
+class StepRecord:
     """All that was heard during one step. Only what happens with gradients on counts: evaluations are not training."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[LayerCall] = field(default_factory=list)
     shapes: list[tuple[int, ...]] = field(default_factory=list)  # of the network's positions, for each pass
     real: dict[int, Tensor] = field(default_factory=dict)  # for each pass which positions the loss asked about
     norms: dict[str, float] = field(default_factory=dict)  # of each parameter's gradient, before any clipping
@@ -231,7 +225,7 @@ class Gathered:
 
     def __reduce__(self) -> tuple[object, ...]:
         """A copy of the model, or a file of it, takes the hooks along. There they must hear and keep nothing."""
-        return Gathered, ([], [], {}, {}, True)
+        return StepRecord, ([], [], {}, {}, True)
 
     def network_ran(self, module: nn.Module, args: tuple[object, ...], output: object) -> None:
         """A hook of the whole network. Each layer's calls before it belong to this pass."""
@@ -259,17 +253,17 @@ class Gathered:
                 return
         if sum(call.path == path for call in self.calls) == MOST_CALLS:
             return
-        examples = _by_unit(out.detach(), module)
+        examples = by_unit(out.detach(), module)
         rows = sample(*examples.shape)
         # A copy: what is computed in place later does not touch it.
         values = examples[rows]
-        call = Call(path, rank, out, _shape_of_examples(out, module), rows, len(self.shapes), values, values)
+        call = LayerCall(path, rank, out, _shape_of_examples(out, module), rows, len(self.shapes), values, values)
         self.calls.append(call)
         if out.requires_grad:
             out.register_hook(partial(call.came_back, module))  # type: ignore[no-untyped-call]
         into = args[0] if args else None
         if is_activation(module) and isinstance(into, Tensor) and into.shape == out.shape:
-            call.inputs = _by_unit(into.detach(), module)[rows]
+            call.inputs = by_unit(into.detach(), module)[rows]
             if into.requires_grad:
                 into.register_hook(partial(call.went_on, module))  # type: ignore[no-untyped-call]
 
@@ -279,12 +273,12 @@ class Gathered:
         gradient = parameter.grad.coalesce().values() if parameter.grad.is_sparse else parameter.grad
         self.norms[path] = torch.linalg.vector_norm(gradient).item()
 
-    def by_layer(self, order: Iterable[str]) -> dict[tuple[str, str], list[Call]]:
+    def by_layer(self, order: Iterable[str]) -> dict[tuple[str, str], list[LayerCall]]:
         """The calls of each layer that was called, layers in this order, by path and number.
 
         Where one layer serves several widths, as an activation may, each is a layer of its own: "[0]", "[1]" and so on.
         """
-        found: dict[str, dict[int, list[Call]]] = {path: {} for path in order}
+        found: dict[str, dict[int, list[LayerCall]]] = {path: {} for path in order}
         for call in self.calls:
             found[call.path].setdefault(call.values.shape[1], []).append(call)
         return {
@@ -293,7 +287,7 @@ class Gathered:
             for number, calls in enumerate(widths.values())
         }
 
-    def asked(self, call: Call) -> Tensor | None:
+    def asked_examples(self, call: LayerCall) -> Tensor | None:
         """Which of the call's sampled examples the loss asked about; None: all, or it cannot be told.
 
         It can be told where a layer's examples are the network's positions, or a whole number for each of them.
@@ -331,20 +325,7 @@ def _shape_of_examples(values: Tensor, module: nn.Module) -> tuple[int, ...]:
     (8, 3)
     """
     shape = tuple(values.shape)
-    return (shape[0], *shape[2:]) if _has_channels_first(values, module) else shape[: max(1, len(shape) - 1)]
-
-
-def _by_unit(values: Tensor, module: nn.Module) -> Tensor:
-    """The same numbers as (examples, units); those of half precision in single, in which all can be reckoned."""
-    if values.dtype in (torch.float16, torch.bfloat16):
-        values = values.float()
-    if values.dim() == 1:
-        return values[:, None]
-    return (values.movedim(1, -1) if _has_channels_first(values, module) else values).flatten(0, -2)
-
-
-def _has_channels_first(values: Tensor, module: nn.Module) -> bool:
-    return values.dim() == 4 or (values.dim() == 3 and isinstance(module, _CHANNELS_FIRST))
+    return (shape[0], *shape[2:]) if has_channels_first(values, module) else shape[: max(1, len(shape) - 1)]
 
 
 def _has_numbers(out: Tensor) -> bool:

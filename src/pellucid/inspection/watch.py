@@ -20,7 +20,7 @@ from torch.utils.hooks import RemovableHandle
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
-from pellucid.inspection.instrument.isolation import require_shapes
+from pellucid.inspection.instrument.isolation import require_initialized
 from pellucid.inspection.judgements import PICTURED, judge_health
 from pellucid.records import Finding, Health, Step, Watched, gravest_first
 
@@ -67,8 +67,8 @@ class Watch:
         if self._handles:
             raise PellucidError("this watch is already going on", fix="Make a new one with pellucid.watch")
         self._handles = [
-            self.optimizer.register_step_pre_hook(self._begins),
-            self.optimizer.register_step_post_hook(self._ended),
+            self.optimizer.register_step_pre_hook(self._step_begins),
+            self.optimizer.register_step_post_hook(self._step_ended),
         ]
         self._prepare()
         return self
@@ -104,7 +104,7 @@ class Watch:
         left_out = self._probe.left_out
         return Watched(type(self.model).__name__, tuple(steps), tuple(self.health), tuple(self.findings()), left_out)
 
-    def _begins(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _step_begins(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Before an update: how large the gradients are. One pass over them, little beside the one that made them."""
         gradients = [
             parameter.grad
@@ -116,12 +116,12 @@ class Watch:
         self.norms.append(math.hypot(*[norm.item() for norm in norms]))
         self.rates.append(float(optimizer.param_groups[0].get("lr", math.nan)))
 
-    def _ended(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _step_ended(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """After an update: a look that was open is finished, and the next is opened where it is its turn."""
         if self._look is not None:
             look, self._look = self._look, None
             look.__exit__(None, None, None)
-            self._keep(*self._probe.taken())
+            self._keep(*self._probe.take_looks())
         self._prepare()
 
     def _keep(self, look: Health) -> None:
@@ -195,4 +195,4 @@ def _require_watchable(model: nn.Module, optimizer: Optimizer) -> None:
         raise PellucidError(
             "the optimizer has none of the model's parameters", fix="Make the optimizer from model.parameters()"
         )
-    require_shapes(model)
+    require_initialized(model)

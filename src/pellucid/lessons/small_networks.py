@@ -137,7 +137,7 @@ def probe_health(model: WindowMLP, batch: Batch) -> Health:
     model.zero_grad()
     with probe.watch(1, with_maps=True):
         loss_of(model(batch.tokens), batch.targets).backward()  # type: ignore[no-untyped-call]
-    (health,) = probe.taken()
+    (health,) = probe.take_looks()
     return health
 
 

@@ -132,7 +132,7 @@ class Trainer:
         for step in steps(
             state.model, state.batches, state.optimizer, plan, loss_function=loss_function, first=first, watch=watch
         ):
-            for health in probe.taken():
+            for health in probe.take_looks():
                 self._look(health)
             yield step
 

@@ -270,7 +270,7 @@ class Snapshot:
             yield "random numbers"
 
 
-def require_shapes(model: nn.Module) -> None:
+def require_initialized(model: nn.Module) -> None:
     """Refuse a module whose parameters wait for their first input; until then there is nothing to look at."""
     waiting = [path for path, parameter in model.named_parameters() if is_lazy(parameter)]
     if waiting:

@@ -280,12 +280,12 @@ def gradients_of(model: nn.Module, loss: Tensor) -> dict[str, Tensor]:
     return {path: gradient for path, gradient in zip(named, found, strict=True) if gradient is not None}
 
 
-def local_slopes(call: FunctionCall) -> Tensor | None:
+def activation_slopes(call: FunctionCall) -> Tensor | None:
     """How steep an elementwise function was at each number it was given, by autograd.
 
     >>> with Recorder(nn.Identity(), frozenset({"relu"})) as recorder:
     ...     _ = torch.tensor([-1.0, 2.0]).relu()
-    >>> local_slopes(recorder.functions[0])
+    >>> activation_slopes(recorder.functions[0])
     tensor([0., 1.])
     """
     given = call.given

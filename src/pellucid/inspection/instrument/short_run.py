@@ -69,7 +69,7 @@ def overfit_run(specimen: Specimen, learning_rate: float, steps: int, enough: fl
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.eval()
     optimizer = torch.optim.Adam(trainable_parameters(copied.model).values(), lr=learning_rate)
-    run = try_or_none(lambda: _steps(copied, optimizer, steps, {}, enough, is_dense=True))
+    run = try_or_none(lambda: _steps(copied, optimizer, steps, {}, enough, is_ours=True))
     return run if run is not None and math.isfinite(run.losses[0]) else None
 
 
@@ -79,9 +79,11 @@ def _steps(
     steps: int,
     matrices: dict[str, nn.Parameter],
     enough: float = -math.inf,
-    is_dense: bool = False,
+    is_ours: bool = False,
 ) -> ShortRun:
-    """The loop. matrices: those whose updates are measured; is_dense: the optimizer takes no sparse gradient."""
+    """The loop. matrices: those whose updates are measured; is_ours: the optimizer is Adam, which takes no sparse
+    gradient, and a run that the loss no longer takes is over.
+    """
     losses: list[float] = []
     updates: dict[str, list[float]] = {path: [] for path in matrices}
 
@@ -92,14 +94,14 @@ def _steps(
             gradients = gradients_of(copied.model, loss)
         for path, parameter in copied.model.named_parameters():
             gradient = gradients.get(path)
-            parameter.grad = gradient.to_dense() if is_dense and gradient is not None else gradient
+            parameter.grad = gradient.to_dense() if is_ours and gradient is not None else gradient
         return loss.detach()
 
     for step in range(steps + 1):
         try:
             loss = take_gradients()
         except (RuntimeError, ValueError):  # outputs have left what the loss takes
-            if step == 0:
+            if step == 0 or not is_ours:
                 raise
             loss = torch.tensor(math.nan)
         losses.append(float(loss))

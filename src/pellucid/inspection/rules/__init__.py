@@ -11,7 +11,7 @@ from pellucid.records import Finding
 
 
 @dataclass(frozen=True)
-class Rule:
+class DoctorRule:
     """One thing that can be proven about a module, and how.
 
     `check` gives findings, also those that say what is sound, each with its numbers; nothing at all means that the rule
@@ -22,6 +22,7 @@ class Rule:
     proves: str  # one sentence: what a finding of it proves
     how: str  # one sentence: what is done to the module
     check: Callable[[Specimen], Iterable[Finding]]
+    again: str = ""  # code that shows it again; for findings that have none of their own
     needs: tuple[str, ...] = ()  # of: targets, loss, optimizer; without them the rule is passed over
 
     def missing(self, specimen: Specimen) -> list[str]:
@@ -29,6 +30,6 @@ class Rule:
         return [need for need in self.needs if getattr(specimen, need) is None]
 
 
-def rules() -> dict[str, Rule]:
+def rules() -> dict[str, DoctorRule]:
     """Every rule by its name."""
-    return cards("pellucid.inspection.rules", "RULE", Rule)
+    return cards("pellucid.inspection.rules", "RULE", DoctorRule)

@@ -15,7 +15,7 @@ from torch import Tensor
 from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.recording import record
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 SEVERAL = 1.5  # times the gradient of this batch
@@ -30,7 +30,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     yield from _of_gradients(specimen, seen.gradients)
     with torch.no_grad():
-        measured = try_or_none(lambda: _reductions(specimen, _detached(seen.outputs)))
+        measured = try_or_none(lambda: _reductions(specimen, _detach(seen.outputs)))
     if measured is not None:
         yield from _of_reduction(specimen, *measured)
 
@@ -72,27 +72,27 @@ def _reductions(specimen: Specimen, outputs: Any) -> tuple[float, float, float]:
     half = n_rows // 2
     rows = torch.arange(n_rows)
     losses = [
-        specimen.loss(_rows(outputs, which, n_rows), targets[which]).item()
+        specimen.loss(_select_rows(outputs, which, n_rows), targets[which]).item()
         for which in (rows, torch.cat([rows, rows]), rows[:half], rows[half : 2 * half])
     ]
     return losses[0], losses[1], (losses[2] + losses[3]) / 2 if n_rows % 2 == 0 else losses[0]
 
 
-def _rows(outputs: Any, which: Tensor, n_rows: int) -> Any:
+def _select_rows(outputs: Any, which: Tensor, n_rows: int) -> Any:
     """These rows of whatever a module put out."""
     if isinstance(outputs, Tensor):
         return outputs[which] if outputs.dim() and len(outputs) == n_rows else outputs
     if isinstance(outputs, dict):
-        return type(outputs)((key, _rows(each, which, n_rows)) for key, each in outputs.items())
-    return type(outputs)(_rows(each, which, n_rows) for each in outputs)
+        return type(outputs)((key, _select_rows(each, which, n_rows)) for key, each in outputs.items())
+    return type(outputs)(_select_rows(each, which, n_rows) for each in outputs)
 
 
-def _detached(outputs: Any) -> Any:
+def _detach(outputs: Any) -> Any:
     if isinstance(outputs, Tensor):
         return outputs.detach()
     if isinstance(outputs, dict):
-        return {key: _detached(each) for key, each in outputs.items()}
-    return type(outputs)(_detached(each) for each in outputs) if type(outputs) in (tuple, list) else outputs
+        return {key: _detach(each) for key, each in outputs.items()}
+    return type(outputs)(_detach(each) for each in outputs) if type(outputs) in (tuple, list) else outputs
 
 
 def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float) -> Iterator[Finding]:
@@ -123,7 +123,7 @@ def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float)
         yield Finding.sound("loss", seen, means, again=again)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="accumulation",
     proves="that gradients of several batches were added up, or that the loss is no mean over rows",
     how="compares gradients that are there with those of this batch, and the loss of rows with that of them twice",

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.recording import FunctionCall, ModuleCall, Recording, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.instrument.weight_age import is_fresh
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.instrument.specimen import Specimen, is_fresh
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 NEARLY_ONE_HOT = 0.5  # of the entropy there could be
@@ -31,10 +30,9 @@ _NAMES = frozenset({"softmax", "scaled_dot_product_attention"}) | _PRODUCTS | _G
 _ARGUMENTS = (
     *("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal"),
 )
-_AGAIN = "-(weights * weights.log()).nansum(-1).mean() / math.log(weights.shape[-1])"
 
 
-class Attention(NamedTuple):
+class AttentionScores(NamedTuple):
     """One call of attention, by its scores. scores: (..., queries, keys)."""
 
     path: str
@@ -51,7 +49,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     with torch.no_grad():
         found = [
             (attention, share)
-            for attention in (*_by_hand(seen), *_fused(seen), *_of_torch(seen))
+            for attention in (*_scores_by_hand(seen), *_scores_of_fused(seen), *_scores_of_torch(seen))
             if (share := entropy_share(attention.scores)) is not None
         ]
         if not found or is_fresh(specimen) is False:
@@ -63,7 +61,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield _finding(attention, share)
 
 
-def _finding(attention: Attention, share: float) -> Finding:
+def _finding(attention: AttentionScores, share: float) -> Finding:
     spread = _spread(attention.scores)
     root = math.sqrt(attention.width) if attention.width else 1.0
     divided = entropy_share(attention.scores / root)
@@ -73,7 +71,7 @@ def _finding(attention: Attention, share: float) -> Finding:
     where = part_name(attention.path)
     if share >= NEARLY_ONE_HOT and not attention.is_unscaled:
         means = "attention starts undecided"
-        return Finding.sound(where, numbers, means, again=_AGAIN)
+        return Finding.sound(where, numbers, means)
     if attention.is_unscaled:
         numbers += f"; divided by √{attention.width} = {root:.2g} it would be {divided:.2f}"
     return Finding(
@@ -86,7 +84,6 @@ def _finding(attention: Attention, share: float) -> Finding:
         f"divide the scores by √{attention.width}"
         if attention.is_unscaled
         else "shrink what attention reads: put a norm before it, or draw the first weights smaller",
-        again=_AGAIN,
     )
 
 
@@ -117,7 +114,7 @@ def _spread(scores: Tensor) -> float:
     return (((kept - mean[..., None]).square() * allowed).sum(-1) / n).sqrt().mean().item()
 
 
-def _by_hand(seen: Recording) -> Iterator[Attention]:
+def _scores_by_hand(seen: Recording) -> Iterator[AttentionScores]:
     """Softmaxes over the last dimension whose weights are multiplied with something: those of attention."""
     waiting: dict[int, tuple[FunctionCall, FunctionCall | None]] = {}
     product: FunctionCall | None = None
@@ -133,7 +130,7 @@ def _by_hand(seen: Recording) -> Iterator[Attention]:
             for tensor in tensors:
                 if (pair := waiting.pop(id(tensor), None)) is not None and pair[0].given is not None:
                     scores, made = pair[0].given, pair[1]
-                    yield Attention(pair[0].path, scores, _width(made), _is_unscaled(seen, made, scores))
+                    yield AttentionScores(pair[0].path, scores, _width(made), _is_unscaled(seen, made, scores))
 
 
 def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:
@@ -175,7 +172,7 @@ def _is_projection(seen: Recording, tensor: Tensor) -> bool:
     )
 
 
-def _fused(seen: Recording) -> Iterator[Attention]:
+def _scores_of_fused(seen: Recording) -> Iterator[AttentionScores]:
     for call in seen.functions:
         if call.name != "scaled_dot_product_attention":
             continue
@@ -194,16 +191,16 @@ def _fused(seen: Recording) -> Iterator[Attention]:
             scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else scores + mask
         is_raw = scale == 1 and queries.shape[-1] > 1
         is_unscaled = is_raw and _is_projection(seen, queries) and _is_projection(seen, keys)
-        yield Attention(call.path, scores, queries.shape[-1], is_unscaled)
+        yield AttentionScores(call.path, scores, queries.shape[-1], is_unscaled)
 
 
-def _of_torch(seen: Recording) -> Iterator[Attention]:
+def _scores_of_torch(seen: Recording) -> Iterator[AttentionScores]:
     """nn.MultiheadAttention hands its weights out when asked; their logarithms are scores."""
     for call in seen.modules:
         if isinstance(call.module, nn.MultiheadAttention):
             scores = try_or_none(partial(_log_weights, call))
             if scores is not None:
-                yield Attention(call.path, scores, call.module.head_dim, is_unscaled=False)
+                yield AttentionScores(call.path, scores, call.module.head_dim, is_unscaled=False)
 
 
 def _log_weights(call: ModuleCall) -> Tensor:
@@ -215,9 +212,10 @@ def _log_weights(call: ModuleCall) -> Tensor:
     return (weights if is_masked else weights.clamp(min=torch.finfo(weights.dtype).tiny)).log()
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="attention-unscaled",
     proves="that attention is nearly decided before it has learned anything, or that its scores grow with the width",
     how="measures the entropy of every softmax whose weights are multiplied with values, also of fused ones",
     check=check,
+    again="-(weights * weights.log()).nansum(-1).mean() / math.log(weights.shape[-1])",
 )

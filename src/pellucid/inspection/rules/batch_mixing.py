@@ -20,7 +20,7 @@ from pellucid.inspection.instrument.perturbation import (
 )
 from pellucid.inspection.instrument.recording import Meeting, first_meeting
 from pellucid.inspection.instrument.specimen import Specimen, run_module
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 AGAIN = "y = model.eval()(x); x[0] = x[0].flip(0); print((model(x) - y)[1:].abs().max())"
@@ -48,7 +48,7 @@ def _in_mode(specimen: Specimen, place: int, mode: str) -> Iterator[Finding]:
     if before is None or not before.dim() or before.shape[0] != n_rows:
         return
     worst = 0.0
-    for row, changed in _changed(specimen, place):
+    for row, changed in _change_rows(specimen, place):
         after = run_module(specimen.copy().model.train(is_training), changed)
         kept = _others(row, before)
         change = largest_change(kept(before), kept(after)) if after is not None else 0.0  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def _in_mode(specimen: Specimen, place: int, mode: str) -> Iterator[Finding]:
     yield Finding.sound("the model", seen, means)
 
 
-def _changed(specimen: Specimen, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def _change_rows(specimen: Specimen, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """A row and the inputs with it changed: the first and the last, to numbers of the batch and to larger ones."""
     given: Tensor = specimen.inputs[place]
     for row in (0, len(given) - 1):
@@ -189,7 +189,7 @@ def _in_eval(specimen: Specimen, place: int, where: str, seen: str, meeting: Mee
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="batch-mixing",
     proves="the outputs of one row move when only another row of its batch changes",
     how="changes one row and compares the outputs of the others, in eval and in training, where batch norms may meet; "

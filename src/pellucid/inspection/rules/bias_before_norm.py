@@ -17,10 +17,8 @@ from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices
 from pellucid.inspection.instrument.recording import ModuleCall, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
-
-_AGAIN = "layer.bias.grad.norm() / layer.weight.grad.norm()  # after loss.backward()"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -34,8 +32,8 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     n_norms = sum(_takes_the_mean(call.module) for call in seen.modules)
     useless = [
         (call, shift)
-        for call in _biased(seen.modules)
-        if (shift := _moved(double, call.path, outputs.detach())) is not None
+        for call in _calls_with_bias(seen.modules)
+        if (shift := _shift_of_outputs(double, call.path, outputs.detach())) is not None
         and shift < 1e5 * torch.finfo(outputs.dtype).eps
     ]
     if useless:
@@ -47,11 +45,10 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             + _gradient(first.path, seen.gradients),
             f"the norm behind takes the mean away again: {n} numbers that cannot learn",
             "write bias=False there; the norm has a bias of its own",
-            again=_AGAIN,
         )
     elif n_norms:
         seen_text = f"of {n_norms} norms over the batch or the picture none undoes a bias before it"
-        yield Finding.sound("the model", seen_text, "every bias can learn", again=_AGAIN)
+        yield Finding.sound("the model", seen_text, "every bias can learn")
 
 
 def _takes_the_mean(module: nn.Module) -> bool:
@@ -66,7 +63,7 @@ def _bias(module: nn.Module) -> Tensor:
     return module.bias
 
 
-def _biased(calls: Sequence[ModuleCall]) -> Iterator[ModuleCall]:
+def _calls_with_bias(calls: Sequence[ModuleCall]) -> Iterator[ModuleCall]:
     norms = [call for call in calls if _takes_the_mean(call.module)]
     for call in calls:
         has_bias = call.is_leaf and isinstance(getattr(call.module, "bias", None), nn.Parameter)
@@ -74,10 +71,10 @@ def _biased(calls: Sequence[ModuleCall]) -> Iterator[ModuleCall]:
             yield call
 
 
-def _moved(double: Specimen, path: str, outputs: Tensor) -> float | None:
+def _shift_of_outputs(double: Specimen, path: str, outputs: Tensor) -> float | None:
     """How far the outputs move, by their size, when the bias does."""
 
-    def measured() -> float:
+    def measure() -> float:
         model = copy.deepcopy(double.model)
         with torch.no_grad(), fixed_rng():
             _bias(model.get_submodule(path)).add_(1)
@@ -85,7 +82,7 @@ def _moved(double: Specimen, path: str, outputs: Tensor) -> float | None:
         assert shifted is not None
         return ((shifted - outputs).abs().max() / outputs.abs().max().clamp(min=1e-30)).item()
 
-    return try_or_none(measured)
+    return try_or_none(measure)
 
 
 def _gradient(path: str, gradients: dict[str, Tensor]) -> str:
@@ -95,9 +92,10 @@ def _gradient(path: str, gradients: dict[str, Tensor]) -> str:
     return f", and its gradient is {(of_bias.norm() / of_weight.norm()).item():.1g} of its weight's"
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="bias-before-norm",
     proves="that a bias can never learn, because the norm behind it takes its effect away",
     how="shifts the bias in a float64 copy that trains, and compares what the whole puts out",
     check=check,
+    again="layer.bias.grad.norm() / layer.weight.grad.norm()  # after loss.backward()",
 )

@@ -16,7 +16,7 @@ from torch import Tensor
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FAR = (1e2, 1e3, 1e4)
@@ -66,7 +66,7 @@ def _downhill(view: LossView) -> Tensor | None:
     return -slope / slope.abs().max()
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="bottomless-loss",
     proves="the loss falls without end when outputs grow",
     how="moves the outputs downhill by 100, 1000 and 10000, and looks whether the loss falls in proportion",

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor, run_module
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 NAMES = ("past_key_values", "past_key_value", "past", "cache", "kv_cache", "caches", "state", "hidden", "hx")
@@ -87,31 +87,31 @@ def _way(model: nn.Module) -> Stepwise | None:
 
 
 def _by_advancing(begin: Callable[[int], Any], advance: Callable[[Tensor, Any], Any]) -> Read:
-    def read(tokens: Tensor) -> Tensor | None:
+    def read_tokens(tokens: Tensor) -> Tensor | None:
         state, scores = begin(len(tokens)), []
         for t in range(tokens.shape[1]):
             made, state = advance(tokens[:, t], state)
             scores.append(made)
         return torch.stack(scores, dim=1)
 
-    return read
+    return read_tokens
 
 
 def _by_passing_on(model: nn.Module, name: str, flags: dict[str, bool]) -> Read:
-    def read(tokens: Tensor) -> Tensor | None:
+    def read_tokens(tokens: Tensor) -> Tensor | None:
         kept, scores = None, []
         for t in range(tokens.shape[1]):
             outputs = model(tokens[:, t : t + 1], **{name: kept}, **flags)
-            made, kept = main_tensor(outputs), _kept(outputs, name)
+            made, kept = main_tensor(outputs), _cache_in(outputs, name)
             if made is None or kept is None:
                 return None
             scores.append(made)
         return torch.cat(scores, dim=1)
 
-    return read
+    return read_tokens
 
 
-def _kept(outputs: Any, name: str) -> Any:
+def _cache_in(outputs: Any, name: str) -> Any:
     """What is to be given back: under the argument's name, or what stands second in a pair."""
     if isinstance(outputs, dict):
         return outputs.get(name)
@@ -120,7 +120,7 @@ def _kept(outputs: Any, name: str) -> Any:
     return None
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="cache-unlike",
     proves="reading token by token with the cache gives other scores than reading the whole",
     how="reads the batch's tokens one by one with the module's own cache and compares with one pass over all of them",

@@ -14,7 +14,7 @@ from pellucid.inspection.instrument.gradients import trainable_parameters
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.inspection.rules.duplicated_inputs import several_answers
 from pellucid.records import Finding
 
@@ -22,7 +22,7 @@ ENOUGH = 0.8  # of the gap
 TOO_LITTLE = 0.3
 
 
-class Reached(NamedTuple):
+class OverfitResult(NamedTuple):
     """What a copy reached at one learning rate."""
 
     rate: float
@@ -52,17 +52,17 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     floor, constant = _bounds(view)
     if not constant - floor > 1e-3 * max(abs(constant), 1e-3):
         return  # all answers are the same
-    best: Reached | None = None
+    best: OverfitResult | None = None
     for rate in allowed.rates:
         run = overfit_run(specimen, rate, allowed.steps, enough=constant - ENOUGH * (constant - floor))
         finite = [loss for loss in run.losses if math.isfinite(loss)] if run is not None else []
         if finite and (best is None or min(finite) < best.least):
-            best = Reached(rate, len(finite) - 1, finite[0], min(finite))
-        if best is not None and _closed(best, floor, constant) >= ENOUGH:
+            best = OverfitResult(rate, len(finite) - 1, finite[0], min(finite))
+        if best is not None and _share_closed(best, floor, constant) >= ENOUGH:
             break
     if best is not None:
         n_weights = sum(one.numel() for one in parameters.values())
-        yield from _judged(view, best, floor, constant, n_weights, len(allowed.rates))
+        yield from _judge(view, best, floor, constant, n_weights, len(allowed.rates))
 
 
 def _bounds(view: LossView) -> tuple[float, float]:
@@ -71,14 +71,14 @@ def _bounds(view: LossView) -> tuple[float, float]:
     return (0.0 if math.isnan(floor) else floor), (view.measured if math.isnan(constant) else constant)
 
 
-def _closed(best: Reached, floor: float, constant: float) -> float:
+def _share_closed(best: OverfitResult, floor: float, constant: float) -> float:
     return (constant - best.least) / (constant - floor)
 
 
-def _judged(
-    view: LossView, best: Reached, floor: float, constant: float, n_weights: int, n_rates: int
+def _judge(
+    view: LossView, best: OverfitResult, floor: float, constant: float, n_weights: int, n_rates: int
 ) -> Iterator[Finding]:
-    closed, n_rows = _closed(best, floor, constant), view.specimen.n_rows
+    closed, n_rows = _share_closed(best, floor, constant), view.specimen.n_rows
     seen = (
         f"on {n_rows} rows the loss went from {best.first:.4f} to {best.least:.4f} in {best.steps} steps of "
         f"Adam at {best.rate:g}, the best of {n_rates} rates; ignoring the input gives {constant:.4f}, and the "
@@ -112,7 +112,7 @@ def _judged(
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="cannot-overfit",
     proves="a copy of it does not learn this one batch by heart at any of several rates",
     how="trains a copy on the batch for up to 150 steps of Adam at three rates, without dropout",

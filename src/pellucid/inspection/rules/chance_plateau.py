@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterator
 
 from pellucid.inspection.instrument.loss_view import loss_view
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.instrument.weight_age import steps_taken, was_trained
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.instrument.specimen import Specimen, steps_taken, was_trained
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 EARNED = 0.02  # of the best constant's loss; less than this is nothing
@@ -47,7 +46,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="chance-plateau",
     proves="trained weights earn nothing over the best answer that ignores its input",
     how="compares the loss with the least that constant outputs can have, for weights that were trained",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FEWEST_ROWS = 12
@@ -70,7 +70,7 @@ def _correlations(rows: Tensor, target: Tensor) -> Tensor:
     return torch.where(lengths > 0, (columns * centred[:, None]).sum(0).abs() / lengths.clamp(min=1e-300), 0.0)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="data-leak",
     proves="a column of the inputs is the target, up to scale and shift",
     how="correlates each column of the inputs with the target over the rows of the batch",

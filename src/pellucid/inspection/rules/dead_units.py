@@ -13,15 +13,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.recording import FunctionCall, Recording, by_unit, local_slopes, part_name, record
+from pellucid.inspection.instrument.recording import (
+    FunctionCall,
+    Recording,
+    activation_slopes,
+    by_unit,
+    part_name,
+    record,
+)
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_dead_units
 from pellucid.inspection.layer_stats import NEARLY_ZERO
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 ACTIVATIONS = frozenset({"relu", "relu6", "leaky_relu", "gelu", "silu", "elu", "celu", "selu", "mish", "hardswish"})
-_AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))"
 
 
 @dataclass
@@ -52,7 +58,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     worst = max(layers.values(), key=lambda layer: layer.share)
     finding = judge_dead_units(worst.where, worst.name, worst.n_dead, len(worst.flat), worst.n_examples, worst.steepest)
-    yield finding._replace(again=_AGAIN)
+    yield finding
 
 
 def _add(layers: dict[tuple[str, str, int], _Activation], seen: Recording) -> None:
@@ -60,7 +66,7 @@ def _add(layers: dict[tuple[str, str, int], _Activation], seen: Recording) -> No
     for call in seen.functions:
         which = calls[call.path, call.name]
         calls[call.path, call.name] += 1
-        if (steepness := local_slopes(call)) is None:
+        if (steepness := activation_slopes(call)) is None:
             continue
         units = by_unit(steepness.abs(), seen.maker_of(call.arguments[0]))
         flat, steepest = (units < NEARLY_ZERO).all(0), units.amax(0)
@@ -80,9 +86,10 @@ def _where(call: FunctionCall, which: int) -> str:
     return part_name(call.path) if which == 0 else f"{part_name(call.path)}, its {call.name} no. {which + 1}"
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="dead-units",
     proves="that units pass no gradient on, whichever of the given examples is read",
     how="measures the slope of every activation at what it is given, over all batches, by autograd",
     check=check,
+    again="layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))",
 )

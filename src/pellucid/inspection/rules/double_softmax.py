@@ -16,7 +16,7 @@ from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.perturbation import outputs_under_other_weights
 from pellucid.inspection.instrument.recording import output_part
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 NEARLY = 0.5  # apart, from which on it is no accident that scores never are more than 1
@@ -61,6 +61,7 @@ def _is_probability(tensor: Tensor, axis: int) -> bool:
 def _is_log_of_second(tensor: Tensor, axis: int) -> bool:
     """Whether numbers are the logarithm of a softmax of probabilities: log-probabilities that are those, but shifted.
 
+    >>> import torch
     >>> scores = torch.tensor([[2.0, -3.0, 1.0]])
     >>> _is_log_of_second(scores.softmax(-1).log_softmax(-1), -1), _is_log_of_second(scores.log_softmax(-1), -1)
     (True, False)
@@ -121,7 +122,7 @@ def _perfect(view: LossView) -> Tensor:
     return classes.movedim(-1, view.axis)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="double-softmax",
     proves="the loss takes a softmax of outputs that are probabilities already",
     how="adds a number to all scores, which only a loss with a softmax ignores, sums the outputs under these weights "

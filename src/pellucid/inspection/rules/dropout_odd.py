@@ -12,13 +12,12 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.recording import FunctionCall, Recording, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 NEARLY_ALL = 0.9
 _PLAIN = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
 _NAMES = _PLAIN | {"scaled_dot_product_attention"}
-_AGAIN = "model.eval(); (model(*inputs) - model(*inputs)).abs().max()"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -38,11 +37,11 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     if not any(shares):
         seen_text, means = f"all {len(shares)} dropouts have p = 0", "none of them drops anything"
-        yield Finding.note("the model", seen_text, means, "leave them out, or set p", again=_AGAIN)
+        yield Finding.note("the model", seen_text, means, "leave them out, or set p")
         return
     seen_text = f"{len(shares)} dropouts with p from {min(shares):g} to {max(shares):g}, and none drops in use"
     means = "each drops once, and only while training"
-    yield Finding.sound("the model", seen_text, means, again=_AGAIN)
+    yield Finding.sound("the model", seen_text, means)
 
 
 def _share(call: FunctionCall) -> float:
@@ -112,13 +111,13 @@ def _in_use(used: Specimen) -> Iterator[Finding]:
             "write training=self.training"
             if dropping[0].name in _PLAIN
             else "write dropout_p=self.p if self.training else 0.0",
-            again=_AGAIN,
         )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="dropout-odd",
     proves="that dropout drops everything, twice, the answers, or in use",
     how="watches the calls of dropout while training and while evaluating, and runs twice from other seeds",
     check=check,
+    again="model.eval(); (model(*inputs) - model(*inputs)).abs().max()",
 )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.perturbation import batch_input
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FEWEST_NUMBERS = 4  # in a row, below which rows may well be equal
@@ -27,7 +27,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     given: Tensor = specimen.inputs[place]
     rows = _rows(specimen.inputs)
-    found = [*_equal(specimen, given, rows), *_shared(specimen, given, rows)]
+    found = [*_equal_rows(specimen, given, rows), *_shared_rows(specimen, given, rows)]
     yield from found
     if not found:
         several = f" and of {len(specimen.more)} further batches" if specimen.more else ""
@@ -49,7 +49,7 @@ def _bits(tensor: Tensor) -> bytes:
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-def _equal(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
+def _equal_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
     counts = Counter(rows)
     if len(counts) == len(rows):
         return
@@ -94,7 +94,7 @@ def _is_telling(given: Tensor) -> bool:
     return given.is_floating_point() and given[0].numel() >= FEWEST_NUMBERS
 
 
-def _shared(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
+def _shared_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
     known = set(rows)
     others = [
         _rows(inputs) for inputs, _ in specimen.more if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim()
@@ -111,7 +111,7 @@ def _shared(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Fi
         )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="duplicated-inputs",
     proves="rows of the batch are equal to each other, or to rows of another batch",
     how="compares the bits of all rows, and of their targets where rows are equal",

@@ -20,7 +20,7 @@ from pellucid.inspection.instrument.loss_view import causal_input, loss_view
 from pellucid.inspection.instrument.perturbation import change_input, is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import first_meeting
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 LARGE = 200.0  # by which weights grow for large scores: queries and keys both do, so scores grow by its square
@@ -39,11 +39,11 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if place is None:
         return
     tried: list[str] = []
-    outputs = main_tensor(_run(specimen.copy("eval").model, specimen.inputs, no_gradient=True))
+    outputs = main_tensor(_run_module(specimen.copy("eval").model, specimen.inputs, no_gradient=True))
     length = specimen.inputs[place].shape[1]
     if outputs is None or outputs.dim() < 2 or outputs.shape[1] != length or length < 2:
         return
-    asked = _asked(specimen)
+    asked = _asked_places(specimen)
     for way, model, no_gradient, around in _ways(specimen):
         with around:
             leak = _leak(model, specimen.inputs, place, no_gradient, asked)
@@ -112,12 +112,12 @@ def _positions(length: int) -> list[int]:
     return sorted({1, length // 2, length - 1})
 
 
-def _run(model: nn.Module, inputs: tuple[Any, ...], no_gradient: bool) -> Any:
+def _run_module(model: nn.Module, inputs: tuple[Any, ...], no_gradient: bool) -> Any:
     with isolate(), torch.no_grad() if no_gradient else nullcontext():
         return model(*own_inputs(inputs))
 
 
-def _asked(specimen: Specimen) -> Tensor | None:
+def _asked_places(specimen: Specimen) -> Tensor | None:
     """Of a module that is not said to be causal, the places (batch, time) that the loss asks for; None: all are held.
 
     A prefix that may see itself, and of which nothing is asked, leaks nothing.
@@ -131,13 +131,13 @@ def _leak(
     model: nn.Module, inputs: tuple[Any, ...], place: int, no_gradient: bool, asked: Tensor | None
 ) -> Leak | None:
     """The largest movement before a changed position; None where nothing could be told."""
-    base = main_tensor(_run(model, inputs, no_gradient))
+    base = main_tensor(_run_module(model, inputs, no_gradient))
     if base is None or not base.isfinite().all():
         return None
     worst = None
     for position in _positions(inputs[place].shape[1]):
         changed = change_input(inputs, place, (slice(None), slice(position, None)), seed=position)
-        after = None if changed is None else main_tensor(_run(model, changed, no_gradient))
+        after = None if changed is None else main_tensor(_run_module(model, changed, no_gradient))
         if after is None or not after.isfinite().all():
             return None
         before, behind = (one[:, :position].detach() for one in (base, after))
@@ -175,7 +175,7 @@ def _finding(specimen: Specimen, place: int, model: nn.Module, way: str, leak: L
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="future-leak",
     proves="outputs of a causal module move when only later inputs change",
     how="changes inputs from position t on and compares outputs before t, in eval and training, with fused and plain "

@@ -16,11 +16,10 @@ from pellucid.inspection.instrument.perturbation import draw_zero_matrices
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_gradient_ratio
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FEWEST = 4  # layers with weights; in fewer there is no depth
-_AGAIN = "for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -41,7 +40,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         f"{part_name(last[-1].path)}, {ratio:.2g} times, over {len(layers)} layers"
     )
     finding = judge_gradient_ratio(part_name(first[0].path), sizes, ratio, len(layers) - few)
-    yield finding._replace(again=_AGAIN)
+    yield finding
 
 
 def _layers(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
@@ -61,10 +60,11 @@ def _middle(calls: Sequence[ModuleCall]) -> float:
     return statistics.median(moving) if moving else 0.0
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="gradients-over-depth",
     proves="that the gradient is multiplied by a steady factor on its way from the last layers to the first",
     how="asks the loss for its gradient by what each layer with weights puts out",
     check=check,
+    again="for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()",
     needs=("targets", "loss"),
 )

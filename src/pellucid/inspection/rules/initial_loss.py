@@ -16,9 +16,8 @@ from torch import Tensor
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.perturbation import size_of
 from pellucid.inspection.instrument.recording import first_few, output_part
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.instrument.weight_age import is_fresh
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.instrument.specimen import Specimen, is_fresh
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 LARGE = 1.5  # times 1/√fan-in; torch draws 0.58 of it, Kaiming 1.41
@@ -38,7 +37,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     slack = max(0.5, 0.25 * uniform)
     # A small batch may be guessed by chance: its mean is off by about the spread of a row's loss over the root of rows.
     luck = 4 * float(view.tensor.std(view.axis).mean()) / math.sqrt(max(view.tensor.numel() / view.n_classes, 1))
-    yield from _summed(view)
+    yield from _sum_over_batch(view)
     seen = f"{measured:.4f} nats, where ln {view.n_classes} = {uniform:.4f} and the labels' entropy is {entropy:.4f}"
     if measured > uniform + slack + luck:
         yield _too_high(specimen, view, seen)
@@ -55,7 +54,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield Finding.sound("loss", seen, means)
 
 
-def _summed(view: LossView) -> Iterator[Finding]:
+def _sum_over_batch(view: LossView) -> Iterator[Finding]:
     """A sum over the batch where a mean is usual."""
     if view.per > 1.5:
         yield Finding.suspicious(
@@ -126,7 +125,7 @@ def _made_usual(specimen: Specimen, layers: list[tuple[str, float]]) -> float:
     return view.measured / view.per if view is not None and math.isfinite(view.measured) else math.inf
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="initial-loss",
     proves="untrained weights start sure and wrong, or know more than the labels' frequencies tell",
     how="compares the loss of weights as they were drawn with ln K and the labels' entropy, and shrinks large layers",

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.recording import ModuleCall, is_norm, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FAR = 10.0  # of the mean from 0, and of the deviation from 1
 TINY = 0.01  # deviation
 UNLIKE = 1000.0  # times, between columns
 FEWEST = 16
-_AGAIN = "x = inputs[0]; print(x.mean(), x.std(), x.std(0))"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -44,12 +43,12 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield _finding(where, numbers, "next to it all other columns are noise to the first layer")
     else:
         means = "the first weights are drawn for such inputs"
-        yield Finding.sound(where, numbers, means, again=_AGAIN)
+        yield Finding.sound(where, numbers, means)
 
 
 def _finding(where: str, seen: str, means: str) -> Finding:
     fix = "take the mean off and divide by the deviation, both of the training side, or put a norm first"
-    return Finding.suspicious(where, seen, means, fix, again=_AGAIN)
+    return Finding.suspicious(where, seen, means, fix)
 
 
 def _is_float(value: object) -> bool:
@@ -70,9 +69,10 @@ def _scales(x: Tensor) -> Tensor:
     return x.square().mean(0).sqrt() if x.dim() == 2 else x.new_zeros(0)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="inputs-unnormalised",
     proves="that the first layer reads numbers far from mean 0 and deviation 1, or columns of unlike scales",
     how="measures mean, deviation and columns of what the first layer with weights reads",
     check=check,
+    again="x = inputs[0]; print(x.mean(), x.std(), x.std(0))",
 )

@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.instrument.weight_age import was_trained
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.instrument.specimen import Specimen, was_trained
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 SHUFFLES = 20
@@ -33,13 +32,13 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     rng = torch.Generator().manual_seed(0)
     shuffled = torch.tensor(
-        [_with(view, targets[torch.randperm(len(targets), generator=rng)]).measured for _ in range(SHUFFLES)]
+        [_with_targets(view, targets[torch.randperm(len(targets), generator=rng)]).measured for _ in range(SHUFFLES)]
     )
     middle, spread = float(shuffled.mean()), float(shuffled.std())
     if spread < 1e-6 * max(abs(middle), 1.0):
         return  # every row gets the same answer, which is another illness
     seen = f"the loss is {view.measured:.4f}, and {middle:.4f} ± {spread:.4f} over {SHUFFLES} shuffles of the labels"
-    better = _mended(view, targets, middle)
+    better = _better_order(view, targets, middle)
     if better is not None:
         how, loss = better
         yield Finding.suspicious(
@@ -62,13 +61,15 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         )
 
 
-def _with(view: LossView, targets: Tensor) -> LossView:
+def _with_targets(view: LossView, targets: Tensor) -> LossView:
     return replace(view, specimen=replace(view.specimen, targets=targets))
 
 
-def _mended(view: LossView, targets: Tensor, middle: float) -> tuple[str, float] | None:
+def _better_order(view: LossView, targets: Tensor, middle: float) -> tuple[str, float] | None:
     """An order of the labels that fits far better than theirs and than chance, and its loss; None without one."""
-    tried = [(f"with the labels moved by {by} row", _with(view, targets.roll(by, 0)).measured) for by in (1, -1)]
+    tried = [
+        (f"with the labels moved by {by} row", _with_targets(view, targets.roll(by, 0)).measured) for by in (1, -1)
+    ]
     if (
         view.kind == "cross-entropy"
         and view.tensor.dim() == 2
@@ -81,12 +82,14 @@ def _mended(view: LossView, targets: Tensor, middle: float) -> tuple[str, float]
         )
         names = counts.argmax(1)  # what the model says most often for each label
         if len(set(names[targets].tolist())) > 1:
-            tried.append(("with the classes renamed as the model has them", _with(view, names[targets]).measured))
+            tried.append(
+                ("with the classes renamed as the model has them", _with_targets(view, names[targets]).measured)
+            )
     how, loss = min(tried, key=lambda one: one[1])
     return (how, loss) if loss < 0.5 * min(view.measured, middle) else None
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="labels-ignored",
     proves="a trained model's answers fit the labels no better than shuffled ones, or fit them in another order",
     how="compares the loss with those of shuffled, moved and renamed labels",

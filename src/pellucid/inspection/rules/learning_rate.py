@@ -11,14 +11,13 @@ from collections.abc import Iterator
 
 from pellucid.inspection.instrument.short_run import ShortRun, short_run
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 STEPS = 5
 RISES = 1.1  # times the first loss, at the end
 HARDLY = 1e-4  # of the first loss, all steps together
 CLEARLY = 1e-2
-_AGAIN = "loss(model(*inputs), targets) before and after loss.backward(); optimizer.step(), five times on one batch"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -40,7 +39,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield from _too_low(specimen, told, max(rates))
     else:
         means = "the rate is neither far too high nor far too low for this batch"
-        yield Finding.sound("the optimizer", told, means, again=_AGAIN)
+        yield Finding.sound("the optimizer", told, means)
 
 
 def _too_high(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
@@ -55,7 +54,7 @@ def _too_high(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
         means, fix = "steps of any size lead uphill", "minimise the loss: maximize=False, and the loss's sign as it is"
     else:
         means, fix = "even a tenth of the rate goes past the lowest point", f"lower the rate to {rate / 100:.2g}"
-    yield Finding.suspicious("the optimizer", ends, means, fix, again=_AGAIN)
+    yield Finding.suspicious("the optimizer", ends, means, fix)
 
 
 def _rises_everywhere(specimen: Specimen) -> bool:
@@ -82,7 +81,6 @@ def _too_low(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
                 f"{told}; at {factor:g} times the rate to {faster.losses[-1]:.4g}",
                 "at this pace it would need thousands of steps to learn anything",
                 f"raise the rate, towards {rate * factor / 10:.2g}",
-                again=_AGAIN,
             )
             return
 
@@ -108,10 +106,11 @@ def _fall(one: ShortRun) -> float:
     return (one.losses[0] - one.losses[-1]) / abs(one.losses[0])
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="learning-rate",
     proves="that the rate is too high or too low for this batch by orders of magnitude",
     how=f"takes {STEPS} steps on copies, with the optimizer's own settings and state, at several times the rate",
     check=check,
+    again="loss(model(*inputs), targets) before and after loss.backward(); optimizer.step(), five times on one batch",
     needs=("targets", "loss", "optimizer"),
 )

@@ -17,7 +17,7 @@ from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices
 from pellucid.inspection.instrument.recording import ModuleCall, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 TRANSPARENT = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)  # give on what they read, while evaluating
@@ -39,10 +39,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield _finding(first, second, difference)
     if n_linear > 1 and not found:
         seen_text = f"of {n_linear} linear layers none reads just what another put out"
-        yield Finding.sound("the model", seen_text, "each bends what it is given", again=_AGAIN)
-
-
-_AGAIN = "torch.allclose(second(first(x)), x @ (second.weight @ first.weight).T + second(first.bias))"
+        yield Finding.sound("the model", seen_text, "each bends what it is given")
 
 
 def _finding(first: ModuleCall, second: ModuleCall, difference: float) -> Finding:
@@ -60,7 +57,6 @@ def _finding(first: ModuleCall, second: ModuleCall, difference: float) -> Findin
         "leave it if the bottleneck is meant, else put an activation between them"
         if is_narrow
         else f"put an activation between them, or write nn.Linear({before}, {after})",
-        again=_AGAIN,
     )
 
 
@@ -80,7 +76,7 @@ def _difference_when_folded(
 ) -> float | None:
     """The largest difference of outputs, relative to their size, when one layer stands for both."""
 
-    def measured() -> float:
+    def measure() -> float:
         model = copy.deepcopy(double.model)
         one, two = model.get_submodule(first.path), model.get_submodule(second.path)
         assert isinstance(one, nn.Linear)
@@ -96,12 +92,13 @@ def _difference_when_folded(
         assert outputs is not None
         return ((outputs - whole).abs().max() / whole.abs().max().clamp(min=1e-30)).item()
 
-    return try_or_none(measured)
+    return try_or_none(measure)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="linear-in-a-row",
     proves="that two linear layers do what one would do",
     how="folds both into one in a float64 copy and compares what the whole puts out",
     check=check,
+    again="torch.allclose(second(first(x)), x @ (second.weight @ first.weight).T + second(first.bias))",
 )

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import loss_view, sequence_inputs
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FEWEST_ROWS = 2  # that have padding
 LEAST = 0.05  # of what is asked for; a last token that is told once for each row is no padding
 
 
-class Padding(NamedTuple):
+class PaddingFound(NamedTuple):
     token: int
     places: Tensor  # (batch, time), yes or no
 
@@ -34,7 +34,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     for place in sequence_inputs(specimen):
         tokens: Tensor = specimen.inputs[place]
-        if tokens.shape != wanted.shape or (padding := padding_of(tokens)) is None:
+        if tokens.shape != wanted.shape or (padding := find_padding(tokens)) is None:
             continue
         # From padding to padding: that a row's last token is followed by one is how it tells its end.
         asked = padding.places & (wanted == padding.token)
@@ -56,12 +56,12 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             yield Finding.sound("loss", seen, "padding is left out")
 
 
-def padding_of(tokens: Tensor) -> Padding | None:
+def find_padding(tokens: Tensor) -> PaddingFound | None:
     """The token that fills rows up, at their ends or at their beginnings, and where it stands; None without one.
 
-    >>> padding_of(torch.tensor([[5, 3, 0, 0, 0], [4, 6, 2, 0, 0]])).token
+    >>> find_padding(torch.tensor([[5, 3, 0, 0, 0], [4, 6, 2, 0, 0]])).token
     0
-    >>> padding_of(torch.tensor([[5, 3, 2, 0, 0], [4, 0, 2, 0, 0]]))
+    >>> find_padding(torch.tensor([[5, 3, 2, 0, 0], [4, 0, 2, 0, 0]]))
     """
     if tokens.is_floating_point() or tokens.dim() != 2 or tokens.shape[1] < 3:
         return None
@@ -74,11 +74,11 @@ def padding_of(tokens: Tensor) -> Padding | None:
         n_padded = int((lengths > 1).sum())
         # Rows of one length may end alike by what they are; and a row of nothing else tells no length.
         if n_padded >= FEWEST_ROWS and torch.equal(run, is_it) and len(lengths.unique()) > 1:  # type: ignore[no-untyped-call]
-            return Padding(token, run if side is tokens else run.flip(1))
+            return PaddingFound(token, run if side is tokens else run.flip(1))
     return None
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="loss-over-padding",
     proves="the loss asks for padding after padding",
     how="finds the token that fills rows up, and reads off the loss's slope whether it is asked for there",

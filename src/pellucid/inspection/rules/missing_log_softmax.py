@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.recording import output_part
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 SLACK = 1e-2  # nats by which log-probabilities may be off
@@ -50,7 +50,7 @@ def _asks_for_targets(specimen: Specimen, view: LossView) -> bool:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="missing-log-softmax",
     proves="a likelihood is taken of outputs that are no log-probabilities",
     how="asks whether the loss is linear in the outputs and wants the targets, and adds up exp(outputs)",

@@ -24,10 +24,9 @@ from pellucid.inspection.instrument.recording import (
     part_name,
 )
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor, tensors_in
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
-_AGAIN = "torch.autograd.set_detect_anomaly(True); loss(model(*inputs), targets).backward()"
 # They write what they are told to, as masks do.
 _TOLD = frozenset({"masked_fill", "where", "fill", "full_like", "new_full", "full", "masked_scatter", "setitem"})
 # Of these the whole of what they were given counts, not the one number at the same place.
@@ -58,10 +57,10 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         elif hidden is not None:
             seen = f"{hidden.description}, and it is taken out again before the loss, which is {loss.item():.4g}"
             means = "the gradients happen to be finite, too; with other inputs they may not be"
-            yield Finding.note(part_name(hidden.path), seen, means, _fix(hidden), again=_AGAIN)
+            yield Finding.note(part_name(hidden.path), seen, means, _fix(hidden))
         else:
             seen = f"the loss is {loss.item():.4g}, and all gradients of {len(gradients)} parameters are finite"
-            yield Finding.sound("the model", seen, "every number is one", again=_AGAIN)
+            yield Finding.sound("the model", seen, "every number is one")
 
 
 def _is_bad(gradient: Tensor | None) -> bool:
@@ -71,17 +70,17 @@ def _is_bad(gradient: Tensor | None) -> bool:
 def _forward(specimen: Specimen, outcome: str, origins: Sequence[NanOrigin]) -> Finding:
     if (came := _came_with(specimen)) is not None:
         where, seen, fix = came
-        return Finding.broken(where, f"{outcome}: {seen}", _MEANS, fix, again=_AGAIN)
+        return Finding.broken(where, f"{outcome}: {seen}", _MEANS, fix)
     if not origins:
         means = "it began where no call of torch was seen, as in compiled code"
-        return Finding.broken("the model", outcome, means, "look at each part's output", again=_AGAIN)
+        return Finding.broken("the model", outcome, means, "look at each part's output")
     nan = next((origin for origin in origins if origin.kind == "nan"), None)
     # Infinity comes first, and becomes nan where it meets another one: the first of all is the cause.
     first = origins[0]
     seen = f"{outcome}: {first.description}"
     if nan is not None and nan is not first:
         seen += f", from which {nan.function} in {part_name(nan.path)} makes nan"
-    return Finding.broken(part_name(first.path), seen, _MEANS, _fix(first), again=_AGAIN)
+    return Finding.broken(part_name(first.path), seen, _MEANS, _fix(first))
 
 
 def _came_with(specimen: Specimen) -> tuple[str, str, str] | None:
@@ -116,7 +115,7 @@ def _backward(specimen: Specimen, bad: list[str], origins: Sequence[NanOrigin], 
         seen += f"; the way back through {function}{f' in `{line}`' if line else ''} gives nan"
     means = "a slope is infinite there, and the first step makes the weights nan"
     fix = "keep what it is given away from that point: add a small number inside the root or norm, or clamp before it"
-    return Finding.broken(part_name(path), seen, means, fix, again=_AGAIN)
+    return Finding.broken(part_name(path), seen, means, fix)
 
 
 def _fix(origin: NanOrigin) -> str:
@@ -231,9 +230,10 @@ def _backward_origin(copied: Specimen) -> tuple[str, str]:
     return "", ""
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="nan-origin",
     proves="which call made the first number that is none, of which row and value",
     how="watches every call of torch on the way forward, and lets torch name the one on the way back",
     check=check,
+    again="torch.autograd.set_detect_anomaly(True); loss(model(*inputs), targets).backward()",
 )

@@ -23,12 +23,11 @@ from pellucid.inspection.instrument.gradients import (
 from pellucid.inspection.instrument.perturbation import jitter_weights
 from pellucid.inspection.instrument.recording import first_few
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FAINT = 1e-20  # of the largest; rounding alone, where the true one is 0, leaves far more
 STEPS = 3  # downhill, after which no weight should be where none can learn
-AGAIN = "loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -46,7 +45,6 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             f"none of {len(parameters)} parameters gets a gradient",
             "the loss is cut off from the weights, so nothing can be learned",
             "look for detach(), .data, .item(), argmax, no_grad() or numpy between the weights and the loss",
-            again=AGAIN,
         )
         return
     silent = {path for path, slope in zip(parameters, found, strict=True) if slope is None or not slope.any()}
@@ -54,15 +52,15 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     for seed in (1, 2):
         if never:
             other = replace(copied, model=jitter_weights(copy.deepcopy(copied.model), seed))
-            never -= _reached(other)
+            never -= _reached_parameters(other)
     stuck = silent - never
     if stuck:
-        stuck -= _reached(_after_steps(copied))
+        stuck -= _reached_parameters(_after_steps(copied))
     silent = never | stuck
     if not silent:
         yield _of_sizes({path: slope for path, slope in zip(parameters, found, strict=True) if slope is not None})
         return
-    for paths, severity, means, fix in _sorted(specimen, parameters, never, stuck):
+    for paths, severity, means, fix in _sort_by_meaning(specimen, parameters, never, stuck):
         n_weights = sum(parameters[path].numel() for path in paths)
         yield Finding(
             severity,
@@ -70,7 +68,6 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient: {first_few(paths)}",
             means,
             fix,
-            again=AGAIN,
         )
 
 
@@ -92,7 +89,7 @@ def _of_sizes(slopes: dict[str, Tensor]) -> Finding:
     )
 
 
-def _sorted(
+def _sort_by_meaning(
     specimen: Specimen, parameters: dict[str, nn.Parameter], never: set[str], stuck: set[str]
 ) -> Iterator[tuple[list[str], str, str, str]]:
     """Those without a gradient by what that means: the paths, how grave it is, what it means, what to do."""
@@ -116,7 +113,7 @@ def _sorted(
             yield [path for path in parameters if path in chosen], severity, means, fix
 
 
-def _reached(specimen: Specimen) -> set[str]:
+def _reached_parameters(specimen: Specimen) -> set[str]:
     """The parameters of a copy that get a gradient."""
     parameters = trainable_parameters(specimen.model)
     found = objective_gradients(specimen, list(parameters.values())) or []
@@ -157,9 +154,10 @@ def _frozen(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="no-gradient",
     proves="parameters get no gradient from the loss of this batch, or are frozen in the optimizer",
     how="runs the loss backward for these weights, for nudged ones, and after a few steps downhill",
     check=check,
+    again="loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])",
 )

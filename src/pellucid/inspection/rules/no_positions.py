@@ -20,13 +20,12 @@ from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices
 from pellucid.inspection.instrument.recording import InterceptFunctions, function_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 MASKED = -1e4
 FEWEST = 3  # tokens of a row
 _ATTENTION = frozenset({"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
-_AGAIN = "(model(tokens[:, order]) - model(tokens)[:, order]).abs().max()"
 
 
 def lift_masks() -> InterceptFunctions:
@@ -46,12 +45,12 @@ def _call_without_mask(function: Callable[..., Any], args: tuple[Any, ...], name
     if name == "where" and len(args) == 3 and (_masks(args[1]) or _masks(args[2])):
         return args[2] if _masks(args[1]) else args[1]
     if name in ("add", "radd", "iadd") and len(args) == 2 and any(isinstance(each, Tensor) for each in args):
-        args = tuple(_lifted(each) for each in args)
+        args = tuple(_lift(each) for each in args)
     if name == "scaled_dot_product_attention":
-        args = (*args[:3], *(() if len(args) < 4 else (_lifted(args[3]), *args[4:5])))
-        named |= {"is_causal": False} | ({"attn_mask": _lifted(named["attn_mask"])} if "attn_mask" in named else {})
+        args = (*args[:3], *(() if len(args) < 4 else (_lift(args[3]), *args[4:5])))
+        named |= {"is_causal": False} | ({"attn_mask": _lift(named["attn_mask"])} if "attn_mask" in named else {})
     if name == "multi_head_attention_forward":
-        named |= {"is_causal": False, "attn_mask": _lifted(named.get("attn_mask")), "key_padding_mask": None}
+        named |= {"is_causal": False, "attn_mask": _lift(named.get("attn_mask")), "key_padding_mask": None}
     return function(*args, **named)
 
 
@@ -62,7 +61,7 @@ def _masks(value: Any) -> bool:
     return isinstance(value, float | int) and value <= MASKED
 
 
-def _lifted(mask: Any) -> Any:
+def _lift(mask: Any) -> Any:
     """A mask that hides nothing: one of yes and no goes, in one of numbers those that hide become 0."""
     if not isinstance(mask, Tensor):
         return mask
@@ -93,7 +92,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if blind is None:
         moved = min(found[-1][:2])
         seen = f"with the tokens in another order the outputs differ by {moved:.2g} of their size, beyond that order"
-        yield Finding.sound("the model", seen, "it sees the order", again=_AGAIN)
+        yield Finding.sound("the model", seen, "it sees the order")
         return
     order = found[blind]
     kept = "keeps" if order.stayed <= order.moved_along else "permutes"
@@ -104,7 +103,6 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         + (" once the mask is lifted" if blind else ""),
         "it cannot tell one order from another" + (" but by its mask" if blind else ""),
         "add positions to the embeddings (learned, sinusoidal) or rotate queries and keys, if the order matters",
-        again=_AGAIN,
     )
 
 
@@ -138,9 +136,9 @@ def _order(double: Specimen, place: int, is_lifted: bool) -> _Order:
     changed = tokens.clone()
     row, other = _two_unlike(tokens)
     changed[row, 0], changed[row, other] = tokens[row, other], tokens[row, other]
-    plain = _run(double, place, tokens, is_lifted)
-    permuted = _run(double, place, tokens[:, order], is_lifted)
-    touched = _run(double, place, changed, is_lifted)
+    plain = _run_reordered(double, place, tokens, is_lifted)
+    permuted = _run_reordered(double, place, tokens[:, order], is_lifted)
+    touched = _run_reordered(double, place, changed, is_lifted)
     size = plain.abs().max().clamp(min=1e-30)
     has_time = plain.dim() >= 2 and plain.shape[1] == tokens.shape[1]
     far = torch.tensor(float("inf"))
@@ -158,7 +156,7 @@ def _two_unlike(tokens: Tensor) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def _run(double: Specimen, place: int, tokens: Tensor, is_lifted: bool) -> Tensor:
+def _run_reordered(double: Specimen, place: int, tokens: Tensor, is_lifted: bool) -> Tensor:
     inputs = (*double.inputs[:place], tokens.clone(), *double.inputs[place + 1 :])
     with fixed_rng(), lift_masks() if is_lifted else nullcontext():
         outputs = main_tensor(replace(double, inputs=inputs).outputs())
@@ -167,9 +165,10 @@ def _run(double: Specimen, place: int, tokens: Tensor, is_lifted: bool) -> Tenso
     return outputs
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="no-positions",
     proves="that outputs go along with any order of the tokens, so that the order cannot matter",
     how="puts the tokens of a float64 copy in another order, with its masks and with them lifted",
     check=check,
+    again="(model(tokens[:, order]) - model(tokens)[:, order]).abs().max()",
 )

@@ -14,7 +14,7 @@ from torch import Tensor
 from pellucid.inspection.instrument.gradients import runs_in_training
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.specimen import Specimen, run_module
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 RUNS = 3
@@ -89,7 +89,7 @@ def _is_different(one: Tensor, other: Tensor) -> bool:
     return one.shape != other.shape or is_beyond_rounding(largest_change(one, other), one)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="non-determinism",
     proves="the same module gives another answer for the same batch and the same seed",
     how="runs copies of it from one seed of torch, numpy and Python, and one of them several times",

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from pellucid.inspection.instrument.gradients import copy_in_training, objective_gradients, trainable_parameters
 from pellucid.inspection.instrument.recording import first_few
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    yield from _unregistered(specimen)
+    yield from _unregistered_weights(specimen)
     if specimen.optimizer is not None:
         yield from _not_held(specimen.model, specimen.optimizer)
 
@@ -29,7 +29,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Finding]:
     held = [one for group in optimizer.param_groups for one in group["params"]]
     ids = {id(one) for one in held}
-    ours = {id(one) for one in model.parameters()} | {id(one) for _, one in hidden(model)}
+    ours = {id(one) for one in model.parameters()} | {id(one) for _, one in unregistered_tensors(model)}
     parameters = trainable_parameters(model)
     missing = [path for path, one in parameters.items() if id(one) not in ids]
     strange = [one for one in held if id(one) not in ours]
@@ -76,16 +76,16 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Fi
     )
 
 
-def _unregistered(specimen: Specimen) -> Iterator[Finding]:
+def _unregistered_weights(specimen: Specimen) -> Iterator[Finding]:
     """Weights in lists and dictionaries: they work, and are neither trained, nor saved, nor moved to a device."""
     copied = copy_in_training(specimen)
-    found = [(path, one) for path, one in hidden(copied.model) if one.requires_grad and one.numel()]
+    found = [(path, one) for path, one in unregistered_tensors(copied.model) if one.requires_grad and one.numel()]
     slopes = objective_gradients(copied, [one for _, one in found]) if found else None
     reached = [slope is not None and bool(slope.any()) for slope in slopes or []]
     used = [entry for entry, is_reached in zip(found, reached, strict=False) if is_reached]
     if not used:
         return
-    ids = {id(one) for _, one in hidden(specimen.model)}
+    ids = {id(one) for _, one in unregistered_tensors(specimen.model)}
     groups = specimen.optimizer.param_groups if specimen.optimizer is not None else []
     is_held = bool(ids & {id(one) for group in groups for one in group["params"]})
     yield Finding(
@@ -100,7 +100,7 @@ def _unregistered(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-def hidden(model: nn.Module) -> list[tuple[str, Tensor]]:
+def unregistered_tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     """Weights that a module keeps in plain attributes, lists or dictionaries, and that it is not known to have."""
     known = {id(one) for one in model.parameters()}
     found: dict[int, tuple[str, Tensor]] = {}
@@ -128,7 +128,7 @@ def _weights(value: Any, path: str, depth: int) -> Iterator[tuple[str, Tensor]]:
             yield from _weights(one, f"{path}[{key!r}]", depth - 1)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="not-in-optimizer",
     proves="parameters of the model are moved by no step of the optimizer",
     how="compares the tensors that the optimizer holds with the model's, and looks for weights in plain lists",

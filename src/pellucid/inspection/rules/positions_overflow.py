@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
 from pellucid.inspection.instrument.recording import Recording, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 LONGEST = 1024  # tokens that are tried
@@ -23,7 +23,6 @@ _CONTEXT = (
     *("context", "context_length", "context_size", "block_size", "max_len", "max_length", "max_seq_len", "seq_len"),
     *("n_positions", "n_ctx", "max_position_embeddings", "max_sequence_length"),
 )
-_AGAIN = "model(tokens.repeat(1, 2))"
 
 
 class Table(NamedTuple):
@@ -45,11 +44,11 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     copied.model.eval()
     time = specimen.tokens.shape[1]
-    as_it_is = _read(copied, time)
+    as_it_is = _record_at_length(copied, time)
     if as_it_is is None:
         yield from _too_long_already(copied, time)
         return
-    if _read(copied, time - 1) is None:
+    if _record_at_length(copied, time - 1) is None:
         return  # it reads rows of one length only
     longest, reads = _longest(copied, time)
     for seen in (as_it_is, reads):
@@ -62,18 +61,18 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if longest >= _most(time):
         seen_text = f"rows of {longest} tokens are read, {longest / time:.3g} times as long as these"
         means = "no position runs out there"
-        yield Finding.sound("the model", seen_text, means, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, means)
     elif told is not None and told[1] > longest:
         seen_text = (
             f"{told[0]} is {told[1]}, and rows of more than {longest} tokens fail{named}: {_why(copied, longest + 1)}"
         )
         means = "it cannot read what it says it can"
         fix = f"make the table as long as {told[0]}"
-        yield Finding.suspicious("the model", seen_text, means, fix, again=_AGAIN)
+        yield Finding.suspicious("the model", seen_text, means, fix)
     else:
         seen_text = f"rows of up to {longest} tokens are read{named}, these have {time}"
         means = f"beyond that it fails, and says so: {_why(copied, longest + 1)}"
-        yield Finding.sound("the model", seen_text, means, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, means)
 
 
 def _silent(table: Table, time: int) -> Finding:
@@ -88,12 +87,11 @@ def _silent(table: Table, time: int) -> Finding:
         "those places cannot be told apart"
         + ("" if is_now else f", which begins beyond the {time} tokens of this batch"),
         f"make the table {max(len(table.asked), time)} long, or refuse longer rows",
-        again=_AGAIN,
     )
 
 
 def _too_long_already(copied: Specimen, time: int) -> Iterator[Finding]:
-    shorter = next((length for length in range(time - 1, 0, -1) if _read(copied, length) is not None), None)
+    shorter = next((length for length in range(time - 1, 0, -1) if _record_at_length(copied, length) is not None), None)
     if shorter is None or shorter < 2:
         return
     seen = f"rows have {time} tokens, and the longest that is read has {shorter}: {_why(copied, time)}"
@@ -109,11 +107,11 @@ def _most(time: int) -> int:
 def _longest(copied: Specimen, time: int) -> tuple[int, Recording]:
     """The longest row that is read, between what came and the most that is tried, and how it was read."""
     low, high = time, _most(time) + 1
-    best = _read(copied, time)
+    best = _record_at_length(copied, time)
     assert best is not None
     middle = high - 1  # the longest first: mostly it is read
     while low + 1 < high:
-        seen = _read(copied, middle)
+        seen = _record_at_length(copied, middle)
         if seen is None:
             high = middle
         else:
@@ -122,7 +120,7 @@ def _longest(copied: Specimen, time: int) -> tuple[int, Recording]:
     return low, best
 
 
-def _read(copied: Specimen, length: int) -> Recording | None:
+def _record_at_length(copied: Specimen, length: int) -> Recording | None:
     """A look at rows of this length; one row, for attention to long ones is costly."""
     return record(replace(copied, inputs=_of_length(copied, length)), frozenset({"embedding"}))
 
@@ -132,14 +130,14 @@ def _of_length(copied: Specimen, length: int) -> tuple[Any, ...]:
     assert tokens is not None
     time, rows = tokens.shape[1], len(tokens)
 
-    def fitted(one: Any) -> Any:
+    def fit(one: Any) -> Any:
         if not isinstance(one, Tensor) or not one.dim() or len(one) != rows:
             return one
         if one.dim() == 2 and one.shape[1] == time:
             one = one.repeat(1, -(-length // time))[:, :length]
         return one[:1]
 
-    return tuple(fitted(one) for one in copied.inputs)
+    return tuple(fit(one) for one in copied.inputs)
 
 
 def _why(copied: Specimen, length: int) -> str:
@@ -184,9 +182,10 @@ def _told_context(model: nn.Module) -> tuple[str, int] | None:
     return None
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="positions-overflow",
     proves="that positions run out: silently, loudly within these rows, or below the length that is promised",
     how="watches what tables of positions are asked for, and lets a copy read longer rows",
     check=check,
+    again="model(tokens.repeat(1, 2))",
 )

@@ -13,14 +13,12 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.recording import ModuleCall, is_norm, record
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.instrument.weight_age import is_fresh
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.instrument.specimen import Specimen, is_fresh
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 FEWEST = 4  # blocks: below, it trains without
 DEEP = 8
-_AGAIN = "for layer in model.layers: print(layer.linear2.weight.grad.norm())  # after loss.backward()"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -33,7 +31,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if not norms and len(all_norms) > 1:
         seen_text = f"none of {len(all_norms)} norms stands on a residual path"
         means = "the gradient has a way around every norm, or there is no such path"
-        yield Finding.sound("the model", seen_text, means, again=_AGAIN)
+        yield Finding.sound("the model", seen_text, means)
     if n_blocks < 2 or is_fresh(specimen) is False:
         return  # what has learned already is past the danger
     first, last = _size(norms[0].gradient), _size(norms[-1].gradient)
@@ -46,7 +44,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     warmth = _warmth(specimen)
     if n_blocks < FEWEST or warmth:
         means = warmth or "so few blocks train without a warm-up"
-        yield Finding.sound(where, sizes, means, again=_AGAIN)
+        yield Finding.sound(where, sizes, means)
         return
     yield Finding(
         "suspicious" if n_blocks >= DEEP and specimen.optimizer is not None else "note",
@@ -54,7 +52,6 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         f"{sizes}; no warm-up is known of",
         "every norm on the path rescales the gradient, and the first steps at full rate often throw it off",
         "warm the rate up over the first few hundred steps, or put the norms into the branches (norm_first=True)",
-        again=_AGAIN,
     )
 
 
@@ -84,10 +81,11 @@ def _warmth(specimen: Specimen) -> str:
     return f"the rate is warmed up: {rising[0][0]:.2g} now, {rising[0][1]:.2g} later" if rising else ""
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="post-norm-depth",
     proves="that the norms of a deep residual network stand on the path itself, and that no warm-up is set",
     how="follows the graph from each norm to the sum it reads, and measures the gradient at the first and the last",
     check=check,
+    again="for layer in model.layers: print(layer.linear2.weight.grad.norm())  # after loss.backward()",
     needs=("targets", "loss"),
 )

@@ -9,15 +9,14 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from pellucid.inspection.instrument.recording import Recording, local_slopes, part_name, record
+from pellucid.inspection.instrument.recording import Recording, activation_slopes, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
 from pellucid.inspection.judgements import judge_saturation
 from pellucid.inspection.layer_stats import NEARLY_ZERO
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 SQUASHING = frozenset({"tanh", "sigmoid"})
-_AGAIN = "layer.register_forward_hook(lambda module, args, out: print((out.abs() > 0.97).float().mean()))"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -33,13 +32,13 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     (path, name), (n_flat, n) = max(counts.items(), key=lambda item: item[1][0] / item[1][1])
     count = f"{100 * n_flat / n:.1f} % of {name}'s {n} values were where its slope is below {NEARLY_ZERO:.2f}"
-    yield judge_saturation(part_name(path), count, n_flat / n)._replace(again=_AGAIN)
+    yield judge_saturation(part_name(path), count, n_flat / n)
 
 
 def _functions(seen: Recording) -> Iterator[tuple[str, str, int, int]]:
     last = main_tensor(seen.outputs)
     for call in seen.functions:
-        if call.made is not last and (steepness := local_slopes(call)) is not None:
+        if call.made is not last and (steepness := activation_slopes(call)) is not None:
             yield call.path, call.name, int((steepness < NEARLY_ZERO).sum()), steepness.numel()
 
 
@@ -51,9 +50,10 @@ def _recurrent(seen: Recording) -> Iterator[tuple[str, str, int, int]]:
             yield call.path, "RNN", int((1 - out.square() < NEARLY_ZERO).sum()), out.numel()
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="saturated",
     proves="that most values of a tanh or sigmoid lie where hardly any gradient comes through",
     how="measures the slope of each at what it is given, by autograd",
     check=check,
+    again="layer.register_forward_hook(lambda module, args, out: print((out.abs() > 0.97).float().mean()))",
 )

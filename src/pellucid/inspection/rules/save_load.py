@@ -17,11 +17,10 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs, try_or_none
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 MOST = 5_000_000  # parameters of what is built twice
-_AGAIN = "fresh = type(model)(); fresh.load_state_dict(model.state_dict()); fresh.eval()(*inputs)[0]"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -38,24 +37,24 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         seen = f"{first} and {second} are one parameter, and after loading its own state_dict they are two"
         means = "whoever trains on from a file trains another model"
         fix = "tie again after loading, and load without assign=True"
-        yield Finding.broken(f"{first} and {second}", seen, means, fix, again=_AGAIN)
+        yield Finding.broken(f"{first} and {second}", seen, means, fix)
         return
     fresh = [try_or_none(lambda seed=seed: _answer(_fresh(copied.model, seed), copied)) for seed in (1, 2)]  # type: ignore[misc]
     if fresh[0] is not None and fresh[1] is not None:
-        yield _judged(fresh[0], fresh[1], "two that were built anew and loaded its state_dict", copied.model)
+        yield _compare(fresh[0], fresh[1], "two that were built anew and loaded its state_dict", copied.model)
         return
     after = try_or_none(lambda: _answer(_round_trip(copied.model), copied))
     if after is not None:
-        yield _judged(before, after, "a copy with other weights that loaded its state_dict, and itself,", copied.model)
+        yield _compare(before, after, "a copy with other weights that loaded its state_dict, and itself,", copied.model)
 
 
-def _judged(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
+def _compare(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
     apart = (one - other).abs().max().item() if one.shape == other.shape else float("inf")
     size = one.abs().max().item()
     seen = f"{who} differ by {apart:.2g} in outputs of size {size:.2g}"
     if apart <= 1e-5 * max(size, 1e-30):
         means = "all that it has learned is in the file"
-        return Finding.sound("the model", seen, means, again=_AGAIN)
+        return Finding.sound("the model", seen, means)
     outside = _outside(model)
     is_frozen = bool(outside) and all(_is_frozen(model, path) for path in outside)
     named = f"; {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} in no file" if outside else ""
@@ -65,7 +64,6 @@ def _judged(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
         seen + named,
         "something that the outputs need is not saved, and is another after loading",
         "make it a parameter or a persistent buffer (register_buffer), and leave nothing out of state_dict",
-        again=_AGAIN,
     )
 
 
@@ -129,9 +127,10 @@ def _is_frozen(model: nn.Module, path: str) -> bool:
     return parameter is not None and not parameter.requires_grad
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="save-load",
     proves="that a file of the weights does not give the same module back, or loses a tie",
     how="builds it anew twice where it can, else changes a copy, loads the state_dict and compares outputs and ties",
     check=check,
+    again="fresh = type(model)(); fresh.load_state_dict(model.state_dict()); fresh.eval()(*inputs)[0]",
 )

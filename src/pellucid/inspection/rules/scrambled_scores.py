@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 
@@ -53,7 +53,7 @@ def _is_unmoved(view: LossView, drawn: Tensor, added: Tensor) -> bool:
     return abs(view.value(drawn + added) - base) < 1e-4 * (1 + abs(base))
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="scrambled-scores",
     proves="the loss reads the scores in another order than the model lays them",
     how="adds numbers to the scores place by place, in the order of their shape and in that of the transposed one",

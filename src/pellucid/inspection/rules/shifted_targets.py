@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pellucid.inspection.instrument.loss_view import agreement, loss_view, sequence_inputs
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 MEANINGS = {
@@ -48,7 +48,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="shifted-targets",
     proves="a causal model is asked for another token than the next",
     how="reads off the loss's slope which token it asks for at each position, and compares with the tokens around it",

@@ -14,7 +14,7 @@ from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.perturbation import outputs_under_other_weights
 from pellucid.inspection.instrument.recording import output_part
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 SURE = 40.0  # a score whose sigmoid is 0 or 1 to the last bit of float32
@@ -66,7 +66,7 @@ def is_within_0_and_1(specimen: Specimen, outputs: Tensor) -> bool:
     return len(tried) > 1 and all(bool(((one >= 0) & (one <= 1)).all()) for one in tried)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="sigmoid-before-logits",
     proves="a loss that takes the sigmoid itself is given outputs that went through one",
     how="compares the loss of outputs that equal the targets with that of large scores, and tries whether outputs "

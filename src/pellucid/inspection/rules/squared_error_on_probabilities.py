@@ -15,7 +15,7 @@ from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.recording import output_part
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.inspection.rules.sigmoid_before_logits import is_within_0_and_1, yes_or_no
 from pellucid.records import Finding
 
@@ -69,7 +69,7 @@ def _slope(view: LossView, targets: Tensor) -> float:
     return float(slope.abs().mean()) * n_shared * WRONG * (1 - WRONG)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="squared-error-on-probabilities",
     proves="a squared error compares probabilities with yes and no, and hardly corrects what is surely wrong",
     how="tries whether the loss grows as the square of the distance, whether outputs leave 0 to 1 with other weights, "

@@ -11,10 +11,8 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.recording import record
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
-
-_AGAIN = "(layer.weight == layer.weight[:1]).all(), (layer.weight.grad - layer.weight.grad[:1]).abs().max()"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -38,12 +36,11 @@ def check(specimen: Specimen) -> Iterator[Finding]:
                 f"all {n} units have the same weights ({first:.3g} first) and get the same gradient",
                 f"they stay the same for ever: {n} units do the work of one",
                 "draw the weights (reset_parameters, or nn.init.kaiming_normal_), do not fill them in",
-                again=_AGAIN,
             )
             return
     if n_layers:
         seen_text = f"in each of {n_layers} layers units differ in their weights or in what they are taught"
-        yield Finding.sound("the model", seen_text, "units can become different", again=_AGAIN)
+        yield Finding.sound("the model", seen_text, "units can become different")
 
 
 def _is_one(rows: Tensor, slack: float) -> bool:
@@ -52,10 +49,11 @@ def _is_one(rows: Tensor, slack: float) -> bool:
     return apart <= slack * rows.detach().abs().max().item()
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="symmetry",
     proves="that all units of a layer are one unit, and will stay so",
     how="compares the weights of units, and the gradients that the loss gives them",
     check=check,
+    again="(layer.weight == layer.weight[:1]).all(), (layer.weight.grad - layer.weight.grad[:1]).abs().max()",
     needs=("targets", "loss"),
 )

@@ -17,7 +17,7 @@ from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.recording import InterceptOperators, operator_name
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 _PAIRWISE = ("add", "sub", "mul", "div", "pow", "minimum", "maximum")
@@ -42,8 +42,8 @@ def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
     drawn = torch.randn(made, generator=torch.Generator().manual_seed(0)).to(view.tensor).sigmoid()
     apart = view.value(drawn)
     paired = _with_targets(view, targets.reshape(made)).value(drawn)
-    shuffled = _with_targets(view, _shuffled(targets)).value(drawn)
-    paired_shuffled = _with_targets(view, _shuffled(targets).reshape(made)).value(drawn)
+    shuffled = _with_targets(view, _shuffle(targets)).value(drawn)
+    paired_shuffled = _with_targets(view, _shuffle(targets).reshape(made)).value(drawn)
     slack = 1e-4 * (1 + abs(apart))
     if abs(apart - paired) <= slack:
         seen = f"outputs {made} and targets {given}: the loss is {view.measured:.4g}, as row by row"
@@ -107,12 +107,12 @@ def _with_targets(view: LossView, targets: Tensor) -> LossView:
     return replace(view, specimen=replace(view.specimen, targets=targets))
 
 
-def _shuffled(targets: Tensor) -> Tensor:
+def _shuffle(targets: Tensor) -> Tensor:
     flat = targets.reshape(-1)
     return flat[torch.randperm(len(flat), generator=torch.Generator().manual_seed(1))].reshape(targets.shape)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="target-broadcast",
     proves="the loss compares every output with every target instead of its own",
     how="compares the loss with that of targets in the outputs' shape, and shuffles the targets",

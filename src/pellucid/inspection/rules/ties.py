@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
 from pellucid.inspection.instrument.recording import is_norm
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 _STACKS = (nn.TransformerEncoder, nn.TransformerDecoder)  # torch's own begin with copies of one layer
@@ -62,10 +62,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         seen = f"{len(names)} names for {len({id(name.parameter) for name in names})} parameters"
         seen += "".join(f"; {group[0].path} = {group[1].path}" for group in usual[:2])
         means = "what is tied is tied as is usual" if usual else "every name has weights of its own"
-        yield Finding.sound("the model", seen, means, again=_AGAIN)
-
-
-_AGAIN = "set(dict(model.named_parameters(remove_duplicate=False))) - set(dict(model.named_parameters()))"
+        yield Finding.sound("the model", seen, means)
 
 
 def _groups(names: list[Name]) -> list[list[Name]]:
@@ -191,7 +188,7 @@ def _broken_promise(specimen: Specimen, names: list[Name]) -> Iterator[Finding]:
         seen = f"{promise} is True, and the {head.parameter.numel()} numbers of {head.path} are its own"
         means = "what should be one weight is two: the tie was undone, as by drawing one of them anew"
         fix = f"write {head.path} = {one.path} after all weights are drawn"
-        yield Finding.suspicious(head.path, seen, means, fix, again=_AGAIN)
+        yield Finding.suspicious(head.path, seen, means, fix)
 
 
 def _says(model: nn.Module, promise: str) -> bool:
@@ -199,9 +196,10 @@ def _says(model: nn.Module, promise: str) -> bool:
     return any(try_or_none(partial(getattr, holder, promise)) is True for holder in holders)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="ties",
     proves="that weights are one where they look like several, or several where they should be one",
     how="compares all parameters under all their names, as objects and number by number",
     check=check,
+    again="set(dict(model.named_parameters(remove_duplicate=False))) - set(dict(model.named_parameters()))",
 )

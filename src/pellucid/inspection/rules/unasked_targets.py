@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 
@@ -60,7 +60,7 @@ def _never_asked(view: LossView, targets: Tensor, asked: Tensor) -> list[int]:
     return sorted(there - set(targets[asked & within].tolist()))
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="unasked-targets",
     proves="the loss leaves out a class, or all positions but one, of the targets that it is given",
     how="reads off the loss's slope which targets it asks for, and compares with those that are there",

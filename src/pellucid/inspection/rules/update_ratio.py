@@ -12,26 +12,26 @@ from collections.abc import Iterator
 from pellucid.inspection.instrument.short_run import short_run
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_updates
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 STEPS = 3
-_AGAIN = "before = p.detach().clone(); optimizer.step(); print((p - before).std() / before.std())"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
     tried = short_run(specimen, steps=STEPS)
-    if tried is None:
+    if tried is None or not all(map(math.isfinite, tried.losses)):
         return
     ratios = {path: max(each) for path, each in tried.updates.items() if any(each) and all(map(math.isfinite, each))}
     # What is not moved at all has rules of its own.
-    yield from [finding._replace(again=_AGAIN) for finding in judge_updates(ratios)] if ratios else []
+    yield from judge_updates(ratios) if ratios else []
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="update-ratio",
     proves="that a step changes a matrix by more than its own size, or by next to nothing",
     how=f"takes {STEPS} steps on a copy and measures each update beside the matrix",
     check=check,
+    again="before = p.detach().clone(); optimizer.step(); print((p - before).std() / before.std())",
     needs=("targets", "loss", "optimizer"),
 )

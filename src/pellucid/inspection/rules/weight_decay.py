@@ -13,12 +13,11 @@ from torch import nn
 from pellucid.inspection.instrument.recording import is_norm
 from pellucid.inspection.instrument.short_run import shares_left_by_decay
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 LITTLE, MUCH = 0.05, 0.5  # of itself that a parameter loses in a thousand steps
 AT_ONCE = 0.1  # in a single step, whatever it is
-_AGAIN = "[(g['weight_decay'], len(g['params'])) for g in optimizer.param_groups]"
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -31,12 +30,12 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         seen = f"without any gradient a step takes {100 * lost[worst]:.0f} % of it"
         means = "decay takes away faster than anything can be learned"
         fix = "lower weight_decay; 0.01 to 0.1 is usual for AdamW, 1e-4 for SGD"
-        yield Finding.suspicious(worst, seen, means, fix, again=_AGAIN)
+        yield Finding.suspicious(worst, seen, means, fix)
         return
     spared = {path: share for path, share in lost.items() if roles[path] != "matrix"}
     if not spared:
         seen = f"of {len(left)} parameters {len(lost) or 'none'} decay, and no norm, bias or embedding"
-        yield Finding.sound("the optimizer", seen, "decay is where it belongs", again=_AGAIN)
+        yield Finding.sound("the optimizer", seen, "decay is where it belongs")
         return
     worst = max(spared, key=lambda path: spared[path])
     in_thousand = 1 - (1 - spared[worst]) ** 1000
@@ -47,7 +46,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     )
     if in_thousand < LITTLE:
         means = "so little of it does no harm"
-        yield Finding.sound("the optimizer", seen, means, again=_AGAIN)
+        yield Finding.sound("the optimizer", seen, means)
         return
     yield Finding(
         "suspicious" if in_thousand > MUCH else "note",
@@ -55,7 +54,6 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         seen,
         "decay pulls scales and offsets to 0, where they mean something else than a small matrix",
         "make two groups: matrices with weight_decay, everything of one dimension and embeddings with 0",
-        again=_AGAIN,
     )
 
 
@@ -78,10 +76,11 @@ def _kinds(roles: dict[str, str], among: dict[str, float]) -> list[str]:
     return sorted({roles[path] for path in among})
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="weight-decay",
     proves="that decay pulls norms, biases or embeddings to 0, and how fast",
     how="takes one step without any gradient on a copy and measures what is left of each parameter",
     check=check,
+    again="[(g['weight_decay'], len(g['params'])) for g in optimizer.param_groups]",
     needs=("optimizer",),
 )

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from pellucid.inspection.instrument.isolation import isolate, own_inputs
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import InterceptOperators, Recorder, first_few, operator_name
-from pellucid.inspection.instrument.specimen import Specimen, run_module
-from pellucid.inspection.instrument.weight_age import is_fresh
-from pellucid.inspection.rules import Rule
+from pellucid.inspection.instrument.specimen import Specimen, is_fresh, run_module
+from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
 _DROPS = ("native_dropout", "bernoulli", "bernoulli_", "alpha_dropout", "feature_dropout", "dropout", "dropout_")
@@ -171,7 +170,7 @@ def _in_use(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     name="wrong-mode",
     proves="part of a module is in another mode than the rest, or does not hear its mode",
     how="compares the modes of all parts, calls eval() on a copy, and listens for dropout in eval",
