@@ -15,7 +15,6 @@ from pellucid.records import Health, LayerStats, UnitMap
 
 if TYPE_CHECKING:
     from pellucid.data.prepare.tokens import SequenceSides
-    from pellucid.models.sequences.configs import WindowMLPConfig
     from pellucid.models.sequences.windows import WindowMLP
     from pellucid.records import TrainingReport
     from pellucid.training.tasks.batches import Batch
@@ -72,7 +71,7 @@ def train_small_run(asked: Mapping[str, Any], seed: int, data: str = "names") ->
 
 
 def split_names() -> SequenceSides:
-    """The embedded names, split_sequences as for any training."""
+    """The embedded names, split as for any training."""
     from pellucid.data import open_data
     from pellucid.data.kinds import ListData
     from pellucid.data.prepare.tokens import split_sequences
@@ -84,6 +83,8 @@ def split_names() -> SequenceSides:
 
 def new_mlp(sides: SequenceSides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> WindowMLP:
     """An untrained MLP of names."""
+    from pellucid.models.sequences.configs import WindowMLPConfig
+    from pellucid.models.sequences.windows import WindowMLP
     from pellucid.training.rng import seed_torch
 
     with seed_torch(seed, 0, "weights"):
