@@ -21,16 +21,42 @@ from pellucid.inspection.shapes.attempts import Attempt, LayerStep, Shape, shape
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 CHANNEL_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
 LAST_NORMS = (nn.LayerNorm, nn.RMSNorm)
+WANTED_BY_OPERATION = {
+    "matmul": "the last size of the first equal to the last but one of the second",
+    "mm": "the second size of the first equal to the first of the second",
+    "bmm": "equal batches, and the last size of the first equal to the middle one of the second",
+    "cat": "equal sizes in all dimensions but one",
+    "stack": "equal sizes",
+    "view": "the same number of numbers in both shapes",
+    "reshape": "the same number of numbers in both shapes",
+}
+
+
+class SizeOrigin(NamedTuple):
+    """How a size in a shape was made."""
+
+    factors: str  # "16·3·3" or "8 + 16"; "" where it is one size of a shape
+    place: str  # "of (2, 16, 3, 3) that pool puts out"; "" where it is of several
 
 
 class Cause(NamedTuple):
-    """What came and what was wanted, in words, and as numbers where there is one of each."""
+    """What came and what was wanted: in words, and as numbers where there is one of each."""
 
     kind: str  # what the repairs go by: "features", "channels", "rank", "index", "size", "type", "operation", ...
-    fed: str
+    description: str  # of what came, where it is not so many of a unit
     wanted: str
     came: int = 0
     asked: int = 0
+    unit: str = ""  # "features" or "channels", of which `came` came
+    origin: SizeOrigin | None = None
+    sizes: tuple[Any, ...] = ()  # that a view or reshape was asked for
+
+    @property
+    def fed(self) -> str:
+        if not self.unit:
+            return self.description
+        factors = f" = {self.origin.factors}" if self.origin and self.origin.factors else ""
+        return f"{self.came}{factors} {self.unit}"
 
 
 def cause_of(attempt: Attempt, given: Sequence[Shape]) -> Cause:
@@ -49,62 +75,44 @@ def cause_of(attempt: Attempt, given: Sequence[Shape]) -> Cause:
     if isinstance(first, Tensor) and module is not None:
         for kinds, ask in _QUESTIONS.items():
             if isinstance(module, kinds) and (found := ask(module, first, attempt)):
-                return _with_origin(found, attempt, given)
-        if found := _small(attempt) or _type(module, first, attempt):
+                origin = origin_of(found.came, attempt.steps, given) if found.unit and found.came else None
+                return found._replace(origin=origin)
+        if found := _small(attempt) or _type(module, first):
             return found
     return _of_operation(attempt)
 
 
-def _with_origin(cause: Cause, attempt: Attempt, given: Sequence[Shape]) -> Cause:
-    """144 features become 144 = 16·3·3 features, where that is how they were made."""
-    if not cause.came:
-        return cause
-    origin = origin_of(cause.came, attempt.steps, given)
-    product = origin.partition(" of ")[0] if "·" in origin or " + " in origin else ""
-    if not product:
-        return cause
-    product = product.partition(" that ")[0]
-    return cause._replace(fed=cause.fed.replace(str(cause.came), f"{cause.came} = {product}", 1))
+def _size(kind: str, came: int, asked: int, unit: str, module: Any, argument: str) -> Cause | None:
+    """The layer wants another number than came, and has it from that argument."""
+    if came == asked:
+        return None
+    came_unit, asked_unit = (unit if n != 1 or unit == "features" else unit.removesuffix("s") for n in (came, asked))
+    of = f": {argument} of" if argument else " of"
+    return Cause(kind, "", f"{asked} {asked_unit}{of} {spell_module(module)}", came, asked, came_unit)
+
+
+def _rank(x: Tensor, wanted: str) -> Cause:
+    return Cause("rank", f"{x.dim()} dimensions {shape_words(tuple(x.shape))}", wanted)
 
 
 def _features(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
-    if x.dim() == 0 or x.shape[-1] == module.in_features:
-        return None
-    return Cause(
-        "features",
-        f"{x.shape[-1]:d} features",
-        f"{module.in_features:d} features: in_features of {spell_module(module)}",
-        x.shape[-1],
-        module.in_features,
-    )
+    return _size("features", x.shape[-1], module.in_features, "features", module, "in_features") if x.dim() else None
 
 
 def _channels(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     n_space = len(module.kernel_size)
     if x.dim() not in (n_space + 1, n_space + 2):
-        return Cause(
-            "rank", f"{x.dim()} dimensions {shape_words(tuple(x.shape))}", f"(batch, channels{', size' * n_space})"
-        )
+        return _rank(x, f"(batch, channels{', size' * n_space})")
     came = x.shape[x.dim() - n_space - 1]
-    if came != module.in_channels:
-        return Cause(
-            "channels",
-            f"{came} channel{'s' * (came != 1)}",
-            f"{module.in_channels} channel{'s' * (module.in_channels != 1)}: in_channels of {spell_module(module)}",
-            came,
-            module.in_channels,
-        )
-    return None
+    return _size("channels", came, module.in_channels, "channels", module, "in_channels")
 
 
 def _norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     asked = module.num_channels if isinstance(module, nn.GroupNorm) else module.num_features
-    found = re.search(r"expected (\d)D(?: or (\d)D)? input", attempt.said)
-    if found:
-        ranks = " or ".join(one for one in found.groups() if one)
-        return Cause("rank", f"{x.dim()} dimensions {shape_words(tuple(x.shape))}", f"{ranks} dimensions")
+    if found := re.search(r"expected (\d)D(?: or (\d)D)? input", attempt.said):
+        return _rank(x, f"{' or '.join(one for one in found.groups() if one)} dimensions")
     if x.dim() > 1 and x.shape[1] != asked:
-        return Cause("norm", f"{x.shape[1]} channels", f"{asked} channels of {spell_module(module)}", x.shape[1], asked)
+        return _size("norm", x.shape[1], asked, "channels", module, "")
     if "more than 1 value per channel" in attempt.said:
         return Cause("one-row", f"one number for each channel {shape_words(tuple(x.shape))}", "at least two")
     return None
@@ -113,15 +121,13 @@ def _norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
 def _last_norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     asked = tuple(module.normalized_shape)
     came = tuple(x.shape[-len(asked) :])
+    if len(asked) == len(came) == 1:
+        return _size("last-norm", came[0], asked[0], "features", module, "")
     if came == asked:
         return None
-    return Cause(
-        "last-norm",
-        f"{'·'.join(map(str, came))} features",
-        f"{'·'.join(map(str, asked))} features of {spell_module(module)}",
-        came[-1] if came else 0,
-        asked[-1],
-    )
+    fed, wanted = ("·".join(map(str, sizes)) for sizes in (came, asked))
+    wanted = f"{wanted} features of {spell_module(module)}"
+    return Cause("last-norm", f"{fed} features", wanted, came[-1] if came else 0, asked[-1])
 
 
 def _index(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
@@ -129,43 +135,23 @@ def _index(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
         return Cause("type", f"numbers of the type {_type_name(x)}", "whole numbers, of the type int64")
     if not x.numel() or x.device.type == "meta":
         return None
-    low, high = int(x.min()), int(x.max())
-    if low >= 0 and high < module.num_embeddings:
+    low, high, n = int(x.min()), int(x.max()), module.num_embeddings
+    if low >= 0 and high < n:
         return None
     wrong = low if low < 0 else high
-    return Cause(
-        "index",
-        f"the number {wrong}",
-        f"0 to {module.num_embeddings - 1}: num_embeddings of {spell_module(module)}",
-        wrong,
-        module.num_embeddings,
-    )
+    return Cause("index", f"the number {wrong}", f"0 to {n - 1}: num_embeddings of {spell_module(module)}", wrong, n)
 
 
 def _recurrent(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     if x.dim() not in (2, 3):
-        return Cause("rank", f"{x.dim()} dimensions {shape_words(tuple(x.shape))}", "(batch, time, features)")
-    if x.shape[-1] == module.input_size:
-        return None
-    return Cause(
-        "recurrent",
-        f"{x.shape[-1]} features",
-        f"{module.input_size} features: input_size of {spell_module(module)}",
-        x.shape[-1],
-        module.input_size,
-    )
+        return _rank(x, "(batch, time, features)")
+    return _size("recurrent", x.shape[-1], module.input_size, "features", module, "input_size")
 
 
 def _attention(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
-    if x.dim() in (2, 3) and x.shape[-1] != module.embed_dim:
-        return Cause(
-            "attention",
-            f"{x.shape[-1]} features",
-            f"{module.embed_dim} features: embed_dim of {spell_module(module)}",
-            x.shape[-1],
-            module.embed_dim,
-        )
-    return None
+    if x.dim() not in (2, 3):
+        return None
+    return _size("attention", x.shape[-1], module.embed_dim, "features", module, "embed_dim")
 
 
 _QUESTIONS: Mapping[tuple[type[nn.Module], ...], Callable[[Any, Tensor, Attempt], Cause | None]] = {
@@ -194,7 +180,7 @@ def _small(attempt: Attempt) -> Cause | None:
     )
 
 
-def _type(module: nn.Module, x: Tensor, attempt: Attempt) -> Cause | None:
+def _type(module: nn.Module, x: Tensor) -> Cause | None:
     """Numbers of one type where the weights are of another."""
     weight = next(module.parameters(recurse=False), None)
     if weight is None or weight.dtype == x.dtype:
@@ -208,63 +194,50 @@ def _of_operation(attempt: Attempt) -> Cause:
     name = attempt.operation.strip("_")
     if not shapes:
         return Cause("other", "", "")
-    numbers = re.findall(r"\d+", attempt.said)
-    wanted = {
-        "matmul": "the last size of the first equal to the last but one of the second",
-        "mm": "the second size of the first equal to the first of the second",
-        "bmm": "equal batches, and the last size of the first equal to the middle one of the second",
-        "cat": "equal sizes in all dimensions but one",
-        "stack": "equal sizes",
-        "view": "the same number of numbers in both shapes",
-        "reshape": "the same number of numbers in both shapes",
-    }.get(name, "sizes that are equal, or one of them 1" if "must match the size" in attempt.said else "")
-    asked = ""
+    must_match = "sizes that are equal, or one of them 1" if "must match the size" in attempt.said else ""
+    sizes: tuple[Any, ...] = ()
     if name in ("view", "reshape", "unflatten", "expand"):
-        sizes = [one for one in attempt.operands[1:] if not isinstance(one, Tensor)]
-        asked = f" as {shape_words(tuple(_flat(sizes)))}"
-    came, other = (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else (0, 0)
-    return Cause("operation", f"{' and '.join(shapes)} in {name}{asked}", wanted, came, other)
+        sizes = _flatten([one for one in attempt.operands[1:] if not isinstance(one, Tensor)])
+    fed = f"{' and '.join(shapes)} in {name}" + (f" as {shape_words(sizes)}" if sizes else "")
+    numbers = re.findall(r"\d+", attempt.said)
+    came, asked = (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else (0, 0)
+    return Cause("operation", fed, WANTED_BY_OPERATION.get(name, must_match), came, asked, sizes=sizes)
 
 
-def _flat(sizes: Sequence[Any]) -> list[Any]:
+def _flatten(sizes: Sequence[Any]) -> tuple[Any, ...]:
     found: list[Any] = []
     for one in sizes:
         found.extend(one) if isinstance(one, tuple | list | torch.Size) else found.append(one)
-    return found
+    return tuple(found)
 
 
 def _type_name(x: Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")
 
 
-def origin_of(number: int, steps: Sequence[LayerStep], given: Sequence[Shape]) -> str:
-    """How a number was made, in words behind it; "" where it cannot be told. given: the shapes of the model's inputs.
+def origin_of(number: int, steps: Sequence[LayerStep], given: Sequence[Shape]) -> SizeOrigin | None:
+    """How a number was made; None where it cannot be told. given: the shapes of the model's inputs.
 
     >>> steps = [LayerStep("pool", "AvgPool2d", ((2, 16, 6, 6),), ((2, 16, 3, 3),))]
     >>> origin_of(144, steps, [(2, 1, 32, 32)])
-    '16·3·3 of (2, 16, 3, 3) that pool puts out'
+    SizeOrigin(factors='16·3·3', place='of (2, 16, 3, 3) that pool puts out')
     """
     for step in reversed(steps[-3:]):
         for shape in (*step.outputs[:1], *step.inputs[:1]):
             if product := _product(number, shape):
-                return f"{product} of {shape_words(shape)} {_who(step, shape)}"
+                does = "puts out" if step.outputs and shape == step.outputs[0] else "is given"
+                return SizeOrigin(product, f"of {shape_words(shape)} that {step.name} {does}")
     for step in reversed(steps):
         if step.outputs and number in step.outputs[0][1:]:
             # The state of a recurrent layer stands behind its outputs, one for each direction.
             halves = [shape[-1] for shape in step.outputs[1:2] if step.kind in ("RNN", "GRU", "LSTM")]
-            both = f"2·{halves[0]} of both directions, " if halves and 2 * halves[0] == number else ""
-            return f"{both}of {shape_words(step.outputs[0])} that {step.name} puts out"
+            is_both = bool(halves) and 2 * halves[0] == number
+            place = f"of {shape_words(step.outputs[0])} that {step.name} puts out"
+            return SizeOrigin(f"2·{halves[0]}", f"of both directions, {place}") if is_both else SizeOrigin("", place)
     for shape in given:
-        if product := _product(number, shape):
-            return f"{product} of the input {shape_words(shape)}"
-        if number in shape:
-            return f"of the input {shape_words(shape)}"
+        if number in shape or _product(number, shape):
+            return SizeOrigin(_product(number, shape), f"of the input {shape_words(shape)}")
     return _sum(number, steps)
-
-
-def _who(step: LayerStep, shape: Shape) -> str:
-    is_made = bool(step.outputs) and shape == step.outputs[0]
-    return f"that {step.name} puts out" if is_made else f"that {step.name} is given"
 
 
 def _product(number: int, shape: Shape) -> str:
@@ -273,11 +246,11 @@ def _product(number: int, shape: Shape) -> str:
     return "·".join(map(str, sizes)) if len(sizes) > 1 and prod(sizes) == number and max(sizes) < number else ""
 
 
-def _sum(number: int, steps: Sequence[LayerStep]) -> str:
+def _sum(number: int, steps: Sequence[LayerStep]) -> SizeOrigin | None:
     """Two layers whose outputs put side by side have that many features."""
-    ends = [(step, step.outputs[0][1 if len(step.outputs[0]) == 4 else -1]) for step in steps if step.outputs]
-    for place, (one, first) in reversed(list(enumerate(ends))):
-        for other, second in reversed(ends[:place]):
+    ends = [step.outputs[0][1 if len(step.outputs[0]) == 4 else -1] for step in steps if step.outputs]
+    for place, first in reversed(list(enumerate(ends))):
+        for second in reversed(ends[:place]):
             if first + second == number:
-                return f"{second} + {first} that {other.name} and {one.name} put out"
-    return ""
+                return SizeOrigin(f"{second} + {first}", "")
+    return None

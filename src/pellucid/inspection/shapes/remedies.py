@@ -294,9 +294,8 @@ def _operation(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     name = attempt.operation
     tensors = [one for one in attempt.operands if isinstance(one, Tensor)]
     if name in ("view", "reshape") and tensors[0].dim() > 2:
-        asked = cause.fed.rpartition(" as ")[2]
-        says = f"x.flatten(1) in place of x.{name}{asked}"
-        if asked.count(",") == 1:
+        says = f"x.flatten(1) in place of x.{name}{shape_words(cause.sizes)}"
+        if len(cause.sizes) == 2:
             yield change_operation(says, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
     if name in ("matmul", "mm", "bmm", "__matmul__") and len(tensors) == 2 and tensors[1].dim() > 1:
         one, other = tensors

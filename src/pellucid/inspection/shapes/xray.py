@@ -22,7 +22,7 @@ from pellucid.inspection.shapes.attempts import (
     shape_words,
     users_line,
 )
-from pellucid.inspection.shapes.causes import Cause, cause_of, origin_of
+from pellucid.inspection.shapes.causes import Cause, cause_of
 from pellucid.inspection.shapes.remedies import Change, ChangedCopy, remedies
 from pellucid.records.inspection import Repair, ShapeXray
 
@@ -78,20 +78,13 @@ def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport 
         kind=type(attempt.module).__name__ if attempt.module is not None else type(model).__name__,
         where=users_line(attempt.error),
         error=one_line(f"{type(attempt.error).__name__}: {attempt.said}"),
-        fed=_with_place(cause, attempt, given),
+        fed=cause.fed + (f", {cause.origin.place}" if cause.origin and cause.origin.place else ""),
         wanted=cause.wanted,
         chain=tuple(_chain(attempt, given, cause)),
         repairs=tuple(one.repair for one in mended),
         says=_sentence(cause, attempt, mended, model),
     )
     return FailureReport(seen, mended, attempt, cause)
-
-
-def _with_place(cause: Cause, attempt: Attempt, given: tuple[Shape, ...]) -> str:
-    """What came, with where it was made."""
-    origin = origin_of(cause.came, attempt.steps, given) if cause.came > 0 and cause.kind != "index" else ""
-    place = origin[origin.index("of ") :] if "of " in origin else ""
-    return f"{cause.fed}, {place}" if place and cause.kind != "operation" else cause.fed
 
 
 def _sentence(cause: Cause, attempt: Attempt, mended: list[WorkingRepair], model: nn.Module) -> str:
