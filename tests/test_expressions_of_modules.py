@@ -115,13 +115,13 @@ def test_missing_commas_are_named_and_read_over():
     ]
     assert "between nn.Conv2d(1, 8, 5) and nn.AvgPool2d(...)" in written.mistakes[0].what
     assert written.mistakes[0].excerpt() == "    nn.Conv2d(1, 8, 5)\n                      ^"
-    mended = parse_module(written.mended)
+    mended = parse_module(written.mended_text)
     assert not mended.mistakes
     assert isinstance(mended.root, ConstructorCall)
     assert [node.name for _, node in mended.root.arguments] == [
         *("nn.Conv2d", "nn.AvgPool2d", "nn.Conv2d", "nn.ReLU", "nn.Flatten"),
     ]
-    assert repr(build_module(text).module) == repr(build_module(written.mended).module)
+    assert repr(build_module(text).module) == repr(build_module(written.mended_text).module)
 
 
 def test_every_layer_knows_its_place():

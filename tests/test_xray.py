@@ -141,8 +141,8 @@ def test_the_layer_and_a_repair_that_works(text, sizes, path, works):
     found = explain_failure(model, (numbers(*sizes),))
     assert found is not None
     assert found.seen.path == path
-    assert found.mended[0].says == works
-    assert found.seen.says.endswith(f": {works} works")
+    assert found.mended[0].description == works
+    assert found.seen.summary.endswith(f": {works} works")
     assert len(found.seen.repairs) <= 3
 
 
@@ -156,13 +156,13 @@ def test_what_is_written_anew_really_runs(text, sizes):
 
 def test_the_exams_network_with_all_its_mistakes():
     seen = inspect_expression(build_module(EXAM), (numbers(2, 1, 32, 32),))
-    assert [mistake.says for mistake in seen.mistakes] == [
+    assert [mistake.description for mistake in seen.mistakes] == [
         "a comma is missing between nn.Conv2d(1, 8, 5) and nn.AvgPool2d(...) in line 2 at column 23",
         "a comma is missing between nn.AvgPool2d(2) and nn.ReLU(...) in line 6 at column 20",
     ]
     failure = seen.failure
     assert failure is not None
-    assert failure.says == "Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works"
+    assert failure.summary == "Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works"
     assert (failure.path, failure.kind) == ("7", "Linear")
     assert failure.fed == "144 = 16·3·3 features, of (2, 16, 3, 3) that Flatten 6 is given"
     assert failure.wanted == "120 features: in_features of nn.Linear(120, 10)"
@@ -196,7 +196,7 @@ def test_in_modules_of_ones_own(model, inputs, path, says):
     found = explain_failure(model, (inputs,))
     assert found is not None
     assert found.seen.path == path
-    assert found.seen.says.endswith(says)
+    assert found.seen.summary.endswith(says)
     has_code = type(model).__module__ == __name__
     assert found.seen.where.startswith("test_xray.py:") == has_code
 
@@ -216,7 +216,7 @@ def test_what_nobody_can_mend_is_told_without_a_repair():
 
     found = explain_failure(nn.Sequential(nn.Linear(4, 2), Refusing()), (numbers(2, 4),))
     assert found is not None
-    assert found.seen.says == "Refusing 1 raised ValueError: never"
+    assert found.seen.summary == "Refusing 1 raised ValueError: never"
     assert found.seen.repairs == ()
 
 
@@ -352,7 +352,7 @@ def test_an_input_is_guessed_where_it_can_be_told(text, shapes):
     model = build_module(text).module
     guess = guess_inputs(model)
     assert " ".join(map(str, guess.shapes)) == shapes
-    assert "guessed" in guess.says
+    assert "guessed" in guess.description
     if shapes:
         assert attempt_forward(copy.deepcopy(model), make_inputs(guess.shapes, model)).error is None
 

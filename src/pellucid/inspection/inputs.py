@@ -24,7 +24,7 @@ class GuessedInputs(NamedTuple):
     """Inputs that a module seems to want, and why; none where it cannot be told."""
 
     shapes: tuple[InputShape, ...]
-    says: str
+    description: str
 
 
 def make_inputs(shapes: Sequence[InputShape], model: nn.Module) -> tuple[Tensor, ...]:
@@ -37,10 +37,10 @@ def make_inputs(shapes: Sequence[InputShape], model: nn.Module) -> tuple[Tensor,
     known = [one.num_embeddings for one in nn.Module.modules(model) if isinstance(one, nn.Embedding | nn.EmbeddingBag)]
     below = max(1, known[0]) if known else 2
     device = "meta" if any(one.is_meta for one in nn.Module.parameters(model)) else "cpu"
-    return tuple(_drawn(shape, below, draw).to(device) for shape in shapes)
+    return tuple(_draw(shape, below, draw).to(device) for shape in shapes)
 
 
-def _drawn(shape: InputShape, below: int, draw: torch.Generator) -> Tensor:
+def _draw(shape: InputShape, below: int, draw: torch.Generator) -> Tensor:
     if shape.kind == "int":
         return torch.randint(0, below, shape.sizes, generator=draw)
     if shape.kind == "bool":
@@ -67,14 +67,14 @@ def guess_inputs(model: nn.Module) -> GuessedInputs:
         if _runs(model, shapes):
             return GuessedInputs(shapes, f"no input was given: {_words(shapes)} was guessed")
     if not first:
-        return GuessedInputs((), "no input was given and none can be guessed: give --input SHAPE")
+        return GuessedInputs((), "no input was given and none can be guessed: give one")
     return GuessedInputs(
         first, f"no input was given: {_words(first)} was guessed, and no other size that was tried fits"
     )
 
 
 def _words(shapes: Sequence[InputShape]) -> str:
-    return " ".join(f"--input {shape}" for shape in shapes)
+    return " and ".join(map(str, shapes))
 
 
 def _n_wanted(model: nn.Module) -> int:

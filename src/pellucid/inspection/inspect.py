@@ -25,7 +25,7 @@ LONGEST_SECONDS = 3.0  # of a forward that is run twice more
 def inspect_module(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "") -> Inspection:
     """The table of a module on these inputs; without any, on inputs that its first layers seem to want.
 
-    >>> inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure.says
+    >>> inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure.summary
     'Linear(9, 2) is fed 8 features: nn.Linear(8, 2) works'
     """
     return _looked_at(model, inputs, name)[0]
@@ -34,7 +34,7 @@ def inspect_module(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "
 def inspect_expression(built: BuiltModule, inputs: tuple[Any, ...], name: str = "") -> Inspection:
     """The table of a module that was written as an expression, with what is to be mended in it."""
     seen, found = _looked_at(built.module, inputs, name)
-    text = _mended(built, found.mended[0] if found and found.mended else None)
+    text = _mend_text(built, found.mended[0] if found and found.mended else None)
     if not built.is_held:
         seen = seen._replace(notes=(*seen.notes, "its weights are larger than is held here: only shapes were followed"))
     return seen._replace(
@@ -51,11 +51,13 @@ def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[In
     is_guessed = not inputs
     if not inputs and _is_lazy(model):
         raise PellucidError(
-            f"{type(model).__name__} has lazy parameters and needs an input shape", fix="Give one, as --input 2,16"
+            f"{type(model).__name__} has lazy parameters and needs an input shape",
+            fix="Give one, as {input}",
+            options={"input": "2,16"},
         )
     if not inputs:
         guess = guess_inputs(model)
-        notes = (guess.says,)
+        notes = (guess.description,)
         inputs = make_inputs(guess.shapes, model)
     if inputs and _is_lazy(model):
         model(*inputs)  # which gives its parameters their shapes
@@ -66,10 +68,10 @@ def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[In
         seen = tabulate_module(model, inputs, name)
     except ForwardFailed as error:
         found = explain_failure(model, inputs)
-        failure = found.seen if found else _unexplained(error)
+        failure = found.seen if found else _report_unexplained(error)
         seen = table_of_trace(model, error.trace, None, name)
         if is_guessed and not (found and found.is_for_any_input):
-            said = f"forward does not take what was guessed, which proves nothing: {failure.says}; give --input SHAPE"
+            said = f"forward does not take what was guessed, which proves nothing: {failure.summary}; give an input"
             return seen._replace(notes=(*notes, said, *seen.notes)), None
         return seen._replace(failure=failure, notes=(*notes, *seen.notes)), found
     if seen.seconds > LONGEST_SECONDS:
@@ -90,7 +92,7 @@ def _is_lazy(model: nn.Module) -> bool:
     return any(is_lazy(one) for one in nn.Module.parameters(model))
 
 
-def _unexplained(error: ForwardFailed) -> ShapeXray:
+def _report_unexplained(error: ForwardFailed) -> ShapeXray:
     """What is known of a failure that does not happen again when it is looked at."""
     trace = error.trace
     raised = f"{type(trace.failure).__name__}: {trace.failure}"
@@ -104,7 +106,7 @@ def _unexplained(error: ForwardFailed) -> ShapeXray:
         wanted="",
         chain=(),
         repairs=(),
-        says=error.what,
+        summary=error.what,
     )
 
 
@@ -115,11 +117,11 @@ def _in_its_place(built: BuiltModule, change: Change) -> str:
     return change.writes if is_among or ", nn." not in change.writes else f"nn.Sequential({change.writes})"
 
 
-def _mended(built: BuiltModule, mended: WorkingRepair | None) -> str:
+def _mend_text(built: BuiltModule, mended: WorkingRepair | None) -> str:
     """The expression with its commas, and with the repair where that can be written into it."""
     changes = mended.changes if mended else ()
     if not all(change.writes and change.path in built.places for change in changes):
-        return built.written.mended
+        return built.written.mended_text
     edits = [(*built.places[change.path], _in_its_place(built, change)) for change in changes]
     # A layer that is written anew takes with it what was missing inside it.
     commas = [one for one in built.written.commas if not any(start < one < end for start, end, _ in edits)]

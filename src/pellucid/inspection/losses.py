@@ -16,13 +16,13 @@ from pellucid.errors import require_one_of
 from pellucid.inspection.instrument.specimen import LossFunction, main_tensor
 
 
-def mean_cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
+def cross_entropy_loss(outputs: Any, targets: Tensor) -> Tensor:
     """The mean of -log of the targets' probabilities; targets of -100 do not count.
 
     outputs: (..., classes) for targets of shape (...), or as torch has it (batch, classes, ...).
 
     >>> import torch
-    >>> mean_cross_entropy(torch.zeros(2, 5, 3), torch.zeros(2, 5, dtype=torch.long))  # ln 3
+    >>> cross_entropy_loss(torch.zeros(2, 5, 3), torch.zeros(2, 5, dtype=torch.long))  # ln 3
     tensor(1.0986)
     """
     scores = _tensor(outputs)
@@ -31,22 +31,22 @@ def mean_cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
     return F.cross_entropy(scores, targets)
 
 
-def mean_squared_error(outputs: Any, targets: Tensor) -> Tensor:
+def mse_loss(outputs: Any, targets: Tensor) -> Tensor:
     """The mean of squared differences."""
     return F.mse_loss(_tensor(outputs), targets)
 
 
-def mean_absolute_error(outputs: Any, targets: Tensor) -> Tensor:
+def l1_loss(outputs: Any, targets: Tensor) -> Tensor:
     """The mean of differences without their signs."""
     return F.l1_loss(_tensor(outputs), targets)
 
 
-def mean_binary_cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
+def bce_loss(outputs: Any, targets: Tensor) -> Tensor:
     """Of scores before the sigmoid; targets are 0 to 1."""
     return F.binary_cross_entropy_with_logits(_tensor(outputs), targets.to(_tensor(outputs).dtype))
 
 
-def mean_negative_log_likelihood(outputs: Any, targets: Tensor) -> Tensor:
+def nll_loss(outputs: Any, targets: Tensor) -> Tensor:
     """Of log-probabilities, as a log-softmax gives them."""
     scores = _tensor(outputs)
     if scores.shape[:-1] == targets.shape:
@@ -54,25 +54,25 @@ def mean_negative_log_likelihood(outputs: Any, targets: Tensor) -> Tensor:
     return F.nll_loss(scores, targets)
 
 
-def mean_huber_loss(outputs: Any, targets: Tensor) -> Tensor:
+def huber_loss(outputs: Any, targets: Tensor) -> Tensor:
     """Squared where the difference is below 1, and straight beyond."""
     return F.huber_loss(_tensor(outputs), targets)
 
 
-def mean_hinge_loss(outputs: Any, targets: Tensor) -> Tensor:
+def hinge_loss(outputs: Any, targets: Tensor) -> Tensor:
     """What the true class lacks of a lead of 1 over the others: (batch, classes), (batch,)."""
     return F.multi_margin_loss(_tensor(outputs), targets)
 
 
 LOSSES: Mapping[str, LossFunction] = MappingProxyType(
     {
-        "cross-entropy": mean_cross_entropy,
-        "mse": mean_squared_error,
-        "l1": mean_absolute_error,
-        "huber": mean_huber_loss,
-        "bce": mean_binary_cross_entropy,
-        "nll": mean_negative_log_likelihood,
-        "hinge": mean_hinge_loss,
+        "cross-entropy": cross_entropy_loss,
+        "mse": mse_loss,
+        "l1": l1_loss,
+        "huber": huber_loss,
+        "bce": bce_loss,
+        "nll": nll_loss,
+        "hinge": hinge_loss,
     }
 )
 
@@ -80,7 +80,7 @@ LOSSES: Mapping[str, LossFunction] = MappingProxyType(
 def find_loss(name: str) -> LossFunction:
     """The loss of that name; an unknown one is answered with the nearest.
 
-    >>> find_loss("mse") is mean_squared_error
+    >>> find_loss("mse") is mse_loss
     True
     """
     require_one_of("loss", name, LOSSES)

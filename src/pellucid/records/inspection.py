@@ -41,7 +41,7 @@ class ModuleRow(NamedTuple):
 class Repair(NamedTuple):
     """A change that was tried, and works."""
 
-    says: str  # "nn.Linear(144, 10) in place of nn.Linear(120, 10)"
+    description: str  # "nn.Linear(144, 10) in place of nn.Linear(120, 10)"
     path: str
 
 
@@ -56,13 +56,13 @@ class ShapeXray(NamedTuple):
     wanted: str
     chain: tuple[str, ...]  # "conv1: (batch 2, 1, 32, 32) -> (batch 2, 8, 28, 28)" up to the failing one
     repairs: tuple[Repair, ...]
-    says: str  # the whole in one sentence
+    summary: str  # the whole in one sentence
 
 
 class Mistake(NamedTuple):
     """A mistake in what was written, that was named and read over."""
 
-    says: str
+    description: str
     excerpt: str  # the line, and a caret under the place
     fix: str
 

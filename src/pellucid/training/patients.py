@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pellucid import runs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
-from pellucid.inspection.losses import mean_cross_entropy
+from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.contracts import Network
 from pellucid.records import Plan
 from pellucid.records.plain import from_plain
@@ -44,7 +44,7 @@ def patient_of(run: Path, data: str = "") -> Specimen:
 def _loss_of(task: Task, plan: Plan) -> LossFunction:
     """What the run made small, without the penalty, as a function of outputs and targets."""
     if not isinstance(task, ExampleTask):
-        return mean_cross_entropy
+        return cross_entropy_loss
     losses = task.loss(plan).losses
     return lambda outputs, targets: losses(outputs, targets).mean()
 

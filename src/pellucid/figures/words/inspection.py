@@ -183,7 +183,7 @@ def _times(sizes: Sequence[int]) -> str:
 
 def failure_parts(failure: ShapeXray) -> Iterator[Part]:
     """Why a forward failed, how the shapes came there, and what mends it."""
-    yield Text(end_sentence(printable(failure.says)), "bold red")
+    yield Text(end_sentence(printable(failure.summary)), "bold red")
     where = printable(f"{failure.kind} {failure.path}".strip()) + f", {printable(failure.where)}" * bool(failure.where)
     lines = [("in", where), ("fed", failure.fed), ("wanted", failure.wanted), ("torch says", failure.error)]
     for label, words in lines:
@@ -195,13 +195,13 @@ def failure_parts(failure: ShapeXray) -> Iterator[Part]:
     if failure.repairs:
         yield Text("Tried, and it works", "bold")
         for repair in failure.repairs:
-            yield indent(Text(printable(repair.says), "green"))
+            yield indent(Text(printable(repair.description), "green"))
     yield Text("")
 
 
 def mistake_parts(mistake: Mistake) -> Iterator[Part]:
     """One mistake in what was written, with a caret under it."""
-    yield Text(end_sentence(printable(mistake.says)), "bold red")
+    yield Text(end_sentence(printable(mistake.description)), "bold red")
     yield from (Text(printable(line)) for line in mistake.excerpt.splitlines())
     yield indent(Text(f"{end_sentence(printable(mistake.fix))} It was read as if it were so."), Text(""))
 

@@ -63,10 +63,10 @@ def build_module(text: str) -> BuiltModule:
     """
     written = parse_module(text)
     # First without any memory: what cannot be made, or is too large to be, is known before it is.
-    sized = _made(written, "meta")
+    sized = _construct(written, "meta")
     n_bytes = sum(one.numel() * one.element_size() for one in [*sized.parameters(), *sized.buffers()])
     is_held = n_bytes <= LARGEST_HELD
-    module = _made(written, "cpu") if is_held else sized
+    module = _construct(written, "cpu") if is_held else sized
     places = {path: place for path, one in module.named_modules() if (place := _place_of(one))}
     for one in module.modules():
         one.__dict__.pop(_PLACE, None)
@@ -101,7 +101,7 @@ def _leave_unfilled(function: Callable[..., Any], args: tuple[Any, ...], named: 
     return filled if fills and isinstance(filled, Tensor) and filled.is_meta else function(*args, **named)
 
 
-def _made(written: ParsedExpression, device: str) -> nn.Module:
+def _construct(written: ParsedExpression, device: str) -> nn.Module:
     with isolate(), torch.device(device), InterceptFunctions(_leave_unfilled):
         module = _Maker(written.text).value(written.root)
     if not isinstance(module, nn.Module):
@@ -131,11 +131,11 @@ class _Maker:
             self.signatures[call.name] = signature_of(kind)
         signature = self.signatures[call.name]
         by_place = [self.value(node) for keyword, node in call.arguments if not keyword]
-        by_name = self.named(call, kind, signature)
+        by_name = self.keyword_arguments(call, kind, signature)
         try:
             given = signature.bind(*by_place, **by_name)
         except TypeError as error:
-            wanted = ", ".join(_wanted(signature))
+            wanted = ", ".join(_argument_names(signature))
             raise expression_error(
                 f"nn.{kind.__name__} does not take these arguments: {error}",
                 self.text,
@@ -146,7 +146,7 @@ class _Maker:
         try:
             made = kind(*given.args, **given.kwargs)
         except Exception as error:
-            raise self.refused(call, kind, given, error) from error
+            raise self.refusal(call, kind, given, error) from error
         made.__dict__[_PLACE] = (call.start, call.end)
         return made
 
@@ -164,7 +164,9 @@ class _Maker:
             raise self.error(f"nn.{name} is a class, and no layer yet", call, f"Write nn.{name}(...) with its brackets")
         return self.known[name]
 
-    def named(self, call: ConstructorCall, kind: type[nn.Module], signature: inspect.Signature) -> dict[str, Any]:
+    def keyword_arguments(
+        self, call: ConstructorCall, kind: type[nn.Module], signature: inspect.Signature
+    ) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for keyword, node in call.arguments:
             if not keyword:
@@ -175,7 +177,7 @@ class _Maker:
                     f"nn.{kind.__name__} has no argument called {quoted(keyword)}",
                     self.text,
                     node.start,
-                    did_you_mean(keyword, signature.parameters, f"It takes {', '.join(_wanted(signature))}"),
+                    did_you_mean(keyword, signature.parameters, f"It takes {', '.join(_argument_names(signature))}"),
                 )
             if keyword in found:
                 raise expression_error(f"{keyword} is given twice", self.text, node.start, "Keep one of them")
@@ -191,7 +193,7 @@ class _Maker:
                     fix="Ask for fewer",
                 )
 
-    def refused(
+    def refusal(
         self, call: ConstructorCall, kind: type[nn.Module], given: inspect.BoundArguments, error: Exception
     ) -> PellucidError:
         """What the constructor said, with the nearest number that it takes where one must divide another."""
@@ -203,7 +205,9 @@ class _Maker:
             for near in sorted(range(1, 2 * abs(wrong) + 2), key=lambda one: (abs(one - wrong), one)):
                 if _can_be(kind, given, name, near):
                     return self.error(f"{said}, and {name} is {wrong}", call, f"{name}={near} works")
-        return self.error(said, call, f"nn.{kind.__name__} takes {', '.join(_wanted(signature_of(kind))) or 'modules'}")
+        return self.error(
+            said, call, f"nn.{kind.__name__} takes {', '.join(_argument_names(signature_of(kind))) or 'modules'}"
+        )
 
     def error(self, what: str, call: ConstructorCall, fix: str) -> ExpressionError:
         return expression_error(what, self.text, call.start, fix)
@@ -220,7 +224,7 @@ def _can_be(kind: type[nn.Module], given: inspect.BoundArguments, name: str, val
     return True
 
 
-def _wanted(signature: inspect.Signature) -> list[str]:
+def _argument_names(signature: inspect.Signature) -> list[str]:
     """The arguments that a person gives: neither the device nor the type of numbers."""
     names = [name for name in signature.parameters if name not in ("device", "dtype", "args", "kwargs", "_weight")]
     return names[:8]

@@ -72,10 +72,10 @@ class ParsedExpression(NamedTuple):
     commas: tuple[int, ...]  # places of the text where one is missing
 
     @property
-    def mended(self) -> str:
+    def mended_text(self) -> str:
         """The text with every comma in its place.
 
-        >>> parse_module("nn.Sequential(nn.ReLU() nn.Tanh())").mended
+        >>> parse_module("nn.Sequential(nn.ReLU() nn.Tanh())").mended_text
         'nn.Sequential(nn.ReLU(), nn.Tanh())'
         """
         places = (0, *self.commas, len(self.text))
@@ -204,11 +204,11 @@ class _CheckedWords:
             if word.kind == "-" and kind_after != "number":
                 raise self._error("a minus stands before something that is no number", word.start, "Take it away")
         elif word.kind == "(" and before is not None and before.kind != "name":
-            raise self._unwanted(word) if self.open else self._behind_the_end(word)
+            raise self._unwanted_word(word) if self.open else self._behind_the_end(word)
         elif word.kind in (",", "+", "*", "//", "=") and not follows_value:
             raise self._wants_value(word)
         elif word.kind == "=" and before is not None and before.kind != "name":
-            raise self._unwanted(word) if self.open else self._behind_the_end(word)
+            raise self._unwanted_word(word) if self.open else self._behind_the_end(word)
         if word.kind in CLOSING:
             self._open_bracket(word, before.text if before and before.kind == "name" else "")
         elif word.kind in CLOSING.values():
@@ -240,7 +240,7 @@ class _CheckedWords:
         if before is not None and before.kind in SIGNS:
             raise self._wants_value(word)
         if CLOSING[self.open[-1].word.kind] != word.kind:
-            raise self._unwanted(word)
+            raise self._unwanted_word(word)
         self.open.pop()
 
     def _missing_comma(self, before: _Word, word: _Word, kind_after: str) -> None:
@@ -257,7 +257,7 @@ class _CheckedWords:
         what = f"{found} where a layer or a number is wanted"
         return self._error(what, start, "Add what is missing, or take it away")
 
-    def _unwanted(self, word: _Word) -> ExpressionError:
+    def _unwanted_word(self, word: _Word) -> ExpressionError:
         bracket = self.open[-1]
         wanted = f"a comma or {CLOSING[bracket.word.kind]} is wanted" + f" in {bracket.name}" * bool(bracket.name)
         return self._error(f"{quoted(word.text)} stands where {wanted}", word.start, "Take it away")

@@ -177,10 +177,15 @@ def require_seeable(model: nn.Module) -> None:
             )
 
 
+def is_small(model: nn.Module) -> bool:
+    """Whether copies of it cost little."""
+    n_bytes = sum(one.numel() * one.element_size() for one in nn.Module.parameters(model) if not one.is_meta)
+    return n_bytes <= MOST_COPIED_BYTES and sum(1 for _ in nn.Module.modules(model)) <= MOST_COPIED_MODULES
+
+
 def _copy_unless_large(model: nn.Module) -> nn.Module | None:
     """A copy; None where it would be large, or cannot be made."""
-    n_bytes = sum(one.numel() * one.element_size() for one in nn.Module.parameters(model))
-    if n_bytes > MOST_COPIED_BYTES or sum(1 for _ in nn.Module.modules(model)) > MOST_COPIED_MODULES:
+    if not is_small(model):
         return None
     try:
         ours = copy.deepcopy(model)

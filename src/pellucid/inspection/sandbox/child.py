@@ -57,6 +57,7 @@ def plain_error(error: PellucidError) -> dict[str, Any]:
         "where": error.where,
         "fix": error.fix,
         "exit_code": error.exit_code,
+        "options": {name: None if value is None else str(value) for name, value in error.options.items()},
         "text": error.text if is_of_text else None,  # type: ignore[attr-defined]  # only these have one
         "column": error.column if is_of_text else None,  # type: ignore[attr-defined]
     }

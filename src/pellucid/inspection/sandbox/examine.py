@@ -36,19 +36,21 @@ def patient_from(given: object, name: str, batch: str = "", loss: str = "") -> S
     (4, 1.0986)
     """
     if not isinstance(given, nn.Module | Specimen) and callable(given):
-        given = _called(given, name)
+        given = _call_maker(given, name)
     patient = _patient(given, name)
     if batch:
         inputs, targets = read_batch(Path(batch), needs_names=True)
         patient = replace(patient, inputs=inputs, targets=targets)
     if not patient.inputs:
-        raise PellucidError(f"there is no batch for {quoted(name)}", fix="Give one with --batch FILE, or return it")
+        raise PellucidError(
+            f"there is no batch for {quoted(name)}", fix="Give {batch}, or return it", options={"batch": None}
+        )
     if loss:
         patient = replace(patient, loss=find_loss(loss))
     return patient
 
 
-def _called(make: Any, name: str) -> object:
+def _call_maker(make: Any, name: str) -> object:
     try:
         return make()
     except TypeError as error:

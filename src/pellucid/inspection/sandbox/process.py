@@ -55,7 +55,7 @@ def run_in_child(entry: str, job: Mapping[str, Any], *, seconds: float, folder: 
         assert child.stdin is not None
         assert child.stdout is not None
         _hand_over(child.stdin, json.dumps(dict(job)))
-        answer, printed, n_printed = _listened(child, read_end, child.stdout.fileno(), seconds, whose)
+        answer, printed, n_printed = _listen(child, read_end, child.stdout.fileno(), seconds, whose)
     finally:
         _end(child)
         os.close(read_end)
@@ -63,7 +63,7 @@ def run_in_child(entry: str, job: Mapping[str, Any], *, seconds: float, folder: 
             child.stdout.close()
     if answer is None:
         raise _silent(child.returncode, printed, whose)
-    return ChildAnswer(_understood(answer), n_printed)
+    return ChildAnswer(_read_answer(answer), n_printed)
 
 
 def _hand_over(pipe: Any, text: str) -> None:
@@ -74,7 +74,7 @@ def _hand_over(pipe: Any, text: str) -> None:
         return  # it has ended already; why is told below
 
 
-def _listened(
+def _listen(
     child: subprocess.Popen[bytes], answers: int, prints: int, seconds: float, whose: str
 ) -> tuple[bytes | None, bytes, int]:
     """The answer, or None where the child ended without one; the end of what was printed, and how much it was."""
@@ -105,7 +105,8 @@ def _listened(
             if time.monotonic() > deadline:
                 raise PellucidError(
                     f"{quoted(whose)} had not come to its end after {seconds:g} s",
-                    fix="Look for an endless loop, or give it more with --timeout",
+                    fix="Look for an endless loop, or give it more time with {timeout}",
+                    options={"timeout": None},
                 )
             if has_ended:
                 return None, printed, n_printed
@@ -139,7 +140,7 @@ def _silent(code: int, printed: bytes, whose: str) -> PellucidError:
     )
 
 
-def _understood(answer: bytes) -> Any:
+def _read_answer(answer: bytes) -> Any:
     """What the child says, or the error that it met."""
     said = json.loads(answer)
     if "answer" in said:
@@ -148,7 +149,7 @@ def _understood(answer: bytes) -> Any:
         raise RuntimeError(f"in the child:\n{said['bug']}")
     error = said["error"]
     if error["text"] is None:
-        met = PellucidError(error["what"], where=error["where"], fix=error["fix"])
+        met = PellucidError(error["what"], where=error["where"], fix=error["fix"], options=error["options"])
     else:
         met = ExpressionError(error["what"], text=error["text"], column=error["column"], fix=error["fix"])
         met.where = error["where"]

@@ -44,7 +44,7 @@ class ModuleWithInputs(NamedTuple):
 def load_name(path: Path, name: str) -> LoadedName:
     """What the file has under that name, after it was run."""
     source = insert_missing_commas(_text_of(path), path.name)
-    module = _run(path, source.text)
+    module = _import_file(path, source.text)
     value: Any = module
     for part in name.split("."):
         with translate_errors(path):
@@ -115,7 +115,7 @@ def _text_of(path: Path) -> str:
         ) from error
 
 
-def _run(path: Path, text: str) -> ModuleType:
+def _import_file(path: Path, text: str) -> ModuleType:
     """The file, imported: in its package where it lies in one, so that its relative imports work."""
     root, package = path.parent, ""
     while (root / "__init__.py").is_file() and root.parent != root:

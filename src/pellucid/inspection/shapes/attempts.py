@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from pellucid.inspection.instrument.isolation import MOST_COPIED_BYTES, MOST_COPIED_MODULES, isolate, own_inputs
+from pellucid.inspection.instrument.isolation import isolate, own_inputs
 from pellucid.inspection.instrument.recording import InterceptFunctions, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
 
@@ -52,7 +52,7 @@ class Attempt:
         return len(self.steps), self.n_calls
 
     @property
-    def said(self) -> str:
+    def error_line(self) -> str:
         """The first line of the error."""
         return next(iter(str(self.error).strip().splitlines()), type(self.error).__name__)
 
@@ -111,12 +111,6 @@ def attempt_forward(model: nn.Module, inputs: tuple[Any, ...], call: FunctionHan
         except Exception as error:
             attempt.error = error
     return attempt
-
-
-def is_small(model: nn.Module) -> bool:
-    """Whether copies of it cost little."""
-    n_bytes = sum(one.numel() * one.element_size() for one in nn.Module.parameters(model) if not one.is_meta)
-    return n_bytes <= MOST_COPIED_BYTES and sum(1 for _ in nn.Module.modules(model)) <= MOST_COPIED_MODULES
 
 
 def users_line(error: BaseException | None) -> str:

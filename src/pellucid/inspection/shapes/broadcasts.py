@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.isolation import isolate
+from pellucid.inspection.instrument.isolation import is_small, isolate
 from pellucid.inspection.instrument.recording import InterceptFunctions
-from pellucid.inspection.shapes.attempts import Shape, is_small, shape_words
+from pellucid.inspection.shapes.attempts import Shape, shape_words
 
 FEW, MORE = 3, 5  # rows
 OPERATIONS = {
@@ -60,7 +60,7 @@ def silent_broadcasts(model: nn.Module, inputs: tuple[Any, ...]) -> list[str]:
         return []
     (n,) = n_rows
     found = []
-    few, more = (_stretched(model, _rows(inputs, count)) for count in (FEW, MORE))
+    few, more = (_find_stretched(model, _rows(inputs, count)) for count in (FEW, MORE))
     for one, other in zip(few, more, strict=False):
         is_same_place = one[:3] == other[:3]
         if is_same_place and one.is_of_rows(FEW) and other.is_of_rows(MORE):
@@ -76,7 +76,7 @@ def _rows(inputs: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     )
 
 
-def _stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
+def _find_stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
     try:
         ours = copy.deepcopy(model)
     except Exception:

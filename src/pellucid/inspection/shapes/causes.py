@@ -109,11 +109,11 @@ def _channels(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
 
 def _norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     asked = module.num_channels if isinstance(module, nn.GroupNorm) else module.num_features
-    if found := re.search(r"expected (\d)D(?: or (\d)D)? input", attempt.said):
+    if found := re.search(r"expected (\d)D(?: or (\d)D)? input", attempt.error_line):
         return _rank(x, f"{' or '.join(one for one in found.groups() if one)} dimensions")
     if x.dim() > 1 and x.shape[1] != asked:
         return _size("norm", x.shape[1], asked, "channels", module, "")
-    if "more than 1 value per channel" in attempt.said:
+    if "more than 1 value per channel" in attempt.error_line:
         return Cause("one-row", f"one number for each channel {shape_words(tuple(x.shape))}", "at least two")
     return None
 
@@ -167,7 +167,7 @@ _QUESTIONS: Mapping[tuple[type[nn.Module], ...], Callable[[Any, Tensor, Attempt]
 
 def _small(attempt: Attempt) -> Cause | None:
     """A window that is larger than what it should slide over."""
-    module, said = attempt.module, attempt.said
+    module, said = attempt.module, attempt.error_line
     if "Kernel size can't be greater" not in said and "Output size is too small" not in said:
         return None
     x = attempt.args[0]
@@ -194,12 +194,12 @@ def _of_operation(attempt: Attempt) -> Cause:
     name = attempt.operation.strip("_")
     if not shapes:
         return Cause("other", "", "")
-    must_match = "sizes that are equal, or one of them 1" if "must match the size" in attempt.said else ""
+    must_match = "sizes that are equal, or one of them 1" if "must match the size" in attempt.error_line else ""
     sizes: tuple[Any, ...] = ()
     if name in ("view", "reshape", "unflatten", "expand"):
         sizes = _flatten([one for one in attempt.operands[1:] if not isinstance(one, Tensor)])
     fed = f"{' and '.join(shapes)} in {name}" + (f" as {shape_words(sizes)}" if sizes else "")
-    numbers = re.findall(r"\d+", attempt.said)
+    numbers = re.findall(r"\d+", attempt.error_line)
     came, asked = (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else (0, 0)
     return Cause("operation", fed, WANTED_BY_OPERATION.get(name, must_match), came, asked, sizes=sizes)
 

@@ -40,7 +40,7 @@ class ChangedCopy:
 class Change(NamedTuple):
     """One change: what is said of it, and how it is made."""
 
-    says: str
+    description: str
     path: str
     writes: str  # what stands in an expression in place of the module; "" where it cannot be written there
     make: Callable[[ChangedCopy], None]
@@ -62,8 +62,10 @@ def exchange_module(path: str, module: nn.Module, other: nn.Module) -> Change:
     return Change(f"{spell_module(other)} in place of {spell_module(module)}", path, spell_module(other), make)
 
 
-def insert_before(path: str, says: str, change: Callable[[Any], Any], *, writes: str = "", reason: str = "") -> Change:
-    """Something done to what a module is given, before it is."""
+def insert_before(
+    path: str, layer: str, code: str, change: Callable[[Any], Any], *, writes: str = "", reason: str = ""
+) -> Change:
+    """Something done to what a module is given, before it is. layer: how the module is written; code: the change."""
 
     def make(trial: ChangedCopy) -> None:
         def hook(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -71,7 +73,7 @@ def insert_before(path: str, says: str, change: Callable[[Any], Any], *, writes:
 
         trial.model.get_submodule(path).register_forward_pre_hook(hook)
 
-    return Change(says, path, writes, make, reason)
+    return Change(f"{code} before {layer}", path, writes, make, reason)
 
 
 def flatten_before(path: str, module: nn.Module, **arguments: Any) -> Change:
@@ -80,28 +82,29 @@ def flatten_before(path: str, module: nn.Module, **arguments: Any) -> Change:
 
     def make(trial: ChangedCopy) -> None:
         set_module(trial, path, other)
-        insert_before(path, "", lambda x: x.flatten(1)).make(trial)
+        insert_before(path, "", "", lambda x: x.flatten(1)).make(trial)
 
-    says = f"nn.Flatten() before {spell_module(module)}" + f", and {spell_module(other)} in its place" * bool(arguments)
-    return Change(says, path, f"nn.Flatten(), {spell_module(other)}", make)
+    layer, changed = spell_module(module), spell_module(other)
+    in_its_place = f", and {changed} in its place" if arguments else ""
+    return Change(f"nn.Flatten() before {layer}{in_its_place}", path, f"nn.Flatten(), {changed}", make)
 
 
-def change_inputs(says: str, change: Callable[[Tensor], Tensor], *, reason: str = "", group: str = "") -> Change:
+def change_inputs(description: str, change: Callable[[Tensor], Tensor], *, reason: str = "", group: str = "") -> Change:
     """Something done to every tensor that the model is given."""
 
     def make(trial: ChangedCopy) -> None:
         trial.inputs = tuple(change(one) if isinstance(one, Tensor) else one for one in trial.inputs)
 
-    return Change(says, "", "", make, reason, group)
+    return Change(description, "", "", make, reason, group)
 
 
-def change_operation(says: str, path: str, name: str, instead: Callable[..., Any]) -> Change:
+def change_operation(description: str, path: str, name: str, instead: Callable[..., Any]) -> Change:
     """Another operation wherever torch's own of that name raises."""
 
     def make(trial: ChangedCopy) -> None:
         trial.instead[name] = instead
 
-    return Change(says, path, "", make)
+    return Change(description, path, "", make)
 
 
 def set_module(trial: ChangedCopy, path: str, module: nn.Module) -> None:
@@ -140,32 +143,30 @@ def _features(cause: Cause, attempt: Attempt, module: Any) -> Changes:
         yield flatten_before(attempt.path, module)
     elif x.dim() > 3:
         yield flatten_before(attempt.path, module, in_features=row)
-    yield from _transposed(attempt, module, module.in_features)
+    yield from _transpose(attempt, module, module.in_features)
     if x.dim() < 4:
         yield replace_arguments(attempt.path, module, in_features=cause.came)
     if x.dim() == 3 and row != module.in_features:
         yield flatten_before(attempt.path, module, in_features=row)
 
 
-def _transposed(attempt: Attempt, module: nn.Module, wanted: int) -> Changes:
+def _transpose(attempt: Attempt, module: nn.Module, wanted: int) -> Changes:
     """The wanted size is there, but in another dimension."""
     x = attempt.args[0]
     if x.dim() >= 2 and x.shape[-2] == wanted:
         said = "x.T" if x.dim() == 2 else "x.transpose(-1, -2)"
-        yield insert_before(attempt.path, f"{said} before {spell_module(module)}", lambda x: x.transpose(-1, -2))
+        yield insert_before(attempt.path, spell_module(module), said, lambda x: x.transpose(-1, -2))
 
 
 def _channels(cause: Cause, attempt: Attempt, module: Any) -> Changes:
-    x, wanted, path = attempt.args[0], module.in_channels, attempt.path
+    x, wanted, path, layer = attempt.args[0], module.in_channels, attempt.path, spell_module(module)
     n_space = len(module.kernel_size)
     if wanted == 1 and x.dim() == n_space + 1:
-        yield insert_before(
-            path, f"x.unsqueeze(1) before {spell_module(module)}", lambda x: x.unsqueeze(1), reason="a channel"
-        )
+        yield insert_before(path, layer, "x.unsqueeze(1)", lambda x: x.unsqueeze(1), reason="a channel")
     if x.shape[-1] == wanted and x.dim() == n_space + 2:
         order = (0, x.dim() - 1, *range(1, x.dim() - 1))
-        says = f"x.permute{order} before {spell_module(module)}"
-        yield insert_before(path, says, lambda x: x.permute(order), reason="the channels stood last")
+        reason = "the channels stood last"
+        yield insert_before(path, layer, f"x.permute{order}", lambda x: x.permute(order), reason=reason)
     if cause.came % module.groups == 0:
         yield replace_arguments(path, module, in_channels=cause.came)
     elif cause.came == module.out_channels:
@@ -173,9 +174,8 @@ def _channels(cause: Cause, attempt: Attempt, module: Any) -> Changes:
 
 
 def _rank(cause: Cause, attempt: Attempt, module: Any) -> Changes:
-    x, path = attempt.args[0], attempt.path
-    name = type(module).__name__
-    if name.startswith("BatchNorm"):
+    x, path, layer = attempt.args[0], attempt.path, spell_module(module)
+    if type(module).__name__.startswith("BatchNorm"):
         meant = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}.get(x.dim())
         if meant is not None:
             yield exchange_module(path, module, meant(x.shape[1]))
@@ -184,14 +184,12 @@ def _rank(cause: Cause, attempt: Attempt, module: Any) -> Changes:
         return
     n_space, channels = len(module.kernel_size), module.in_channels
     if x.dim() == n_space and channels == 1:
-        says = f"x[None, None] before {spell_module(module)}"
-        yield insert_before(path, says, lambda x: x[None, None], reason="a batch and a channel")
+        yield insert_before(path, layer, "x[None, None]", lambda x: x[None, None], reason="a batch and a channel")
     side = isqrt(x.shape[-1] // channels)
     if x.dim() == 2 and n_space == 2 and channels * side * side == x.shape[-1]:
         sizes = (channels, side, side)
-        writes = f"nn.Unflatten(1, {sizes}), {spell_module(module)}"
-        says = f"nn.Unflatten(1, {sizes}) before {spell_module(module)}"
-        yield insert_before(path, says, lambda x: x.unflatten(1, sizes), writes=writes)
+        code = f"nn.Unflatten(1, {sizes})"
+        yield insert_before(path, layer, code, lambda x: x.unflatten(1, sizes), writes=f"{code}, {layer}")
 
 
 def _norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -206,7 +204,7 @@ def _last_norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     x, asked = attempt.args[0], tuple(module.normalized_shape)
     came = tuple(x.shape[-len(asked) :])
     if len(asked) == 1:
-        yield from _transposed(attempt, module, asked[0])
+        yield from _transpose(attempt, module, asked[0])
     yield replace_arguments(attempt.path, module, normalized_shape=came[0] if len(came) == 1 else came)
 
 
@@ -222,7 +220,7 @@ def _index(cause: Cause, attempt: Attempt, module: Any) -> Changes:
 
 
 def _recurrent(cause: Cause, attempt: Attempt, module: Any) -> Changes:
-    yield from _transposed(attempt, module, module.input_size)
+    yield from _transpose(attempt, module, module.input_size)
     yield replace_arguments(attempt.path, module, input_size=cause.came)
 
 
@@ -240,31 +238,30 @@ def _before_block(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
         block = model.get_submodule(path)
         if is_of_torch(block) and not isinstance(block, nn.Sequential | nn.ModuleList | nn.ModuleDict):
             bridge = nn.Linear(cause.came, cause.asked)
-            name = type(block).__name__
-            yield insert_before(path, f"nn.Linear({cause.came}, {cause.asked}) before {name}", bridge)
+            yield insert_before(path, type(block).__name__, f"nn.Linear({cause.came}, {cause.asked})", bridge)
             return
 
 
 def _tuple(cause: Cause, attempt: Attempt, module: Any) -> Changes:
-    made_by = attempt.steps[-1] if attempt.steps else None
-    whose = made_by.name if made_by else "what comes before"
-    says = f"x[0] before {spell_module(module)}"
-    yield insert_before(attempt.path, says, lambda x: x[0], reason=f"{whose} puts out several, as outputs, state")
-    last = f"outputs[:, -1] before {spell_module(module)}"
-    yield insert_before(attempt.path, last, lambda x: x[0][:, -1], reason=f"the last step of {whose}")
+    layer = spell_module(module)
+    whose = attempt.steps[-1].name if attempt.steps else "what comes before"
+    reason = f"{whose} puts out several, as outputs, state"
+    yield insert_before(attempt.path, layer, "x[0]", lambda x: x[0], reason=reason)
+    reason = f"the last step of {whose}"
+    yield insert_before(attempt.path, layer, "outputs[:, -1]", lambda x: x[0][:, -1], reason=reason)
 
 
 def _type(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):
         if bool((attempt.args[0] == attempt.args[0].round()).all()):
-            yield insert_before(attempt.path, f"x.long() before {spell_module(module)}", lambda x: x.long())
-        yield change_inputs("inputs of whole numbers", lambda x: x.long() * 0, reason="--input SHAPE:int")
+            yield insert_before(attempt.path, spell_module(module), "x.long()", lambda x: x.long())
+        yield change_inputs("inputs of whole numbers", lambda x: x.long() * 0, reason="such as 2,16:int")
         return
     weight = next(module.parameters(recurse=False))
     name = {"float32": "float", "float64": "double", "int64": "long", "float16": "half"}
     kind = str(weight.dtype).removeprefix("torch.")
     call = f"{name[kind]}()" if kind in name else f"to(torch.{kind})"
-    yield insert_before(attempt.path, f"x.{call} before {spell_module(module)}", lambda x: x.to(weight.dtype))
+    yield insert_before(attempt.path, spell_module(module), f"x.{call}", lambda x: x.to(weight.dtype))
 
 
 def _size(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -294,9 +291,9 @@ def _operation(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     name = attempt.operation
     tensors = [one for one in attempt.operands if isinstance(one, Tensor)]
     if name in ("view", "reshape") and tensors[0].dim() > 2:
-        says = f"x.flatten(1) in place of x.{name}{shape_words(cause.sizes)}"
+        description = f"x.flatten(1) in place of x.{name}{shape_words(cause.sizes)}"
         if len(cause.sizes) == 2:
-            yield change_operation(says, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
+            yield change_operation(description, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
     if name in ("matmul", "mm", "bmm", "__matmul__") and len(tensors) == 2 and tensors[1].dim() > 1:
         one, other = tensors
         if one.shape[-1] == other.shape[-1]:

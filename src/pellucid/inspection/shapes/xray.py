@@ -11,14 +11,13 @@ from torch import nn
 
 from pellucid.errors import one_line, printable
 from pellucid.inspection.expression.modules import spell_module
-from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng
+from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng, is_small
 from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.shapes.attempts import (
     Attempt,
     LayerStep,
     Shape,
     attempt_forward,
-    is_small,
     shape_words,
     users_line,
 )
@@ -62,7 +61,7 @@ def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport 
 
     >>> import torch
     >>> seen = explain_failure(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)).seen
-    >>> seen.says
+    >>> seen.summary
     'Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works'
     """
     with borrow_module(model) as ours:
@@ -77,12 +76,12 @@ def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport 
         path=attempt.path,
         kind=type(attempt.module).__name__ if attempt.module is not None else type(model).__name__,
         where=users_line(attempt.error),
-        error=one_line(f"{type(attempt.error).__name__}: {attempt.said}"),
+        error=one_line(f"{type(attempt.error).__name__}: {attempt.error_line}"),
         fed=cause.fed + (f", {cause.origin.place}" if cause.origin and cause.origin.place else ""),
         wanted=cause.wanted,
         chain=tuple(_chain(attempt, given, cause)),
         repairs=tuple(one.repair for one in mended),
-        says=_sentence(cause, attempt, mended, model),
+        summary=_sentence(cause, attempt, mended, model),
     )
     return FailureReport(seen, mended, attempt, cause)
 
@@ -97,10 +96,10 @@ def _sentence(cause: Cause, attempt: Attempt, mended: list[WorkingRepair], model
     elif cause.fed:
         what = f"{name} is fed {cause.fed}"
     else:
-        what = f"{name} raised {type(attempt.error).__name__}: {printable(attempt.said)}"
+        what = f"{name} raised {type(attempt.error).__name__}: {printable(attempt.error_line)}"
     if not mended:
         return f"{what}; wanted: {cause.wanted}" if cause.wanted else what
-    return f"{what}: {mended[0].says} works"
+    return f"{what}: {mended[0].description} works"
 
 
 def _chain(attempt: Attempt, given: tuple[Shape, ...], cause: Cause) -> list[str]:
@@ -135,13 +134,15 @@ class WorkingRepair(NamedTuple):
 
     @property
     def repair(self) -> Repair:
-        said = [f"{change.says}: {change.reason}" if change.reason else change.says for change in self.changes]
+        said = [
+            f"{change.description}: {change.reason}" if change.reason else change.description for change in self.changes
+        ]
         return Repair("; ".join(said), self.changes[0].path)
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         """What stands in the sentence: the new layer itself, where that is the repair."""
-        return "; ".join(change.writes or change.says for change in self.changes)
+        return "; ".join(change.writes or change.description for change in self.changes)
 
 
 def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> list[WorkingRepair]:
@@ -152,7 +153,7 @@ def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> 
 
     >>> import torch
     >>> model, batch = nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)
-    >>> [mended.says for mended in find_repairs(model, batch, attempt_forward(model, batch))]
+    >>> [mended.description for mended in find_repairs(model, batch, attempt_forward(model, batch))]
     ['nn.Linear(144, 10)']
     """
     given = tuple(tuple(one.shape) for one in tensors_in(inputs))
@@ -170,7 +171,7 @@ def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> 
                 if change.group and any(change.group == one.changes[-1].group for one in found):
                     continue
                 n_tried += 1
-                tried = _tried(model, inputs, (*made, change))
+                tried = _try_changes(model, inputs, (*made, change))
                 if tried is None:
                     continue
                 again, changed = tried
@@ -198,7 +199,9 @@ def _possible(attempt: Attempt, given: Sequence[Shape], model: nn.Module) -> lis
             return found
 
 
-def _tried(model: nn.Module, inputs: tuple[Any, ...], changes: Sequence[Change]) -> tuple[Attempt, nn.Module] | None:
+def _try_changes(
+    model: nn.Module, inputs: tuple[Any, ...], changes: Sequence[Change]
+) -> tuple[Attempt, nn.Module] | None:
     """One forward of a copy on which the changes were made; None where there is no copy, or they cannot be made."""
     try:
         trial = ChangedCopy(copy.deepcopy(model), inputs)

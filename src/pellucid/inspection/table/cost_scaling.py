@@ -88,7 +88,7 @@ def _flops(
     model: nn.Module, inputs: tuple[Any, ...], axes: Sequence[int | None], n: int, length: int, has_numbers: bool
 ) -> int:
     given = tuple(
-        _resized(one, axis, n, length) if isinstance(one, Tensor) else one
+        _resize(one, axis, n, length) if isinstance(one, Tensor) else one
         for one, axis in zip(inputs, axes, strict=True)
     )
     flow = Flow({})
@@ -105,10 +105,10 @@ def _flops(
     return flow.flops
 
 
-def _resized(one: Tensor, axis: int | None, n: int, length: int) -> Tensor:
+def _resize(one: Tensor, axis: int | None, n: int, length: int) -> Tensor:
     """The input at another length, cut off or repeated; of a mask, which is as wide as high, both sides are.
 
-    >>> _resized(torch.tensor([[1, 2, 3]]), 1, n=3, length=5)
+    >>> _resize(torch.tensor([[1, 2, 3]]), 1, n=3, length=5)
     tensor([[1, 2, 3, 1, 2]])
     """
     places = torch.arange(length, device=one.device) % n

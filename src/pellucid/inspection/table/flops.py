@@ -21,41 +21,41 @@ Arguments = Mapping[str, Any]  # of one operation, by the names of its schema
 FlopRule = Callable[[Arguments, Any], int]  # its arguments and what it gave
 
 
-def product(left: Sequence[int], right: Sequence[int]) -> int:
+def matmul_flops(left: Sequence[int], right: Sequence[int]) -> int:
     """(..., n, m) times (..., m, p): n·p sums of m products, for each matrix of the left.
 
-    >>> product((2, 3, 4), (2, 4, 5))
+    >>> matmul_flops((2, 3, 4), (2, 4, 5))
     240
     """
     return 2 * prod(left) * right[-1]
 
 
-def attention(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> int:
+def attention_flops(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> int:
     """(batch, heads, n, d), (batch, fewer heads, m, d) and (batch, fewer heads, m, t): scores, and what they mix.
 
-    >>> attention((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)) == 2 * 2 * 3 * 5 * 4 + 2 * 2 * 3 * 5 * 6
+    >>> attention_flops((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)) == 2 * 2 * 3 * 5 * 4 + 2 * 2 * 3 * 5 * 6
     True
     """
     rows = prod(queries[:-1])
     return 2 * rows * keys[-2] * queries[-1] + 2 * rows * keys[-2] * values[-1]
 
 
-def convolution(inputs: Sequence[int], weight: Sequence[int], outputs: Sequence[int], is_transposed: bool) -> int:
+def convolution_flops(inputs: Sequence[int], weight: Sequence[int], outputs: Sequence[int], is_transposed: bool) -> int:
     """Each number that is made, or if transposed each that is spread, costs one sum over a filter.
 
-    >>> convolution((1, 3, 8, 8), (6, 3, 5, 5), (1, 6, 4, 4), is_transposed=False) == 2 * 96 * 75
+    >>> convolution_flops((1, 3, 8, 8), (6, 3, 5, 5), (1, 6, 4, 4), is_transposed=False) == 2 * 96 * 75
     True
     """
     return 2 * prod(inputs if is_transposed else outputs) * prod(weight[1:])
 
 
-def _convolved(given: Arguments, out: Any) -> int:
+def _convolution_rule(given: Arguments, out: Any) -> int:
     is_transposed = bool(given.get("transposed", False))
-    return convolution(given["input"].shape, given["weight"].shape, out.shape, is_transposed)
+    return convolution_flops(given["input"].shape, given["weight"].shape, out.shape, is_transposed)
 
 
-def _attended(given: Arguments, out: Any) -> int:
-    return attention(given["query"].shape, given["key"].shape, given["value"].shape)
+def _attention_rule(given: Arguments, out: Any) -> int:
+    return attention_flops(given["query"].shape, given["key"].shape, given["value"].shape)
 
 
 def _native_attention(given: Arguments, out: Any) -> int:
@@ -68,7 +68,7 @@ def _encoder_layer(given: Arguments, out: Any) -> int:
     """The kernel of nn.TransformerEncoderLayer: the same, and two layers of feed-forward."""
     stream = given["src"].shape
     wide = given["ffn_weight_1"].shape[0]
-    return _whole_attention(stream, stream, width=given["embed_dim"]) + 2 * product(stream, (stream[-1], wide))
+    return _whole_attention(stream, stream, width=given["embed_dim"]) + 2 * matmul_flops(stream, (stream[-1], wide))
 
 
 def _whole_attention(queries: Sequence[int], keys: Sequence[int], width: int) -> int:
@@ -98,9 +98,9 @@ def _trilinear(given: Arguments, out: Any) -> int:
     return 2 * (inputs.numel() // left) * outputs * right * (left + 1)
 
 
-_MATRICES: FlopRule = lambda given, out: product(given["self"].shape, given["mat2"].shape)  # noqa: E731
-_ADDED: FlopRule = lambda given, out: product(given["mat1"].shape, given["mat2"].shape)  # noqa: E731
-_BATCHES: FlopRule = lambda given, out: product(given["batch1"].shape, given["batch2"].shape)  # noqa: E731
+_MATRICES: FlopRule = lambda given, out: matmul_flops(given["self"].shape, given["mat2"].shape)  # noqa: E731
+_ADDED: FlopRule = lambda given, out: matmul_flops(given["mat1"].shape, given["mat2"].shape)  # noqa: E731
+_BATCHES: FlopRule = lambda given, out: matmul_flops(given["batch1"].shape, given["batch2"].shape)  # noqa: E731
 
 RULES: Mapping[str, FlopRule] = {
     "mm": _MATRICES,
@@ -116,14 +116,14 @@ RULES: Mapping[str, FlopRule] = {
     "dot": lambda given, out: 2 * given["self"].numel(),
     "vdot": lambda given, out: 2 * given["self"].numel(),
     "linear": lambda given, out: 2 * given["input"].numel() * given["weight"].shape[0],
-    "convolution": _convolved,
-    "_convolution": _convolved,
-    "convolution_overrideable": _convolved,
-    "_scaled_dot_product_flash_attention_for_cpu": _attended,
-    "_scaled_dot_product_flash_attention": _attended,
-    "_scaled_dot_product_efficient_attention": _attended,
-    "_scaled_dot_product_cudnn_attention": _attended,
-    "_scaled_dot_product_fused_attention_overrideable": _attended,
+    "convolution": _convolution_rule,
+    "_convolution": _convolution_rule,
+    "convolution_overrideable": _convolution_rule,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention_rule,
+    "_scaled_dot_product_flash_attention": _attention_rule,
+    "_scaled_dot_product_efficient_attention": _attention_rule,
+    "_scaled_dot_product_cudnn_attention": _attention_rule,
+    "_scaled_dot_product_fused_attention_overrideable": _attention_rule,
     "_native_multi_head_attention": _native_attention,
     "_transformer_encoder_layer_fwd": _encoder_layer,
     "mkldnn_rnn_layer": _onednn_recurrent,
@@ -185,7 +185,7 @@ def _convolution(module: nn.Conv2d, ins: Shapes, outs: Shapes) -> int:
     return 2 * prod(outs[0]) * (module.in_channels // module.groups) * prod(module.kernel_size)
 
 
-def _transposed(module: nn.ConvTranspose2d, ins: Shapes, outs: Shapes) -> int:
+def _transposed_convolution(module: nn.ConvTranspose2d, ins: Shapes, outs: Shapes) -> int:
     """Each number of the input is spread over a window of the channels of its group."""
     return 2 * prod(ins[0]) * (module.out_channels // module.groups) * prod(module.kernel_size)
 
@@ -233,9 +233,9 @@ FORMULAS: Mapping[type[nn.Module], Formula] = {
     nn.Conv1d: _convolution,
     nn.Conv2d: _convolution,
     nn.Conv3d: _convolution,
-    nn.ConvTranspose1d: _transposed,
-    nn.ConvTranspose2d: _transposed,
-    nn.ConvTranspose3d: _transposed,
+    nn.ConvTranspose1d: _transposed_convolution,
+    nn.ConvTranspose2d: _transposed_convolution,
+    nn.ConvTranspose3d: _transposed_convolution,
     nn.RNN: _recurrent(gates=1),
     nn.GRU: _recurrent(gates=3),
     nn.LSTM: _recurrent(gates=4),

@@ -60,7 +60,7 @@ class DispatchedOp:
         self._func, self._args, self._kwargs = func, args, kwargs
 
     @property
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Its arguments by their names; made only for those who ask, since few do."""
         return named_arguments(self._func, self._args, self._kwargs)
 
@@ -68,7 +68,7 @@ class DispatchedOp:
 class OpObserver(Protocol):
     """Who looks at operations as they come."""
 
-    def saw(self, operation: DispatchedOp) -> None: ...
+    def see(self, operation: DispatchedOp) -> None: ...
 
 
 @dataclass
@@ -112,11 +112,11 @@ class Flow:
             self.uncounted.add(name)
         self._follow(operation)
         for observer in self.observers:
-            observer.saw(operation)
+            observer.see(operation)
 
     def _count(self, operation: DispatchedOp) -> None:
         try:
-            flops = flops_of(operation.name, operation.given, operation.out)
+            flops = flops_of(operation.name, operation.arguments, operation.out)
         except RuntimeError:  # nested tensors have no shape
             self.uncounted.add(operation.name)
             return
@@ -149,7 +149,7 @@ class Flow:
         for tensor in operation.made:
             self._origins.put(tensor, made)
 
-    def waited(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor], steps: int) -> None:
+    def wait(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor], steps: int) -> None:
         """The outputs of this call waited for so many steps after the inputs, as those of a recurrent layer."""
         before = max(((self._origins.get(one) or UNKNOWN).depth for one in inputs), default=0)
         self.deepest = max(self.deepest, before + steps)

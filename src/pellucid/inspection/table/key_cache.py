@@ -39,22 +39,22 @@ class KeyCache:
             return None
         return round(sum(self._of_examples) + sum(self._of_batches) / max(1, batch))
 
-    def saw(self, operation: DispatchedOp) -> None:
+    def see(self, operation: DispatchedOp) -> None:
         name = operation.name
         if name.startswith("_scaled_dot_product"):
-            given = operation.given
+            given = operation.arguments
             mask = given.get("attn_mask", given.get("attn_bias"))
             is_causal = bool(given.get("is_causal", False)) or (mask is not None and hides_later(mask))
             if is_causal:
                 self._of_examples.append(_bytes_of_heads(given["key"]) + _bytes_of_heads(given["value"]))
         elif name in ("bmm", "baddbmm"):
-            given = operation.given
+            given = operation.arguments
             left, right = (given["self"], given["mat2"]) if name == "bmm" else (given["batch1"], given["batch2"])
-            self._multiplied(left, right, operation.out)
+            self._see_product(left, right, operation.out)
         elif self._scores:
-            self._passed_on(operation)
+            self._pass_on(operation)
 
-    def _multiplied(self, left: Tensor, right: Tensor, out: Tensor) -> None:
+    def _see_product(self, left: Tensor, right: Tensor, out: Tensor) -> None:
         scores = self._scores.get(left)
         each = right.numel() * right.element_size()
         if scores is not None and scores.are_weights:
@@ -63,7 +63,7 @@ class KeyCache:
         elif out.shape[-1]:
             self._scores.put(out, _Scores(each / out.shape[-1]))
 
-    def _passed_on(self, operation: DispatchedOp) -> None:
+    def _pass_on(self, operation: DispatchedOp) -> None:
         """Scores stay scores while they are scaled, masked, reshaped or dropped, and become weights by a softmax."""
         found = [(one, tensor) for tensor in operation.tensors if (one := self._scores.get(tensor)) is not None]
         if not found:

@@ -64,19 +64,19 @@ class FieldFollower:
         """What a place of the last window's output sees."""
         return self._last[-self._rank :]
 
-    def saw(self, operation: DispatchedOp) -> None:
+    def see(self, operation: DispatchedOp) -> None:
         if operation.name == "convolution":
-            given = operation.given
+            given = operation.arguments
             self.is_known &= not given["transposed"]
             kernel = given["weight"].shape[2:]
             self._window(operation, given["input"], kernel, given["stride"], given["padding"], given["dilation"])
         elif operation.name in _POOLS:
-            given = operation.given
+            given = operation.arguments
             kernel = given["kernel_size"]
             stride, padding = given.get("stride") or kernel, given.get("padding", 0)
             self._window(operation, given["self"], kernel, stride, padding, given.get("dilation", 1))
         elif self._axes:
-            self._passed_on(operation)
+            self._pass_on(operation)
 
     def _window(
         self, operation: DispatchedOp, tensor: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any
@@ -92,13 +92,13 @@ class FieldFollower:
         for out in operation.made:
             self._axes.put(out, self._last)
 
-    def _passed_on(self, operation: DispatchedOp) -> None:
+    def _pass_on(self, operation: DispatchedOp) -> None:
         known = [axes for tensor in operation.tensors if (axes := self._axes.get(tensor))]
         if not known:
             return
         widest = max(known, key=lambda axes: [axis.reach for axis in axes])
         if operation.name == "constant_pad_nd":
-            pads = operation.given["pad"]  # of the last dimension first, each before and behind
+            pads = operation.arguments["pad"]  # of the last dimension first, each before and behind
             shifts = [*pads[::2], *(0 for _ in widest)][: len(widest)][::-1]
             widest = tuple(
                 axis._replace(left=axis.left - shift * axis.step) for axis, shift in zip(widest, shifts, strict=True)

@@ -108,7 +108,7 @@ def trace_forward(
                 names.setdefault(id(parameter), f"{path}.{name}" if path else name)
     flow = Flow(owners, observers)
     ours = own_inputs(inputs)
-    with fixed_rng(seed), torch.no_grad(), _unfused(), _listening(trace, flow), InterceptOperators(flow.see):
+    with fixed_rng(seed), torch.no_grad(), _without_fusion(), _listening(trace, flow), InterceptOperators(flow.see):
         try:
             trace.outputs = model(*ours)
         except Exception as raised:
@@ -179,7 +179,7 @@ def _listening(trace: Trace, flow: Flow) -> AbstractContextManager[None]:
         for seen in call.outputs:  # whoever ends first made it: those around only hand it on
             trace.made.setdefault(seen.token, seen.n_bytes if seen.is_new else 0)
         if isinstance(module, nn.RNNBase) and args:
-            flow.waited(tensors_in(args), tensors_in(output), steps=_length(module, args[0]) * module.num_layers)
+            flow.wait(tensors_in(args), tensors_in(output), steps=_length(module, args[0]) * module.num_layers)
 
     # Also where it raised, since the one around it may catch that, and go on.
     return hook_modules(enumerate(trace.modules), begins, ends, is_outermost=True, hears_errors=True)
@@ -193,7 +193,7 @@ def _length(module: nn.RNNBase, sequences: Any) -> int:
 
 
 @contextmanager
-def _unfused() -> Iterator[None]:
+def _without_fusion() -> Iterator[None]:
     """torch's transformers call their parts, which they pass over where one kernel can do all of it."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
