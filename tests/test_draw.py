@@ -400,3 +400,51 @@ def test_every_step_of_a_long_word_is_drawn_once():
         picture = draw_bigram_graph(word_counts(word))
         titles = re.findall(r"<title>[^<]*, (?:step (\d+)|(\d+) times)</title>", picture.svg)
         assert sum(int(times) if times else 1 for _, times in titles) == len(word) + 1
+
+
+NEW_LESSON = """
+from typing import NamedTuple
+
+from pellucid.figures.picture import Picture, picture
+from pellucid.lessons.lesson import Lesson
+
+
+class Square(NamedTuple):
+    side: int
+
+
+def measure(seed: int = 1) -> Square:
+    return Square(2 * seed)
+
+
+def draw(record: Square) -> Picture:
+    marks = [f'<rect width="{record.side}" height="{record.side}"/>']
+    return picture("A square", [f"Its side is {record.side}."], marks, 10, 10)
+
+
+LESSON = Lesson(name="square", summary="A square.", measure=measure, draw=draw, tiny=Square(3))
+"""
+
+
+def test_a_new_file_is_a_new_lesson_everywhere(tmp_path, monkeypatch, capsys):
+    """One file in the room: it is listed, documented, takes the options of its `measure`, and is drawn."""
+    import importlib.util
+
+    import pellucid.lessons
+    from pellucid.cli import main
+
+    (tmp_path / "square.py").write_text(NEW_LESSON)
+    monkeypatch.setattr(pellucid.lessons, "__path__", [*pellucid.lessons.__path__, str(tmp_path)])
+    assert drawable()["square"].options == ("seed",)
+    for words in (["draw", "--list"], ["draw", "square", "--seed", "4", "--json"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert "square" in [line.split()[0] for line in said.splitlines()]
+    assert "Its side is 8." in said
+    specification = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
+    build = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(build)
+    assert "| square | A square. | lesson |" in build.drawings_page()
+    monkeypatch.delitem(sys.modules, "pellucid.lessons.square")

@@ -199,10 +199,10 @@ def draw(record: SensitivityStudy) -> Picture:
     most = max([abs(change) for rows in (record.measured, record.predicted) for row in rows for change in row])
     stations = (
         ("weights before", heat(record.weights, weight_colour, CELL, numbers, numbers, written=hundredths)),
-        ("added, measured", heat(record.measured, balanced(most or 1.0), CELL, numbers, numbers, written=_signed)),
+        ("added, measured", heat(record.measured, balanced(most or 1.0), CELL, numbers, numbers, written=_with_sign)),
         (
             "added, by the derivative",
-            heat(record.predicted, balanced(most or 1.0), CELL, numbers, numbers, written=_signed),
+            heat(record.predicted, balanced(most or 1.0), CELL, numbers, numbers, written=_with_sign),
         ),
     )
     marks = balance_key("change: below 0", "above 0")
@@ -215,9 +215,9 @@ def draw(record: SensitivityStudy) -> Picture:
     return picture(title, _captions(record), marks, left - GAP, 74 + stations[0][1].height)
 
 
-def _signed(change: float) -> str:
+def _with_sign(change: float) -> str:
     """
-    >>> _signed(0.123), _signed(-0.05), _signed(0.0)
+    >>> _with_sign(0.123), _with_sign(-0.05), _with_sign(0.0)
     ('+.12', '−.05', '0')
     """
     return f"{change:+.2f}".replace("0.", ".").replace("-", "−") if change else "0"

@@ -111,13 +111,13 @@ def smooth_counts(data: ListData | TextData, after: str = "") -> SmoothingStudy:
         n_train=int(measured[0][0].sum()),
         n_dev=int(n_dev.sum()),
         n_dev_unseen=int(n_dev[in_train == 0].sum()),
-        rows=tuple([SmoothedRow(s, tuple(_smoothed(row, sums[place], s, vocab_size).tolist())) for s in SHOWN]),
+        rows=tuple([SmoothedRow(s, tuple(_add_s(row, sums[place], s, vocab_size).tolist())) for s in SHOWN]),
         losses=tuple([SmoothedLoss(s, *[_loss(*side, s, vocab_size) for side in measured]) for s in TRIED]),
         notes=(data.said, *data.notes),
     )
 
 
-def _smoothed(counts: IntArray, sums: IntArray, s: float, vocab_size: int) -> FloatArray:
+def _add_s(counts: IntArray, sums: IntArray, s: float, vocab_size: int) -> FloatArray:
     """Add-s probabilities of pairs. After what was never followed by any, each is as likely, as where s → 0 leads."""
     import numpy as np
 
@@ -131,7 +131,7 @@ def _loss(n: IntArray, counts: IntArray, sums: IntArray, s: float, vocab_size: i
     """The mean surprise over every pair of a side, in nats."""
     import numpy as np
 
-    probabilities = _smoothed(counts, sums, s, vocab_size)
+    probabilities = _add_s(counts, sums, s, vocab_size)
     with np.errstate(divide="ignore"):
         return float(-(n * np.log(probabilities)).sum() / n.sum())
 

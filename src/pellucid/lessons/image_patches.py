@@ -89,7 +89,7 @@ def draw(record: ImagePatches) -> Picture:
     rows, columns = record.grid
     cell = SIDE / max(rows, columns)
     marks = [svg_text(0, 18, f"{rows} × {columns} patches", INK, is_bold=True, size=19)]
-    marks += move_marks(_cut(record, cell), 0, 34)
+    marks += move_marks(_cut_image(record, cell), 0, 34)
     shown = min(MOST_PATCHES, rows * columns)
     across = min(8 if shown <= 32 else 16, shown)
     side = min(84.0, 900 / across - 14, (SIDE - NUMBERS) / -(-shown // across) - NUMBERS - 8)
@@ -104,7 +104,7 @@ def draw(record: ImagePatches) -> Picture:
     )
 
 
-def _cut(record: ImagePatches, cell: float) -> list[str]:
+def _cut_image(record: ImagePatches, cell: float) -> list[str]:
     rows, columns = record.grid
     lines = "".join([f"M{x * cell:.1f} 0v{rows * cell:.1f}" for x in range(1, columns)])
     lines += "".join([f"M0 {y * cell:.1f}h{columns * cell:.1f}" for y in range(1, rows)])
