@@ -94,7 +94,7 @@ def test_no_images_no_classes_one_class(tmp_path, folder):
 
 def test_an_empty_class_folder(folder):
     (folder / "bird").mkdir()
-    assert "the class folder bird is empty in shapes. Fill it, or add --skip-empty" in refusal(folder)
+    assert "the class folder bird is empty in shapes. Fill it, or add skip_empty=True" in refusal(folder)
     assert open_data(folder, skip_empty=True).classes == ("cat", "dog")
 
 

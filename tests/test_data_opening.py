@@ -44,7 +44,7 @@ def test_a_kind_can_be_named(tmp_path):
     assert isinstance(open_data(path, kind="table"), TableData)
     with pytest.raises(PellucidError, match=r"there is no kind of data called 'lsit'. Perhaps you meant list"):
         open_data(path, kind="lsit")
-    with pytest.raises(PellucidError, match=r"was read as pairs, and table is wanted. Try --kind table"):
+    with pytest.raises(PellucidError, match=r"was read as pairs, and table is wanted. Try kind='table'"):
         require_kind(open_data(path), "table")
 
 
@@ -86,7 +86,7 @@ def test_a_name_is_the_set_and_a_path_is_the_file(tmp_path, monkeypatch):
     assert embedded.notes[0] == "the set that comes with pellucid, not the file; for the file write ./names"
     assert open_data("./names").items == ["my own", "list of", "names"]
     assert open_data(Path("names")).items == ["my own", "list of", "names"]
-    with pytest.raises(PellucidError, match=r"the data set xor is a table. Try --kind table"):
+    with pytest.raises(PellucidError, match=r"the data set xor is a table. It can be read as table"):
         open_data("xor", kind="text")
 
 

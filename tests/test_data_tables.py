@@ -132,8 +132,8 @@ def test_a_carriage_return_on_its_own(write):
 
 
 def test_another_separator_is_recognised(write):
-    assert refusal(write("a;b\n1,5;2\n3,1;4\n")) == "some.csv looks separated by a semicolon. Try --sep ';'."
-    assert refusal(write("a\tb\n1\t2\n3\t4\n")) == "some.csv looks separated by a tab. Try --sep '\\t'."
+    assert refusal(write("a;b\n1,5;2\n3,1;4\n")) == "some.csv looks separated by a semicolon. Try separator=';'."
+    assert refusal(write("a\tb\n1\t2\n3\t4\n")) == "some.csv looks separated by a tab. Try separator='tab'."
     assert "looks separated by a bar" in refusal(write("a|b\n1|2\n3|4\n"))
     assert "looks separated by a comma" in refusal(write("a,b\n1,2\n3,4\n", "some.tsv"))
     data = open_data(write("a;b\n1,5;2\n3,1;4\n"), separator=";", as_number=["a"])
@@ -146,7 +146,7 @@ def test_invalid_utf8_by_line_and_column(write):
     says = refusal(write(b"a,b\n1,x\n2,caf\xe9\n"))
     assert (
         says
-        == "a cell is not UTF-8 at byte 13 in some.csv:3, column 'b'. It looks like LATIN-1; try --encoding latin-1."
+        == "a cell is not UTF-8 at byte 13 in some.csv:3, column 'b'. It looks like LATIN-1; try encoding='latin-1'."
     )
     assert open_data(write(b"a,b\n1,x\n2,caf\xe9\n"), encoding="latin-1").frame["b"].to_list() == ["x", "café"]
     assert "looks like UTF-16" in refusal(write("a,b\n1,2\n3,4\n".encode("utf-16")))
@@ -169,7 +169,7 @@ def test_a_target_that_is_not_there(asked, meant):
 
 def test_rows_without_a_target():
     data = open_data("penguins")
-    with pytest.raises(PellucidError, match=r"11 rows have no target 'sex' \(first: line 5\).*--drop-missing-target"):
+    with pytest.raises(PellucidError, match=r"11 rows have no target 'sex' \(first: line 5\).*drop_missing_target=True"):
         choose_target(data, "sex")
     target = choose_target(data, "sex", drop_missing=True)
     assert target.frame.height == 333
@@ -188,7 +188,7 @@ def test_a_class_with_one_member_is_noted():
 
 def test_numbers_are_no_classes():
     rows = "\n".join(f"{i % 7},{i * 0.37:.4f}" for i in range(2000))
-    with pytest.raises(PellucidError, match=r"2,000 classes. It looks numeric; try --task regression"):
+    with pytest.raises(PellucidError, match=r"2,000 classes. It looks numeric; try task='regression'"):
         choose_target(table("x,y\n" + rows), "y", task="classification")
     assert choose_target(table("x,y\n" + rows), "y").task == "regression"
     names = "\n".join(f"{i % 7},user{i}" for i in range(2000))

@@ -128,7 +128,7 @@ def test_a_line_end_on_the_border_of_two_pieces(write):
 def test_nul_is_for_bytes_only(write):
     data = open_data(write("some words\0and more words"))
     assert "a NUL at character 11" in data.notes[0]
-    with pytest.raises(PellucidError, match=r"there is a NUL in some.txt at character 11. Try --tokens bytes"):
+    with pytest.raises(PellucidError, match=r"there is a NUL in some.txt at character 11. Try tokens='bytes'"):
         Characters.of(data, has_boundary=False)
     assert encode_text(data, Bytes(has_boundary=False)).tokens[10] == 0
     assert "there is a NUL" in refusal(write("emma\0\nava\n"), kind="list")
@@ -137,11 +137,11 @@ def test_nul_is_for_bytes_only(write):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("emma smith".encode("utf-16"), "not UTF-8 at byte 0. It looks like UTF-16; try --encoding utf-16"),
-        ("emma smith and more".encode("utf-16-le"), "looks like UTF-16-LE. Try --encoding utf-16-le"),
-        ("emma smith and more".encode("utf-16-be"), "looks like UTF-16-BE. Try --encoding utf-16-be"),
-        ("un café au lait".encode("latin-1"), "at byte 6. It looks like LATIN-1; try --encoding latin-1"),
-        ("“quoted” words here".encode("cp1252"), "at byte 0. It looks like CP1252; try --encoding cp1252"),
+        ("emma smith".encode("utf-16"), "not UTF-8 at byte 0. It looks like UTF-16; try encoding='utf-16'"),
+        ("emma smith and more".encode("utf-16-le"), "looks like UTF-16-LE. Try encoding='utf-16-le'"),
+        ("emma smith and more".encode("utf-16-be"), "looks like UTF-16-BE. Try encoding='utf-16-be'"),
+        ("un café au lait".encode("latin-1"), "at byte 6. It looks like LATIN-1; try encoding='latin-1'"),
+        ("“quoted” words here".encode("cp1252"), "at byte 0. It looks like CP1252; try encoding='cp1252'"),
         (b"words " * 300_000 + b"\xff\xfe", "not UTF-8 at byte 1,800,000"),
         (bytes(range(256)) * 4, "It is not a text, or is damaged there"),
         (b"half a character \xe2\x82", "not UTF-8 at byte 17"),
@@ -233,7 +233,7 @@ def test_other_data_have_another_fingerprint(write):
 
 def test_too_many_symbols(monkeypatch):
     text = "".join(chr(i) for i in range(0x10000, 0x10000 + 150_000))
-    with pytest.raises(PellucidError, match=r"150,000 distinct symbols.*Try --tokens bytes"):
+    with pytest.raises(PellucidError, match=r"150,000 distinct symbols.*Try tokens='bytes'"):
         Characters.of(text)
     assert vocabularies.MOST_SYMBOLS == 100_000
 

@@ -304,7 +304,7 @@ def test_of_bad_targets_are_refused_by_name():
     assert "20 rows have no target 'weight' (first: line 5)" in refusal(table_sides, data, "weight")
     assert "in every row" in refusal(table_sides, csv("x,y", [(i, 1) for i in range(20)]), "y")
     many = csv("x,y", [(i * 0.1, i * 0.37) for i in range(100)])
-    assert "try --task regression" in refusal(table_sides, many, "y", task="classification")
+    assert "try task='regression'" in refusal(table_sides, many, "y", task="classification")
     assert "not numbers" in refusal(table_sides, data, "pet", task="regression")
     assert "no task called" in refusal(table_sides, data, "pet", task="clustering")
 
@@ -320,7 +320,7 @@ def test_rows_without_a_target_are_left_out_where_asked_and_places_stay_true():
 
 def test_a_target_that_is_not_named_is_asked_for_with_the_likeliest():
     line = refusal(table_sides, open_data("penguins"), "")
-    assert "Add --target species; it has 'species', 'island'" in line
+    assert "Add target='species'; it has 'species', 'island'" in line
     assert likely_targets(csv("a,Label,b", [(1.5, 2.5, "x")] * 5))[0] == "Label"
     assert likely_targets(open_data("moons"))[0] == "moon"
     assert likely_targets(open_data("polynomial"))[0] == "y"

@@ -163,8 +163,8 @@ def test_what_the_data_cannot_give_is_refused():
     [
         ({"strategy": "stratifed"}, "Perhaps you meant stratified"),
         ({"strategy": "group"}, "needs to know the column"),
-        ({"strategy": "hash", "by": "x"}, "--by says nothing to the strategy hash"),
-        ({"key": "a", "group": "b"}, "--key and --group"),
+        ({"strategy": "hash", "by": "x"}, "by says nothing to the strategy hash"),
+        ({"key": "a", "group": "b"}, "key and group both name"),
         ({"repeats": -1}, "between 0 and 1000"),
     ],
 )

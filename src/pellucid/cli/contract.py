@@ -68,10 +68,12 @@ def spell_flag(name: str, value: object) -> str:
     >>> spell_flag("n_heads", 4), spell_flag("target", None)
     ('--heads 4', '--target')
     """
+    import shlex
+
     from pellucid.training.options import flag_called
 
     flag = f"--{flag_called(name)}"
-    return flag if value is None or value is True else f"{flag} {value}"
+    return flag if value is None or value is True else f"{flag} {shlex.quote(str(value))}"
 
 
 def _in_our_words(error: Exception) -> PellucidError:

@@ -216,5 +216,7 @@ def require_kind(data: Data, *kinds: str) -> None:
     if data.kind not in kinds:
         wanted = " or ".join(kinds)
         raise PellucidError(
-            f"{data.name} was read as {data.kind}, and {wanted} is wanted", fix=f"Try --kind {kinds[0]}"
+            f"{data.name} was read as {data.kind}, and {wanted} is wanted",
+            fix="Try {kind}",
+            options={"kind": kinds[0]},
         )

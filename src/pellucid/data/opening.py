@@ -104,7 +104,7 @@ def _guess(source: Source, kind: str, encoding: str) -> "KindGuess":
     binary = next((one for one in TABLE_FORMATS if one.is_binary and head.startswith(one.start)), None)
     if binary:
         if kind not in ("", "table"):
-            raise PellucidError(f"{source.name} is {binary.noun}", fix="Try --kind table")
+            raise PellucidError(f"{source.name} is {binary.noun}", fix="Try {kind}", options={"kind": "table"})
         return KindGuess("table", binary.noun)
     refuse_foreign(head, source.name)
     if kind:

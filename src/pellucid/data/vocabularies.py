@@ -93,7 +93,8 @@ class Characters:
             raise PellucidError(
                 f"there is a NUL in {texts.name}",
                 where=f"at character {texts.first_nul + 1:,}",
-                fix="Try --tokens bytes, or remove it",
+                fix="Try {tokens}, or remove it",
+                options={"tokens": "bytes"},
             )
         symbols: set[str] = set()
         for text in ["".join(texts.items)] if isinstance(texts, ListData) else texts_of(texts):
@@ -350,8 +351,8 @@ def unknown_symbol(symbol: str, index: Iterable[str], noun: str = "character") -
     known = set(index)
     twin = next((one for one in (symbol.lower(), symbol.upper()) if one in known), "") or nearest(symbol, known)
     named = quoted(symbol) if len(symbol) > 1 else f"{quoted(symbol)} (U+{ord(symbol):04X})"
-    fix = f"Write {quoted(twin)}, or use --unknown skip" if twin else "Use --unknown skip to leave it out"
-    return PellucidError(f"the {noun} {named} was never seen in the data", fix=fix)
+    fix = f"Write {quoted(twin)}, or use {{unknown}}" if twin else "Use {unknown} to leave it out"
+    return PellucidError(f"the {noun} {named} was never seen in the data", fix=fix, options={"unknown": "skip"})
 
 
 def _decode(ids: Sequence[int], tokens: list[str], has_boundary: bool) -> str:
@@ -366,7 +367,11 @@ def _require_way(unknown: str) -> None:
 
 def _require_size(n: int, noun: str, has_boundary: bool, most: int = MOST_SYMBOLS) -> None:
     if n > most:
-        raise TooLarge(f"there are {n:,} distinct {noun}, and at most {most:,} are sensible", fix="Try --tokens bytes")
+        raise TooLarge(
+            f"there are {n:,} distinct {noun}, and at most {most:,} are sensible",
+            fix="Try {tokens}",
+            options={"tokens": "bytes"},
+        )
     if n == 0:
         raise PellucidError(f"there are no {noun} to make a vocabulary of", fix="Give it a text")
     if n == 1 and not has_boundary:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pellucid.data.kinds import KINDS
 from pellucid.data.options import DataOptions
+from pellucid.data.splits.request import SplitRequest
 from pellucid.decoding.limits import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
 from pellucid.models.catalogue import NETWORKS, default_network, find_network, network_names, networks_for
@@ -157,9 +158,9 @@ def network_settings() -> dict[str, tuple[Option, type]]:
 
 
 def all_options() -> dict[str, Option]:
-    """Everything that may be asked of data, of a training and of its network, by name."""
+    """Everything that may be asked of data, of a split, of a training and of its network, by name."""
     settings = {name: declared for name, (declared, _) in network_settings().items()}
-    return {**options_of(DataOptions), **options_of(TrainOptions), **settings}
+    return {**options_of(SplitRequest), **options_of(DataOptions), **options_of(TrainOptions), **settings}
 
 
 def flag_called(name: str) -> str:

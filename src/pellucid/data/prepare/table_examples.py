@@ -67,7 +67,9 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
     chosen = task or ("classification" if not is_number or is_few else "regression")
     if chosen == "regression" and not is_number:
         raise PellucidError(
-            f"the target {quoted(name)} is {table.column(name).kind}, not numbers", fix="Try --task classification"
+            f"the target {quoted(name)} is {table.column(name).kind}, not numbers",
+            fix="Try {task}",
+            options={"task": "classification"},
         )
     classes: tuple[str, ...] = ()
     if chosen == "classification":
@@ -121,7 +123,8 @@ def _with_target(table: TableData, name: str, drop_missing: bool) -> "tuple[pola
         raise PellucidError(
             f"{n_missing:,} rows have no target {quoted(name)} (first: {first})",
             where=f"in {table.name}",
-            fix="Try --drop-missing-target",
+            fix="Try {drop_missing_target}",
+            options={"drop_missing_target": True},
         )
     if n_missing == len(table):
         raise PellucidError(f"no row has a target {quoted(name)}", fix="Choose another column")
@@ -132,8 +135,10 @@ def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[s
     counts = column.value_counts().sort(column.name)
     n = counts.height
     if n > MOST_CLASSES or (is_number and n > len(column) / 2 and n > FEW_NUMBERS):
-        fix = "It looks numeric; try --task regression" if is_number else "It looks like an id; choose another column"
-        raise PellucidError(f"the target {quoted(column.name)} would have {n:,} classes", fix=fix)
+        fix = "It looks numeric; try {task}" if is_number else "It looks like an id; choose another column"
+        raise PellucidError(
+            f"the target {quoted(column.name)} would have {n:,} classes", fix=fix, options={"task": "regression"}
+        )
     if len(column) < 2 * n:
         raise PellucidError(
             f"{table} has {len(column):,} rows for {n:,} classes, and at least {2 * n:,} are needed",
@@ -257,7 +262,8 @@ def _choose(table: TableData, target: str, task: str, drop_missing: bool) -> Tar
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
         raise PellucidError(
             f"{table.name} is a table, and it is not said which column to predict",
-            fix=f"Add --target {names[0]}; it has {some}{more}{'; or read it as --kind pairs' * (len(names) == 2)}",
+            fix=f"Add {{target}}; it has {some}{more}{'; or read it as {kind}' * (len(names) == 2)}",
+            options={"target": names[0], "kind": "pairs"},
         )
     constant = [column.name for column in table.frame.get_columns() if column.drop_nulls().n_unique() < 2]
     features = tuple(name for name in table.frame.columns if name not in constant)

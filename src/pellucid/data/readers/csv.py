@@ -176,8 +176,10 @@ def refuse_other_separator(head: str, separator: str, name: str) -> None:
     for other, word in SEPARATORS.items():
         counts = {line.count(other) for line in lines}
         if other != separator and len(counts) == 1 and counts != {0}:
-            shown = "\\t" if other == "\t" else other
-            raise PellucidError(f"{name} looks separated by {word}", fix=f"Try --sep '{shown}'")
+            shown = "tab" if other == "\t" else other
+            raise PellucidError(
+                f"{name} looks separated by {word}", fix="Try {separator}", options={"separator": shown}
+            )
 
 
 def require_separator(separator: str) -> str:
@@ -188,7 +190,11 @@ def require_separator(separator: str) -> str:
     """
     separator = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(separator, separator)
     if len(separator) != 1 or not separator.isascii() or separator.isalnum() or separator in '"\r\n\0':
-        raise PellucidError(f"{quoted(separator)} cannot separate cells", fix="Try --sep ',' or --sep ';' or --sep tab")
+        raise PellucidError(
+            f"{quoted(separator)} cannot separate cells",
+            fix="Use one character, as in {separator}",
+            options={"separator": ";"},
+        )
     return separator
 
 
@@ -331,11 +337,12 @@ def _require_utf8(content: bytes, name: str, separator: str) -> None:
         raise PellucidError(
             f"a cell is not UTF-8 at byte {offset:,}",
             where=f"in {name}:{line}, column {column}",
-            fix=f"It looks like {guess.upper()}; try --encoding {guess}" if guess else "Write the file again as UTF-8",
+            fix=f"It looks like {guess.upper()}; try {{encoding}}" if guess else "Write the file again as UTF-8",
+            options={"encoding": guess},
         ) from None
     if b"\0" in content and guessed_encoding(content[:4096]):
         guess = guessed_encoding(content[:4096])
-        raise PellucidError(f"{name} looks like {guess.upper()}", fix=f"Try --encoding {guess}")
+        raise PellucidError(f"{name} looks like {guess.upper()}", fix="Try {encoding}", options={"encoding": guess})
 
 
 def _boundary(content: bytes, at: int) -> int:

@@ -103,7 +103,9 @@ def scan_text(source: Source, encoding: str) -> Scan:
     marks = (codecs.BOM_UTF8,) if encoding == "utf-8" else (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     if first_nul >= 0 and encoding == "utf-8" and (guess := guessed_encoding(source.read(0, 4096))):
         # UTF-16 without its mark is valid UTF-8, with a NUL in every other place.
-        raise PellucidError(f"{source.name} looks like {guess.upper()}", fix=f"Try --encoding {guess}")
+        raise PellucidError(
+            f"{source.name} looks like {guess.upper()}", fix="Try {encoding}", options={"encoding": guess}
+        )
     return Scan(
         fingerprint=digest.hexdigest(),
         n_characters=n_characters,
@@ -144,10 +146,12 @@ def notes_of(found: Scan, newlines: str) -> tuple[str, ...]:
 
 def _undecodable(source: Source, encoding: str, offset: int) -> PellucidError:
     guess = guessed_encoding(source.read(0, 4096), source.read(max(0, offset - 64), 128))
-    fix = f"It looks like {guess.upper()}; try --encoding {guess}"
+    fix = f"It looks like {guess.upper()}; try {{encoding}}"
     if guess == encoding or not guess:
         fix = "It is not a text, or is damaged there"
-    return PellucidError(f"{source.name} is not {encoding.upper()}", where=f"at byte {offset:,}", fix=fix)
+    return PellucidError(
+        f"{source.name} is not {encoding.upper()}", where=f"at byte {offset:,}", fix=fix, options={"encoding": guess}
+    )
 
 
 def guessed_encoding(head: bytes, around: bytes = b"") -> str:

@@ -65,7 +65,12 @@ def read_images(folder: Path, options: ReadOptions, because: str = "") -> Images
     if bad and not options.skip_bad:
         some = ", ".join(f"{_inside(path, folder)} ({trouble})" for path, trouble in bad[:3])
         count = f"{len(bad)} of {len(found.files):,} images" if len(bad) > 1 else "1 image"
-        raise PellucidError(f"{count} cannot be read: {some}", where=f"in {name}", fix="Mend them, or add --skip-bad")
+        raise PellucidError(
+            f"{count} cannot be read: {some}",
+            where=f"in {name}",
+            fix="Mend them, or add {skip_bad}",
+            options={"skip_bad": True},
+        )
     good = [(label, path, one) for (label, path, _), one in zip(found.files, seen, strict=True) if not one.trouble]
     left = [label for label in classes if any(label == other for other, _, _ in good)]
     if len(left) < 2:
@@ -133,7 +138,8 @@ def _classes(found: _Found, name: str, skip_empty: bool) -> list[str]:
         raise PellucidError(
             f"the class folder {quoted_name(Path(empty[0]))} is empty",
             where=f"in {name}",
-            fix="Fill it, or add --skip-empty",
+            fix="Fill it, or add {skip_empty}",
+            options={"skip_empty": True},
         )
     if len(filled) < 2:
         raise PellucidError(

@@ -10,7 +10,9 @@ import re
 import stat
 import sys
 import weakref
+from collections.abc import Mapping
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Protocol
 
 from pellucid.errors import DataChanged, PellucidError, TooLarge, did_you_mean, quoted
@@ -222,12 +224,14 @@ def gigabytes(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:.2g} GB" if n_bytes < 1e10 else f"{n_bytes / 1e9:,.0f} GB"
 
 
-def require_memory(needed: int, name: str, fix: str) -> None:
+def require_memory(needed: int, name: str, fix: str, options: Mapping[str, object] = MappingProxyType({})) -> None:
     """Refuse what would not fit, with both numbers, before anything is read."""
     there = physical_memory()
     if needed > there:
         raise TooLarge(
-            f"{name} needs about {gigabytes(needed)} of memory, and this machine has {gigabytes(there)}", fix=fix
+            f"{name} needs about {gigabytes(needed)} of memory, and this machine has {gigabytes(there)}",
+            fix=fix,
+            options=options,
         )
 
 

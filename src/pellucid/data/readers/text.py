@@ -13,13 +13,17 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
     """The lines that hold something, without their line ends."""
     found = scan_text(source, options.encoding)
     require_memory(
-        found.n_lines * BYTES_EACH + 2 * source.size, source.name, "Try --kind text, which is read in pieces"
+        found.n_lines * BYTES_EACH + 2 * source.size,
+        source.name,
+        "Try {kind}, which is read in pieces",
+        options={"kind": "text"},
     )
     if found.first_nul >= 0:
         raise PellucidError(
             f"there is a NUL in {source.name}",
             where=f"at character {found.first_nul + 1:,}",
-            fix="Remove it, or use --kind text --tokens bytes",
+            fix="Remove it, or use {kind} and {tokens}",
+            options={"kind": "text", "tokens": "bytes"},
         )
     # An old Mac's list: its line ends are CR and nothing else.
     newlines = "unix" if found.n_cr and not found.n_lf else options.newlines

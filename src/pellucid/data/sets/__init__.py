@@ -58,7 +58,9 @@ def load_dataset(source: str, kind: str = "") -> Data:
     card = datasets()[name]
     loaders = {card.kind: card.load, **card.also}
     if kind and kind not in loaders:
-        raise PellucidError(f"the data set {card.name} is a {card.kind}", fix=f"Try --kind {' or '.join(loaders)}")
+        raise PellucidError(
+            f"the data set {card.name} is a {card.kind}", fix=f"It can be read as {' or '.join(loaders)}"
+        )
     load = loaders[kind or card.kind]
     data = load(**_settings(name, settings, load))
     if os.path.lexists(card.name):

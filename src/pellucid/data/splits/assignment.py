@@ -106,7 +106,8 @@ def by_order(values: NDArray[Any], fractions: Sequence[float], name: str) -> Sid
     if not 0 < cuts[0] < cuts[1] < n:
         raise PellucidError(
             f"{name} has too few different values to divide {n:,} rows in three by it",
-            fix="Choose another order column or --strategy hash",
+            fix="Choose another order column or {strategy}",
+            options={"strategy": "hash"},
         )
     return sides
 
@@ -136,7 +137,11 @@ class Strata:
 def strata_of(by: Levels, together_with: Sequence[Levels], smallest_fraction: float) -> Strata:
     """Deciles of `by`, then the top 1 %, 0.1 %, ... while every side gets rows of them, times the other columns."""
     if not by.is_numeric:
-        raise PellucidError(f"{by.name} is no numeric column, so it has no quantiles", fix="Name another with --by")
+        raise PellucidError(
+            f"{by.name} is no numeric column, so it has no quantiles",
+            fix="Name another with {by}",
+            options={"by": None},
+        )
     totals = by.totals()
     cumulated = np.cumsum(totals[: len(by.values)])
     n = int(cumulated[-1]) if len(cumulated) else 0
@@ -157,7 +162,7 @@ def strata_of(by: Levels, together_with: Sequence[Levels], smallest_fraction: fl
             )
         n_cells *= other.n_levels
         if n_cells > MOST_STRATA:
-            raise PellucidError(f"these columns make {n_cells:,} strata", fix="Leave one out of --with")
+            raise PellucidError(f"these columns make {n_cells:,} strata", fix="Leave one out")
         codes *= np.uint32(other.n_levels)
         codes += other.codes.astype(np.uint32)
     sizes = np.bincount(codes)

@@ -95,12 +95,18 @@ def _sha256(path: Path) -> str:
 def require_new_folder(path: Path) -> None:
     """Refuse a folder that exists in any form, or that cannot be made, before any work is done."""
     if os.path.lexists(path):
-        raise PellucidError(f"{quoted(str(path))} exists already", fix="Name a new folder with --out")
+        raise PellucidError(
+            f"{quoted(str(path))} exists already", fix="Name a new folder with {out}", options={"out": None}
+        )
     parent = path.parent
     if not parent.is_dir():
         raise PellucidError(f"there is no folder {quoted(str(parent))}", fix="Make it first")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise PellucidError(f"nothing can be written into {quoted(str(parent))}", fix="Name another folder with --out")
+        raise PellucidError(
+            f"nothing can be written into {quoted(str(parent))}",
+            fix="Name another folder with {out}",
+            options={"out": None},
+        )
 
 
 @contextmanager
@@ -127,7 +133,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise PellucidError(
             f"{quoted(str(path))} could not be written: {error.strerror or error}",
-            fix="Make room or name another --out",
+            fix="Make room or name another {out}",
+            options={"out": None},
         ) from error
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.options import option
 
 SIDES = ("train", "dev", "test")
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -19,6 +20,9 @@ STRATEGIES = {
     "random": "by a seeded shuffle of the row numbers: to see what goes wrong",
 }
 
+# The columns that only some strategies ask for.
+LISTENING = {"by": ("stratified",), "together_with": ("stratified",), "key": ("hash", "stratified")}
+
 # Where an appended row may move old ones: quantiles, ranks and row numbers depend on all rows.
 STABLE = ("hash", "group")
 
@@ -31,12 +35,14 @@ class SplitRequest:
     (0.8, 0.1, 0.1)
     """
 
-    strategy: str = ""
-    by: str = ""  # the numeric column whose quantile bins are the strata
-    together_with: tuple[str, ...] = ()  # columns that divide each bin further
-    key: str = ""  # the column that stands for the row where it is hashed
-    group: str = ""
-    order: str = ""
+    strategy: str = option("", "How to split", choices=tuple(STRATEGIES))
+    by: str = option("", "Numeric column whose quantile bins are the strata.", value_name="COLUMN")
+    together_with: tuple[str, ...] = option(
+        (), "Columns that divide each bin further.", flag="with", value_name="COLUMNS"
+    )
+    key: str = option("", "Column that stands for the row when it is hashed.", value_name="COLUMN")
+    group: str = option("", "Column whose values are not to be divided.", value_name="COLUMN")
+    order: str = option("", "Column that tells the order of the rows.", value_name="COLUMN")
     fractions: tuple[float, ...] = FRACTIONS
     seed: str = ""
     repeats: int = 30  # splits over which the tail's wandering is measured
@@ -48,21 +54,25 @@ class SplitRequest:
                 f"there is no strategy called {quoted(self.strategy)}",
                 fix=did_you_mean(self.strategy, STRATEGIES),
             )
-        for option, value, strategies in (
-            ("--by", self.by, ("stratified",)),
-            ("--with", "".join(self.together_with), ("stratified",)),
-            ("--order", self.order, tuple(STRATEGIES)),
-            ("--key", self.key, ("hash", "stratified")),
-        ):
-            if value and self.strategy and self.strategy not in strategies:
+        for name, strategies in LISTENING.items():
+            if getattr(self, name) and self.strategy and self.strategy not in strategies:
                 raise PellucidError(
-                    f"{option} says nothing to the strategy {self.strategy}",
-                    fix=f"Leave it out, or take --strategy {strategies[0]}",
+                    f"{{{name}}} says nothing to the strategy {self.strategy}",
+                    fix="Leave it out, or take {strategy}",
+                    options={name: None, "strategy": strategies[0]},
                 )
         if self.strategy == "group" and not self.group:
-            raise PellucidError("the strategy group needs to know the column", fix="Name it, as in --group customer")
+            raise PellucidError(
+                "the strategy group needs to know the column",
+                fix="Name it, as in {group}",
+                options={"group": "customer"},
+            )
         if self.key and self.group:
-            raise PellucidError("--key and --group both name what stays together", fix="Keep one of them")
+            raise PellucidError(
+                "{key} and {group} both name what stays together",
+                fix="Keep one of them",
+                options={"key": None, "group": None},
+            )
         if not 0 <= self.repeats <= MOST_REPEATS:
             raise PellucidError(
                 f"{self.repeats} repeated splits are not possible", fix=f"Choose between 0 and {MOST_REPEATS}"

@@ -49,24 +49,23 @@ def split_data(data: Splittable, request: SplitRequest | None = None) -> Divisio
                 f"the {side} side of {len(division.sides):,} rows, {division.report.n_distinct:,} different ones, "
                 "came out empty",
                 where=f"in {data.name}",
-                fix="Give more rows, a larger fraction or another --seed",
+                fix="Give more rows, a larger fraction or another {seed}",
+                options={"seed": None},
             )
     return division
 
 
 def _split_items(data: ListData | PairsData, request: SplitRequest) -> Division:
-    for option, value in (
-        ("--by", request.by),
-        ("--with", "".join(request.together_with)),
-        ("--key", request.key),
-        ("--group", request.group),
-        ("--order", request.order),
-    ):
-        if value:
-            raise PellucidError(f"{option} names a column, and {data.name} has none", fix="Leave it out")
+    for name in ("by", "together_with", "key", "group", "order"):
+        if getattr(request, name):
+            raise PellucidError(
+                f"{{{name}}} names a column, and {data.name} has none", fix="Leave it out", options={name: None}
+            )
     if request.strategy not in ("", "hash", "random"):
         raise PellucidError(
-            f"the strategy {request.strategy} needs columns, and {data.name} has none", fix="Take --strategy hash"
+            f"the strategy {request.strategy} needs columns, and {data.name} has none",
+            fix="Take {strategy}",
+            options={"strategy": "hash"},
         )
     items = data.items if isinstance(data, ListData) else [source for source, _ in data.pairs]
     noun = "items" if isinstance(data, ListData) else "sources"
@@ -241,13 +240,17 @@ def _choose(
             request = replace(request, strategy=proposal.strategy, by=proposal.by, together_with=proposal.together_with)
     if request.strategy == "time" and not request.order:
         if not order:
-            raise PellucidError("no column tells the order of the rows", fix="Name one with --order")
+            raise PellucidError(
+                "no column tells the order of the rows", fix="Name one with {order}", options={"order": None}
+            )
         because = because or (f"{order} is an order column: {why_order}",)
         request = replace(request, order=order)
     if request.strategy == "stratified" and not request.by:
         request = replace(request, by=_most_skewed(levels, order))
         if not request.by:
-            raise PellucidError("no numeric column has a tail to stratify by", fix="Name one with --by")
+            raise PellucidError(
+                "no numeric column has a tail to stratify by", fix="Name one with {by}", options={"by": None}
+            )
         because = because or (f"{request.by} is the most skewed column; --by names another",)
     return request, because
 
