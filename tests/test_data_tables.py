@@ -169,7 +169,9 @@ def test_a_target_that_is_not_there(asked, meant):
 
 def test_rows_without_a_target():
     data = open_data("penguins")
-    with pytest.raises(PellucidError, match=r"11 rows have no target 'sex' \(first: line 5\).*drop_missing_target=True"):
+    with pytest.raises(
+        PellucidError, match=r"11 rows have no target 'sex' \(first: line 5\).*drop_missing_target=True"
+    ):
         choose_target(data, "sex")
     target = choose_target(data, "sex", drop_missing=True)
     assert target.frame.height == 333
