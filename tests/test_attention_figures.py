@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.tiny_records import tiny_record
 from torch.nn import functional
 
 from pellucid.api.draw import draw, drawable
@@ -337,8 +338,10 @@ def test_what_a_vit_looks_at_is_its_own_attention(vit):
     assert sum(seen.rollout) == pytest.approx(1)
     chances = vit(numbers, torch.zeros(1, 0)).softmax(-1)[0]
     best = preparation.classes[int(chances.argmax())]
-    assert seen.answer == f"It says {best} with {100 * chances.max():.1f} %, and it is dog"
+    assert (seen.answer, seen.truth) == (best, "dog")
+    assert seen.probability == pytest.approx(chances.max().item())
     picture = draw_patch_attention(seen)
+    assert f"It says {best} with {100 * chances.max():.2f} %, and it is dog." in picture.caption[0]
     assert "<script" not in picture.svg
     place = int(through[0, 1:].argmax())
     assert f"comes from row {place // 4 + 1}, column {place % 4 + 1}." in picture.caption[2]
@@ -368,7 +371,7 @@ def test_how_alike_positions_are_is_measured_by_loops(vit):
 @pytest.mark.parametrize("name", FIGURES)
 def test_tiny_records_draw_the_same_twice(name):
     card = drawable()[name]
-    one, other = card.draw(card.tiny), card.draw(card.tiny)
+    one, other = card.draw(tiny_record(name)), card.draw(tiny_record(name))
     assert isinstance(one, Picture)
     assert one == other
     assert one.caption
@@ -380,7 +383,7 @@ def test_tiny_records_draw_the_same_twice(name):
 )
 def test_what_needs_no_training_is_measured(name):
     drawn = draw(name)
-    assert isinstance(drawn.record, type(drawable()[name].tiny))
+    assert isinstance(drawn.record, type(tiny_record(name)))
     ElementTree.fromstring(drawn.drawing.svg)
 
 

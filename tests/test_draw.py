@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.tiny_records import TINY_RUN, tiny_record
 
 from pellucid.api.draw import MEASURES, DrawOptions, draw, drawable
 from pellucid.cli.draw import SUFFIXES
@@ -20,7 +21,6 @@ from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_line
 from pellucid.figures.picture import Picture
 from pellucid.figures.rendering import picture_html, picture_png
-from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.text import symbol_labels
 from pellucid.lessons.bigram_smoothing import SHOWN, TRIED, smooth_counts
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
@@ -119,7 +119,7 @@ def test_the_reference_names():
     assert "228,146 bigrams in 32,033 items of names.txt" in chart.caption[0]
     graph = draw_bigram_graph(seen)
     strongest = sum(sorted(counted_by_loops(items).values())[-50:])
-    assert f"The 50 darkest arrows hold {100 * strongest / 228_146:.1f} % of all." in graph.caption[0]
+    assert f"The 50 darkest arrows hold {100 * strongest / 228_146:.2f} % of all." in graph.caption[0]
     assert graph.svg.count('class="edge ') == len(seen.bigrams)
     assert graph.svg.count('class="vertex"') == 27
 
@@ -143,8 +143,8 @@ def test_many_symbols_are_cut_to_the_most_frequent_and_it_is_said():
     assert len(shown) == 40
     held = sum(n for (first, second), n in by_loops.items() if {first, second} <= shown)
     assert cells(chart) == {pair: n for pair, n in by_loops.items() if set(pair) <= shown}
-    assert f"hold {100 * held / seen.total:.1f} % of" in chart.caption[-1]
-    assert f"hold {100 * held / seen.total:.1f} % of" in graph.caption[-1]
+    assert f"hold {100 * held / seen.total:.2f} % of" in chart.caption[-1]
+    assert f"hold {100 * held / seen.total:.2f} % of" in graph.caption[-1]
 
 
 def test_no_two_symbols_look_alike():
@@ -201,9 +201,9 @@ def test_every_figure_draws_its_tiny_record_in_every_form(name):
     assert card.summary.endswith(".")
     if not isinstance(card, Lesson):
         assert card.needs in MEASURES
-        assert isinstance(card.tiny, card.needs)
+        assert isinstance(tiny_record(name), card.needs)
     assert f"| {name} |" in (ROOT / "docs" / "drawings.md").read_text()
-    drawing = card.draw(card.tiny)
+    drawing = card.draw(tiny_record(name))
     assert isinstance(drawing, Picture)
     ElementTree.fromstring(drawing.svg)
     assert picture_png(drawing).startswith(b"\x89PNG")
@@ -301,7 +301,7 @@ def run(tmp_path) -> str:
         for log, lines in {**logs, "samples": seen.sampled, "timings": seen.timings}.items():
             for line in lines:
                 writer.append(log, line)
-        writer.finish(RunResult(seen.start, seen.ladder, seen.ending, seen.verdict, tuple(seen.samples), seen.sentence))
+        writer.finish(RunResult(seen.start, seen.ladder, seen.ending, seen.verdict, tuple(seen.samples)))
     return seen.name
 
 
@@ -340,7 +340,7 @@ def test_a_run_is_drawn_without_torch(tmp_path, run):
 
 def measured(figure: str, seed: int, source: str | None = None) -> object:
     record = draw(figure, DrawOptions(source, seed=seed)).record
-    assert isinstance(record, type(drawable()[figure].tiny))
+    assert isinstance(record, type(tiny_record(figure)))
     return record
 
 
@@ -371,8 +371,9 @@ def test_without_a_run_a_small_one_is_trained_and_leaves_nothing(pellucid, tmp_p
 def test_figures_know_no_engine():
     """The pictures of yesterday's numbers need neither NumPy nor torch, and nothing heavy is loaded to list them."""
     code = (
-        "import sys; from pellucid.api.draw import drawable\n"
-        "for card in drawable().values(): card.draw(card.tiny)\n"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pellucid.api.draw import drawable\n"
+        "from tests.tiny_records import tiny_record\n"
+        "for name, card in drawable().items(): card.draw(tiny_record(name))\n"
         "print([name for name in ('torch', 'numpy', 'polars', 'resvg_py') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)

@@ -373,10 +373,10 @@ def look(*layers, ratio=1e-3, step=100):
 @pytest.mark.parametrize(
     ("health", "severity", "where", "words"),
     [
-        ([look(layer(saturated=0.63))], "suspicious", "act", "63.0 % of Tanh's values"),
-        ([look(layer(saturated=0.12))], "sound", "act", "12.0 % of Tanh's values"),
-        ([look(layer(kind="ReLU", saturated=0.97))], "suspicious", "act", "97.0 % of ReLU's"),
-        ([look(layer(kind="ReLU", saturated=0.63))], "sound", "act", "63.0 % of ReLU's"),
+        ([look(layer(saturated=0.63))], "suspicious", "act", "63.00 % of Tanh's values"),
+        ([look(layer(saturated=0.12))], "sound", "act", "12.00 % of Tanh's values"),
+        ([look(layer(kind="ReLU", saturated=0.97))], "suspicious", "act", "97.00 % of ReLU's"),
+        ([look(layer(kind="ReLU", saturated=0.63))], "sound", "act", "63.00 % of ReLU's"),
         ([look(layer(dead=100))], "broken", "act", "100 of 100 units of Tanh were flat on all 512 examples"),
         ([look(layer(), layer("b", dead=60))], "suspicious", "b", "60 of 100 units"),
         ([look(layer(), layer("b", dead=30))], "note", "b", "30 of 100 units"),

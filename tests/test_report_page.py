@@ -11,25 +11,26 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
+from tests.tiny_records import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_ROWS, TINY_RUN, tiny_record
 
 from pellucid.api.draw import drawable
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.mistakes import draw_mistakes
 from pellucid.figures.rendering import picture_html
 from pellucid.figures.report_page import report_html
-from pellucid.figures.tiny_answers import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_ROWS
-from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.figures.words.ladder import earned_words
 from pellucid.figures.words.numbers import metric_words
+from pellucid.figures.words.training import ending_words, start_words, verdict_words
 from pellucid.lessons.bigram_smoothing import SmoothingStudy
 from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Step, TrainingReport
 
 HOSTILE = "</style></script></title><img src=x onerror=alert(1)><!--\u2028@@DATA@@'\"><svg onload=alert(2)>\x1b[2J"
 # What is chosen from a few words by us, or is read digit by digit.
-OURS = {"values", "gradients", "pixels", "kind", "severity", "where", "schedule", "optimizer"}
+OURS = {"values", "gradients", "pixels", "kind", "severity", "where", "schedule", "optimizer", "start", "reason"}
 
 
 # The counting figures have tests of their own.
-OF_TRAINING = [name for name, card in drawable().items() if not isinstance(card.tiny, BigramCounts | SmoothingStudy)]
+OF_TRAINING = [name for name in drawable() if not isinstance(tiny_record(name), BigramCounts | SmoothingStudy)]
 
 
 def poisoned(record: Any, name: str = "") -> Any:
@@ -77,12 +78,12 @@ def test_the_page_holds_what_the_run_reached():
     page = report_html(TINY_RUN)
     text = html.unescape(re.sub(r"<[^>]+>", " ", page.split("<body>")[1]))
     for said in (
-        TINY_RUN.sentence,
+        earned_words(TINY_RUN.ladder),
         TINY_RUN.data.said,
         TINY_RUN.data.fingerprint,
-        TINY_RUN.ending.says,
-        TINY_RUN.start.says,
-        TINY_RUN.verdict.because,
+        ending_words(TINY_RUN.ending, TINY_RUN.evaluations, 4),
+        start_words(TINY_RUN.start),
+        verdict_words(TINY_RUN.verdict, TINY_RUN.evaluations, TINY_RUN.ladder),
         TINY_RUN.findings[0].seen,
         TINY_RUN.plan.because[0],
         TINY_RUN.network.says,
@@ -121,8 +122,8 @@ def test_the_page_of_rows_images_and_pairs_holds_what_was_answered(run):
     text = html.unescape(re.sub(r"<[^>]+>", " ", page.split("<body>")[1]))
     metric = run.ladder.measure.metric
     for said in (
-        run.sentence,
-        run.start.says,
+        earned_words(run.ladder),
+        start_words(run.start),
         "What it answers",
         f"{metric} on dev",
         f"over {run.ladder.measure.simple}",
@@ -242,7 +243,7 @@ def test_no_text_of_the_data_is_taken_for_markup(visited, run):
 @pytest.mark.parametrize("name", OF_TRAINING)
 def test_no_figure_takes_a_text_for_markup(visited, name):
     card = drawable()[name]
-    drawing = card.draw(poisoned(card.tiny))
+    drawing = card.draw(poisoned(tiny_record(name)))
     for document, suffix in ((picture_html(drawing), "html"), (drawing.svg, "svg")):
         page = opened(visited, document, suffix)
         assert page.locator("img").count() == 0
@@ -264,7 +265,7 @@ OUTSIDE = """() => {
 @pytest.mark.browser
 @pytest.mark.parametrize("name", OF_TRAINING)
 def test_words_of_a_picture_do_not_leave_it(visited, name):
-    page = opened(visited, drawable()[name].draw(drawable()[name].tiny).svg, "svg")
+    page = opened(visited, drawable()[name].draw(tiny_record(name)).svg, "svg")
     assert page.evaluate(OUTSIDE) == []
 
 

@@ -109,7 +109,7 @@ def test_saturation_is_the_share_of_values_past_the_ends():
     x = torch.randn(100, 20) * 3
     finding = only("saturated", Specimen(nn.Sequential(nn.Tanh(), nn.Linear(20, 2)), (x,)))
     share = (x.double().tanh().abs() > 0.97).double().mean().item()
-    assert finding.seen.startswith(f"{100 * share:.1f} % of tanh's 2000 values")
+    assert finding.seen.startswith(f"{100 * share:.2f} % of tanh's 2000 values")
 
 
 def test_the_last_sigmoid_may_be_sure():

@@ -11,6 +11,7 @@ import pytest
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, Stopped
 from pellucid.figures.report_page import report_html
+from pellucid.figures.words.ladder import earned_words
 from pellucid.records import Step, Timing, as_plain
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
@@ -74,7 +75,7 @@ def test_a_run_is_a_folder_that_anyone_can_read(whole):
 def test_what_is_read_back_is_what_was_said(names, tmp_path):
     said = train(names, WISHES, tmp_path / "run", Callbacks(page=report_html))
     assert as_plain(open_run(tmp_path / "run").report()) == as_plain(said)  # where nan is a word, and equals itself
-    assert said.sentence.startswith("The mlp earns")
+    assert earned_words(said.ladder).startswith("The mlp earns")
     assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp"}
     assert said.start.is_as_expected
     assert said.evaluations[0].step == 0

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pellucid.records import Ending, Evaluation, Plan
+from pellucid.figures.words.training import ending_words, start_words, verdict_words
+from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung
 from pellucid.training.schedule import learning_rate_factor
 from pellucid.training.stopping import (
     IN_A_ROW,
@@ -24,7 +25,7 @@ from pellucid.training.stopping import (
 )
 from pellucid.training.tasks.task import initial_loss, label_entropy
 
-BUDGET = Ending("budget", 0, 0, "")
+BUDGET = Ending("budget", 0, 0)
 
 
 def plan(n_evaluations: int, decay: str = "linear") -> Plan:
@@ -63,7 +64,7 @@ def test_what_the_first_loss_says(measured, is_as_expected, words):
     targets = np.repeat(np.arange(27), np.arange(1, 28) ** 2)
     start = initial_loss(measured, targets, 27)
     assert start.is_as_expected is is_as_expected
-    assert words in start.says
+    assert words in start_words(start)
     assert start.uniform == pytest.approx(3.295836866)
 
 
@@ -127,7 +128,7 @@ def test_what_has_come_to_rest_is_stopped(decay):
     ending = first_ending(seen, plan(40, decay))
     assert ending.reason == "plateau"
     assert 0.5 <= ending.step / 4000 <= NEARLY_DONE
-    assert "dev has stood at 2.45" in ending.says
+    assert "dev has stood at 2.45" in ending_words(ending, seen, 4000)
 
 
 def test_a_flat_stretch_before_a_drop_of_the_rate_is_no_plateau():
@@ -141,7 +142,7 @@ def test_over_fitting_is_stopped_and_the_best_is_named():
     assert (ending.reason, ending.best_step) == ("over-fit", 1000)
     # From 0.35 on dev is more than RISEN above the best; so many evaluations in a row are waited for.
     assert ending.step == 1000 + 400 + 100 * IN_A_ROW
-    assert "2.0000 at step 1,000" in ending.says
+    assert "2.0000 at step 1,000" in ending_words(ending, seen, 4000)
 
 
 def test_a_rise_of_both_is_not_over_fitting():
@@ -192,35 +193,37 @@ def test_unrest_is_the_deviation_of_noise_on_any_straight_course():
 def test_verdicts():
     def of(train: list[float], dev: list[float], count=1.977, ending=BUDGET):
         seen = [Evaluation(100 * i, *both) for i, both in enumerate(zip(train, dev, strict=True))]
-        return judge_fit(seen, ending, count)
+        verdict = judge_fit(seen, ending, count)
+        simple = Rung("bigram", True, 9, 0.0, count or 0.0, None, 0.0, 0.0, None)
+        return verdict.name, verdict_words(verdict, seen, Ladder("names", (simple,)))
 
     good = of([3.3, 2.1, 1.95, 1.87, 1.82], [3.3, 2.15, 2.0, 1.93, 1.904])
-    assert good.name == "good fit"
-    assert "dev is 1.904 and train 1.820" in good.because
+    assert good[0] == "good fit"
+    assert "dev is 1.9040 and train 1.8200" in good[1]
 
     over = of([3.3, 2.0, 1.85, 1.75, 1.70], [3.3, 2.05, 1.90, 1.91, 1.93])
-    assert over.name == "over-fit"
-    assert "lowest at step 200 with 1.900 and then rose to 1.930" in over.because
-    assert "train fell from 1.850 to 1.700" in over.because
+    assert over[0] == "over-fit"
+    assert "lowest at step 200 with 1.9000 and then rose to 1.9300" in over[1]
+    assert "train fell from 1.8500 to 1.7000" in over[1]
 
     by_heart = of([3.3, 1.2, 1.1, 1.05, 1.0], [3.3, 2.0, 1.92, 1.91, 1.90])
-    assert by_heart.name == "over-fit"
-    assert "0.900 below" in by_heart.because
+    assert by_heart[0] == "over-fit"
+    assert "0.9000 below" in by_heart[1]
 
     behind = of([3.3, 2.5, 2.4, 2.1, 2.08], [3.3, 2.5, 2.42, 2.14, 2.12])
-    assert behind.name == "under-fit"
-    assert "counting alone reaches 1.977" in behind.because
+    assert behind[0] == "under-fit"
+    assert "counting alone reaches 1.9770" in behind[1]
 
     no_gap = of([3.3, 2.5, 2.0, 1.96, 1.95], [3.3, 2.5, 2.0, 1.965, 1.96])
-    assert no_gap.name == "under-fit"
-    assert "0.010 apart" in no_gap.because
+    assert no_gap[0] == "under-fit"
+    assert "0.0100 apart" in no_gap[1]
 
     falling = of([3.3, 2.7, 2.4, 2.1, 1.8], [3.3, 2.75, 2.5, 2.25, 1.95])
-    assert falling.name == "under-fit"
-    assert "fell by" in falling.because
+    assert falling[0] == "under-fit"
+    assert "fell by" in falling[1]
 
-    told = of([3.3, 2.0, 1.9], [3.3, 2.1, 2.05], None, Ending("over-fit", 200, 100, ""))
-    assert told.name == "over-fit"
+    told = of([3.3, 2.0, 1.9], [3.3, 2.1, 2.05], None, Ending("over-fit", 200, 100))
+    assert told[0] == "over-fit"
 
 
 def test_a_rise_within_the_unrest_is_no_over_fitting():
@@ -238,5 +241,5 @@ def test_a_run_of_one_evaluation_has_a_verdict():
 
 def test_where_nothing_is_left_to_learn_it_fits():
     curve = [Evaluation(0, 2.3, 2.3), Evaluation(50, 0.002, 0.004), Evaluation(100, 0.0001, 0.0002)]
-    assert judge_fit(curve, Ending("budget", 100, 100, ""), None, guessing=2.3).name == "good fit"
-    assert judge_fit(curve, Ending("budget", 100, 100, "")).name != "good fit"  # against nothing known it stays open
+    assert judge_fit(curve, Ending("budget", 100, 100), None, guessing=2.3).name == "good fit"
+    assert judge_fit(curve, Ending("budget", 100, 100)).name != "good fit"  # against nothing known it stays open

@@ -73,7 +73,9 @@ class Run:
         return Shown(predictions(run, asked, beam))
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}): {self.report.sentence}"
+        from pellucid.figures.words.ladder import earned_words
+
+        return f"Run({str(self.folder)!r}): {earned_words(self.report.ladder)}"
 
 
 def train(

@@ -7,7 +7,7 @@ import sys
 from pellucid.figures.progress import ProgressLine
 from pellucid.figures.tables import show_parts
 from pellucid.figures.words.ladder import baseline_table
-from pellucid.figures.words.training import data_lines, plan_lines, start_line
+from pellucid.figures.words.training import data_lines, plan_lines, start_words
 from pellucid.records import (
     DataFacts,
     Evaluation,
@@ -61,7 +61,7 @@ class ConsoleCallbacks(Callbacks):
         self._say("", *plan_lines(plan, network), f"written to {folder}")
 
     def on_start(self, start: InitialLoss) -> None:
-        self._say(start_line(start), "")
+        self._say(f"before the first step: {start_words(start)}", "")
 
     def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
         self._say(f"goes on after step {step:,}", *[f"note: {note}" for note in notes])

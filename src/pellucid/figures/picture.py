@@ -34,7 +34,6 @@ class FigureCard(Generic[Seen]):
     needs: type[Seen]  # the record; whoever wants the picture measures one
     draw: Callable[[Seen], Picture]
     options: tuple[str, ...]  # of `draw`, such as word, that mean something here
-    tiny: Seen  # a record to try it on
 
 
 def all_figures() -> dict[str, FigureCard[Any]]:

@@ -37,10 +37,10 @@ from pellucid.figures.words.data_facts import (
     task_words,
 )
 from pellucid.figures.words.diagnosis import STYLES, advice_words, finding_heading
-from pellucid.figures.words.ladder import gap_number, gap_unit, judged_by_words, ladder_table
-from pellucid.figures.words.numbers import count_of, duration, metric_words
+from pellucid.figures.words.ladder import earned_words, gap_number, gap_unit, judged_by_words, ladder_table
+from pellucid.figures.words.numbers import count_of, duration, loss_unit_words, metric_words
 from pellucid.figures.words.text import cut_middle, end_sentence, symbol_labels
-from pellucid.figures.words.training import config_words, plan_facts
+from pellucid.figures.words.training import config_words, ending_words, plan_facts, start_words, verdict_words
 from pellucid.records import NetworkFacts, Rung, TrainingReport
 
 MOST_SYMBOLS = 200
@@ -93,7 +93,10 @@ def report_html(report: TrainingReport) -> str:
         n_parameters_left=len(report.network.layers) - MOST_PARAMETERS,
         command=" ".join([shlex.quote(printable(word)) for word in report.command]),
         versions=", ".join([f"{name} {version}" for name, version in report.versions.items()]),
-        end_sentence=end_sentence,
+        earned=earned_words(report.ladder),
+        verdict=verdict_words(report.verdict, report.evaluations, report.ladder),
+        ending=ending_words(report.ending, report.evaluations, report.plan.steps),
+        start=start_words(report.start),
     )
 
 
@@ -126,7 +129,7 @@ def _number_boxes(report: TrainingReport) -> list[NumberBox]:
 def _reached_boxes(report: TrainingReport, rung: Rung) -> list[NumberBox]:
     """What the network reached on dev, and where a metric says it, once on test."""
     measure, answers = report.ladder.measure, report.answers
-    loss = NumberBox(f"loss on dev, {measure.loss}", f"{rung.dev:.4f}")
+    loss = NumberBox(f"loss on dev, {loss_unit_words(measure)}", f"{rung.dev:.4f}")
     if not measure.metric:
         return [loss, NumberBox("bits a character on dev", f"{rung.bits_per_character:.3f}")]
     boxes = [NumberBox(f"{measure.metric} on dev", metric_words(measure.metric, rung.metric))]

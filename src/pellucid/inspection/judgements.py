@@ -142,7 +142,7 @@ def _saturation(look: Health) -> list[Finding]:
         measured = [(share, layer) for share, layer in shares if share is not None]
         if measured:
             share, worst = max(measured, key=lambda pair: pair[0])
-            seen = f"{100 * share:.1f} % of {worst.kind}'s values were where its slope is nearly 0"
+            seen = f"{100 * share:.2f} % of {worst.kind}'s values were where its slope is nearly 0"
             found.append(judge_saturation(worst.path, seen, share, kinds is _SQUASHING))
     return found
 

@@ -10,7 +10,7 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import rough, share, short
+from pellucid.figures.words.numbers import percent, rough, short
 from pellucid.figures.words.text import most_frequent, spoken_label, symbol_labels
 from pellucid.lessons.lesson import Lesson
 
@@ -182,7 +182,7 @@ def _captions(record: SmoothingStudy) -> tuple[str, ...]:
         said = f"With s = 0 the dev loss is {short(unseen.dev)}"
         if math.isinf(unseen.dev):
             said = "With s = 0 the dev loss is infinite"
-        part = share(record.n_dev_unseen, record.n_dev)
+        part = percent(record.n_dev_unseen, record.n_dev)
         lines.append(
             f"{said}: {record.n_dev_unseen:,} of the {record.n_dev:,} dev bigrams ({part}) never occur in train."
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pellucid.figures.charts.svg import QUIET, svg_text
 from pellucid.figures.charts.unit_grid import gradient_colours, gradient_key, grid, value_colours, value_key
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import count_of, rough, share
+from pellucid.figures.words.numbers import count_of, percent, rough
 from pellucid.figures.words.text import join_words
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import (
@@ -93,7 +93,7 @@ def _captions(record: DeadUnitStudy) -> list[str]:
     return [
         f"{record.source}; {count_of(n, 'unit')} of a {record.units.kind} layer "
         f"on {len(record.units.values)} examples.",
-        f"Dead: {len(record.dead)} of {n}{which}. In all {share(flat, whole)} of the values are flat.",
+        f"Dead: {len(record.dead)} of {n}{which}. In all {percent(flat, whole)} of the values are flat.",
         f"The largest gradient that reached the weights of a dead unit is {rough(record.gradient_of_dead)}; "
         f"of the others the median is {rough(record.gradient_of_others)}.",
     ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
 from pellucid.figures.charts.svg import BLUE, ORANGE, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import rough, share
+from pellucid.figures.words.numbers import percent, rough
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import name_batches, new_mlp, probe_health, split_names
 from pellucid.records import Histogram, LayerStats
@@ -93,7 +93,7 @@ def _captions(record: GainStudy) -> list[str]:
     ]
     for gain, layers in record.stacks:
         first, last = layers[0], layers[-1]
-        saturated = "" if last.saturated is None else f"; in the last {share(last.saturated, 1.0)} saturated"
+        saturated = "" if last.saturated is None else f"; in the last {percent(last.saturated)} saturated"
         lines.append(
             f"Gain {rough(gain)}, first to last layer: activations σ {first.deviation:.3g} to {last.deviation:.3g}, "
             f"gradients σ {first.gradient_deviation:.2g} to {last.gradient_deviation:.2g}{saturated}."

@@ -25,7 +25,7 @@ from pellucid.figures.charts.matrix import (
 )
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import share
+from pellucid.figures.words.numbers import percent
 from pellucid.figures.words.text import token_label
 from pellucid.lessons.lesson import Lesson
 from pellucid.records.attention import Matrix, as_matrix
@@ -218,8 +218,8 @@ def _captions(record: AttentionRoad) -> list[str]:
         # Characters by their place too, since a text has most of them more than once.
         said.append(
             f"With scores of the data position {i + 1} ({token_label(record.tokens[i])}) gives "
-            f"{share(record.weights[i][j], 1.0)} to position {j + 1} ({token_label(record.tokens[j])}), "
-            f"in place of {share(record.averaging[i][j], 1.0)}."
+            f"{percent(record.weights[i][j])} to position {j + 1} ({token_label(record.tokens[j])}), "
+            f"in place of {percent(record.averaging[i][j])}."
         )
     said.append(f"Queries and keys are drawn at random, seed {record.seed}: equal characters ask and answer alike.")
     return said

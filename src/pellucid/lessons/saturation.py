@@ -14,7 +14,7 @@ from pellucid.figures.charts.unit_grid import (
     value_key,
 )
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import share
+from pellucid.figures.words.numbers import percent
 from pellucid.lessons.lesson import Lesson
 from pellucid.lessons.small_networks import (
     first_activation,
@@ -109,8 +109,8 @@ def _captions(record: SaturationStudy) -> list[str]:
     nothing = [sum([row.count("0") for row in units.gradients]) for units in (record.bad, record.good)]
     whole = [sum([len(row) for row in units.gradients]) for units in (record.bad, record.good)]
     lines.append(
-        f"In the smallest tenth of the scale of gradients: {share(nothing[0], whole[0])} on the left, "
-        f"{share(nothing[1], whole[1])} on the right."
+        f"In the smallest tenth of the scale of gradients: {percent(nothing[0], whole[0])} on the left, "
+        f"{percent(nothing[1], whole[1])} on the right."
     )
     flat = [len(flat_columns(units.values)) for units in (record.bad, record.good)]
     lines.append(f"Units saturated on every example (▼): {flat[0]} on the left, {flat[1]} on the right.")
@@ -118,7 +118,7 @@ def _captions(record: SaturationStudy) -> list[str]:
 
 
 def _percent(part: float) -> str:
-    return share(part, 1.0)
+    return percent(part)
 
 
 LESSON = Lesson(

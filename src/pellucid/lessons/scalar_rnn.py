@@ -13,7 +13,7 @@ from pellucid.errors import PellucidError, require_one_of
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import rough
+from pellucid.figures.words.numbers import percent, rough
 from pellucid.lessons.lesson import Lesson
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _captions(record: UnrolledNetworks) -> list[str]:
 
 
 def _part(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "none"
+    return percent(part, whole) if whole else "none"
 
 
 LESSON = Lesson(

@@ -47,7 +47,9 @@ class PatchAttention(NamedTuple):
     """What the class token of a vision transformer attends to in one image."""
 
     source: str
-    answer: str  # what the network says it is, and what it is
+    answer: str  # the class that the network says it is
+    probability: float
+    truth: str  # "" where it is not known
     pixels: Colours
     grid: tuple[int, int]
     layers: tuple[tuple[tuple[float, ...], ...], ...]  # by layer and head: the weight of the class token, then patches

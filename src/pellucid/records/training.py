@@ -165,10 +165,11 @@ class InitialLoss(NamedTuple):
     """The loss before the first step beside what it should be."""
 
     measured: float
-    uniform: float  # ln of the vocabulary's size
-    label_entropy: float  # of the targets; the least that a model without context can reach
+    uniform: float  # ln of the vocabulary's size; of numbers, what 0 for everything costs
+    label_entropy: float  # of the targets: the least without context; of numbers, what the mean of train costs
     is_as_expected: bool
-    says: str
+    start: str  # unsure, sure and wrong, informed, too informed or not finite
+    vocab_size: int = 0  # 0: numbers are predicted
 
 
 class Timing(NamedTuple):
@@ -192,21 +193,21 @@ class Ending(NamedTuple):
     reason: str  # budget, plateau, over-fit
     step: int
     best_step: int  # whose weights were kept: the best on dev
-    says: str
+    gain: float | None = None  # of a plateau: the most that dev could still have fallen by
 
 
 class Verdict(NamedTuple):
     """How well the network fits, from the curves of train and dev."""
 
     name: str  # under-fit, good fit or over-fit
-    because: str
-    try_next: str
+    reason: str  # dev rose, by heart, solved, still falling, behind simple models, nothing by heart or at rest
+    fell: float = 0.0  # by how much dev fell over the last tenth of the run
 
 
 class Measure(NamedTuple):
-    """What the models of a ladder are judged by, in words."""
+    """What the models of a ladder are judged by."""
 
-    loss: str = "nats a token"  # the unit of the loss
+    loss: str = "nats"  # the unit of the loss; of each `one`, where it is nats
     metric: str = ""  # accuracy, R² or exact match, where more is better; "": the loss says it all
     simple: str = "counting"  # what the models are called that are no networks
     one: str = "token"  # what one prediction is for
@@ -304,7 +305,6 @@ class TrainingReport:
     ladder: Ladder
     ending: Ending
     verdict: Verdict
-    sentence: str  # what the network earns over counting
     command: tuple[str, ...] = ()  # the words that make it again, bit by bit
     answers: Answers | None = None  # of a table, images or pairs: what it said, beside what is true
 

@@ -51,7 +51,6 @@ class RunResult(NamedTuple):
     ending: Ending
     verdict: Verdict
     samples: tuple[Sample, ...]
-    sentence: str
     answers: Answers | None = None
 
 

@@ -167,10 +167,11 @@ def patch_attention(
     maps = model.attention_maps(numbers)  # (depth, 1, heads, tokens, tokens)
     chances = model(numbers, numbers.new_zeros(1, 0)).softmax(-1)[0]
     best = int(chances.argmax())
-    answer = f"It says {preparation.classes[best]} with {100 * float(chances[best]):.1f} %"
     return PatchAttention(
         source=says,
-        answer=f"{answer}, and it is {truth}" if truth else answer,
+        answer=preparation.classes[best],
+        probability=float(chances[best]),
+        truth=truth,
         pixels=colours_of(pixels),
         grid=model.config.grid,
         layers=tuple(as_matrix(layer[0, :, 0]) for layer in maps),

@@ -47,7 +47,10 @@ def compare(
         heard = callbacks.for_run(each.model)
         report = train_on(task, simple, data, each, folder / each.model, heard)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
-        notes.append(f"{each.model}: {report.verdict.name}. {report.ending.says}")
+        notes.append(
+            f"{each.model}: {report.verdict.name}; it ended by {report.ending.reason} after "
+            f"{report.ending.step:,} of {report.plan.steps:,} steps"
+        )
     return rank_ladder(Ladder(task.facts.said, tuple(rungs), tuple(notes), task.measure))
 
 

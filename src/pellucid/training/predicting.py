@@ -104,4 +104,4 @@ def _right(found: tuple[Prediction, ...], asked: Questions, kind: str) -> list[s
     if not asked.truths or (kind != "pairs" and not found[0].ranked):
         return []
     n_right = sum(one.answer == truth for one, truth in zip(found, asked.truths, strict=True))
-    return [f"the truth is known: {n_right:,} of {len(found):,} are right, {100 * n_right / len(found):.1f} %"]
+    return [f"the truth is known: {n_right:,} of {len(found):,} are right, {100 * n_right / len(found):.2f} %"]

@@ -272,9 +272,8 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         start=trainer.start,
         ladder=ladder,
         ending=ending,
-        verdict=judge_fit(trainer.evaluations, ending, best.dev, trainer.start.uniform, task.measure.simple),
+        verdict=judge_fit(trainer.evaluations, ending, best.dev, trainer.start.uniform),
         samples=task.samples(network, state.plan),
-        sentence=task.sentence(rung, best),
         answers=answers,
     )
     return writer.run.report_with(result), result
@@ -288,7 +287,7 @@ def rank_ladder(ladder: Ladder) -> Ladder:
 def judge_run(health: Sequence[Health], start: InitialLoss) -> list[Finding]:
     """What the start and the looks tell, the gravest first.
 
-    >>> start = InitialLoss(3.2961, 3.2958, 2.8, True, "3.2961 nats, and ln 27 = 3.2958: no opinions.")
+    >>> start = InitialLoss(3.2961, 3.2958, 2.8, True, "unsure", 27)
     >>> [(finding.severity, finding.where) for finding in judge_run([], start)]
     [('sound', 'the first loss')]
     """
@@ -296,13 +295,14 @@ def judge_run(health: Sequence[Health], start: InitialLoss) -> list[Finding]:
 
 
 def _judge_start(start: InitialLoss) -> Finding:
+    seen = f"{start.measured:.4f}, where knowing nothing costs {start.uniform:.4f}: it starts {start.start}"
     if start.is_as_expected:
         means = "no step is lost on forgetting what was never learned"
-        return Finding("sound", "the first loss", start.says, means, "", rule="initial-loss")
+        return Finding("sound", "the first loss", seen, means, "", rule="initial-loss")
     return Finding(
         "suspicious" if math.isfinite(start.measured) else "broken",
         "the first loss",
-        start.says,
+        seen,
         f"the first steps go into coming down from {start.measured:.2f} to {start.uniform:.2f}"
         if start.measured > start.uniform
         else "the loss before training should be about that of guessing",

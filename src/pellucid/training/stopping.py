@@ -14,7 +14,7 @@ At the end the same curves tell how well the network fits:
     under-fit   it could learn more: train is no better than dev, or counting is better than it, or dev was falling fast
     good fit    dev is at its best, and train a little below it
 
-The lines between them are judgements; the numbers stand in every sentence.
+The lines between them are judgements; the numbers stand in every sentence that is made of them.
 """
 
 import math
@@ -51,7 +51,7 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
         return None
     last, kept = evaluations[-1], best_evaluation(evaluations)
     if last.step >= plan.steps:
-        return Ending("budget", last.step, kept.step, f"All {plan.steps:,} steps of the plan are done.")
+        return Ending("budget", last.step, kept.step)
     seen = [one for one in evaluations if one.step > plan.warmup]
     if last.step > NEARLY_DONE * plan.steps or not seen:
         return None
@@ -60,16 +60,10 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
     if plan.schedule == "step" and _factor(last.step, plan) != _factor(plan.steps, plan):
         return None  # the loss falls by a leap where the rate does, and nothing before tells how deep
     if _over_fits(seen):
-        says = (
-            f"dev rose to {last.dev:.4f} from its best, {kept.dev:.4f} at step {kept.step:,}, "
-            f"while train fell from {kept.train:.4f} to {last.train:.4f}"
-        )
-        return Ending("over-fit", last.step, kept.step, f"It over-fits: {says}.")
+        return Ending("over-fit", last.step, kept.step)
     gain = gain_ahead(seen, plan)
     if gain is not None and gain < WORTH_IT:
-        says = f"dev has stood at {last.dev:.4f}; the {plan.steps - last.step:,} steps left"
-        ahead = f"would earn at most {gain:.4f} nats" if gain > 0 else "would earn nothing"
-        return Ending("plateau", last.step, kept.step, f"A plateau: {says} {ahead} at the pace seen.")
+        return Ending("plateau", last.step, kept.step, gain)
     return None
 
 
@@ -139,62 +133,31 @@ def judge_fit(
     ending: Ending,
     best_count_dev: float | None = None,
     guessing: float = 0.0,
-    simple: str = "counting",
 ) -> Verdict:
     """best_count_dev: the loss on dev of the best model that only counts or is simple; None: there is none.
 
     guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory.
-    simple: what those models are called.
 
     >>> curve = [Evaluation(0, 3.3, 3.3), Evaluation(500, 2.0, 2.05), Evaluation(1000, 1.82, 1.90)]
-    >>> judge_fit(curve, Ending("budget", 1000, 1000, ""), best_count_dev=1.98).name
+    >>> judge_fit(curve, Ending("budget", 1000, 1000), best_count_dev=1.98).name
     'good fit'
     """
     kept, last = best_evaluation(evaluations), evaluations[-1]
     gap = kept.dev - kept.train
-    at_best = f"at step {kept.step:,} dev is {kept.dev:.3f} and train {kept.train:.3f}"
     rose = last.dev - kept.dev
     if ending.reason == "over-fit" or (rose > _margin(evaluations) and last.train < kept.train):
-        return Verdict(
-            "over-fit",
-            f"dev was lowest at step {kept.step:,} with {kept.dev:.3f} and then rose to {last.dev:.3f}, "
-            f"while train fell from {kept.train:.3f} to {last.train:.3f}; the weights of the best step were kept",
-            f"Train about {max(1, kept.step):,} steps, or give it more data, dropout or a smaller size",
-        )
+        return Verdict("over-fit", "dev rose")
     far = FAR_BELOW * max(kept.dev, NEARLY_SOLVED * guessing)
     if gap > far:
-        return Verdict(
-            "over-fit",
-            f"{at_best}: {gap:.3f} below, so much of train is known by heart",
-            "Give it more data, dropout or a smaller size",
-        )
+        return Verdict("over-fit", "by heart")
     if kept.dev < SOLVED * guessing:
-        return Verdict("good fit", f"{at_best}: next to nothing is left to learn", "Try it on something harder")
+        return Verdict("good fit", "solved")
     fell = _fell_at_the_end(evaluations)
     if fell > STILL_FALLING:
-        return Verdict(
-            "under-fit",
-            f"dev fell by {fell:.3f} over the last tenth of the run, to {last.dev:.3f}, and had not come to rest",
-            "Train longer: --minutes or --steps",
-        )
+        return Verdict("under-fit", "still falling", fell)
     if best_count_dev is not None and kept.dev > best_count_dev and gap < far / 2:
-        return Verdict(
-            "under-fit",
-            f"{at_best}, where {simple} alone {'reaches' if simple == 'counting' else 'reach'} {best_count_dev:.3f}",
-            f"Give it {'more context, ' * (simple == 'counting')}a larger size or more time; or search its rate with "
-            "pellucid rate",
-        )
-    if gap < NO_BETTER:
-        return Verdict(
-            "under-fit",
-            f"{at_best}, {abs(gap):.3f} apart: nothing was learned by heart, so there is room to learn more",
-            "Choose a larger size or train longer",
-        )
-    return Verdict(
-        "good fit",
-        f"{at_best}, {gap:.3f} apart, and dev did not rise again",
-        "For less, give it more data; a larger size with dropout may earn a little",
-    )
+        return Verdict("under-fit", "behind simple models")
+    return Verdict("under-fit", "nothing by heart") if gap < NO_BETTER else Verdict("good fit", "at rest")
 
 
 def _margin(evaluations: Sequence[Evaluation]) -> float:

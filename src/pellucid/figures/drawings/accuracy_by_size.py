@@ -7,7 +7,7 @@ from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import SizeResult, results_by_size, rungs_by_model, spread_words, winner_lines
 from pellucid.figures.words.numbers import count_of, is_share, metric_words
 from pellucid.figures.words.text import cut_end
-from pellucid.records import SizeLadder, SizeRung
+from pellucid.records import SizeLadder
 
 WIDTH, HEIGHT, RIGHT, KEY = 760.0, 480.0, 300.0, 40.0
 LONGEST = 22
@@ -92,19 +92,4 @@ FIGURE = FigureCard(
     needs=SizeLadder,
     draw=draw_accuracy_by_size,
     options=(),
-    tiny=SizeLadder(
-        "digits",
-        "accuracy",
-        (100, 400),
-        (
-            SizeRung("cnn", 100, 0.90, 0.89, 3.0, 3700, False),
-            SizeRung("cnn", 100, 0.92, 0.90, 3.0, 3700, False),
-            SizeRung("cnn", 400, 0.96, 0.95, 6.0, 3700, False),
-            SizeRung("cnn", 400, 0.97, 0.95, 6.0, 3700, False),
-            SizeRung("vit", 100, 0.80, 0.79, 4.0, 26_000, False),
-            SizeRung("vit", 400, 0.95, 0.94, 8.0, 26_000, False),
-            SizeRung("nearest centroid", 100, 0.86, 0.85, 0.0, 640, True),
-            SizeRung("nearest centroid", 400, 0.89, 0.88, 0.0, 640, True),
-        ),
-    ),
 )

@@ -6,7 +6,7 @@ from pellucid.figures.charts.matrix import Rows, breadth, habit, heat, hundredth
 from pellucid.figures.charts.series import evenly
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import token_label
 from pellucid.records import Attended, AttentionMaps
 
@@ -93,7 +93,7 @@ def _in_lines(layers: list[int], heads: list[int], per_line: int) -> list[list[t
 def _told(asker: str, asked: list[str], row: list[float] | tuple[float, ...]) -> str:
     """The row's largest weights, for the pointer."""
     ranked = sorted(range(len(row)), key=lambda i: -row[i])[:3]
-    return f"{asker} looks at " + ", ".join([f"{asked[i]} {share(row[i], 1.0)}" for i in ranked if row[i] > 0])
+    return f"{asker} looks at " + ", ".join([f"{asked[i]} {percent(row[i])}" for i in ranked if row[i] > 0])
 
 
 def _in_short(part: Attended, layer: int, head: int) -> str:
@@ -101,7 +101,7 @@ def _in_short(part: Attended, layer: int, head: int) -> str:
     if not _is_of_one_row(part):
         return f"over {breadth(weights):.1f} of {count_of(len(part.asked), 'token')}"
     found = habit(weights)
-    return f"{share(found.share, 1.0)} on {found.place}"
+    return f"{percent(found.share)} on {found.place}"
 
 
 def _is_of_one_row(part: Attended) -> bool:
@@ -124,8 +124,8 @@ def _in_words(part: Attended) -> list[str]:
         most = max(maps, key=lambda one: habit(one.weights).share)
         found = habit(most.weights)
         said.append(
-            f"Layer {most.layer}, head {most.head} looks one way most: {share(found.share, 1.0)} on {found.place}, "
-            f"where even attention would give {share(found.even, 1.0)}."
+            f"Layer {most.layer}, head {most.head} looks one way most: {percent(found.share)} on {found.place}, "
+            f"where even attention would give {percent(found.even)}."
         )
     by_breadth = sorted(maps, key=lambda one: breadth(one.weights))
     narrow, wide = by_breadth[0], by_breadth[-1]
@@ -157,20 +157,4 @@ FIGURE = FigureCard(
     needs=AttentionMaps,
     draw=draw_attention_maps,
     options=("input", "seed"),
-    tiny=AttentionMaps(
-        source="a transformer of two heads reads ·ab",
-        parts=(
-            Attended(
-                "self-attention",
-                ("·", "a", "b"),
-                ("·", "a", "b"),
-                (
-                    (
-                        ((1.0, 0.0, 0.0), (0.9, 0.1, 0.0), (0.05, 0.85, 0.1)),
-                        ((1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.3, 0.3, 0.4)),
-                    ),
-                ),
-            ),
-        ),
-    ),
 )

@@ -9,7 +9,7 @@ from pellucid.errors import printable
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, PAPER, QUIET, depth, depth_marks, escape_text, shade
 from pellucid.figures.drawings.bigram_matrix import sums_line
 from pellucid.figures.picture import FigureCard, Picture, sheet
-from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import cut_middle, most_frequent, spoken_label, symbol_labels, wrap_text
 from pellucid.records import BigramCount, BigramCounts
 
@@ -62,9 +62,9 @@ def _of_data(seen: BigramCounts) -> Picture:
     ]
     if len(drawn) > STRONGEST:
         strongest = sum([bigram.n for bigram in drawn[:STRONGEST]])
-        lines[0] += f" The {STRONGEST} darkest arrows hold {share(strongest, seen.total)} of all."
+        lines[0] += f" The {STRONGEST} darkest arrows hold {percent(strongest, seen.total)} of all."
     if len(drawn) < len(seen.bigrams):
-        held = share(sum([bigram.n for bigram in drawn]), seen.total)
+        held = percent(sum([bigram.n for bigram in drawn]), seen.total)
         lines.append(f"Drawn: the {len(shown)} most frequent of {len(names):,} symbols, which hold {held} of all.")
     marks = _draw_circle(names, sums, shown, drawn)
     svg = sheet(title, lines, marks, CIRCLE_SIZE + LEGEND, CIRCLE_SIZE, _circle_style(shown))
@@ -345,5 +345,4 @@ FIGURE = FigureCard(
     needs=BigramCounts,
     draw=draw_bigram_graph,
     options=("word",),
-    tiny=BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1)), (0, 1, 0)),
 )

@@ -2,9 +2,9 @@
 
 from pellucid.figures.charts.svg import INK, PAPER, QUIET, depth, depth_marks, escape_text, move_marks, shade, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import compact, share
+from pellucid.figures.words.numbers import compact, percent
 from pellucid.figures.words.text import join_words, most_frequent, spoken_label, symbol_labels
-from pellucid.records import BigramCount, BigramCounts
+from pellucid.records import BigramCounts
 
 MOST_SYMBOLS = 40  # rows whose numbers can still be read on a wall
 CELL_WIDTH, CELL_HEIGHT = 46, 34
@@ -24,7 +24,7 @@ def draw_bigram_matrix(seen: BigramCounts) -> Picture:
     marks = []
     for first, second, n in drawn:
         said = (
-            f"{spoken_label(names[first])} → {spoken_label(names[second])}: {n:,}, {share(n, rows[first])} of its row"
+            f"{spoken_label(names[first])} → {spoken_label(names[second])}: {n:,}, {percent(n, rows[first])} of its row"
         )
         marks += _cell(at[second], at[first], n, depth(n, most), said)
     for place, i in at.items():
@@ -91,7 +91,7 @@ def captions(seen: BigramCounts, n_shown: int, n_drawn: int) -> tuple[str, ...]:
     ]
     if n_shown < n_symbols:
         lines.append(
-            f"Drawn: the {n_shown} most frequent symbols, which hold {share(n_drawn, seen.total)} of the bigrams."
+            f"Drawn: the {n_shown} most frequent symbols, which hold {percent(n_drawn, seen.total)} of the bigrams."
         )
     return tuple(lines)
 
@@ -117,5 +117,4 @@ FIGURE = FigureCard(
     needs=BigramCounts,
     draw=draw_bigram_matrix,
     options=("word",),
-    tiny=BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1))),
 )

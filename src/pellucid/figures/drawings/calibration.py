@@ -6,7 +6,6 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
 from pellucid.figures.charts.svg import BLUE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_answers import TINY_IMAGES
 from pellucid.figures.words.answers import calibration_words
 from pellucid.figures.words.data_facts import example_noun
 from pellucid.figures.words.numbers import count_of
@@ -105,5 +104,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_calibration,
     options=(),
-    tiny=TINY_IMAGES,
 )

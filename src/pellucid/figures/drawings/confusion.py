@@ -3,10 +3,9 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_answers import TINY_IMAGES
 from pellucid.figures.words.answers import confusion_words
 from pellucid.figures.words.data_facts import example_noun
-from pellucid.figures.words.numbers import compact, count_of, percent, share
+from pellucid.figures.words.numbers import compact, count_of, percent
 from pellucid.figures.words.text import cut_middle, most_frequent, symbol_labels
 from pellucid.records import Confusion, TrainingReport
 
@@ -42,7 +41,7 @@ def draw_confusion(seen: TrainingReport) -> Picture:
         marks += [
             mark for across, j in enumerate(shown) for mark in _cell(confusion, names, noun, i, j, across, down, cell)
         ]
-        found = share(confusion.counts[i][i], of) if of else "none"
+        found = percent(confusion.counts[i][i], of) if of else "none"
         marks.append(svg_text(len(shown) * cell + SUMS, (down + 0.5) * cell + 5, found, INK, align="end"))
     marks += _precisions(confusion, shown, cell)
     side = len(shown) * cell
@@ -87,7 +86,7 @@ def _cell(
     dark = depth(n, of)
     colour = BLUE if i == j else ORANGE
     what = "told right" if i == j else f"taken for {names[j]}"
-    says = f"{n:,} of {count_of(of, noun)} of {names[i]} {'was' if n == 1 else 'were'} {what} ({share(n, of)})"
+    says = f"{n:,} of {count_of(of, noun)} of {names[i]} {'was' if n == 1 else 'were'} {what} ({percent(n, of)})"
     marks = [
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{size:.1f}" height="{size:.1f}" fill="{colour}" '
         f'fill-opacity="{dark if n else 0:.3f}" stroke="{LINE}" stroke-width="0.7">'
@@ -137,5 +136,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_confusion,
     options=(),
-    tiny=TINY_IMAGES,
 )

@@ -7,8 +7,7 @@ from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, draw_lines, spann
 from pellucid.figures.charts.series import Point, block_means, not_finite
 from pellucid.figures.charts.svg import BLUE, INK
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.numbers import count_of, rough, share
+from pellucid.figures.words.numbers import count_of, percent, rough
 from pellucid.records import TrainingReport, Watched
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 820.0, 220.0, 360.0, 30.0, 290.0
@@ -61,7 +60,7 @@ def _captions(seen: TrainingReport | Watched, norms: list[Point], n_lines: int, 
     limit = _limit(seen)
     if finite and limit:
         clipped = sum([norm > limit for norm in finite])
-        said.append(f"It was above {rough(limit)}, and clipped, in {share(clipped, len(finite))} of the steps.")
+        said.append(f"It was above {rough(limit)}, and clipped, in {percent(clipped, len(finite))} of the steps.")
     gaps = not_finite(norms, "norm")
     said += [gaps] if gaps else []
     if named < n_lines:
@@ -77,5 +76,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_gradient_norms,
     options=("seed",),
-    tiny=TINY_RUN,
 )

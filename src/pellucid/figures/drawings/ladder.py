@@ -6,7 +6,7 @@ from pellucid.figures.charts.panel import Axis, spanning
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import gap_size, gap_words, rank_rungs
-from pellucid.figures.words.numbers import count_of, duration, is_share, metric_words
+from pellucid.figures.words.numbers import count_of, duration, is_share, loss_unit_words, metric_words
 from pellucid.figures.words.text import cut_end
 from pellucid.records import Ladder, Rung
 
@@ -43,7 +43,7 @@ def places(seen: Ladder, rung: Rung) -> tuple[float, float]:
 def _axis_title(seen: Ladder) -> str:
     metric = seen.measure.metric
     if not metric:
-        return f"loss, {seen.measure.loss}"
+        return f"loss, {loss_unit_words(seen.measure)}"
     return f"{metric}, %" if is_share(metric) else metric
 
 
@@ -103,7 +103,7 @@ def _key(seen: Ladder) -> list[str]:
 
 def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
     metric = seen.measure.metric
-    judged = metric or seen.measure.loss
+    judged = metric or loss_unit_words(seen.measure)
     said = [f"{seen.source}. {count_of(len(rungs), 'model')} on one split; {judged} over the whole of dev."]
     best, networks = seen.best_count, [rung for rung in rungs if not rung.is_counted]
     if best and networks and metric:
@@ -132,12 +132,4 @@ FIGURE = FigureCard(
     needs=Ladder,
     draw=draw_ladder,
     options=("seed",),
-    tiny=Ladder(
-        "three names",
-        (
-            Rung("transformer", False, 200_000, 1.85, 1.90, None, 2.74, 60.0, 90_000.0),
-            Rung("kneser-ney 5", True, 90_000, 1.60, 1.98, None, 2.85, 0.4, None),
-            Rung("uniform", True, 0, 3.2958, 3.2958, None, 4.75, 0.0, None),
-        ),
-    ),
 )

@@ -6,7 +6,6 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
 from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_answers import TINY_RECONSTRUCTION
 from pellucid.figures.words.data_facts import example_noun
 from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import cut_end
@@ -105,5 +104,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_latent,
     options=(),
-    tiny=TINY_RECONSTRUCTION,
 )

@@ -6,8 +6,7 @@ from pellucid.figures.charts.series import evenly
 from pellucid.figures.charts.svg import INK, svg_text
 from pellucid.figures.charts.unit_grid import called
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import cut_end
 from pellucid.records import Health, LayerStats, TrainingReport, Watched
 
@@ -62,7 +61,7 @@ def _captions(looks: list[Health], n_shown: int) -> list[str]:
         saturated = [(layer.saturated, layer.path) for layer in look.layers if layer.saturated is not None]
         if saturated:
             most, path = max(saturated)
-            line += f"; the most saturated layer is {path}, with {share(most, 1.0)} of its values"
+            line += f"; the most saturated layer is {path}, with {percent(most)} of its values"
         said.append(line + ".")
     if n_shown < n:
         said.append(f"Drawn: {n_shown} layers, evenly from the first to the last.")
@@ -75,5 +74,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_layer_histograms,
     options=("seed",),
-    tiny=TINY_RUN,
 )

@@ -92,20 +92,10 @@ def _captions(seen: RateSearch) -> list[str]:
     return [f"{seen.source}. {seen.network}, a step at each of up to {n} rates; {seeds}.", *seen.says]
 
 
-def _tiny() -> RateSearch:
-    rates = [10.0 ** (i / 3 - 4) for i in range(13)]
-    losses = [3.3, 3.3, 3.29, 3.26, 3.2, 3.05, 2.8, 2.5, 2.4, 2.45, 2.9, 9.0, math.inf]
-    slopes = [0.0, -0.01, -0.05, -0.1, -0.3, -0.6, -0.8, -0.6, -0.1, 0.75, 9.0, math.nan, math.nan]
-    sweep = tuple(RateTrial(rate, loss, loss, slope) for rate, loss, slope in zip(rates, losses, slopes, strict=True))
-    says = ("Try a rate of 0.02: 2 of 2 seeds.",)
-    return RateSearch("names", "mlp", (sweep, sweep), (1, 2), (0.01, None), (0.02, 0.03), 0.02, 1.5, says)
-
-
 FIGURE = FigureCard(
     name="learning-rate",
     summary="The loss against the learning rate with its slope below, and the choices of two rules, for several seeds.",
     needs=RateSearch,
     draw=draw_learning_rate,
     options=("seed",),
-    tiny=_tiny(),
 )

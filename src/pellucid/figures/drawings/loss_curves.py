@@ -6,8 +6,7 @@ from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
 from pellucid.figures.charts.series import Point, block_means, not_finite
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.numbers import loss_unit, rough
+from pellucid.figures.words.numbers import loss_unit_words, rough
 from pellucid.records import TrainingReport
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0
@@ -55,7 +54,7 @@ def _loss_axis(seen: TrainingReport) -> Axis:
     losses = [step.loss for step in seen.steps]
     losses += [loss for evaluation in seen.evaluations for loss in (evaluation.train, evaluation.dev)]
     rules = [rung.dev for rung in seen.ladder.rungs if rung.is_counted]
-    whole = spanning([*losses, *rules], f"loss, {seen.ladder.measure.loss}")
+    whole = spanning([*losses, *rules], f"loss, {loss_unit_words(seen.ladder.measure)}")
     ceiling = 1.15 * max(seen.start.uniform, seen.evaluations[-1].dev if seen.evaluations else 0.0)
     is_cut = math.isfinite(ceiling) and whole.low < ceiling < whole.high
     return whole._replace(high=ceiling) if is_cut else whole
@@ -87,7 +86,7 @@ def _captions(seen: TrainingReport) -> list[str]:
     )
     if best:
         count = seen.ladder.best_count
-        unit = " nats" if loss_unit(seen.ladder.measure) == "nats" else ""
+        unit = " nats" if seen.ladder.measure.loss == "nats" else ""
         beside = (
             f", {rough(abs(count.dev - best.dev))} {'below' if best.dev < count.dev else 'above'} {count.name}"
             if count and math.isfinite(count.dev)
@@ -127,5 +126,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_loss_curves,
     options=("seed",),
-    tiny=TINY_RUN,
 )

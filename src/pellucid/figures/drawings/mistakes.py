@@ -3,7 +3,6 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.images import WIDTH, image_grid, text_rows
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_answers import TINY_IMAGES
 from pellucid.figures.words.data_facts import example_noun, source_noun
 from pellucid.figures.words.numbers import count_of, metric_words
 from pellucid.records import TrainingReport
@@ -48,5 +47,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_mistakes,
     options=(),
-    tiny=TINY_IMAGES,
 )

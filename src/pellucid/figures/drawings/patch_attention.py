@@ -7,7 +7,7 @@ from pellucid.figures.charts.matrix import heat, part_key
 from pellucid.figures.charts.series import evenly
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, shade, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.numbers import count_of, percent
 from pellucid.records import PatchAttention
 
 SIDE, GAP, LINE_GAP, HEADING = 190.0, 34.0, 30.0, 26.0
@@ -51,9 +51,9 @@ def _map(seen: PatchAttention, weights: Sequence[float], heading: str) -> list[s
     own, patches = weights[0], weights[1:]
     most = max(patches)
     values = [patches[first : first + columns] for first in range(0, rows * columns, columns)]
-    says = [", ".join([share(weight, 1.0) for weight in row]) for row in values]
+    says = [", ".join([percent(weight) for weight in row]) for row in values]
     drawn = heat(values, _relative(most), SIDE / max(rows, columns), (), (), says=says)
-    below = f"up to {share(most, 1.0)}; itself {share(own, 1.0)}"
+    below = f"up to {percent(most)}; itself {percent(own)}"
     return [
         svg_text(0, 16, heading, INK, is_bold=True),
         *move_marks(drawn.marks, 0, HEADING),
@@ -69,14 +69,15 @@ def _captions(seen: PatchAttention, n_layers: int, n_heads: int) -> list[str]:
     rows, columns = seen.grid
     n = rows * columns
     said = [
-        f"{seen.source}. {seen.answer}.",
-        f"{rows} × {columns} patches; even attention would give {share(1 / (n + 1), 1.0)} to each, and as much to the "
+        f"{seen.source}. It says {seen.answer} with {percent(seen.probability)}"
+        f"{f', and it is {seen.truth}' if seen.truth else ''}.",
+        f"{rows} × {columns} patches; even attention would give {percent(1 / (n + 1))} to each, and as much to the "
         "class token itself. Each map is coloured by its own largest weight.",
     ]
     place = max(range(n), key=lambda i: seen.rollout[1 + i])
     said.append(
-        f"Rollout, the heads' mean of every layer with what the stream keeps: {share(seen.rollout[0], 1.0)} stays in "
-        f"the class token, and most of the rest, {share(seen.rollout[1 + place], 1.0)}, comes from row "
+        f"Rollout, the heads' mean of every layer with what the stream keeps: {percent(seen.rollout[0])} stays in "
+        f"the class token, and most of the rest, {percent(seen.rollout[1 + place])}, comes from row "
         f"{place // columns + 1}, column {place % columns + 1}."
     )
     if n_layers < len(seen.layers) or n_heads < len(seen.layers[0]):
@@ -93,12 +94,4 @@ FIGURE = FigureCard(
     needs=PatchAttention,
     draw=draw_patch_attention,
     options=("input", "seed"),
-    tiny=PatchAttention(
-        source="a tiny vit reads an image",
-        answer="It says 3 with 80.0 %",
-        pixels=(("#000000", "#ffffff"), ("#ffffff", "#000000")),
-        grid=(1, 2),
-        layers=(((0.2, 0.5, 0.3), (0.1, 0.1, 0.8)),),
-        rollout=(0.575, 0.15, 0.275),
-    ),
 )

@@ -3,7 +3,6 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.images import WIDTH, reconstruction_grid
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_answers import TINY_RECONSTRUCTION
 from pellucid.figures.words.numbers import count_of, metric_words
 from pellucid.records import TrainingReport
 
@@ -35,5 +34,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_reconstructions,
     options=(),
-    tiny=TINY_RECONSTRUCTION,
 )

@@ -7,7 +7,6 @@ from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
 from pellucid.figures.charts.series import Point
 from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_answers import TINY_ROWS
 from pellucid.figures.words.answers import metrics_words
 from pellucid.figures.words.data_facts import example_noun
 from pellucid.figures.words.numbers import count_of, in_unit
@@ -80,5 +79,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_regression,
     options=(),
-    tiny=TINY_ROWS,
 )

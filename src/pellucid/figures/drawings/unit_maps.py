@@ -13,8 +13,7 @@ from pellucid.figures.charts.unit_grid import (
     value_key,
 )
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_run import TINY_RUN
-from pellucid.figures.words.numbers import count_of, share
+from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import cut_end
 from pellucid.records import Health, TrainingReport, UnitMap, Watched
 
@@ -55,7 +54,7 @@ def _named(units: UnitMap) -> str:
     dead = flat_columns(units.values)
     flat = sum([row.count("9") for row in units.values])
     whole = sum([len(row) for row in units.values])
-    found = f"{share(flat, whole)} flat" + (f", {count_of(len(dead), 'unit')} dead (▼)" if dead else "")
+    found = f"{percent(flat, whole)} flat" + (f", {count_of(len(dead), 'unit')} dead (▼)" if dead else "")
     return f"{cut_end(called(units.path, units.kind), 44)}: {found}"
 
 
@@ -79,5 +78,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_unit_maps,
     options=("seed",),
-    tiny=TINY_RUN,
 )

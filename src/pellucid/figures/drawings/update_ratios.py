@@ -6,7 +6,6 @@ from statistics import median
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, draw_lines, spanning
 from pellucid.figures.charts.series import Point
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.tiny_run import TINY_RUN
 from pellucid.figures.words.numbers import count_of, rough
 from pellucid.records import TrainingReport, Watched
 
@@ -61,5 +60,4 @@ FIGURE = FigureCard(
     needs=TrainingReport,
     draw=draw_update_ratios,
     options=("seed",),
-    tiny=TINY_RUN,
 )

@@ -58,11 +58,4 @@ FIGURE = FigureCard(
     needs=PatchPositions,
     draw=draw_vit_positions,
     options=("seed",),
-    tiny=PatchPositions(
-        "a tiny vit",
-        (1, 3),
-        ((1.0, 0.5, -0.2), (0.5, 1.0, 0.4), (-0.2, 0.4, 1.0)),
-        neighbours=0.45,
-        others=-0.2,
-    ),
 )

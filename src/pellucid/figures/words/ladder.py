@@ -8,7 +8,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, Table, note_lines
-from pellucid.figures.words.numbers import is_share, loss_unit, loss_words, metric_words
+from pellucid.figures.words.numbers import is_share, loss_unit_words, loss_words, metric_words
 from pellucid.figures.words.text import cut_end
 from pellucid.records import Ladder, Measure, Rung, SizeLadder, SizeRung, as_plain
 
@@ -36,7 +36,7 @@ def plain_ladder(ladder: Ladder) -> dict[str, object]:
 
 def ladder_table(ladder: Ladder) -> Table:
     """A row for each rung, the best on dev first; networks are bold."""
-    metric, unit, has_test = ladder.measure.metric, loss_unit(ladder.measure), has_test_side(ladder)
+    metric, unit, has_test = ladder.measure.metric, ladder.measure.loss, has_test_side(ladder)
     reached = (
         [f"dev {metric}", *["test"] * has_test, f"dev {unit}", "train"]
         if metric
@@ -68,7 +68,7 @@ def _reached_cells(ladder: Ladder, rung: Rung) -> list[str]:
 
 def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:
     """What counting alone reaches, or other models that are no networks."""
-    metric, unit = measure.metric, loss_unit(measure)
+    metric, unit = measure.metric, measure.loss
     headings = (f"dev {metric}", f"dev {unit}") if metric else (f"dev {unit}", "bits/char")
     name = measure.simple if metric else "counting alone"
     made = Table([(name, "left"), *[(heading, "right") for heading in (*headings, "numbers kept")]])
@@ -101,6 +101,43 @@ def best_network_words(ladder: Ladder) -> str:
     return f"The best network, {printable(networks[0].name)}, {earns} {beside}"
 
 
+def earned_words(ladder: Ladder) -> str:
+    """What the network of a run earns over the best simple model on dev, and on test where there is one.
+
+    >>> network = Rung("cnn", False, 3722, 0.1, 0.2, 0.2, math.nan, 9.0, 1e4, metric=0.985, test_metric=0.98)
+    >>> simple = Rung("majority class", True, 10, 2.3, 2.3, 2.3, math.nan, 1.0, None, metric=0.96, test_metric=0.97)
+    >>> print(earned_words(Ladder("digits", (network, simple), measure=Measure(metric="accuracy", one="image"))))
+    The cnn earns 2.50 points of accuracy over the best simple model (98.50 % on dev, where majority class has 96.00 %;
+    on test 98.00 % and 97.00 %).
+    >>> network = Rung("transformer", False, 200_064, 1.8, 1.88, 1.89, 2.7, 60.0, 9e4)
+    >>> counted = Rung("Kneser–Ney 6-gram", True, 7, 1.6, 1.96, 1.95, 2.8, 1.0, None)
+    >>> print(earned_words(Ladder("names", (network, counted))))
+    The transformer earns 0.0800 nats a token over counting (1.8800 against the Kneser–Ney 6-gram's 1.9600 on dev; on
+    test 0.0600).
+    """
+    network, best = next((rung for rung in ladder.rungs if not rung.is_counted), None), ladder.best_count
+    if network is None or best is None:
+        return "not known: there is no network, or no simple model"
+    metric, gap = ladder.measure.metric, ladder.gap(network)
+    earned = gap_size(ladder.measure, gap)
+    if metric:
+        against = (
+            f"{metric_words(metric, network.metric)} on dev, where {best.name} has {metric_words(metric, best.metric)}"
+        )
+        tests = [metric_words(metric, rung.test_metric) for rung in (network, best) if rung.test_metric is not None]
+        on_test = f"; on test {' and '.join(tests)}" if len(tests) == 2 else ""
+    else:
+        against = f"{loss_words(network.dev)} against the {best.name}'s {loss_words(best.dev)} on dev"
+        on_test = ""
+        if network.test is not None and best.test is not None:
+            on_test = f"; on test {best.test - network.test:.4f}"
+    simple = "the best simple model" if metric else "counting"
+    if gap > 0:
+        return f"The {network.name} earns {earned} over {simple} ({against}{on_test})."
+    behind = f"it is {earned} behind" if gap < 0 else "it is as good" if gap == 0 else "how far behind is not known"
+    return f"The {network.name} earns nothing over {simple}: {behind} ({against}{on_test})."
+
+
 def judged_by_words(ladder: Ladder) -> str:
     """What the models are judged by."""
     measure = ladder.measure
@@ -111,7 +148,7 @@ def judged_by_words(ladder: Ladder) -> str:
         )
     return (
         f"One split, one measure: the {measure.metric} over the whole of dev, by which the models are ranked; the loss "
-        f"beside it is in {measure.loss}. “Over {measure.simple}” is what a model earns over the best of them."
+        f"beside it is in {loss_unit_words(measure)}. “Over {measure.simple}” is what a model earns over the best."
     )
 
 
@@ -122,7 +159,7 @@ def gap_words(ladder: Ladder, rung: Rung) -> str:
     >>> gap_words(Ladder("x", (bigram,)), bigram._replace(name="mlp", is_counted=False, dev=2.25))
     '+0.2500'
     >>> majority = Rung("majority", True, 1, 1.0, 1.1, None, math.nan, 0.0, None, metric=0.5)
-    >>> rows = Ladder("x", (majority,), measure=Measure("nats a row", "accuracy", "simple models", "row"))
+    >>> rows = Ladder("x", (majority,), measure=Measure("nats", "accuracy", "simple models", "row"))
     >>> gap_words(rows, majority._replace(name="mlp", metric=0.75))
     '+25.00 points'
     >>> gap_words(rows, majority._replace(name="twin"))
@@ -151,7 +188,7 @@ def gap_unit(measure: Measure) -> str:
     ('nats a token', 'points of accuracy', 'of R²')
     """
     if not measure.metric:
-        return measure.loss
+        return loss_unit_words(measure)
     return f"points of {measure.metric}" if is_share(measure.metric) else f"of {measure.metric}"
 
 

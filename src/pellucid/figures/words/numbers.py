@@ -1,7 +1,6 @@
 """How numbers are written, everywhere alike."""
 
 import math
-import re
 
 from pellucid.records import (
     Loss,
@@ -73,18 +72,6 @@ def large_count(n: int) -> str:
     return f"{n:,}" if n < 10**15 else f"{n:.1e}".replace("e+", "e")
 
 
-def share(part: float, whole: float) -> str:
-    """A part as a percentage that never rounds up to all or down to nothing.
-
-    >>> share(1, 3), share(99999, 100000), share(5, 5), share(1, 10**6)
-    ('33.3 %', '99.9 %', '100 %', 'less than 0.1 %')
-    """
-    if not part or part == whole:
-        return "100 %" if part else "0 %"
-    percent = int(1000 * part / whole) / 10 if part > 0.99 * whole else round(100 * part / whole, 1)
-    return f"{percent} %" if percent else "less than 0.1 %"
-
-
 def compact(n: int) -> str:
     """A count that fits a small place: exact up to six digits.
 
@@ -98,24 +85,24 @@ def compact(n: int) -> str:
 
 SHARES = ("accuracy", "exact match", "tokens right", "letters right")  # every other metric is written as it is
 
-LONGEST_UNIT = 13  # letters that still fit over a column
-
 
 def is_share(metric: str) -> bool:
     """Whether a metric is a part of all examples, and so written in percent."""
     return metric in SHARES
 
 
-def percent(share: float) -> str:
-    """A share with two decimals that never rounds up to all or down to nothing.
+def percent(part: float, whole: float = 1.0) -> str:
+    """A part with two decimals, everywhere; only all is 100 % and only nothing is 0 %.
 
-    >>> percent(0.97324), percent(0.99999), percent(1.0), percent(1e-6)
-    ('97.32 %', '99.99 %', '100.00 %', '0.01 %')
+    >>> percent(0.97324), percent(1, 3), percent(99999, 100000), percent(5, 5), percent(0.0), percent(1, 10**6)
+    ('97.32 %', '33.33 %', '99.99 %', '100 %', '0 %', 'under 0.01 %')
     """
-    rounded = round(100 * share, 2)
-    if 0 < share < 1:
-        rounded = min(max(rounded, 0.01), 99.99)
-    return f"{rounded:.2f} %"
+    if not part or part == whole:
+        return "100 %" if part else "0 %"
+    hundredths = round(10_000 * part / whole)
+    if 0 < part < whole:
+        hundredths = min(hundredths, 9999)
+    return f"{hundredths / 100:.2f} %" if hundredths else "under 0.01 %"
 
 
 def metric_words(metric: str, value: float | None) -> str:
@@ -155,14 +142,13 @@ def loss_words(loss: float | None, metric: str = "") -> str:
     return f"{loss:.4f}" if math.isfinite(loss) else "infinite" if loss > 0 else "not a number"
 
 
-def loss_unit(measure: Measure) -> str:
-    """What stands over a column of losses: the unit, where it is short.
+def loss_unit_words(measure: Measure) -> str:
+    """The unit of the loss with what it is the mean over.
 
-    >>> loss_unit(Measure()), loss_unit(Measure("nats an image")), loss_unit(Measure("squared error of ten columns"))
-    ('nats', 'nats', 'loss')
+    >>> loss_unit_words(Measure()), loss_unit_words(Measure(one="image")), loss_unit_words(Measure("squared error"))
+    ('nats a token', 'nats an image', 'squared error')
     """
-    unit = re.split(r" an? ", measure.loss)[0]
-    return unit if len(unit) <= LONGEST_UNIT else "loss"
+    return f"nats a{'n' * (measure.one[:1] in 'aeiou')} {measure.one}" if measure.loss == "nats" else measure.loss
 
 
 def chance_words(probability: float | None) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -14,10 +14,22 @@ from pellucid.figures.words.answers import answer_parts
 from pellucid.figures.words.counting import novelty_parts
 from pellucid.figures.words.data_facts import guessing_costs, has_tokens, side_sizes, task_words
 from pellucid.figures.words.diagnosis import STYLES, advice_words, finding_heading
-from pellucid.figures.words.ladder import ladder_table, plain_ladder
+from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
 from pellucid.figures.words.numbers import count_of, duration, rough
-from pellucid.figures.words.text import cut_end, end_sentence
-from pellucid.records import DataFacts, InitialLoss, NetworkFacts, Plan, RateSearch, TrainingReport, as_plain
+from pellucid.figures.words.text import cut_end
+from pellucid.records import (
+    DataFacts,
+    Ending,
+    Evaluation,
+    InitialLoss,
+    Ladder,
+    NetworkFacts,
+    Plan,
+    RateSearch,
+    TrainingReport,
+    Verdict,
+    as_plain,
+)
 
 # What a configuration has from the data, which are told before it.
 GIVEN = {"vocab_size", "numbers", "categories", "outputs", "longest_source", "longest_target"}
@@ -71,8 +83,8 @@ def config_words(config: Mapping[str, object]) -> str:
 def goal_facts(plan: Plan) -> list[tuple[str, str]]:
     """What is made small, what is added to it and what is done to the images, where it is not the usual.
 
-    >>> from pellucid.figures.tiny_run import TINY_RUN
-    >>> goal_facts(TINY_RUN.plan._replace(loss="hinge", penalty="l2", strength=0.001, shift=1))
+    >>> plan = Plan(4, 2, 3, "adamw", 0.01, 0, 0, 0, 0, 0, "linear", 2, 2, 2, 4, 1, 0)
+    >>> goal_facts(plan._replace(loss="hinge", penalty="l2", strength=0.001, shift=1))
     [('loss', 'hinge'), ('penalty', 'l2 of the weights, times 0.001'), ('images', 'moved at random by up to 1 pixel')]
     """
     found = [("loss", plan.loss)] if plan.loss != USUAL_LOSS else []
@@ -101,16 +113,108 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     return [*found, *[("because", reason) for reason in plan.because]]
 
 
-def start_line(start: InitialLoss) -> str:
-    """The loss before the first step, beside what it should be."""
-    return printable(f"before the first step: {start.says}")
+def start_words(start: InitialLoss) -> str:
+    """The loss before the first step, beside what it should be.
+
+    >>> start_words(InitialLoss(1.3863, 1.3863, 1.04, True, "unsure", vocab_size=4))
+    '1.3863 nats, and ln 4 = 1.3863: the network starts without opinions.'
+    """
+    if start.start == "not finite":
+        return f"The loss is {start.measured} before the first step: look for what is not finite in data and weights."
+    entropy = f"{start.label_entropy:.4f}"
+    if not start.vocab_size:
+        costs = f"0 for everything costs {start.uniform:.4f} and the mean of train {entropy}"
+        far = "far from 0. Shrink the last layer's first weights" if start.start == "sure and wrong" else "near 0"
+        return f"{start.measured:.4f}, where {costs}: it starts {far}."
+    beside = f"{start.measured:.4f} nats, and {guessing_costs(start.vocab_size)}"
+    return {
+        "unsure": f"{beside}: the network starts without opinions.",
+        "sure and wrong": f"{beside}: it starts sure and wrong. Shrink the last layer's first weights.",
+        "informed": f"{beside}: it starts with opinions that help; the targets' frequencies alone give {entropy}.",
+        "too informed": f"{beside}, but the targets alone have {entropy}: it starts knowing more than their "
+        "frequencies tell. Were the weights trained before, or does it see what it should predict?",
+    }[start.start]
+
+
+def ending_words(ending: Ending, evaluations: Sequence[Evaluation], planned: int) -> str:
+    """Why a training ended.
+
+    >>> ending_words(Ending("budget", 100, 80), [], planned=100)
+    'All 100 steps of the plan are done.'
+    """
+    kept = next((one for one in evaluations if one.step == ending.best_step), None)
+    last = next((one for one in evaluations if one.step == ending.step), None)
+    if ending.reason == "budget" or kept is None or last is None:
+        return f"All {planned:,} steps of the plan are done."
+    if ending.reason == "over-fit":
+        return (
+            f"It over-fits: dev rose to {last.dev:.4f} from its best, {kept.dev:.4f} at step {kept.step:,}, "
+            f"while train fell from {kept.train:.4f} to {last.train:.4f}."
+        )
+    ahead = f"would earn at most {ending.gain:.4f} nats" if ending.gain else "would earn nothing"
+    left = f"the {planned - last.step:,} steps left {ahead} at the pace seen"
+    return f"A plateau: dev has stood at {last.dev:.4f}; {left}."
+
+
+def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: Ladder) -> str:
+    """Why a network is called so, from its curves and the simple models beside it, and what to try."""
+    if not evaluations:
+        return "It was never evaluated."
+    kept, last = min(evaluations, key=lambda one: one.dev), evaluations[-1]
+    gap = kept.dev - kept.train
+    at_best = f"at step {kept.step:,} dev is {kept.dev:.4f} and train {kept.train:.4f}"
+    simple, best = ladder.measure.simple, ladder.best_count
+    is_counting = simple == "counting"
+    reach = f"{simple} alone reach{'es' * is_counting} {best.dev:.4f}" if best else "simple models reach more"
+    because, try_next = {
+        "dev rose": (
+            f"dev was lowest at step {kept.step:,} with {kept.dev:.4f} and then rose to {last.dev:.4f}, while train "
+            f"fell from {kept.train:.4f} to {last.train:.4f}; the weights of the best step were kept",
+            f"Train about {max(1, kept.step):,} steps, or give it more data, dropout or a smaller size",
+        ),
+        "by heart": (
+            f"{at_best}: {gap:.4f} below, so much of train is known by heart",
+            "Give it more data, dropout or a smaller size",
+        ),
+        "solved": (f"{at_best}: next to nothing is left to learn", "Try it on something harder"),
+        "still falling": (
+            f"dev fell by {verdict.fell:.4f} over the last tenth of the run, to {last.dev:.4f}, "
+            "and had not come to rest",
+            "Train longer: more minutes or more steps",
+        ),
+        "behind simple models": (
+            f"{at_best}, where {reach}",
+            f"Give it {'more context, ' * is_counting}a larger size or more time; or search its learning rate with "
+            "pellucid rate",
+        ),
+        "nothing by heart": (
+            f"{at_best}, {abs(gap):.4f} apart: nothing was learned by heart, so there is room to learn more",
+            "Choose a larger size or train longer",
+        ),
+        "at rest": (
+            f"{at_best}, {gap:.4f} apart, and dev did not rise again",
+            "For less, give it more data; a larger size with dropout may earn a little",
+        ),
+    }[verdict.reason]
+    return f"{because}. {try_next}."
 
 
 def plain_report(report: TrainingReport) -> dict[str, object]:
     """The run as what JSON can hold: all but what was logged step by step, which stands in the run's own files."""
     names = [field.name for field in dataclasses.fields(report) if field.name not in ("health", "command", "steps")]
     plain = {name: as_plain(getattr(report, name)) for name in names}
-    return {**plain, "steps": len(report.steps), "ladder": plain_ladder(report.ladder)}
+    words = {
+        "start": start_words(report.start),
+        "ending": ending_words(report.ending, report.evaluations, report.plan.steps),
+        "verdict": verdict_words(report.verdict, report.evaluations, report.ladder),
+    }
+    return {
+        **plain,
+        "steps": len(report.steps),
+        "ladder": plain_ladder(report.ladder),
+        "sentence": earned_words(report.ladder),
+        "words": words,
+    }
 
 
 def report_parts(report: TrainingReport) -> Iterator[Part]:
@@ -120,9 +224,8 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield Text("")
         yield Text("\n".join(picture))
     yield Text("")
-    yield Text(printable(report.ending.says))
-    verdict = report.verdict
-    yield Text(printable(f"{verdict.name}: {end_sentence(verdict.because)} {end_sentence(verdict.try_next)}"))
+    yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
+    yield Text(f"{report.verdict.name}: {verdict_words(report.verdict, report.evaluations, report.ladder)}")
     for finding in report.findings:
         if finding.severity != "sound":
             yield Text(printable(f"{finding.severity}: {finding_heading(finding)}"), STYLES.get(finding.severity, ""))
@@ -134,7 +237,7 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield Text("")
         yield from answer_parts(report.answers, report.data)
     yield Text("")
-    yield Text(printable(report.sentence), "bold")
+    yield Text(printable(earned_words(report.ladder)), "bold")
     yield Text("")
     seconds = report.timings[-1].seconds if report.timings else math.nan
     trained = f", trained for {duration(seconds)}" if math.isfinite(seconds) else ""

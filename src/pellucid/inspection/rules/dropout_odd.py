@@ -62,7 +62,7 @@ def _everything(seen: Recording) -> Iterator[Finding]:
         yield Finding(
             "broken" if is_all else "suspicious",
             part_name(call.path),
-            f"p = {share:g}: {100 * zeros:.1f} % of what it puts out is 0",
+            f"p = {share:g}: {100 * zeros:.2f} % of what it puts out is 0",
             "nothing comes through while training" if is_all else "next to nothing comes through while training",
             f"p is the share that is dropped, not kept: write p={1 - share:.2g} if that was meant",
             again="module.p",

@@ -31,7 +31,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if not counts:
         return
     (path, name), (n_flat, n) = max(counts.items(), key=lambda item: item[1][0] / item[1][1])
-    count = f"{100 * n_flat / n:.1f} % of {name}'s {n} values were where its slope is below {NEARLY_ZERO:.2f}"
+    count = f"{100 * n_flat / n:.2f} % of {name}'s {n} values were where its slope is below {NEARLY_ZERO:.2f}"
     yield judge_saturation(part_name(path), count, n_flat / n)
 
 

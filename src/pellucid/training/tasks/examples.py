@@ -24,9 +24,8 @@ from pellucid.layers.losses import Loss, loss_called, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
-from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung
+from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan
 from pellucid.training.answering import Scored, answers_of, texts_of
-from pellucid.training.earning import earning_sentence
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines, flatten_examples
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
@@ -39,7 +38,7 @@ PREVIEWED = 5
 AT_ONCE = 512  # examples of one pass that is not learned from
 NEAR_NOTHING = 1.5  # times its loss; a judgement, and the numbers are always shown
 MEASURES: Mapping[str, Measure] = {
-    "classification": Measure("nats an example", "accuracy", "simple models", "example"),
+    "classification": Measure("nats", "accuracy", "simple models", "example"),
     "regression": Measure("squared error", "R²", "simple models", "example"),
     "reconstruction": Measure("squared error", "R²", "simple models", "example"),
 }
@@ -215,9 +214,8 @@ class ExampleTask(Task):
             return initial_loss(loss, self.sides.dev.targets, len(self.sides.classes))
         nothing, mean = self.losses_without_a_network
         is_well = math.isfinite(loss) and loss < NEAR_NOTHING * nothing
-        advice = "it starts near 0." if is_well else "it starts far from 0. Shrink the last layer's first weights."
-        says = f"{loss:.4f}, where 0 for everything costs {nothing:.4f} and the mean of train {mean:.4f}: {advice}"
-        return InitialLoss(loss, nothing, mean, is_well, says)
+        start = "unsure" if is_well else "sure and wrong" if math.isfinite(loss) else "not finite"
+        return InitialLoss(loss, nothing, mean, is_well, start)
 
     def preview(self, model: ExampleModel, plan: Plan) -> tuple[str, ...]:
         """A few examples from all of dev with their answers; the same ones each time."""
@@ -251,9 +249,6 @@ class ExampleTask(Task):
             usual = self.make_config(self.find_card(options.model), options.size or self.suggest_size()).latent
             latent = int(options.network.get("latent", usual))
         yield from example_baselines(self.sides, self.train_part, latent)
-
-    def sentence(self, rung: Rung, best: Rung) -> str:
-        return earning_sentence(rung, best, self.measure)
 
     def files(self) -> Mapping[str, str]:
         return {"preparation.json": json.dumps(self.sides.preparation.to_json(), ensure_ascii=True)}

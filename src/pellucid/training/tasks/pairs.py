@@ -23,8 +23,7 @@ from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.padding import padded
 from pellucid.models.reading import answers
-from pellucid.records import Answered, Answers, DataFacts, InitialLoss, Measure, Plan, Rung
-from pellucid.training.earning import earning_sentence
+from pellucid.records import Answered, Answers, DataFacts, InitialLoss, Measure, Plan
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
@@ -32,7 +31,7 @@ from pellucid.training.tasks.metrics import exact_match, tokens_right
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
 
 AT_ONCE = 256  # pairs of one pass that is not learned from
-MEASURE = Measure("nats a token", "exact match", "simple models", "token")
+MEASURE = Measure("nats", "exact match", "simple models", "token")
 PREVIEWED, MOST_SHOWN = 5, 40
 
 
@@ -159,9 +158,6 @@ class PairTask(Task):
 
     def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
         return pair_baselines(self.sides)
-
-    def sentence(self, rung: Rung, best: Rung) -> str:
-        return earning_sentence(rung, best, self.measure)
 
     def files(self) -> Mapping[str, str]:
         return {"vocabulary.json": json.dumps(self.sides.vocabulary.to_json(), ensure_ascii=True)}

@@ -24,8 +24,7 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.reading import NeuralReading
-from pellucid.records import DataFacts, InitialLoss, Loss, Measure, Plan, Rung, Sample
-from pellucid.training.earning import earning_sentence
+from pellucid.records import DataFacts, InitialLoss, Loss, Measure, Plan, Sample
 from pellucid.training.loop import next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
@@ -198,9 +197,6 @@ class SequenceTask(Task):
 
     def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
         return sequence_baselines(self.sides)
-
-    def sentence(self, rung: Rung, best: Rung) -> str:
-        return earning_sentence(rung, best, self.measure)
 
     def files(self) -> Mapping[str, str]:
         return {"vocabulary.json": json.dumps(self.sides.vocabulary.to_json(), ensure_ascii=True)}

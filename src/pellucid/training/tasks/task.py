@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.settings import SIZES
-from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Rung, Sample
+from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Sample
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult
 
@@ -125,10 +125,6 @@ class Task(ABC):
         """The honest models beside which a network is shown, one as soon as it is fitted."""
 
     @abstractmethod
-    def sentence(self, rung: Rung, best: Rung) -> str:
-        """What the network earns over the best of them, or that it earns nothing."""
-
-    @abstractmethod
     def files(self) -> Mapping[str, str]:
         """Files of the run without which its network cannot be used, by name."""
 
@@ -143,27 +139,20 @@ def initial_loss(measured: float, targets: npt.ArrayLike, vocab_size: int) -> In
     >>> start = initial_loss(math.log(4), [0, 0, 1, 2], vocab_size=4)
     >>> start.is_as_expected, round(start.label_entropy, 4)
     (True, 1.0397)
-    >>> start.says
-    '1.3863 nats, and ln 4 = 1.3863: the network starts without opinions.'
+    >>> start.start
+    'unsure'
     """
     uniform, entropy = math.log(vocab_size), label_entropy(targets)
-    beside = f"{measured:.4f} nats, and ln {vocab_size} = {uniform:.4f}"
     slack = TOLERANCE * uniform
+    start = "unsure"
     if not math.isfinite(measured):
-        says = f"The loss is {measured} before the first step: look for what is not finite in data and weights."
+        start = "not finite"
     elif measured > uniform + slack:
-        says = f"{beside}: it starts sure and wrong. Shrink the last layer's first weights."
-    elif measured < entropy - slack:
-        says = (
-            f"{beside}, but the targets alone have {entropy:.4f}: it starts knowing more than their frequencies tell. "
-            "Were the weights trained before, or does it see what it should predict?"
-        )
+        start = "sure and wrong"
     elif measured < uniform - slack:
-        says = f"{beside}: it starts with opinions that help; the targets' frequencies alone would give {entropy:.4f}."
-    else:
-        says = f"{beside}: the network starts without opinions."
+        start = "too informed" if measured < entropy - slack else "informed"
     is_as_expected = entropy - slack <= measured <= uniform + slack
-    return InitialLoss(measured, uniform, entropy, is_as_expected, says)
+    return InitialLoss(measured, uniform, entropy, is_as_expected, start, vocab_size)
 
 
 def label_entropy(targets: npt.ArrayLike) -> float:

@@ -1,26 +1,110 @@
-"""Runs of images, rows, pairs and an autoencoder, small enough to check by hand: metrics are those of the answers."""
+"""Records small enough to check by hand: one for each figure, and runs of every task with their answers."""
 
 import math
 from dataclasses import replace
 
-from pellucid.figures.tiny_run import TINY_RUN
+from pellucid.lessons.lesson import all_lessons
 from pellucid.records import (
     Answered,
     Answers,
+    Attended,
+    AttentionMaps,
+    BigramCount,
+    BigramCounts,
     Calibration,
     ConfidenceBin,
     Confusion,
+    DataFacts,
+    Ending,
     Evaluation,
+    Finding,
+    Health,
+    Histogram,
     InitialLoss,
     Ladder,
     LatentPoint,
+    LayerStats,
     Measure,
     NetworkFacts,
+    PatchAttention,
+    PatchPositions,
+    Plan,
+    RateSearch,
+    RateTrial,
     Rung,
+    Sample,
     SampledAt,
+    SizeLadder,
+    SizeRung,
     Step,
+    Timing,
     TrainingReport,
+    UnitMap,
+    Verdict,
+    WeightStats,
 )
+
+
+def _look(step: int, deviation: float) -> Health:
+    values, gradients = Histogram(-1.0, 1.0, (1, 2, 3, 2, 1)), Histogram(-0.02, 0.02, (1, 4, 9, 4, 1))
+    layer = LayerStats("layers.0.act", "Tanh", 4, 2, 0.01, deviation, 0.25, 1, 0.0, 0.004, values, gradients)
+    weights = (
+        WeightStats("table.weight", (3, 2), 1.0, 0.3, 0.0 if not step else 2e-3),
+        WeightStats("layers.0.weight", (4, 6), 0.4, 0.2, 0.0 if not step else 8e-4),
+        WeightStats("layers.0.bias", (4,), 0.1, 0.05, 0.0 if not step else 5e-3),
+    )
+    return Health(step, (layer,), weights, (UnitMap("layers.0.act", "Tanh", ("0900", "0909"), ("5078", "1094")),))
+
+
+TINY_RUN = TrainingReport(
+    name="tiny",
+    folder="runs/tiny",
+    seed=0,
+    threads=1,
+    versions={"pellucid": "0", "python": "3"},
+    data=DataFacts(
+        source="words.txt",
+        said="words.txt: a list of 4 items",
+        kind="list",
+        tokens="characters",
+        fingerprint="c0ffee",
+        vocab_size=3,
+        symbols=("·", "a", "b"),
+        items={"train": 2, "dev": 1, "test": 1},
+        n_tokens={"train": 5, "dev": 3, "test": 2},
+        first=("ab", "ba"),
+    ),
+    network=NetworkFacts(
+        name="mlp",
+        says="An embedding, one hidden layer and a softmax.",
+        config={"vocab_size": 3, "context": 3},
+        parameters=45,
+        layers=(("table.weight", (3, 2)), ("layers.0.weight", (4, 6)), ("layers.0.bias", (4,))),
+    ),
+    plan=Plan(
+        4, 2, 3, "adamw", 0.01, 0.0, 0.0, 0.1, 1.0, 1, "linear", 2, 2, 2, 4, 1, 0, 0.1, ("--steps asked for 4.",)
+    ),
+    start=InitialLoss(1.11, math.log(3), 1.05, True, "unsure", 3),
+    steps=tuple(Step(i, 1.1 - 0.1 * i, 5, 0.01, 1.5 / i) for i in range(1, 5)),
+    evaluations=(Evaluation(0, 1.11, 1.11), Evaluation(2, 0.9, 0.95), Evaluation(4, 0.7, 0.92)),
+    health=(_look(0, 0.6), _look(4, 0.7)),
+    findings=(Finding("note", "layers.0.act", "1 of 4 units", "it learns nothing", "a smaller rate", 4),),
+    timings=(Timing(4, 0.1, 200.0),),
+    sampled=(SampledAt(2, ("aab", "b")), SampledAt(4, ("ab", "ba"))),
+    samples=(Sample("ab", 1.9, 3, "train", "ab", 0, "ab"), Sample("bab", 2.9, 4, "new", "ba", 1, "ba")),
+    ladder=Ladder(
+        "words.txt",
+        (
+            Rung("mlp", False, 45, 0.7, 0.92, 0.95, 1.33, 0.1, 200.0),
+            Rung("bigram", True, 9, 0.8, 0.99, 1.01, 1.43, 0.001, None),
+            Rung("uniform", True, 0, math.log(3), math.log(3), math.log(3), 1.58, 0.0, None),
+        ),
+    ),
+    ending=Ending("budget", 4, 4),
+    verdict=Verdict("good fit", "at rest"),
+    command=("pellucid", "train", "words.txt", "--model", "mlp", "--steps", "4", "--seed", "0"),
+)
+
 
 INK = {" ": 0, ".": 90, "o": 180, "#": 255}
 ONE = ("        ", "   #    ", "  ##    ", "   #    ", "   #    ", "   #    ", "  ###   ", "        ")
@@ -77,7 +161,7 @@ TINY_IMAGES = _run(
         (("first.weight", (8, 1, 5, 5)), ("head.weight", (3, 16))),
     ),
     plan=TINY_RUN.plan._replace(context=0, shift=1),
-    start=InitialLoss(1.12, math.log(3), 1.09, True, "1.1200 nats, near ln 3 = 1.0986, as it should be."),
+    start=InitialLoss(1.12, math.log(3), 1.09, True, "unsure", 3),
     sampled=(SampledAt(2, ("1 → 7 (0.41)", "2 → 2 (0.55)")), SampledAt(4, ("1 → 1 (0.82)", "2 → 2 (0.91)"))),
     ladder=Ladder(
         "digits",
@@ -86,9 +170,8 @@ TINY_IMAGES = _run(
             Rung("nearest centroid", True, 192, math.nan, math.nan, math.nan, math.nan, 0.0, None, 0.7, 0.625),
             Rung("majority class", True, 3, 1.08, 1.09, 1.10, math.nan, 0.0, None, metric=0.4, test_metric=0.375),
         ),
-        measure=Measure("nats an image", "accuracy", "simple models", "image"),
+        measure=Measure("nats", "accuracy", "simple models", "image"),
     ),
-    sentence="The cnn earns 10.00 points of accuracy over simple models.",
     command=("pellucid", "train", "digits", "--model", "cnn", "--steps", "4", "--seed", "0"),
     answers=Answers(
         n=10,
@@ -134,7 +217,7 @@ TINY_ROWS = _run(
         "mlp", "Hidden layers of one width.", {"numbers": (2,), "width": 8}, 45, TINY_RUN.network.layers
     ),
     plan=TINY_RUN.plan._replace(context=0, loss="squared error", penalty="l2", strength=0.001),
-    start=InitialLoss(1.03, 1.0, 1.0, True, "1.0300, near the 1 of always saying the mean, as it should be."),
+    start=InitialLoss(1.03, 1.0, 1.0, True, "unsure"),
     sampled=(SampledAt(4, ("3,500 → 3,600", "4,000 → 3,900")),),
     ladder=Ladder(
         "penguins",
@@ -145,7 +228,6 @@ TINY_ROWS = _run(
         ),
         measure=Measure("squared error", "R²", "simple models", "row"),
     ),
-    sentence="The mlp earns 0.0880 of R² over simple models.",
     command=("pellucid", "train", "penguins", "--target", "body_mass", "--model", "mlp", "--steps", "4", "--seed", "0"),
     answers=Answers(
         n=4,
@@ -178,7 +260,7 @@ TINY_PAIRS = _run(
     ),
     network=NetworkFacts("encoder-decoder", "Reads the source, writes the target.", {"width": 8}, 3200, ()),
     plan=TINY_RUN.plan._replace(context=4),
-    start=InitialLoss(1.41, math.log(4), 1.3, True, "1.4100 nats, near ln 4 = 1.3863, as it should be."),
+    start=InitialLoss(1.41, math.log(4), 1.3, True, "unsure", 4),
     sampled=(SampledAt(2, ("cab → aab", "bb → b")), SampledAt(4, ("cab → abc", "bb → b"))),
     ladder=Ladder(
         "dedupe-sort",
@@ -186,9 +268,8 @@ TINY_PAIRS = _run(
             Rung("encoder-decoder", False, 3200, 0.1, 0.14, 0.15, math.nan, 0.1, 600.0, metric=0.75, test_metric=5 / 6),
             Rung("copying", True, 0, math.nan, math.nan, math.nan, math.nan, 0.0, None, metric=0.25, test_metric=1 / 6),
         ),
-        measure=Measure("nats a token", "exact match", "simple models", "token"),
+        measure=Measure("nats", "exact match", "simple models", "token"),
     ),
-    sentence="The encoder-decoder earns 50.00 points of exact match over simple models.",
     command=("pellucid", "train", "dedupe-sort", "--steps", "4", "--seed", "0"),
     answers=Answers(
         n=4,
@@ -215,7 +296,7 @@ TINY_RECONSTRUCTION = _run(
         TINY_RUN.network.layers,
     ),
     plan=TINY_RUN.plan._replace(context=0, loss="squared error"),
-    start=InitialLoss(1.01, 1.0, 1.0, True, "1.0100, near the 1 of always saying the mean, as it should be."),
+    start=InitialLoss(1.01, 1.0, 1.0, True, "unsure"),
     sampled=(),
     ladder=Ladder(
         "digits",
@@ -226,7 +307,6 @@ TINY_RECONSTRUCTION = _run(
         ),
         measure=Measure("squared error", "R²", "simple models", "image"),
     ),
-    sentence="The autoencoder earns 0.1400 of R² over simple models.",
     command=("pellucid", "train", "digits", "--model", "autoencoder", "--steps", "4", "--seed", "0"),
     answers=Answers(
         n=10,
@@ -250,3 +330,92 @@ TINY_RECONSTRUCTION = _run(
 )
 
 ANSWERING = (TINY_IMAGES, TINY_ROWS, TINY_PAIRS, TINY_RECONSTRUCTION)
+
+
+def _tiny_learning_rate() -> RateSearch:
+    rates = [10.0 ** (i / 3 - 4) for i in range(13)]
+    losses = [3.3, 3.3, 3.29, 3.26, 3.2, 3.05, 2.8, 2.5, 2.4, 2.45, 2.9, 9.0, math.inf]
+    slopes = [0.0, -0.01, -0.05, -0.1, -0.3, -0.6, -0.8, -0.6, -0.1, 0.75, 9.0, math.nan, math.nan]
+    sweep = tuple(RateTrial(rate, loss, loss, slope) for rate, loss, slope in zip(rates, losses, slopes, strict=True))
+    says = ("Try a rate of 0.02: 2 of 2 seeds.",)
+    return RateSearch("names", "mlp", (sweep, sweep), (1, 2), (0.01, None), (0.02, 0.03), 0.02, 1.5, says)
+
+
+# For each figure by its name.
+TINY: dict[str, object] = {
+    "accuracy-by-size": SizeLadder(
+        "digits",
+        "accuracy",
+        (100, 400),
+        (
+            SizeRung("cnn", 100, 0.90, 0.89, 3.0, 3700, False),
+            SizeRung("cnn", 100, 0.92, 0.90, 3.0, 3700, False),
+            SizeRung("cnn", 400, 0.96, 0.95, 6.0, 3700, False),
+            SizeRung("cnn", 400, 0.97, 0.95, 6.0, 3700, False),
+            SizeRung("vit", 100, 0.80, 0.79, 4.0, 26_000, False),
+            SizeRung("vit", 400, 0.95, 0.94, 8.0, 26_000, False),
+            SizeRung("nearest centroid", 100, 0.86, 0.85, 0.0, 640, True),
+            SizeRung("nearest centroid", 400, 0.89, 0.88, 0.0, 640, True),
+        ),
+    ),
+    "attention-maps": AttentionMaps(
+        source="a transformer of two heads reads ·ab",
+        parts=(
+            Attended(
+                "self-attention",
+                ("·", "a", "b"),
+                ("·", "a", "b"),
+                (
+                    (
+                        ((1.0, 0.0, 0.0), (0.9, 0.1, 0.0), (0.05, 0.85, 0.1)),
+                        ((1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.3, 0.3, 0.4)),
+                    ),
+                ),
+            ),
+        ),
+    ),
+    "bigram-graph": BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1)), (0, 1, 0)),
+    "bigram-matrix": BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1))),
+    "calibration": TINY_IMAGES,
+    "confusion": TINY_IMAGES,
+    "gradient-norms": TINY_RUN,
+    "ladder": Ladder(
+        "three names",
+        (
+            Rung("transformer", False, 200_000, 1.85, 1.90, None, 2.74, 60.0, 90_000.0),
+            Rung("kneser-ney 5", True, 90_000, 1.60, 1.98, None, 2.85, 0.4, None),
+            Rung("uniform", True, 0, 3.2958, 3.2958, None, 4.75, 0.0, None),
+        ),
+    ),
+    "latent": TINY_RECONSTRUCTION,
+    "layer-histograms": TINY_RUN,
+    "learning-rate": _tiny_learning_rate(),
+    "loss-curves": TINY_RUN,
+    "mistakes": TINY_IMAGES,
+    "patch-attention": PatchAttention(
+        source="a tiny vit reads an image",
+        answer="3",
+        probability=0.8,
+        truth="",
+        pixels=(("#000000", "#ffffff"), ("#ffffff", "#000000")),
+        grid=(1, 2),
+        layers=(((0.2, 0.5, 0.3), (0.1, 0.1, 0.8)),),
+        rollout=(0.575, 0.15, 0.275),
+    ),
+    "reconstructions": TINY_RECONSTRUCTION,
+    "regression": TINY_ROWS,
+    "unit-maps": TINY_RUN,
+    "update-ratios": TINY_RUN,
+    "vit-positions": PatchPositions(
+        "a tiny vit",
+        (1, 3),
+        ((1.0, 0.5, -0.2), (0.5, 1.0, 0.4), (-0.2, 0.4, 1.0)),
+        neighbours=0.45,
+        others=-0.2,
+    ),
+}
+
+
+def tiny_record(name: str) -> object:
+    """The record of a figure, or of a lesson, which brings its own."""
+    return TINY[name] if name in TINY else all_lessons()[name].tiny
