@@ -35,7 +35,9 @@ def derive(text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h
 
 def _derive(text: str, values: Mapping[str, float], wrt: Sequence[str], h: float | None) -> Derivation:
     if h is not None and not (math.isfinite(h) and h > 0):
-        raise PellucidError(f"the step h is {h:g}, and it has to be a finite number above 0", fix="Write --h 1e-6")
+        raise PellucidError(
+            f"the step h is {h:g}, and it has to be a finite number above 0", fix="Write {h}", options={"h": 1e-6}
+        )
     program = parse(text)
     require_values(program, values)
     asked = _asked_for(program, wrt)
@@ -157,7 +159,9 @@ def _measure(
         x = numbers[name]
         step = default_step(x) if h is None else h
         if x + step == x or x - step == x:
-            raise PellucidError(f"h={step:g} is lost beside {name}={x:g}", fix=f"Write --h {default_step(x):g}")
+            raise PellucidError(
+                f"h={step:g} is lost beside {name}={x:g}", fix="Write {h}", options={"h": default_step(x)}
+            )
         is_measured = i < n_affordable
         runs = [program.evaluate({**numbers, name: at}) for at in (x + step, x - step, x + NUDGE) if is_measured]
         for back in passes:

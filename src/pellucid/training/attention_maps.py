@@ -140,7 +140,9 @@ def patch_positions(model: ViT, says: str) -> PatchPositions:
     grid = model.config.grid
     where = model.where(grid)
     if where is None:
-        raise PellucidError("this vit has no positions", fix="Train one with --positions learned")
+        raise PellucidError(
+            "this vit has no positions", fix="Train one with {positions}", options={"positions": "learned"}
+        )
     cosines = similarity(where[1:].double())
     rows_of, columns_of = torch.meshgrid(*(torch.arange(side) for side in grid), indexing="ij")
     places = torch.stack([rows_of.flatten(), columns_of.flatten()], dim=1)
