@@ -39,10 +39,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import Tensor, nn
 
-from pellucid.layers.attention import attend
+from pellucid.layers.attention import MultiHeadAttention, attend
 from pellucid.layers.blocks import PreNormBlock
 from pellucid.layers.feed_forward import ActivatedFeedForward
-from pellucid.layers.heads import MultiHeadAttention
 from pellucid.layers.masks import CAUSAL
 
 Arm = Callable[[], object]

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.layers.filters import Filters, ResidualBlock, ShrinkingBlock
 from pellucid.layers.norms import BatchNorm
-from pellucid.models.examples.cnn import CNN, ResidualCNN
+from pellucid.models.examples.cnn import CNN, Filters, ResidualBlock, ResidualCNN, ShrinkingBlock
 from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig
 from pellucid.models.settings import SIZES
 

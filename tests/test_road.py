@@ -38,7 +38,7 @@ def test_three_ways_to_average_the_past_are_one(time, width, seed):
 @pytest.mark.parametrize("time", [1, 2, 7, 100])
 def test_the_softmax_of_wei_is_the_averaging_matrix(time):
     assert torch.allclose(wei(time).softmax(-1), averaging_matrix(time), atol=1e-7)
-    assert torch.equal(wei(time), CAUSAL.added((time, time), torch.zeros(())))
+    assert torch.equal(wei(time), CAUSAL.additive((time, time), torch.zeros(())))
     for i in range(time):
         assert averaging_matrix(time)[i].tolist() == pytest.approx([1 / (i + 1)] * (i + 1) + [0] * (time - i - 1))
 

@@ -12,12 +12,11 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.layers.activations import ACTIVATIONS
-from pellucid.layers.columns import Columns, one_hot_row
 from pellucid.layers.losses import LOSSES, penalty
 from pellucid.layers.norms import BatchNorm
 from pellucid.models.catalogue import find_network, networks_for
 from pellucid.models.examples.configs import AutoencoderConfig, DeepConfig, ExampleShape, LogisticConfig, RowMLPConfig
-from pellucid.models.examples.rows import Autoencoder, Logistic, Plain, Residual, RowMLP, depth_of
+from pellucid.models.examples.rows import Autoencoder, Columns, Logistic, Plain, Residual, RowMLP, depth_of, one_hot_row
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

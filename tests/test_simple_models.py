@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestCentroid
 from pellucid.data import PairsData, PixelsData, open_data
 from pellucid.data.prepare import Examples, image_sides, pair_sides, table_sides
 from pellucid.data.sets.house_numbers import load
-from pellucid.layers.columns import one_hot_row
+from pellucid.models.examples.rows import one_hot_row
 from pellucid.training.tasks.baselines import fit_simple_models, flatten_examples, pair_baselines
 from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from pellucid.errors import PellucidError
 from pellucid.layers.convolution import grid_of
 from pellucid.layers.patches import ConvolutionPatches, LinearPatches, as_convolution, patches
-from pellucid.layers.positions.resizing import resized_grid
+from pellucid.layers.positions.absolute import resize_grid
 from pellucid.models.examples.configs import ExampleShape, ViTConfig
 from pellucid.models.examples.vit import ViT
 from pellucid.models.settings import SIZES
@@ -173,7 +173,7 @@ def test_positions_of_the_same_size_stay_as_they_were_learned():
     assert model.where((2, 3)) is not None
     assert torch.equal(model.where((2, 3)), model.positions.table.weight)
     # And interpolation to the same size is no interpolation either.
-    again = resized_grid(model.positions.table.weight, (2, 3), (2, 3), n_apart=1)
+    again = resize_grid(model.positions.table.weight, (2, 3), (2, 3), n_apart=1)
     assert (again - model.positions.table.weight).abs().max() < 1e-12
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import special
 
 from pellucid.errors import PellucidError
-from pellucid.layers.attention import attend, attention_weights, inverse_root, later
-from pellucid.layers.masks import CAUSAL, EVERYTHING, Given, Local, Padding
+from pellucid.layers.attention import attend, attention_weights, inverse_root
+from pellucid.layers.masks import CAUSAL, EVERYTHING, BooleanMask, Local, PaddingMask
 
 CPU = torch.device("cpu")
 
@@ -49,13 +49,13 @@ DEFINED = {
     "causal band": (Local(2, 0), lambda i, j, n, m: -2 <= j - (m - n + i) <= 0),
     "only itself": (Local(0, 0), lambda i, j, n, m: j == m - n + i),
     "wide band": (Local(99, 99), lambda i, j, n, m: True),
-    "padding": (Padding(torch.tensor([3])), lambda i, j, n, m: j < 3),
-    "causal & padding": (CAUSAL & Padding(torch.tensor([3])), lambda i, j, n, m: j <= m - n + i and j < 3),
+    "padding": (PaddingMask(torch.tensor([3])), lambda i, j, n, m: j < 3),
+    "causal & padding": (CAUSAL & PaddingMask(torch.tensor([3])), lambda i, j, n, m: j <= m - n + i and j < 3),
     "everything & causal": (EVERYTHING & CAUSAL, lambda i, j, n, m: j <= m - n + i),
     "local & everything": (Local(1, 1) & EVERYTHING, lambda i, j, n, m: abs(j - (m - n + i)) <= 1),
-    "nothing": (Padding(torch.tensor([0])), lambda i, j, n, m: False),
+    "nothing": (PaddingMask(torch.tensor([0])), lambda i, j, n, m: False),
     "band before padding": (
-        Local(1, 0) & Padding(torch.tensor([3])),
+        Local(1, 0) & PaddingMask(torch.tensor([3])),
         lambda i, j, n, m: 0 <= m - n + i - j <= 1 and j < 3,
     ),
 }
@@ -67,10 +67,10 @@ SIZES = [(1, 1), (1, 6), (6, 6), (3, 6)]
 def test_masks_are_their_definitions(name, n, m):
     mask, may_see = DEFINED[name]
     wanted = torch.tensor([[may_see(i, j, n, m) for j in range(m)] for i in range(n)])
-    seen = mask.seen((1, 2, n, m), CPU).expand(1, 2, n, m)
+    seen = mask.visible((1, 2, n, m), CPU).expand(1, 2, n, m)
     assert torch.equal(seen[0, 1], wanted)
     assert not mask.hides_nothing(n, m) or wanted.all()
-    added = mask.added((1, 2, n, m), torch.zeros(())).expand(1, 2, n, m)[0, 0]
+    added = mask.additive((1, 2, n, m), torch.zeros(())).expand(1, 2, n, m)[0, 0]
     assert torch.equal(added == 0, wanted)
     assert torch.equal(added == -math.inf, ~wanted)
 
@@ -102,7 +102,7 @@ def test_fused_is_written_out_is_the_loop(name, n, m, has_bias):
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize(("d", "t"), [(4, 4), (3, 7), (8, 1)])
 @pytest.mark.parametrize(
-    "mask", [EVERYTHING, CAUSAL, Local(1, 2), Given(torch.tensor([[True], [False], [True]]))], ids=str
+    "mask", [EVERYTHING, CAUSAL, Local(1, 2), BooleanMask(torch.tensor([[True], [False], [True]]))], ids=str
 )
 def test_gradients_are_those_of_the_formula(leading, d, t, mask):
     """In queries, keys, values and bias, also of queries that see nothing: nan would spread from there."""
@@ -123,17 +123,16 @@ def test_each_example_has_its_own_padding_with_and_without_heads():
     lengths = torch.tensor([4, 0, 2])
     for leading in ((3,), (3, 2)):
         queries, keys, values = three(leading, 5, 4, d=4, t=4)
-        together = attend(queries, keys, values, mask=Padding(lengths))
+        together = attend(queries, keys, values, mask=PaddingMask(lengths))
         for row, length in enumerate(lengths.tolist()):
             alone = attend(queries[row], keys[row, ..., :length, :], values[row, ..., :length, :], mask=EVERYTHING)
             assert torch.allclose(together[row], alone, atol=1e-12)
     assert torch.equal(together[1], torch.zeros_like(together[1]))
 
 
-def test_what_is_later_is_the_causal_mask():
+def test_the_causal_mask_is_minus_infinity_above_the_diagonal():
     for n, m in SIZES:
-        assert torch.equal(later(n, m, like=torch.zeros(())), CAUSAL.added((n, m), like=torch.zeros(())))
-        assert torch.equal(later(n, m, like=torch.zeros(())), torch.full((n, m), -math.inf).triu(m - n + 1))
+        assert torch.equal(CAUSAL.additive((n, m), torch.zeros(())), torch.full((n, m), -math.inf).triu(m - n + 1))
 
 
 def test_what_cannot_be_asked_is_refused():
@@ -159,7 +158,7 @@ def test_rows_of_weights_sum_to_one_and_hold_nothing_hidden(n, more, d, seed, ma
         weights = attention_weights(queries, keys, mask=mask, temperature=temperature, hard=hard)
         assert torch.allclose(weights.sum(-1), torch.ones(2, n, dtype=torch.float64), atol=1e-12)
         assert (weights >= 0).all()
-        assert (weights[:, ~mask.seen((n, n + more), CPU)] == 0).all()
+        assert (weights[:, ~mask.visible((n, n + more), CPU)] == 0).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -196,7 +195,7 @@ def test_hard_is_the_limit_of_small_temperature(n, more, seed, mask, n_values):
     assert torch.allclose(hard, attend(queries, keys, values, scale=1.0, mask=mask, temperature=1e-3), atol=1e-12)
     assert torch.allclose(hard, attend(queries, keys, values, scale=1e3, mask=mask), atol=1e-12)
     weights = attention_weights(queries, keys, scale=1.0, mask=mask, hard=True)
-    scores = (queries @ keys.T).masked_fill(~mask.seen((n, n + more), CPU), -math.inf)
+    scores = (queries @ keys.T).masked_fill(~mask.visible((n, n + more), CPU), -math.inf)
     for row in range(n):
         best = [j for j, score in enumerate(scores[row].tolist()) if score == max(scores[row].tolist())]
         wanted = [1 / len(best) if j in best else 0.0 for j in range(n + more)]

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from pellucid.errors import PellucidError
+from pellucid.layers.attention import AsymmetricAttention, MultiHeadAttention
 from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock
 from pellucid.layers.feed_forward import ActivatedFeedForward, GatedFeedForward, SquaredReLU
-from pellucid.layers.heads import AsymmetricAttention, MultiHeadAttention
-from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, Padding
+from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, PaddingMask
 from pellucid.layers.norms import RMSNorm
 
 WIDTH, HEADS = 12, 3
@@ -87,7 +87,7 @@ def streams(n=7, m=5):
 
 def hidden(mask, n, m):
     """torch's form of a mask: True where nothing may be seen; (n, m), the same for all examples."""
-    return ~mask.seen((n, m), torch.device("cpu"))
+    return ~mask.visible((n, m), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("mask", [EVERYTHING, CAUSAL, Local(2, 1)], ids=str)
@@ -100,7 +100,7 @@ def test_self_attention_is_torchs(mask, is_padded):
     padding = torch.arange(7) >= LENGTHS[:, None] if is_padded else None
     if isinstance(mask, Local) and is_padded:
         padding = torch.arange(7) >= torch.tensor([7, 6, 5])[:, None]  # torch gives nan to queries that see nothing
-    seen_by_ours = mask & Padding((~padding).sum(-1)) if padding is not None else mask
+    seen_by_ours = mask & PaddingMask((~padding).sum(-1)) if padding is not None else mask
     mine = ours(stream, stream, mask=seen_by_ours)
     yours, weights = theirs(
         stream, stream, stream, attn_mask=hidden(mask, 7, 7), key_padding_mask=padding, average_attn_weights=False
@@ -114,7 +114,7 @@ def test_cross_attention_is_torchs(is_padded):
     ours, theirs = MultiHeadAttention(WIDTH, HEADS), scattered(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True))
     pairs = copied(heads_pairs(ours, theirs))
     stream, memory = streams(n=5, m=7)
-    mask, padding = (Padding(LENGTHS), torch.arange(7) >= LENGTHS[:, None]) if is_padded else (EVERYTHING, None)
+    mask, padding = (PaddingMask(LENGTHS), torch.arange(7) >= LENGTHS[:, None]) if is_padded else (EVERYTHING, None)
     yours, weights = theirs(stream, memory, memory, key_padding_mask=padding, average_attn_weights=False)
     assert torch.allclose(ours.weights(stream, memory, mask=mask), weights, **CLOSE)
     require_equal(ours(stream, memory, mask=mask), yours, pairs, [stream, memory])
@@ -172,12 +172,12 @@ def encoder_twins(name, is_pre, dropout=0.0):
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("is_pre", [True, False])
-@pytest.mark.parametrize("mask", [EVERYTHING, CAUSAL, Padding(LENGTHS)], ids=["everything", "causal", "padding"])
+@pytest.mark.parametrize("mask", [EVERYTHING, CAUSAL, PaddingMask(LENGTHS)], ids=["everything", "causal", "padding"])
 def test_an_encoder_block_is_torchs(name, is_pre, mask):
     ours, theirs, pairs = encoder_twins(name, is_pre)
     require_all(ours, theirs, pairs)
     stream, _ = streams()
-    if isinstance(mask, Padding):
+    if isinstance(mask, PaddingMask):
         yours = theirs(stream, src_key_padding_mask=torch.arange(7) >= LENGTHS[:, None])
     else:
         yours = theirs(stream, src_mask=hidden(mask, 7, 7))
@@ -207,7 +207,7 @@ def test_a_decoder_block_is_torchs(name, is_pre, is_padded):
     pairs = copied(block_pairs(ours, theirs))
     require_all(ours, theirs, pairs)
     stream, memory = streams(n=6, m=7)
-    mask, padding = (Padding(LENGTHS), torch.arange(7) >= LENGTHS[:, None]) if is_padded else (EVERYTHING, None)
+    mask, padding = (PaddingMask(LENGTHS), torch.arange(7) >= LENGTHS[:, None]) if is_padded else (EVERYTHING, None)
     yours = theirs(stream, memory, tgt_mask=hidden(CAUSAL, 6, 6), memory_key_padding_mask=padding)
     require_equal(ours(stream, memory, memory_mask=mask), yours, pairs, [stream, memory])
 
@@ -216,7 +216,7 @@ def test_a_decoder_block_is_torchs(name, is_pre, is_padded):
 def test_a_decoder_blocks_weights_are_those_it_used(kind):
     block = scattered(kind(WIDTH, HEADS, feed_forward=ActivatedFeedForward(WIDTH, nn.ReLU())))
     stream, memory = streams(n=6, m=7)
-    mask = Padding(LENGTHS)
+    mask = PaddingMask(LENGTHS)
     seen = {}
 
     def note(name):  # what attention was asked with, whatever the block did before it

@@ -83,7 +83,7 @@ def test_it_is_torchs_transformer(form):
             twins[theirs(name)].copy_(parameter.reshape(twins[theirs(name)].shape))
 
     def embedded(tokens: Tensor, stack: nn.Module) -> Tensor:
-        return ours.embedding(tokens) + stack.positions.added(0, tokens.shape[1])
+        return ours.embedding(tokens) + stack.positions.embeddings(0, tokens.shape[1])
 
     scores = ours(SOURCES, TOKENS)
     own = scores.square().mean()

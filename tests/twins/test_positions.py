@@ -14,11 +14,17 @@ from pellucid.errors import PellucidError
 from pellucid.layers.attention import attention_weights
 from pellucid.layers.masks import CAUSAL, EVERYTHING
 from pellucid.layers.positions import POSITIONS, build_positions
-from pellucid.layers.positions.absolute import IndexPositions, LearnedPositions, SinusoidalPositions, sinusoids
+from pellucid.layers.positions.absolute import (
+    IndexPositions,
+    LearnedPositions,
+    SinusoidalPositions,
+    resize_grid,
+    resize_row,
+    sinusoids,
+)
 from pellucid.layers.positions.interface import Positions
 from pellucid.layers.positions.relative import ALiBi, RelativeBias, buckets, distances, slopes
-from pellucid.layers.positions.resizing import resized_grid, resized_row
-from pellucid.layers.positions.rotary import RotaryPositions, turned, turns
+from pellucid.layers.positions.rotary import RotaryPositions, rotary_angles, rotate
 
 LENGTH, WIDTH, N_HEADS = 12, 16, 4
 
@@ -34,10 +40,10 @@ def made(kind: str, is_causal: bool = True) -> Positions:
 def attention(positions: Positions, stream: torch.Tensor, *, is_causal: bool = False) -> torch.Tensor:
     """One plain layer of attention of a stream to itself, with whatever the positions have to give: (time, width)."""
     time = len(stream)
-    if (added := positions.added(0, time)) is not None:
+    if (added := positions.embeddings(0, time)) is not None:
         stream = stream + added
     heads = stream.view(time, N_HEADS, -1).transpose(0, 1)  # queries, keys and values: (heads, time, head_width)
-    asked = heads if (by := positions.turns(0, time)) is None else turned(heads, by)
+    asked = heads if (by := positions.angles(0, time)) is None else rotate(heads, by)
     mask = CAUSAL if is_causal else EVERYTHING
     weights = attention_weights(asked, asked, mask=mask, bias=positions.bias(time, time))
     return (weights @ heads).transpose(0, 1).reshape(time, WIDTH)
@@ -51,8 +57,8 @@ def stream_of(time: int) -> torch.Tensor:
 def test_each_acts_where_it_says_and_nowhere_else(kind):
     positions = made(kind)
     given_to = {
-        "input": positions.added(2, 7),
-        "queries and keys": positions.turns(2, 7),
+        "input": positions.embeddings(2, 7),
+        "queries and keys": positions.angles(2, 7),
         "scores": positions.bias(5, 7),
     }
     assert positions.acts_on in {"nothing", *given_to}
@@ -78,8 +84,8 @@ def test_what_acts_in_attention_knows_distances_alone(kind):
     stream = stream_of(3).view(3, N_HEADS, -1).transpose(0, 1)
 
     def scores(start: int) -> torch.Tensor:
-        by, end = positions.turns(start, start + 3), start + 3
-        asked = stream if by is None else turned(stream, by)
+        by, end = positions.angles(start, start + 3), start + 3
+        asked = stream if by is None else rotate(stream, by)
         bias = positions.bias(3, end)
         return asked @ asked.transpose(-2, -1) + (0 if bias is None else bias[..., start:])
 
@@ -124,8 +130,8 @@ def test_a_distance_is_one_linear_map_of_the_sinusoids(k, p):
 
 def test_sinusoids_go_on_past_what_is_kept():
     positions = SinusoidalPositions(length=8, width=6)
-    assert torch.equal(positions.added(5, 30), sinusoids(30, 6)[5:])
-    assert positions.double().added(5, 30).dtype == torch.float64
+    assert torch.equal(positions.embeddings(5, 30), sinusoids(30, 6)[5:])
+    assert positions.double().embeddings(5, 30).dtype == torch.float64
     assert sinusoids(100_000, 6, start=900_000).abs().max() <= 1
 
 
@@ -135,17 +141,17 @@ def test_the_index_drowns_the_token_and_tells_neighbours_badly_apart():
     tokens, positions = stream_of(2), IndexPositions(WIDTH).double()
 
     def told_apart(i: int) -> float:
-        here, next_to = norm(tokens[:1] + positions.added(i, i + 2))
+        here, next_to = norm(tokens[:1] + positions.embeddings(i, i + 2))
         return float((here - next_to).norm())
 
     def left_of_the_token(i: int) -> float:
-        one, other = norm(tokens + positions.added(i, i + 1))
+        one, other = norm(tokens + positions.embeddings(i, i + 1))
         return float((one - other).norm())
 
     assert told_apart(512) < told_apart(2) / 100
     assert left_of_the_token(512) < left_of_the_token(2) / 20
     waves = SinusoidalPositions(1024, WIDTH).double()
-    steps = [float((waves.added(i, i + 1) - waves.added(i + 1, i + 2)).norm()) for i in (2, 512)]
+    steps = [float((waves.embeddings(i, i + 1) - waves.embeddings(i + 1, i + 2)).norm()) for i in (2, 512)]
     assert steps[0] == pytest.approx(steps[1], abs=1e-5)  # waves tell neighbours apart as well far out
 
 
@@ -154,26 +160,26 @@ def test_an_index_added_to_all_numbers_is_lost_in_layer_norm():
     stream = stream_of(4)
     everywhere = torch.arange(4, dtype=torch.float64)[:, None]
     assert torch.allclose(norm(stream + everywhere), norm(stream), atol=1e-12)
-    assert not torch.allclose(norm(stream + made("index").added(0, 4)), norm(stream), atol=1e-1)
+    assert not torch.allclose(norm(stream + made("index").embeddings(0, 4)), norm(stream), atol=1e-1)
 
 
 @settings(max_examples=50, deadline=None)
 @given(old=st.integers(1, 9), new=st.integers(1, 20))
-def test_a_resized_row_is_numpys_interpolation(old, new):
+def test_a_resize_row_is_numpys_interpolation(old, new):
     rows = torch.randn(old, 3, generator=torch.Generator().manual_seed(old), dtype=torch.float64)
     places = np.linspace(0, old - 1, new) if new > 1 else [0.0]
     by_numpy = np.stack([np.interp(places, np.arange(old), column) for column in rows.t().numpy()], axis=1)
-    assert np.allclose(resized_row(rows, new).numpy(), by_numpy, atol=1e-12)
+    assert np.allclose(resize_row(rows, new).numpy(), by_numpy, atol=1e-12)
 
 
 @settings(max_examples=50, deadline=None)
 @given(old=st.tuples(st.integers(2, 6), st.integers(2, 6)), new=st.tuples(st.integers(2, 9), st.integers(2, 9)))
-def test_a_resized_grid_is_scipys_zoom(old, new):
+def test_a_resize_grid_is_scipys_zoom(old, new):
     """As the vision transformer's own code does it: scipy's zoom of order 1; the class token's row stays."""
     rows = torch.randn(1 + old[0] * old[1], 3, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     grid = rows[1:].numpy().reshape(*old, 3)
     zoomed = ndimage.zoom(grid, (new[0] / old[0], new[1] / old[1], 1), order=1)
-    found = resized_grid(rows, old, new, n_apart=1)
+    found = resize_grid(rows, old, new, n_apart=1)
     assert found.shape == (1 + new[0] * new[1], 3)
     assert torch.equal(found[0], rows[0])
     assert np.allclose(found[1:].numpy().reshape(*new, 3), zoomed, atol=1e-10)
@@ -181,26 +187,26 @@ def test_a_resized_grid_is_scipys_zoom(old, new):
 
 def test_resizing_to_the_same_size_changes_nothing_and_passes_gradients():
     rows = torch.randn(10, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.allclose(resized_grid(rows, (3, 3), (3, 3), n_apart=1), rows, atol=1e-12)
-    resized_grid(rows, (3, 3), (5, 5), n_apart=1).sum().backward()
+    assert torch.allclose(resize_grid(rows, (3, 3), (3, 3), n_apart=1), rows, atol=1e-12)
+    resize_grid(rows, (3, 3), (5, 5), n_apart=1).sum().backward()
     assert (rows.grad > 0).all()
     learned = LearnedPositions(5, 4)
-    assert torch.equal(learned.resized(9).added(0, 9)[::2], learned.added(0, 5))
+    assert torch.equal(learned.resize(9).embeddings(0, 9)[::2], learned.embeddings(0, 5))
 
 
 def test_what_cannot_be_resized_is_refused():
     with pytest.raises(PellucidError, match="9 positions came, and a grid of 3 × 3 with 1 apart has 10"):
-        resized_grid(torch.zeros(9, 4), (3, 3), (5, 5), n_apart=1)
+        resize_grid(torch.zeros(9, 4), (3, 3), (5, 5), n_apart=1)
     with pytest.raises(PellucidError, match="there is no place in 0 × 5"):
-        resized_grid(torch.zeros(9, 4), (3, 3), (0, 5))
+        resize_grid(torch.zeros(9, 4), (3, 3), (0, 5))
     with pytest.raises(PellucidError, match="there is no place in 0"):
-        resized_row(torch.zeros(9, 4), 0)
+        resize_row(torch.zeros(9, 4), 0)
 
 
 def test_rotary_is_the_turn_written_out():
     positions = RotaryPositions(length=9, head_width=6)
     vectors = torch.randn(2, 9, 6, generator=torch.Generator().manual_seed(0))
-    found = turned(vectors, positions.turns(0, 9))
+    found = rotate(vectors, positions.angles(0, 9))
     for time in range(9):
         for pair in range(3):
             angle = time * 10_000 ** (-2 * pair / 6)
@@ -211,9 +217,9 @@ def test_rotary_is_the_turn_written_out():
             assert found[1, time, 2 * pair + 1].item() == pytest.approx(
                 first * math.sin(angle) + second * math.cos(angle), abs=1e-5
             )
-    assert torch.equal(positions.spins[:, 0, 0], turns(9, 6))
-    assert torch.equal(positions.spins[:, 1, 0], turns(9, 6))
-    assert torch.equal(positions.spins[:, 2, 0], turns(1, 6).expand(9, -1, -1))
+    assert torch.equal(positions.qkv_angles[:, 0, 0], rotary_angles(9, 6))
+    assert torch.equal(positions.qkv_angles[:, 1, 0], rotary_angles(9, 6))
+    assert torch.equal(positions.qkv_angles[:, 2, 0], rotary_angles(1, 6).expand(9, -1, -1))
 
 
 def test_distances_are_counted_back_from_the_last():

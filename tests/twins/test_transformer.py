@@ -8,7 +8,7 @@ import torch
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import attend, attention_weights
 from pellucid.layers.positions import POSITIONS
-from pellucid.layers.positions.rotary import turned, turns
+from pellucid.layers.positions.rotary import rotary_angles, rotate
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 
@@ -42,14 +42,14 @@ def test_attend_is_the_weighted_average(n, time):
 def test_turning_leaves_only_the_distance():
     draw = torch.Generator().manual_seed(0)
     query, key = torch.randn(2, 6, generator=draw, dtype=torch.float64)
-    by = turns(50, 6).double()
+    by = rotary_angles(50, 6).double()
 
     def product(i: int, j: int) -> float:
-        return float(turned(query[None], by[i : i + 1])[0] @ turned(key[None], by[j : j + 1])[0])
+        return float(rotate(query[None], by[i : i + 1])[0] @ rotate(key[None], by[j : j + 1])[0])
 
     assert product(7, 3) == pytest.approx(product(44, 40), abs=1e-5)
     assert product(7, 3) != pytest.approx(product(7, 4), abs=1e-2)
-    pair = turned(query[None], by[9:10])[0, 2:4]  # the second pair, by sines and cosines
+    pair = rotate(query[None], by[9:10])[0, 2:4]  # the second pair, by sines and cosines
     angle = 9 * 10_000 ** (-2 / 6)
     first, second = query[2:4].tolist()
     assert pair[0].item() == pytest.approx(first * math.cos(angle) - second * math.sin(angle), abs=1e-6)

@@ -1,5 +1,11 @@
 """Attention: every query asks all keys that it may see, and takes of their values by how well each answers.
 
+attend, attention_weights    the formula
+MultiHeadAttention           several attentions side by side, each head with its own queries, keys and values; all
+                             vectors have one width, which the heads share
+AsymmetricAttention          every width is its own: of the stream, of what gives keys, of what gives values, and in
+                             the heads d for queries and keys, t for values
+
 queries, keys, values      three views of a stream, or the queries of one and keys and values of another
 scores                     scale · queries · keys: how well each key answers each query, and a bias on it
 weights                    softargmax of the scores over what may be seen; each row sums to one
@@ -17,8 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
+from pellucid.layers.kv_cache import Cache, KeyValueCache, RingCache
 from pellucid.layers.masks import CAUSAL, Causal, Mask
-from pellucid.layers.positions.rotary import turned
+from pellucid.layers.positions.rotary import rotate
 
 Scale = float | Callable[[int], float]  # a number, or how it follows from the width of the queries
 
@@ -100,7 +107,7 @@ def attend(
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=not is_open, scale=beta)
     added = None if bias is None else bias / temperature
     if not is_open:
-        seen = mask.seen((*queries.shape[:-1], m), queries.device)
+        seen = mask.visible((*queries.shape[:-1], m), queries.device)
         added = seen if added is None else torch.where(seen, added, -math.inf)
     return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=added, scale=beta)
 
@@ -131,7 +138,7 @@ def attention_weights(
     scores = queries @ keys.transpose(-2, -1) * _beta(scale, queries)
     if bias is not None:
         scores = scores + bias
-    seen = mask.seen(scores.shape, scores.device)
+    seen = mask.visible(scores.shape, scores.device)
     is_blind = ~seen.any(-1, keepdim=True)
     # A row of -∞ alone has no softargmax; a blind one sees all for a moment, and is emptied afterwards.
     scores = scores.masked_fill(~(seen | is_blind), -math.inf)
@@ -143,14 +150,158 @@ def attention_weights(
     return weights.masked_fill(is_blind, 0)
 
 
-def later(n: int, time: int, like: Tensor) -> Tensor:
-    """What the last n of `time` positions may not see, added to their scores: (n, time), -inf where it is later.
+def split_heads(vectors: Tensor, n_heads: int) -> Tensor:
+    """(batch, time, n_heads · head_width) -> (batch, n_heads, time, head_width)."""
+    return vectors.view(*vectors.shape[:2], n_heads, -1).transpose(1, 2)
 
-    >>> later(2, 3, like=torch.zeros(()))
-    tensor([[0., 0., -inf],
-            [0., 0., 0.]])
+
+def join_heads(heads: Tensor) -> Tensor:
+    """What `split_heads` cut apart: (batch, n_heads, time, head_width) -> (batch, time, n_heads · head_width).
+
+    >>> vectors = torch.randn(2, 3, 8)
+    >>> torch.equal(join_heads(split_heads(vectors, n_heads=4)), vectors)
+    True
     """
-    return CAUSAL.added((n, time), like)
+    return heads.transpose(1, 2).flatten(2)
+
+
+class MultiHeadAttention(nn.Module):
+    """stream: (batch, n, width) asks memory: (batch, m, width) -> (batch, n, width). Self-attention asks itself.
+
+    >>> from pellucid.layers.masks import CAUSAL, EVERYTHING
+    >>> attention = MultiHeadAttention(width=8, n_heads=2)
+    >>> stream, memory = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
+    >>> attention(stream, stream, mask=CAUSAL).shape, attention(stream, memory, mask=EVERYTHING).shape
+    (torch.Size([1, 3, 8]), torch.Size([1, 3, 8]))
+    >>> attention.weights(stream, memory, mask=EVERYTHING).shape
+    torch.Size([1, 2, 3, 5])
+    """
+
+    def __init__(self, width: int, n_heads: int, *, has_bias: bool = True) -> None:
+        super().__init__()
+        if width % n_heads:
+            raise PellucidError(
+                f"width {width} cannot be shared equally by {n_heads} heads "
+                f"({width} / {n_heads} = {width / n_heads:g})",
+                fix=f"The nearest width that can is {max(1, round(width / n_heads)) * n_heads}",
+            )
+        self.width, self.n_heads = width, n_heads
+        # Three matrices, one each for queries, keys and values, in one tensor: one product makes all three.
+        self.project = nn.Parameter(torch.empty(3, width, width))
+        self.shift = nn.Parameter(torch.zeros(3 * width)) if has_bias else None
+        self.combine = nn.Linear(width, width, bias=has_bias)
+        bound = inverse_root(width)  # as torch's own linear layers begin
+        nn.init.uniform_(self.project, -bound, bound)
+        if has_bias:
+            nn.init.zeros_(self.combine.bias)
+
+    def forward(
+        self, stream: Tensor, memory: Tensor, *, mask: Mask, bias: Tensor | None = None, angles: Tensor | None = None
+    ) -> Tensor:
+        """bias: on the scores, broadcasts to (batch, heads, n, m). angles: rotary, in self-attention alone."""
+        queries, keys, values = self._projected(stream, memory, angles)
+        return self._combined(attend(queries, keys, values, mask=mask, bias=bias))
+
+    def weights(
+        self, stream: Tensor, memory: Tensor, *, mask: Mask, bias: Tensor | None = None, angles: Tensor | None = None
+    ) -> Tensor:
+        """How much of each position of the memory each head takes: (batch, heads, n, m). Only this call makes them."""
+        queries, keys, _ = self._projected(stream, memory, angles)
+        return attention_weights(queries, keys, mask=mask, bias=bias)
+
+    def advance(
+        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
+    ) -> Tensor:
+        """Self-attention of the next positions, (batch, n, width), on all that the cache holds and on themselves."""
+        queries, keys, values = self._projected(stream, stream, angles)
+        keys, values = cache.append(keys, values)
+        return self._combined(attend(queries, keys, values, mask=cache.mask, bias=bias))
+
+    def remembered(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory that is asked again and again: each (batch, heads, m, head_width)."""
+        keys, values = self._linear(memory, 1, 3)
+        return keys, values
+
+    def recall(self, stream: Tensor, keys: Tensor, values: Tensor, *, mask: Mask) -> Tensor:
+        """What the stream gathers from a memory by its `remembered` keys and values."""
+        (queries,) = self._linear(stream, 0, 1)
+        return self._combined(attend(queries, keys, values, mask=mask))
+
+    def cache(self, batch: int, longest: int) -> KeyValueCache:
+        """An empty one for this attention: up to `longest` positions."""
+        d = self.width // self.n_heads
+        return KeyValueCache(
+            batch=batch, n_heads=self.n_heads, longest=longest, key_width=d, value_width=d, like=self.project.data
+        )
+
+    def ring(self, batch: int, before: int) -> RingCache:
+        """An empty one for this attention under `Local(before, after=0)`."""
+        d = self.width // self.n_heads
+        return RingCache(
+            batch=batch, n_heads=self.n_heads, before=before, key_width=d, value_width=d, like=self.project.data
+        )
+
+    def _projected(self, stream: Tensor, memory: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of the stream, keys and values of the memory: each (batch, heads, time, head_width)."""
+        if memory is stream:
+            queries, keys, values = self._linear(stream, 0, 3)
+        else:
+            (queries,), (keys, values) = self._linear(stream, 0, 1), self._linear(memory, 1, 3)
+        if angles is not None:
+            assert memory is stream, "positions of two sequences have no distance"
+            queries, keys = rotate(queries, angles), rotate(keys, angles)
+        return queries, keys, values
+
+    def _linear(self, vectors: Tensor, first: int, last: int) -> list[Tensor]:
+        """By these of the three matrices: (batch, time, width) -> for each of them (batch, heads, time, head_width)."""
+        matrix: Tensor = self.project.view(-1, self.width)
+        shift: Tensor | None = self.shift
+        if last - first < 3:  # even a slice of everything would copy the gradient on its way back
+            rows = slice(first * self.width, last * self.width)
+            matrix, shift = matrix[rows], None if shift is None else shift[rows]
+        parts = functional.linear(vectors, matrix, shift)
+        # Cut before heads are split: back through this their gradients are copied once, else twice.
+        return [split_heads(part, self.n_heads) for part in parts.chunk(last - first, dim=-1)]
+
+    def _combined(self, mixed: Tensor) -> Tensor:
+        out: Tensor = self.combine(join_heads(mixed))
+        return out
+
+
+class AsymmetricAttention(nn.Module):
+    """Every width its own, as the formulas of attention allow.
+
+    stream: (batch, n, width) asks keys_from: (batch, m, key_width) and takes of values_from: (batch, m, value_width).
+
+    >>> from pellucid.layers.masks import EVERYTHING
+    >>> attention = AsymmetricAttention(width=8, key_width=5, value_width=3, n_heads=2, d=6, t=4)
+    >>> stream, keys_from, values_from = torch.randn(1, 3, 8), torch.randn(1, 7, 5), torch.randn(1, 7, 3)
+    >>> attention(stream, keys_from, values_from, mask=EVERYTHING).shape
+    torch.Size([1, 3, 8])
+    """
+
+    def __init__(
+        self, *, width: int, key_width: int, value_width: int, n_heads: int, d: int, t: int, has_bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.queries = nn.Linear(width, n_heads * d, bias=has_bias)
+        self.keys = nn.Linear(key_width, n_heads * d, bias=has_bias)
+        self.values = nn.Linear(value_width, n_heads * t, bias=has_bias)
+        self.combine = nn.Linear(n_heads * t, width, bias=has_bias)
+
+    def forward(
+        self, stream: Tensor, keys_from: Tensor, values_from: Tensor, *, mask: Mask, bias: Tensor | None = None
+    ) -> Tensor:
+        queries, keys, values = self.queries(stream), self.keys(keys_from), self.values(values_from)
+        queries, keys, values = (split_heads(each, self.n_heads) for each in (queries, keys, values))
+        out: Tensor = self.combine(join_heads(attend(queries, keys, values, mask=mask, bias=bias)))
+        return out
+
+    def weights(self, stream: Tensor, keys_from: Tensor, *, mask: Mask, bias: Tensor | None = None) -> Tensor:
+        """How much of each position each head takes: (batch, heads, n, m). The values have no say in it."""
+        queries, keys = split_heads(self.queries(stream), self.n_heads), split_heads(self.keys(keys_from), self.n_heads)
+        return attention_weights(queries, keys, mask=mask, bias=bias)
 
 
 def _beta(scale: Scale, queries: Tensor) -> float:
@@ -162,49 +313,3 @@ def _require_warm(temperature: float) -> None:
         raise PellucidError(
             f"a temperature of {temperature:g} came", fix="Give one above 0; its limit at 0 is hard=True"
         )
-
-
-class Attention(nn.Module):
-    """Causal attention with several heads: (batch, time, width) -> (batch, time, width).
-
-    The matrix that combines the heads begins at zero: a new block adds nothing to the stream.
-    """
-
-    def __init__(self, width: int, n_heads: int) -> None:
-        super().__init__()
-        self.n_heads = n_heads
-        # Three matrices, one each for queries, keys and values, in one tensor: one product makes all three.
-        self.project = nn.Parameter(torch.empty(3, width, width))
-        self.combine = nn.Linear(width, width, bias=False)
-        bound = 1 / math.sqrt(width)  # as torch's own linear layers begin
-        nn.init.uniform_(self.project, -bound, bound)
-        nn.init.zeros_(self.combine.weight)
-
-    def forward(
-        self,
-        stream: Tensor,
-        turns: Tensor | None = None,
-        bias: Tensor | None = None,
-        past: Tensor | None = None,
-        read: int = 0,
-    ) -> Tensor:
-        """turns: (time, head_width / 2, 2), rotary positions of these tokens; without it nothing is turned.
-
-        bias: (heads, time, read + time), added to the scores. past: (2, batch, heads, longest, head_width), keys and
-        values of the `read` tokens before; those of the stream are written behind them.
-        """
-        batch, time, width = stream.shape
-        parts = functional.linear(stream, self.project.view(3 * width, width))
-        # Cut into three before heads are parted: back through this their gradients are copied once, else twice.
-        queries, keys, values = (
-            part.view(batch, time, self.n_heads, -1).transpose(1, 2) for part in parts.chunk(3, dim=-1)
-        )
-        if turns is not None:
-            queries, keys = turned(queries, turns), turned(keys, turns)
-        if past is not None:
-            past[0, :, :, read : read + time] = keys
-            past[1, :, :, read : read + time] = values
-            keys, values = past[:, :, :, : read + time]
-        mixed = attend(queries, keys, values, bias=bias)  # (batch, heads, time, head_width)
-        out: Tensor = self.combine(mixed.transpose(1, 2).reshape(batch, time, width))
-        return out

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from pellucid.layers.caches import Cache, DecoderState
-from pellucid.layers.heads import MultiHeadAttention
-from pellucid.layers.masks import CAUSAL, EVERYTHING, Given, Mask
+from pellucid.layers.attention import MultiHeadAttention
+from pellucid.layers.kv_cache import Cache, DecoderState
+from pellucid.layers.masks import CAUSAL, EVERYTHING, BooleanMask, Mask
 
 MakeNorm = Callable[[int], nn.Module]
 
@@ -46,24 +46,24 @@ class PreNormBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         level = self.attention_norm(stream)
-        return self._rest(stream, self.attention(level, level, mask=mask, bias=bias, turns=turns))
+        return self._rest(stream, self.attention(level, level, mask=mask, bias=bias, angles=angles))
 
     def weights(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """What each head takes of each position of this stream: (batch, heads, time, time)."""
         level = self.attention_norm(stream)
-        return self.attention.weights(level, level, mask=mask, bias=bias, turns=turns)
+        return self.attention.weights(level, level, mask=mask, bias=bias, angles=angles)
 
     def advance(
-        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """The next positions, (batch, n, width), after those that the cache of `attention` holds."""
         level = self.attention_norm(stream)
-        return self._rest(stream, self.attention.advance(level, cache, bias=bias, turns=turns))
+        return self._rest(stream, self.attention.advance(level, cache, bias=bias, angles=angles))
 
     def _rest(self, stream: Tensor, gathered: Tensor) -> Tensor:
         stream = stream + self.dropout(gathered)
@@ -91,21 +91,21 @@ class PostNormBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
-        return self._rest(stream, self.attention(stream, stream, mask=mask, bias=bias, turns=turns))
+        return self._rest(stream, self.attention(stream, stream, mask=mask, bias=bias, angles=angles))
 
     def weights(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """What each head takes of each position of this stream: (batch, heads, time, time)."""
-        return self.attention.weights(stream, stream, mask=mask, bias=bias, turns=turns)
+        return self.attention.weights(stream, stream, mask=mask, bias=bias, angles=angles)
 
     def advance(
-        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """The next positions, (batch, n, width), after those that the cache of `attention` holds."""
-        return self._rest(stream, self.attention.advance(stream, cache, bias=bias, turns=turns))
+        return self._rest(stream, self.attention.advance(stream, cache, bias=bias, angles=angles))
 
     def _rest(self, stream: Tensor, gathered: Tensor) -> Tensor:
         stream = self.attention_norm(stream + self.dropout(gathered))
@@ -153,10 +153,10 @@ class PreNormDecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         memory_mask: Mask = EVERYTHING,
         bias: Tensor | None = None,
-        turns: Tensor | None = None,
+        angles: Tensor | None = None,
     ) -> Tensor:
         level = self.attention_norm(stream)
-        stream = stream + self.dropout(self.attention(level, level, mask=mask, bias=bias, turns=turns))
+        stream = stream + self.dropout(self.attention(level, level, mask=mask, bias=bias, angles=angles))
         return self._rest(stream, *self.memory_attention.remembered(memory), memory_mask)
 
     def weights(
@@ -167,12 +167,12 @@ class PreNormDecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         memory_mask: Mask = EVERYTHING,
         bias: Tensor | None = None,
-        turns: Tensor | None = None,
+        angles: Tensor | None = None,
     ) -> DecoderWeights:
         """What each head takes, for this stream and this memory, without dropout."""
         level = self.attention_norm(stream)
-        own = self.attention.weights(level, level, mask=mask, bias=bias, turns=turns)
-        level = self.memory_norm(stream + self.attention(level, level, mask=mask, bias=bias, turns=turns))
+        own = self.attention.weights(level, level, mask=mask, bias=bias, angles=angles)
+        level = self.memory_norm(stream + self.attention(level, level, mask=mask, bias=bias, angles=angles))
         return DecoderWeights(own, self.memory_attention.weights(level, memory, mask=memory_mask))
 
     def begin(self, memory: Tensor, own: Cache, *, memory_mask: Mask = EVERYTHING) -> DecoderState:
@@ -180,12 +180,12 @@ class PreNormDecoderBlock(nn.Module):
         return _begun(self.memory_attention, memory, own, memory_mask)
 
     def advance(
-        self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """The next positions, (batch, n, width). What the state keeps of the past is changed by it."""
         level = self.attention_norm(stream)
-        stream = stream + self.dropout(self.attention.advance(level, state.own, bias=bias, turns=turns))
-        return self._rest(stream, state.keys, state.values, Given(state.seen))
+        stream = stream + self.dropout(self.attention.advance(level, state.own, bias=bias, angles=angles))
+        return self._rest(stream, state.keys, state.values, BooleanMask(state.visible))
 
     def _rest(self, stream: Tensor, keys: Tensor, values: Tensor, memory_mask: Mask) -> Tensor:
         level = self.memory_norm(stream)
@@ -224,9 +224,9 @@ class PostNormDecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         memory_mask: Mask = EVERYTHING,
         bias: Tensor | None = None,
-        turns: Tensor | None = None,
+        angles: Tensor | None = None,
     ) -> Tensor:
-        gathered = self.attention(stream, stream, mask=mask, bias=bias, turns=turns)
+        gathered = self.attention(stream, stream, mask=mask, bias=bias, angles=angles)
         stream = self.attention_norm(stream + self.dropout(gathered))
         return self._rest(stream, *self.memory_attention.remembered(memory), memory_mask)
 
@@ -238,11 +238,11 @@ class PostNormDecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         memory_mask: Mask = EVERYTHING,
         bias: Tensor | None = None,
-        turns: Tensor | None = None,
+        angles: Tensor | None = None,
     ) -> DecoderWeights:
         """What each head takes, for this stream and this memory, without dropout."""
-        own = self.attention.weights(stream, stream, mask=mask, bias=bias, turns=turns)
-        gathered = self.attention(stream, stream, mask=mask, bias=bias, turns=turns)
+        own = self.attention.weights(stream, stream, mask=mask, bias=bias, angles=angles)
+        gathered = self.attention(stream, stream, mask=mask, bias=bias, angles=angles)
         stream = self.attention_norm(stream + gathered)
         return DecoderWeights(own, self.memory_attention.weights(stream, memory, mask=memory_mask))
 
@@ -251,12 +251,12 @@ class PostNormDecoderBlock(nn.Module):
         return _begun(self.memory_attention, memory, own, memory_mask)
 
     def advance(
-        self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, turns: Tensor | None = None
+        self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """The next positions, (batch, n, width). What the state keeps of the past is changed by it."""
-        gathered = self.attention.advance(stream, state.own, bias=bias, turns=turns)
+        gathered = self.attention.advance(stream, state.own, bias=bias, angles=angles)
         stream = self.attention_norm(stream + self.dropout(gathered))
-        return self._rest(stream, state.keys, state.values, Given(state.seen))
+        return self._rest(stream, state.keys, state.values, BooleanMask(state.visible))
 
     def _rest(self, stream: Tensor, keys: Tensor, values: Tensor, memory_mask: Mask) -> Tensor:
         gathered = self.memory_attention.recall(stream, keys, values, mask=memory_mask)
@@ -268,5 +268,5 @@ class PostNormDecoderBlock(nn.Module):
 def _begun(attention: MultiHeadAttention, memory: Tensor, own: Cache, mask: Mask) -> DecoderState:
     keys, values = attention.remembered(memory)
     batch, m, _ = memory.shape
-    seen = mask.seen((batch, attention.n_heads, 1, m), memory.device).expand(batch, 1, 1, m)
+    seen = mask.visible((batch, attention.n_heads, 1, m), memory.device).expand(batch, 1, 1, m)
     return DecoderState(own, keys, values, seen)

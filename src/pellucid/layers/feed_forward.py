@@ -1,19 +1,23 @@
-"""Feed-forward: each position by itself, into four times the width, through a bend, and back.
+"""Feed-forward: each position by itself, into four times the width, through an activation, and back.
 
 FeedForward             ReLU² and no biases, adding nothing at first: that of our own transformer
-ActivatedFeedForward    any bend, with biases: with nn.ReLU() that of Vaswani et al. 2017, with nn.GELU() of GPT-2
-GatedFeedForward        what passes is multiplied by a bent gate (Shazeer 2020): SwiGLU with nn.SiLU()
+ActivatedFeedForward    any activation, with biases: with nn.ReLU() that of Vaswani et al. 2017, with nn.GELU() of GPT-2
+GatedFeedForward        what passes is multiplied by a gate (Shazeer 2020): SwiGLU with nn.SiLU()
+Hidden                  one hidden layer of an MLP: linear, norm, activation; output_head is the layer after the last
 """
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
+from pellucid.layers.activations import activation
+from pellucid.layers.norms import BatchNorm, folded, normalisation
+
 WIDER = 4
 
 
 def squared_relu(values: Tensor) -> Tensor:
-    """0 below 0, and the square above: the bend of So and others (2021, "Primer").
+    """0 below 0, and the square above: the activation of So and others (2021, "Primer").
 
     At the sizes here it learned faster than GELU, and it costs a third.
 
@@ -94,3 +98,46 @@ class GatedFeedForward(nn.Module):
     def forward(self, stream: Tensor) -> Tensor:
         out: Tensor = self.contract(self.dropout(self.activation(self.gate(stream)) * self.expand(stream)))
         return out
+
+
+class Hidden(nn.Module):
+    """x: (..., inputs) -> (..., outputs).
+
+    scale: the deviation that pre-activations have at first, for inputs of mean square 1. Over another layer's
+    activations it is that activation's gain, which makes up for what the activation took.
+
+    >>> Hidden(6, 4, norm="batch").linear.bias is None
+    True
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, scale: float = 1.0, function: str = "tanh", norm: str = "none", groups: int = 1
+    ) -> None:
+        super().__init__()
+        # Batch norm takes the mean away, and a bias with it: it would never get a gradient.
+        self.linear = nn.Linear(inputs, outputs, bias=norm != "batch")
+        self.norm = normalisation(norm, outputs, groups)
+        self.activation = activation(function)
+        nn.init.normal_(self.linear.weight, std=scale * inputs**-0.5)
+        if self.linear.bias is not None:
+            nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.activation(self.norm(self.linear(x)))
+        return y
+
+    def fold(self) -> None:
+        """Let the linear layer do the work of its batch norm, as it is in eval mode. Other norms stay."""
+        if isinstance(self.norm, BatchNorm):
+            self.linear, self.norm = folded(self.linear, self.norm), nn.Identity()
+
+
+def output_head(inputs: int, vocab_size: int, scale: float) -> nn.Linear:
+    """The last linear layer, a tenth of the deviation that `scale` would give: no token is much likelier at first.
+
+    So the first loss is ln |V| and hardly above it, and training need not begin by unlearning what chance drew.
+    """
+    linear = nn.Linear(inputs, vocab_size)
+    nn.init.normal_(linear.weight, std=0.1 * scale * inputs**-0.5)
+    nn.init.zeros_(linear.bias)
+    return linear

@@ -3,15 +3,15 @@
     EVERYTHING              every query sees every key
     CAUSAL                  nothing later than itself
     Local(before, after)    a band: so many positions before itself, so many after
-    Padding(lengths)        in each example the first so many keys; what follows only fills up the batch
-    Given(seen)             any tensor of yes and no
+    PaddingMask(lengths)    in each example the first so many keys; what follows only fills up the batch
+    BooleanMask(allowed)    any tensor of yes and no
 
 Of n queries and m keys in one row the queries are the last n positions, as when the first m - n were read before.
 
 In formulas a mask is added to the scores, 0 where a key may be seen and -∞ where not, since softargmax makes of -∞ a
-weight of 0. That form is `added`. The softargmax of it alone averages what may be seen:
+weight of 0. That form is `additive`. The softargmax of it alone averages what may be seen:
 
->>> CAUSAL.added((3, 3), like=torch.zeros(())).softmax(-1)
+>>> CAUSAL.additive((3, 3), like=torch.zeros(())).softmax(-1)
 tensor([[1.0000, 0.0000, 0.0000],
         [0.5000, 0.5000, 0.0000],
         [0.3333, 0.3333, 0.3333]])
@@ -34,16 +34,16 @@ class Mask(ABC):
     """What may be seen. The shape it is asked for is that of the scores, (..., n queries, m keys)."""
 
     @abstractmethod
-    def seen(self, shape: Sequence[int], device: torch.device) -> Tensor:
+    def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
         """True where a query may see a key; of this shape, or one that broadcasts to it."""
 
     def hides_nothing(self, n: int, m: int) -> bool:
         """Whether all m keys may be seen by all n queries for certain; then nothing has to be masked."""
         return False
 
-    def added(self, shape: Sequence[int], like: Tensor) -> Tensor:
+    def additive(self, shape: Sequence[int], like: Tensor) -> Tensor:
         """The same as numbers to add to the scores: 0 where a key may be seen, -∞ where not."""
-        seen = self.seen(shape, like.device)
+        seen = self.visible(shape, like.device)
         return torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill(~seen, -math.inf)
 
     def __and__(self, other: Mask) -> Mask:
@@ -56,7 +56,7 @@ class Mask(ABC):
 class Everything(Mask):
     """Every query sees every key."""
 
-    def seen(self, shape: Sequence[int], device: torch.device) -> Tensor:
+    def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
         return torch.ones(shape[-2], shape[-1], dtype=torch.bool, device=device)
 
     def hides_nothing(self, n: int, m: int) -> bool:
@@ -67,12 +67,12 @@ class Everything(Mask):
 class Causal(Mask):
     """Each query sees itself and all before it.
 
-    >>> CAUSAL.seen((2, 3), torch.device("cpu"))
+    >>> CAUSAL.visible((2, 3), torch.device("cpu"))
     tensor([[ True,  True, False],
             [ True,  True,  True]])
     """
 
-    def seen(self, shape: Sequence[int], device: torch.device) -> Tensor:
+    def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
         n, m = _one_row(shape)
         return torch.ones(n, m, dtype=torch.bool, device=device).tril_(m - n)
 
@@ -84,7 +84,7 @@ class Causal(Mask):
 class Local(Mask):
     """Each query sees itself, `before` positions before it and `after` after it; with after=0 it is causal.
 
-    >>> Local(before=1, after=0).seen((3, 3), torch.device("cpu"))
+    >>> Local(before=1, after=0).visible((3, 3), torch.device("cpu"))
     tensor([[ True, False, False],
             [ True,  True, False],
             [False,  True,  True]])
@@ -100,7 +100,7 @@ class Local(Mask):
                 fix="Neither may be below 0",
             )
 
-    def seen(self, shape: Sequence[int], device: torch.device) -> Tensor:
+    def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
         n, m = _one_row(shape)
         band = torch.ones(n, m, dtype=torch.bool, device=device)
         return band.tril_(m - n + self.after).triu_(m - n - self.before)
@@ -110,30 +110,30 @@ class Local(Mask):
 
 
 @dataclass(frozen=True, eq=False)
-class Padding(Mask):
+class PaddingMask(Mask):
     """In each example of a batch the first keys may be seen, as many as its length says. lengths: (batch,).
 
     The scores' first dimension is the batch, whether there are heads behind it or not.
 
-    >>> Padding(torch.tensor([1, 3])).seen((2, 4, 3), torch.device("cpu"))
+    >>> PaddingMask(torch.tensor([1, 3])).visible((2, 4, 3), torch.device("cpu"))
     tensor([[[ True, False, False]],
             [[ True,  True,  True]]])
     """
 
     lengths: Tensor
 
-    def seen(self, shape: Sequence[int], device: torch.device) -> Tensor:
+    def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
         lengths = self.lengths.to(device).view(-1, *(1 for _ in shape[1:]))
         return torch.arange(shape[-1], device=device) < lengths
 
 
 @dataclass(frozen=True, eq=False)
-class Given(Mask):
+class BooleanMask(Mask):
     """What this tensor says, True where a key may be seen: (n, m), or any shape that broadcasts to the scores'."""
 
     allowed: Tensor
 
-    def seen(self, shape: Sequence[int], device: torch.device) -> Tensor:
+    def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
         assert self.allowed.dtype == torch.bool, f"a mask of {self.allowed.dtype} is not one of yes and no"
         return self.allowed.to(device)
 
@@ -145,8 +145,8 @@ class Both(Mask):
     one: Mask
     other: Mask
 
-    def seen(self, shape: Sequence[int], device: torch.device) -> Tensor:
-        return self.one.seen(shape, device) & self.other.seen(shape, device)
+    def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
+        return self.one.visible(shape, device) & self.other.visible(shape, device)
 
     def hides_nothing(self, n: int, m: int) -> bool:
         return self.one.hides_nothing(n, m) and self.other.hides_nothing(n, m)
@@ -162,6 +162,6 @@ def _one_row(shape: Sequence[int]) -> tuple[int, int]:
     if n > m:
         raise PellucidError(
             f"{n} queries cannot be the last of {m} positions",
-            fix="Where queries and keys come from two sequences, use the mask EVERYTHING or Padding",
+            fix="Where queries and keys come from two sequences, use the mask EVERYTHING or a PaddingMask",
         )
     return n, m

@@ -54,9 +54,9 @@ def measure() -> MasksCompared:
     """
     import torch
 
-    from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, Padding
+    from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, PaddingMask
 
-    padding = Padding(torch.tensor([TIME - 2]))
+    padding = PaddingMask(torch.tensor([TIME - 2]))
     return MasksCompared(
         (
             _forms("none", "everyone sees everyone", EVERYTHING),
@@ -72,8 +72,8 @@ def _forms(name: str, description: str, mask: Mask) -> MaskForms:
     import torch
 
     scores = torch.zeros(1, TIME, TIME, dtype=torch.float64)  # of one example, as padding needs it
-    seen = mask.seen(scores.shape, scores.device).expand_as(scores)[0]
-    added = mask.added(scores.shape, scores).expand_as(scores)[0]
+    seen = mask.visible(scores.shape, scores.device).expand_as(scores)[0]
+    added = mask.additive(scores.shape, scores).expand_as(scores)[0]
     weights = (scores[0] + added).softmax(-1)
     return MaskForms(name, description, tuple(map(tuple, seen.tolist())), as_matrix(added), as_matrix(weights))
 

@@ -78,13 +78,17 @@ def encoding_of(kind: str, positions: Positions, length: int) -> PositionEncodin
     import torch
 
     with torch.no_grad():
-        bias, added, turns = positions.bias(length, length), positions.added(0, length), positions.turns(0, length)
+        bias, added, angles = (
+            positions.bias(length, length),
+            positions.embeddings(0, length),
+            positions.angles(0, length),
+        )
         if bias is not None:
             return PositionEncoding(kind, positions.acts_on, encodings=(), products=as_matrix(bias[0]))
         if added is not None:
             encodings = added
-        elif turns is not None:
-            encodings = turns.flatten(1)
+        elif angles is not None:
+            encodings = angles.flatten(1)
         else:
             encodings = torch.zeros(length, 1)
         products = encodings.double() @ encodings.double().t()

@@ -6,7 +6,6 @@ the network's own precision.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,15 +18,14 @@ from pellucid.data import Vocabulary
 from pellucid.data.prepare import ImagePreparation
 from pellucid.data.readers.pictures import colours_of
 from pellucid.errors import PellucidError, quoted
-from pellucid.layers.attention import Attention, attention_weights
-from pellucid.layers.positions.rotary import turned
+from pellucid.layers.attention import attention_weights
 from pellucid.models.contracts import PairModel
 from pellucid.models.examples.vit import ViT
 from pellucid.models.pairs.decoder_only import PairTransformer
 from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder
 from pellucid.models.pairs.padding import right_aligned
 from pellucid.models.reading import answers
-from pellucid.models.sequences.transformer import Transformer
+from pellucid.models.sequences.transformer import CausalSelfAttention, Transformer
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
 from pellucid.records.attention import Matrix, as_matrix
 from pellucid.training.trained import Trained
@@ -46,15 +44,16 @@ def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
     """
     found: list[Tensor] = []
 
-    def called(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        assert isinstance(module, Attention)
-        given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-        found.append(_weights(module, given["stream"], given["turns"], given["bias"]))
+    def called(module: nn.Module, args: tuple[Any, ...]) -> None:
+        assert isinstance(module, CausalSelfAttention)
+        x, angles, bias = args
+        queries, keys, _ = module.project_heads(x, angles)
+        found.append(attention_weights(queries, keys, bias=bias))
 
     hooks = [
-        module.register_forward_pre_hook(called, with_kwargs=True)
+        module.register_forward_pre_hook(called)
         for module in model.modules()
-        if isinstance(module, Attention)
+        if isinstance(module, CausalSelfAttention)
     ]
     try:
         model(tokens)
@@ -62,15 +61,6 @@ def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
         for hook in hooks:
             hook.remove()
     return found
-
-
-def _weights(module: Attention, stream: Tensor, turns: Tensor | None, bias: Tensor | None) -> Tensor:
-    batch, time, width = stream.shape
-    parts = functional.linear(stream, module.project.view(3 * width, width))
-    queries, keys, _ = parts.view(batch, time, 3, module.n_heads, -1).permute(2, 0, 3, 1, 4)
-    if turns is not None:
-        queries, keys = turned(queries, turns), turned(keys, turns)
-    return attention_weights(queries, keys, bias=bias)
 
 
 def text_maps(trained: Trained, text: str) -> AttentionMaps:

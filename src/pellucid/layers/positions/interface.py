@@ -11,8 +11,8 @@ class Positions(nn.Module):
     """Where tokens stand. Each kind acts in one place, says which, and has nothing to give in the others.
 
     "nothing"             the tokens are a set
-    "input"               `added`: something is added to the embeddings, once, before the first block
-    "queries and keys"    `turns`: queries and keys are turned in every block, values are not
+    "input"               `embeddings`: something is added to the embeddings, once, before the first block
+    "queries and keys"    `angles`: queries and keys are turned in every block, values are not
     "scores"              `bias`: something is added to the scores of every block
     """
 
@@ -23,12 +23,12 @@ class Positions(nn.Module):
         """As a network has it, for up to `length` tokens of `width` numbers, shared by `n_heads` heads."""
         return cls()
 
-    def added(self, start: int, end: int) -> Tensor | None:
+    def embeddings(self, start: int, end: int) -> Tensor | None:
         """To the embeddings of the tokens from `start` up to `end`: (end - start, width)."""
         return None
 
-    def turns(self, start: int, end: int) -> Tensor | None:
-        """Cosines and sines for `turned`, of the tokens from `start` up to `end`: (end - start, head_width / 2, 2)."""
+    def angles(self, start: int, end: int) -> Tensor | None:
+        """Cosines and sines for `rotate`, of the tokens from `start` up to `end`: (end - start, head_width / 2, 2)."""
         return None
 
     def bias(self, n: int, time: int) -> Tensor | None:
@@ -42,6 +42,6 @@ class Positions(nn.Module):
 class NoPositions(Positions):
     """Attention as it is: it gathers from a set. Under a causal mask, how many came before can still be learned.
 
-    >>> NoPositions().added(0, 3), NoPositions().bias(2, 3)
+    >>> NoPositions().embeddings(0, 3), NoPositions().bias(2, 3)
     (None, None)
     """

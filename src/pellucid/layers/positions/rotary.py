@@ -14,12 +14,12 @@ from pellucid.layers.positions.interface import Positions
 SLOWEST = 10_000.0  # how much slower the last pair turns than the first
 
 
-def turns(length: int, head_width: int) -> Tensor:
+def rotary_angles(length: int, head_width: int) -> Tensor:
     """The cosine and the sine by which each pair of each position is turned: (length, head_width / 2, 2).
 
     Position 0 is not turned at all.
 
-    >>> turns(2, 4)[0]
+    >>> rotary_angles(2, 4)[0]
     tensor([[1., 0.],
             [1., 0.]])
     """
@@ -28,41 +28,41 @@ def turns(length: int, head_width: int) -> Tensor:
     return torch.stack([angles.cos(), angles.sin()], dim=-1).to(torch.get_default_dtype())
 
 
-def turned(vectors: Tensor, by: Tensor) -> Tensor:
+def rotate(vectors: Tensor, angles: Tensor) -> Tensor:
     """vectors: (..., time, head_width) -> the same shape, each pair of numbers turned by its angle.
 
-    by: (time, head_width / 2, 2), cosines and sines. A turn in the plane is the product with a complex number, which
-    is one pass over the numbers where sines and cosines written out are five.
+    angles: (time, head_width / 2, 2), cosines and sines. A turn in the plane is the product with a complex number,
+    which is one pass over the numbers where sines and cosines written out are five.
 
-    >>> turned(torch.tensor([[1.0, 0.0]]), by=torch.tensor([[[0.0, 1.0]]]))
+    >>> rotate(torch.tensor([[1.0, 0.0]]), angles=torch.tensor([[[0.0, 1.0]]]))
     tensor([[0., 1.]])
     """
     pairs = torch.view_as_complex(vectors.reshape(*vectors.shape[:-1], -1, 2))
-    return torch.view_as_real(pairs * torch.view_as_complex(by)).flatten(-2)
+    return torch.view_as_real(pairs * torch.view_as_complex(angles)).flatten(-2)
 
 
 class RotaryPositions(Positions):
     """Queries and keys turned by their positions, up to `length` of them; nothing is learned.
 
-    >>> RotaryPositions(length=8, head_width=4).turns(2, 5).shape
+    >>> RotaryPositions(length=8, head_width=4).angles(2, 5).shape
     torch.Size([3, 2, 2])
     """
 
     acts_on = "queries and keys"
-    angles: Tensor  # (length, head_width / 2, 2)
-    spins: Tensor  # (length, 3, 1, head_width / 2, 2): the same for queries and keys; values are not turned
+    table: Tensor  # (length, head_width / 2, 2)
+    qkv_angles: Tensor  # (length, 3, 1, head_width / 2, 2): the same for queries and keys; values are not turned
 
     def __init__(self, length: int, head_width: int) -> None:
         super().__init__()
         # What follows from the configuration is not saved.
-        angles = turns(length, head_width)
-        self.register_buffer("angles", angles, persistent=False)
+        angles = rotary_angles(length, head_width)
+        self.register_buffer("table", angles, persistent=False)
         still = angles[:1].expand_as(angles)
-        self.register_buffer("spins", torch.stack([angles, angles, still], dim=1)[:, :, None], persistent=False)
+        self.register_buffer("qkv_angles", torch.stack([angles, angles, still], dim=1)[:, :, None], persistent=False)
 
     @classmethod
     def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> RotaryPositions:
         return cls(length, width // n_heads)
 
-    def turns(self, start: int, end: int) -> Tensor:
-        return self.angles[start:end]
+    def angles(self, start: int, end: int) -> Tensor:
+        return self.table[start:end]

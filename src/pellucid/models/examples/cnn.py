@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from pellucid.errors import PellucidError
 from pellucid.layers.activations import gain
 from pellucid.layers.convolution import Pair
-from pellucid.layers.filters import Filters, ResidualBlock, ShrinkingBlock
-from pellucid.layers.hidden import head
+from pellucid.layers.feed_forward import output_head
+from pellucid.layers.norms import BatchNorm
 from pellucid.models.contracts import ExampleModel
 from pellucid.models.examples.configs import CNNConfig, ResidualCNNConfig, shape_text
 
@@ -167,6 +167,93 @@ def require_size(pictures: Tensor, made_for: tuple[int, ...], *, or_larger: bool
         )
 
 
+class Filters(nn.Module):
+    """Windows that keep the picture's size, or go through it in steps, and batch norm over all places of the batch.
+
+    pictures: (batch, inputs, height, width) -> (batch, outputs, ⌈height / stride⌉, ⌈width / stride⌉). kernel: odd.
+
+    >>> Filters(1, 4, kernel=3, stride=2)(torch.zeros(2, 1, 5, 8)).shape
+    torch.Size([2, 4, 3, 4])
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, scale: float = 1.0) -> None:
+        super().__init__()
+        assert kernel % 2 == 1, f"a window of {kernel} has no middle"
+        # Not only would such a window skip places: oneDNN writes past its memory on the way back (its issue 6035).
+        assert kernel > 1 or stride == 1, "a window of one place goes to every place"
+        # Batch norm takes the mean away, and a bias with it.
+        self.convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+        self.norm: BatchNorm | nn.Identity = BatchNorm(outputs)
+        nn.init.normal_(self.convolution.weight, std=scale * (inputs * kernel**2) ** -0.5)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        maps = self.convolution(pictures)
+        # A place is a row of features for the norm, and in this order of dimensions nothing has to be copied for it.
+        level: Tensor = self.norm(maps.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return level
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Let the convolution do the work of its batch norm, as it is in eval mode: W' = s·W, b' = bias - s·mean."""
+        if not isinstance(self.norm, BatchNorm):
+            return
+        norm, one = self.norm, self.convolution
+        # In float64, so that the only rounding is the last one.
+        scale = norm.gain.double() / (norm.running_variance.double() + norm.epsilon).sqrt()
+        one.bias = nn.Parameter((norm.bias.double() - scale * norm.running_mean.double()).to(one.weight))
+        one.weight.copy_(scale[:, None, None, None] * one.weight.double())
+        self.norm = nn.Identity()
+
+
+class ResidualBlock(nn.Module):
+    """relu(x + filters(relu(filters(x)))): (batch, channels, height, width) -> the same.
+
+    >>> block = ResidualBlock(3)
+    >>> maps = torch.rand(2, 3, 4, 4)
+    >>> torch.equal(block(maps), maps)
+    True
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = Filters(channels, channels, kernel=3, scale=gain("relu"))
+        self.second = Filters(channels, channels, kernel=3, scale=gain("relu"))
+        self.activation = nn.ReLU()
+        _begin_at_zero(self.second)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        out: Tensor = self.activation(maps + self.second(self.activation(self.first(maps))))
+        return out
+
+
+class ShrinkingBlock(nn.Module):
+    """The same, with half of the places a side and twice the channels: what is added to is the mean of 2 × 2 places.
+
+    (batch, channels, height, width) -> (batch, 2 · channels, ⌈height / 2⌉, ⌈width / 2⌉).
+
+    >>> ShrinkingBlock(3)(torch.zeros(2, 3, 7, 4)).shape
+    torch.Size([2, 6, 4, 2])
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = Filters(channels, 2 * channels, kernel=3, stride=2, scale=gain("relu"))
+        self.second = Filters(2 * channels, 2 * channels, kernel=3, scale=gain("relu"))
+        self.pool = nn.AvgPool2d(2, ceil_mode=True)
+        self.beside = Filters(channels, 2 * channels, kernel=1, scale=gain("relu"))
+        self.activation = nn.ReLU()
+        _begin_at_zero(self.second)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        out: Tensor = self.activation(self.beside(self.pool(maps)) + self.second(self.activation(self.first(maps))))
+        return out
+
+
+def _begin_at_zero(filters: Filters) -> None:
+    assert isinstance(filters.norm, BatchNorm)
+    nn.init.zeros_(filters.norm.gain)
+
+
 class ResidualCNN(ExampleModel):
     """Filters, stages of residual blocks, mean over all places, head. It reads pictures of any size.
 
@@ -198,7 +285,7 @@ class ResidualCNN(ExampleModel):
             for _ in range(config.depth - 1):
                 self.blocks.append(ResidualBlock(channels))
         self.dropout = nn.Dropout(config.dropout)
-        self.head = head(channels, config.outputs, gain("relu"))
+        self.head = output_head(channels, config.outputs, gain("relu"))
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
         require_size(numbers, (self.config.numbers[0], 1, 1), or_larger=True)

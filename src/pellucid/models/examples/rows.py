@@ -1,6 +1,8 @@
 """Networks for rows of a table: logistic regression, MLP, plain and residual stacks, and an autoencoder.
 
-They read an image as well: as the row of its pixels.
+A row is one vector: numbers as they are, and each category as a vector beside them. An image is a row as well: its
+pixels, one after another. Code 0 of a category stands for a missing cell, and for a value that the training side does
+not have.
 """
 
 from __future__ import annotations
@@ -14,13 +16,62 @@ from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.layers.activations import gain
-from pellucid.layers.columns import Columns, one_hot_row
-from pellucid.layers.hidden import Hidden, head
+from pellucid.layers.feed_forward import Hidden, output_head
 from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import AutoencoderConfig, DeepConfig, LogisticConfig, RowMLPConfig
+
+
+class Columns(nn.Module):
+    """Numbers and embedded categories side by side.
+
+    numbers: (batch, ...), codes: (batch, columns) -> (batch, width), where width = numbers + columns · embedding.
+
+    All columns share one table of vectors; those of a column begin where the one before it ends. The vector of code 0
+    begins at zero, which is the mean of the others: if the training side has none, that is what it stays, and something
+    never seen says nothing.
+
+    >>> columns = Columns(numbers=2, categories=(4, 3), embedding=5)
+    >>> columns.width
+    12
+    >>> columns(torch.tensor([[0.1, 0.2]]), torch.tensor([[0, 2]])).detach()[0, :7]
+    tensor([0.1000, 0.2000, 0.0000, 0.0000, 0.0000, 0.0000, 0.0000])
+    """
+
+    starts: Tensor  # of each column's vectors in the table
+
+    def __init__(self, numbers: int, categories: tuple[int, ...], embedding: int) -> None:
+        super().__init__()
+        self.width = numbers + len(categories) * embedding
+        starts = torch.tensor([sum(categories[:column]) for column in range(len(categories))], dtype=torch.long)
+        self.register_buffer("starts", starts, persistent=False)  # what follows from the configuration is not saved
+        self.embedding = nn.Embedding(sum(categories), embedding) if categories else None
+        if self.embedding is not None:
+            with torch.no_grad():
+                self.embedding.weight[starts] = 0
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        row = numbers.flatten(1)
+        if self.embedding is None:
+            return row
+        return torch.cat([row, self.embedding(codes + self.starts).flatten(1)], dim=1)
+
+
+def one_hot_row(numbers: Tensor, codes: Tensor, categories: tuple[int, ...]) -> Tensor:
+    """Numbers and one-hot categories side by side: (batch, ...), (batch, columns) -> (batch, numbers + Σ categories).
+
+    The squares of a one-hot column's deviations add up to less than 1 on average: a category weighs no more than a
+    standardised number.
+
+    >>> one_hot_row(torch.tensor([[0.5]]), torch.tensor([[2, 0]]), categories=(3, 2))
+    tensor([[0.5000, 0.0000, 0.0000, 1.0000, 1.0000, 0.0000]])
+    """
+    row = numbers.flatten(1)
+    hot = [functional.one_hot(codes[:, column], n).to(row.dtype) for column, n in enumerate(categories)]
+    return torch.cat([row, *hot], dim=1)
 
 
 class Logistic(ExampleModel):
@@ -72,7 +123,7 @@ class RowMLP(ExampleModel):
         for _ in range(config.depth - 1):
             self.layers.append(Hidden(config.hidden, config.hidden, factor, *kind))
         self.dropout = nn.Dropout(config.dropout)
-        self.head = head(config.hidden, config.outputs, factor)
+        self.head = output_head(config.hidden, config.outputs, factor)
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
         x = self.columns(numbers, codes)
@@ -125,7 +176,7 @@ class Deep(ExampleModel):
         nn.init.normal_(self.stem.weight, std=self.columns.width**-0.5)
         nn.init.zeros_(self.stem.bias)
         self.blocks = nn.ModuleList([Feature(config, scale) for _ in range(config.depth)])
-        self.head = head(config.width, config.outputs, 1.0)
+        self.head = output_head(config.width, config.outputs, 1.0)
 
     @abstractmethod
     def joined(self, x: Tensor, feat: Tensor) -> Tensor:
@@ -257,7 +308,7 @@ class Autoencoder(Reconstructor):
         nn.init.normal_(self.narrow.weight, std=(factor if config.depth else 1.0) * self.narrow.in_features**-0.5)
         nn.init.zeros_(self.narrow.bias)
         self.decoder = _stack(config.latent, config)
-        self.head = head(
+        self.head = output_head(
             config.hidden if config.depth else config.latent, config.outputs, factor if config.depth else 1.0
         )
 

@@ -13,12 +13,10 @@ from torch import Tensor, nn
 from pellucid.layers.activations import gain
 from pellucid.layers.blocks import PreNormBlock
 from pellucid.layers.convolution import Grid, grid_of
-from pellucid.layers.feed_forward import FeedForward
-from pellucid.layers.hidden import Hidden, head
+from pellucid.layers.feed_forward import FeedForward, Hidden, output_head
 from pellucid.layers.patches import PROJECTIONS
-from pellucid.layers.positions.absolute import LearnedPositions
+from pellucid.layers.positions.absolute import LearnedPositions, resize_grid
 from pellucid.layers.positions.interface import NoPositions
-from pellucid.layers.positions.resizing import resized_grid
 from pellucid.models.contracts import ExampleModel
 from pellucid.models.examples.cnn import require_size
 from pellucid.models.examples.configs import ViTConfig
@@ -53,7 +51,7 @@ class ViT(ExampleModel):
         )
         self.norm = nn.LayerNorm(width)
         self.summary = Hidden(width, config.hidden, function="gelu")
-        self.head = head(config.hidden, config.outputs, gain("gelu"))
+        self.head = output_head(config.hidden, config.outputs, gain("gelu"))
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
         stream = self.stream(numbers)
@@ -77,8 +75,8 @@ class ViT(ExampleModel):
         For the grid that the network is made for they are those that were learned.
         """
         own = self.config.grid
-        learned = self.positions.added(0, 1 + own[0] * own[1])
-        return learned if learned is None or grid == own else resized_grid(learned, own, grid, n_apart=1)
+        learned = self.positions.embeddings(0, 1 + own[0] * own[1])
+        return learned if learned is None or grid == own else resize_grid(learned, own, grid, n_apart=1)
 
     def attention_maps(self, numbers: Tensor) -> Tensor:
         """How much of each token every token takes, in each block and head: (depth, batch, heads, n, n).

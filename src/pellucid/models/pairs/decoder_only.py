@@ -14,7 +14,8 @@ from torch import Tensor
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.configs import PairTransformerConfig
 from pellucid.models.pairs.padding import require_target_room, right_aligned
-from pellucid.models.sequences.transformer import Memory, Transformer
+from pellucid.models.sequences.fast_decoding import DecodingState
+from pellucid.models.sequences.transformer import Transformer
 
 
 class PairTransformer(PairModel):
@@ -38,13 +39,13 @@ class PairTransformer(PairModel):
         scores: Tensor = self.network(row)
         return scores[:, self.longest_source :]
 
-    def begin(self, sources: Tensor) -> Memory:
+    def begin(self, sources: Tensor) -> DecodingState:
         _, state = self.network.read(right_aligned(sources, self.longest_source), self.network.begin(len(sources)))
         return state
 
-    def advance(self, tokens: Tensor, state: Memory) -> tuple[Tensor, Memory]:
-        require_target_room(state.read + 1 - self.longest_source, self.longest_target)
+    def advance(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+        require_target_room(state.n_read + 1 - self.longest_source, self.longest_target)
         return self.network.advance(tokens, state)
 
-    def keep(self, state: Memory, rows: Tensor) -> Memory:
+    def keep(self, state: DecodingState, rows: Tensor) -> DecodingState:
         return self.network.keep(state, rows)

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock
-from pellucid.layers.caches import DecoderState
 from pellucid.layers.feed_forward import ActivatedFeedForward
-from pellucid.layers.masks import CAUSAL, Mask, Padding
+from pellucid.layers.kv_cache import DecoderState
+from pellucid.layers.masks import CAUSAL, Mask, PaddingMask
 from pellucid.layers.positions import build_positions
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig
@@ -64,22 +64,22 @@ class EncoderStack(nn.Module):
 
     def forward(self, stream: Tensor, mask: Mask) -> Tensor:
         time = stream.shape[1]
-        stream = self.dropout(_placed(stream, self.positions.added(0, time)))
-        bias, turns = self.positions.bias(time, time), self.positions.turns(0, time)
+        stream = self.dropout(_placed(stream, self.positions.embeddings(0, time)))
+        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         for block in self.blocks:
-            stream = block(stream, mask=mask, bias=bias, turns=turns)
+            stream = block(stream, mask=mask, bias=bias, angles=angles)
         normed: Tensor = self.norm(stream)
         return normed
 
     def maps(self, stream: Tensor, mask: Mask) -> Tensor:
         """What each head of each block takes of each position: (depth, batch, heads, time, time)."""
         time = stream.shape[1]
-        stream = _placed(stream, self.positions.added(0, time))
-        bias, turns = self.positions.bias(time, time), self.positions.turns(0, time)
+        stream = _placed(stream, self.positions.embeddings(0, time))
+        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         found = []
         for block in self._each():
-            found.append(block.weights(stream, mask=mask, bias=bias, turns=turns))
-            stream = block(stream, mask=mask, bias=bias, turns=turns)
+            found.append(block.weights(stream, mask=mask, bias=bias, angles=angles))
+            stream = block(stream, mask=mask, bias=bias, angles=angles)
         return torch.stack(found)
 
     def _each(self) -> Iterator[EncoderBlock]:
@@ -126,10 +126,10 @@ class DecoderStack(nn.Module):
 
     def forward(self, stream: Tensor, memory: Tensor, memory_mask: Mask) -> Tensor:
         time = stream.shape[1]
-        stream = self.dropout(_placed(stream, self.positions.added(0, time)))
-        bias, turns = self.positions.bias(time, time), self.positions.turns(0, time)
+        stream = self.dropout(_placed(stream, self.positions.embeddings(0, time)))
+        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         for block in self.blocks:
-            stream = block(stream, memory, mask=CAUSAL, memory_mask=memory_mask, bias=bias, turns=turns)
+            stream = block(stream, memory, mask=CAUSAL, memory_mask=memory_mask, bias=bias, angles=angles)
         normed: Tensor = self.norm(stream)
         return normed
 
@@ -147,20 +147,20 @@ class DecoderStack(nn.Module):
     def advance(self, stream: Tensor, state: Written) -> tuple[Tensor, Written]:
         """stream: (batch, width), the next position alone -> (batch, width) and the next state."""
         start, end = state.read, state.read + 1
-        stream = self.dropout(_placed(stream[:, None], self.positions.added(start, end)))
-        bias, turns = self.positions.bias(1, end), self.positions.turns(start, end)
+        stream = self.dropout(_placed(stream[:, None], self.positions.embeddings(start, end)))
+        bias, angles = self.positions.bias(1, end), self.positions.angles(start, end)
         for block, own in zip(self._each(), state.blocks, strict=True):
-            stream = block.advance(stream, own, bias=bias, turns=turns)
+            stream = block.advance(stream, own, bias=bias, angles=angles)
         return self.norm(stream[:, 0]), state._replace(read=end)
 
     def maps(self, stream: Tensor, memory: Tensor, memory_mask: Mask) -> DecoderMaps:
         time = stream.shape[1]
-        stream = _placed(stream, self.positions.added(0, time))
-        bias, turns = self.positions.bias(time, time), self.positions.turns(0, time)
+        stream = _placed(stream, self.positions.embeddings(0, time))
+        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         found = []
         for block in self._each():
-            found.append(block.weights(stream, memory, memory_mask=memory_mask, bias=bias, turns=turns))
-            stream = block(stream, memory, memory_mask=memory_mask, bias=bias, turns=turns)
+            found.append(block.weights(stream, memory, memory_mask=memory_mask, bias=bias, angles=angles))
+            stream = block(stream, memory, memory_mask=memory_mask, bias=bias, angles=angles)
         return DecoderMaps(torch.stack([each.own for each in found]), torch.stack([each.memory for each in found]))
 
     def _each(self) -> Iterator[DecoderBlock]:
@@ -204,10 +204,10 @@ class EncoderDecoder(PairModel):
         scores: Tensor = self.head(self.decoder(self.embedding(tokens), memory, mask))
         return scores
 
-    def remembered(self, sources: Tensor) -> tuple[Tensor, Padding]:
+    def remembered(self, sources: Tensor) -> tuple[Tensor, PaddingMask]:
         """What the encoder makes of the sources, (batch, source, width), and which of it there is to see."""
         sources = trimmed(sources, self.longest_source)
-        mask = Padding(lengths_of(sources))
+        mask = PaddingMask(lengths_of(sources))
         return self.encoder(self.embedding(sources), mask), mask
 
     def begin(self, sources: Tensor) -> Written:
@@ -299,8 +299,8 @@ class Encoder(PairModel):
         scores: Tensor = self.head(self.encoder(*self._read(sources, n_written))[:, :n_written])
         return scores
 
-    def _read(self, sources: Tensor, n_written: int) -> tuple[Tensor, Padding]:
+    def _read(self, sources: Tensor, n_written: int) -> tuple[Tensor, PaddingMask]:
         """The embedded places, at least as many as are written, and which of them may be seen: those of the source."""
         sources = trimmed(sources, self.longest_source)
         places = functional.pad(sources, (0, max(0, n_written - sources.shape[1])))
-        return self.embedding(places), Padding(lengths_of(sources))
+        return self.embedding(places), PaddingMask(lengths_of(sources))

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from torch import Tensor, nn
 
-from pellucid.layers.hidden import head
+from pellucid.layers.feed_forward import output_head
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.configs import RecurrentConfig
 
@@ -26,7 +26,7 @@ class RecurrentModel(SequenceModel, Generic[State]):
         # torch drops between the layers only, and warns where there is nothing between.
         between = config.dropout if config.depth > 1 else 0.0
         self.cell = cell(config.width, config.width, config.depth, batch_first=True, dropout=between)
-        self.head = head(config.width, config.vocab_size, 1.0)
+        self.head = output_head(config.width, config.vocab_size, 1.0)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self._rolled(tokens, self.begin(len(tokens)))[0]

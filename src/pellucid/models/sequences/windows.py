@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.layers.activations import gain
-from pellucid.layers.hidden import Hidden, head
+from pellucid.layers.feed_forward import Hidden, output_head
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.configs import NeuralNGramConfig, WavenetConfig, WindowMLPConfig
 
@@ -136,7 +136,7 @@ class WindowMLP(WindowModel):
         self.layers = nn.Sequential(Hidden(config.context * config.embedding, config.hidden, 1.0, *kind))
         for _ in range(config.depth - 1):
             self.layers.append(Hidden(config.hidden, config.hidden, factor, *kind))
-        self.head = head(config.hidden, config.vocab_size, factor)
+        self.head = output_head(config.hidden, config.vocab_size, factor)
 
     def forward(self, tokens: Tensor) -> Tensor:
         vectors = self.embedding(begun(tokens, self.reach - 1))
@@ -184,7 +184,7 @@ class Wavenet(WindowModel):
         self.layers = nn.ModuleList([Hidden(2 * config.embedding, config.hidden, 1.0, norm="batch")])
         for _ in range(config.depth - 1):
             self.layers.append(Hidden(2 * config.hidden, config.hidden, gain("tanh"), norm="batch"))
-        self.head = head(config.hidden, config.vocab_size, gain("tanh"))
+        self.head = output_head(config.hidden, config.vocab_size, gain("tanh"))
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.embedding(begun(tokens, self.reach - 1))

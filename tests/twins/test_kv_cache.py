@@ -6,9 +6,9 @@ from torch import nn
 
 from pellucid.errors import PellucidError
 from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock
-from pellucid.layers.caches import KeyValueCache, RingCache
 from pellucid.layers.feed_forward import ActivatedFeedForward
-from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, Padding
+from pellucid.layers.kv_cache import KeyValueCache, RingCache
+from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, PaddingMask
 from pellucid.layers.positions.relative import ALiBi
 from pellucid.layers.positions.rotary import RotaryPositions
 
@@ -60,7 +60,7 @@ def test_positions_read_on_as_in_the_full_pass(way, pieces):
 
         def places(start, end, seen, is_turned=is_turned):
             if is_turned:
-                return {"turns": rotary.turns(start, end).double()}
+                return {"angles": rotary.angles(start, end).double()}
             return {"bias": alibi.bias(end - start, seen).double()}
 
         whole = block(stream, mask=mask, **places(0, TIME, TIME))
@@ -80,7 +80,7 @@ def test_positions_read_on_as_in_the_full_pass(way, pieces):
 def test_a_decoder_block_reads_on_as_in_the_full_pass(kind, way, is_padded, dtype, tolerance):
     block, stream, memory = built(kind, dtype), drawn(dtype, 3, TIME, WIDTH), drawn(dtype, 3, 7, WIDTH)
     own, mask = cache_and_mask(block, way, batch=3)
-    memory_mask = Padding(torch.tensor([7, 2, 4])) if is_padded else EVERYTHING
+    memory_mask = PaddingMask(torch.tensor([7, 2, 4])) if is_padded else EVERYTHING
     whole = block(stream, memory, mask=mask, memory_mask=memory_mask)
     state = block.begin(memory, own, memory_mask=memory_mask)
     for start, piece in enumerate(stream.split(1, dim=1)):
@@ -94,7 +94,7 @@ def test_kept_rows_read_on_alone(way):
     block = built(PreNormDecoderBlock, torch.float64)
     stream, memory = drawn(torch.float64, 3, TIME, WIDTH), drawn(torch.float64, 3, 7, WIDTH)
     own, mask = cache_and_mask(block, way, batch=3)
-    padding = Padding(torch.tensor([7, 2, 4]))
+    padding = PaddingMask(torch.tensor([7, 2, 4]))
     state, rows = block.begin(memory, own, memory_mask=padding), torch.tensor([2, 0, 2, 1])
     block.advance(stream[:, :9], state)
     kept = state.keep(rows)

@@ -149,7 +149,7 @@ class DecoderState(NamedTuple):
     own: Cache
     keys: Tensor  # (batch, heads, m, d)
     values: Tensor  # (batch, heads, m, t)
-    seen: Tensor  # which of the memory may be seen: (batch, 1, 1, m)
+    visible: Tensor  # which of the memory may be seen: (batch, 1, 1, m)
 
     def keep(self, rows: Tensor) -> DecoderState:
-        return DecoderState(self.own.keep(rows), self.keys[rows], self.values[rows], self.seen[rows])
+        return DecoderState(self.own.keep(rows), self.keys[rows], self.values[rows], self.visible[rows])
