@@ -165,6 +165,10 @@ def test_hostile_texts_are_refused_at_once(text):
     refusal(text)
 
 
+def test_lazy_layers_are_made_without_their_shapes():
+    assert isinstance(build_module("nn.Sequential(nn.LazyLinear(4), nn.ReLU())").module[0], nn.LazyLinear)
+
+
 def test_many_layers_are_read():
     text = f"nn.Sequential({', '.join(['nn.ReLU()'] * 2_000)})"
     assert len(build_module(text).module) == 2_000

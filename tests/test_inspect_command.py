@@ -193,6 +193,15 @@ def test_missing_commas_of_a_file_are_named_and_read_over():
     assert source.text == NET.replace("(1, 8, 5)\n", "(1, 8, 5),\n").replace("AvgPool2d(2)\n", "AvgPool2d(2),\n")
 
 
+def test_missing_commas_are_found_where_several_stand_together():
+    for text, mended in [
+        ("x = [nn.A(1 2) nn.B()]", "x = [nn.A(1, 2), nn.B()]"),
+        ("x = (1\n 2 # two\n True)", "x = (1,\n 2, # two\n True)"),
+        ("f('a' 'b' c)", "f('a' 'b', c)"),
+    ]:
+        assert insert_missing_commas(text, "model.py").text == mended
+
+
 def test_names_that_would_shadow_others(theirs, tmp_path):
     (tmp_path / "random.py").write_text("raise SystemExit('the wrong random')")
     text = "import torch, random\nfrom torch import nn\nnet = nn.Linear(4, random.choice([2]))"
@@ -433,16 +442,16 @@ def _is_alive(group: int) -> bool:
     return False
 
 
-def test_the_whole_command_on_the_exams_network(tmp_path, monkeypatch, capsys):
+def test_the_whole_command_on_a_file_with_missing_commas_and_a_wrong_width(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "exam model.py").write_text(NET)
+    (tmp_path / "my model.py").write_text(NET)
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
-    code, out, err = spoken(capsys, "exam model.py:Net", "--input", "2,1,32,32")
+    code, out, err = spoken(capsys, "my model.py:Net", "--input", "2,1,32,32")
     assert (code, err) == (1, "")
-    assert "a comma is missing after 'nn.Conv2d(1, 8, 5)' in exam model.py:10." in out
-    assert "a comma is missing after 'nn.AvgPool2d(2)' in exam model.py:14." in out
+    assert "a comma is missing after 'nn.Conv2d(1, 8, 5)' in my model.py:10." in out
+    assert "a comma is missing after 'nn.AvgPool2d(2)' in my model.py:14." in out
     assert "Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works." in out
-    assert "in         Linear head, exam model.py:20" in out
+    assert "in         Linear head, my model.py:20" in out
     assert "  in forward: (2, 16, 3, 3) -> (2, 144)" in out
-    assert "running your code: exam model.py" in out
-    assert sorted(os.listdir(tmp_path)) == ["exam model.py", "json.py"]
+    assert "running your code: my model.py" in out
+    assert sorted(os.listdir(tmp_path)) == ["my model.py", "json.py"]

@@ -18,7 +18,7 @@ from pellucid.inspection.shapes.attempts import attempt_forward
 from pellucid.inspection.shapes.broadcasts import silent_broadcasts
 from pellucid.inspection.shapes.xray import LONGEST_CHAIN, explain_failure
 
-EXAM = """nn.Sequential(
+MISTAKEN = """nn.Sequential(
     nn.Conv2d(1, 8, 5)
     nn.AvgPool2d(4),
     nn.ReLU(),
@@ -154,8 +154,8 @@ def test_what_is_written_anew_really_runs(text, sizes):
     assert attempt_forward(build_module(mended).module, (numbers(*sizes),)).error is None
 
 
-def test_the_exams_network_with_all_its_mistakes():
-    seen = inspect_expression(build_module(EXAM), (numbers(2, 1, 32, 32),))
+def test_a_network_with_missing_commas_and_a_wrong_width():
+    seen = inspect_expression(build_module(MISTAKEN), (numbers(2, 1, 32, 32),))
     assert [mistake.description for mistake in seen.mistakes] == [
         "a comma is missing between nn.Conv2d(1, 8, 5) and nn.AvgPool2d(...) in line 2 at column 23",
         "a comma is missing between nn.AvgPool2d(2) and nn.ReLU(...) in line 6 at column 20",
@@ -174,7 +174,7 @@ def test_the_exams_network_with_all_its_mistakes():
     assert [[str(one) for one in row.outputs] for row in seen.rows if row.path == "6"] == [["(batch 2, features 144)"]]
     mended = inspect_module(build_module(seen.mended).module, (numbers(2, 1, 32, 32),))
     assert mended.failure is None
-    assert mended.parameters == 3_722  # the figure of the exam's key
+    assert mended.parameters == 3_722  # counted by hand
 
 
 @pytest.mark.parametrize(

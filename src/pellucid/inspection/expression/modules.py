@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from pellucid.errors import ExpressionError, PellucidError, TooLarge, did_you_mean, nearest, one_line, quoted
 from pellucid.inspection.expression.syntax import (
@@ -64,7 +65,8 @@ def build_module(text: str) -> BuiltModule:
     written = parse_module(text)
     # First without any memory: what cannot be made, or is too large to be, is known before it is.
     sized = _construct(written, "meta")
-    n_bytes = sum(one.numel() * one.element_size() for one in [*sized.parameters(), *sized.buffers()])
+    tensors = [one for one in (*sized.parameters(), *sized.buffers()) if not is_lazy(one)]
+    n_bytes = sum(one.numel() * one.element_size() for one in tensors)
     is_held = n_bytes <= LARGEST_HELD
     module = _construct(written, "cpu") if is_held else sized
     places = {path: place for path, one in module.named_modules() if (place := _place_of(one))}

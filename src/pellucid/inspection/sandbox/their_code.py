@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import keyword
 import sys
 import tokenize
 import traceback
@@ -24,6 +25,7 @@ from pellucid.inspection.sandbox.child import memory_bound
 
 UNIQUE = "_looked_at_by_pellucid"  # begins the name of their module, which so is nobody else's
 LARGEST_FILE = 16 << 20
+_VALUES = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING)
 MOST_COMMAS = 50  # that are put into a file; in memory, never on disk
 
 
@@ -254,38 +256,24 @@ def _error_in(text: str) -> SyntaxError | None:
 
 
 def _comma_for(text: str, error: SyntaxError) -> tuple[int, int] | None:
-    """The line and column after which a comma brings Python farther: tried after every word of what it points at."""
-    first, last = error.lineno or 1, (error.end_lineno or error.lineno or 1)
-    reached = (first, error.offset or 0)
-    for end_line, end_column in _ends_of_words(text):
-        if not first <= end_line <= last:
-            continue
-        lines = text.splitlines(keepends=True)
-        line = lines[end_line - 1]
-        lines[end_line - 1] = line[:end_column] + "," + line[end_column:]
-        again = _error_in("".join(lines))
-        if again is None or (again.lineno or 0, again.offset or 0) > _behind(reached, error):
-            return end_line, end_column
-    return None
-
-
-def _behind(reached: tuple[int, int], error: SyntaxError) -> tuple[int, int]:
-    """A comma that helps moves the error behind all that it pointed at, or it is only another mistake."""
-    end = (error.end_lineno or reached[0], error.end_offset or reached[1])
-    return max(reached, end)
-
-
-def _ends_of_words(text: str) -> list[tuple[int, int]]:
-    """Where every closing bracket, name, number and string ends."""
-    found = []
+    """The line and column where a comma is missing: between two values side by side, in what Python points at."""
+    begin = (error.lineno or 1, (error.offset or 1) - 1)
+    end = (error.end_lineno or begin[0], error.end_offset or len(text))
+    before: tokenize.TokenInfo | None = None
     try:
         for word in tokenize.generate_tokens(io.StringIO(text).readline):
-            is_end = word.type in (tokenize.NAME, tokenize.NUMBER, tokenize.STRING) or word.string in (")", "]", "}")
-            if is_end:
-                found.append(word.end)
+            if word.type in (tokenize.NL, tokenize.COMMENT):
+                continue
+            is_name = not keyword.iskeyword(word.string) or word.string in ("True", "False", "None")
+            is_value = word.type in _VALUES and is_name
+            if before is not None and is_value and begin <= before.end and word.start <= end:
+                are_texts = before.type == word.type == tokenize.STRING  # which Python joins
+                if not are_texts:
+                    return before.end
+            before = word if is_value or word.string in (")", "]", "}") else None
     except (tokenize.TokenError, IndentationError, SyntaxError):
         pass  # what was read up to there is enough
-    return found
+    return None
 
 
 def _syntax(error: SyntaxError, name: str, text: str) -> ExpressionError:
