@@ -7,7 +7,7 @@ axis takes a softmax over it; if it is ln K where all scores are equal, it is a 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -45,6 +45,19 @@ class LossView:
             loss = self.at(tensor)
         return math.nan if loss is None else float(loss)
 
+    def slope_at(self, free: Tensor) -> Tensor | None:
+        """The slope of the loss by any numbers, by way of outputs that it may be given; None where there is none."""
+        free = free.detach().clone().requires_grad_()
+        with isolate():
+            loss = self.at(free.log_softmax(self.axis) if self.kind == "log-likelihood" else free)
+            if loss is None or not loss.requires_grad:
+                return None
+            return torch.autograd.grad(loss, free, allow_unused=True)[0]
+
+    def with_targets(self, targets: Tensor) -> LossView:
+        """The same loss, asked for other targets."""
+        return replace(self, specimen=replace(self.specimen, targets=targets))
+
     @property
     def measured(self) -> float:
         return self.value(self.tensor)
@@ -67,12 +80,7 @@ class LossView:
         """
         if self.kind not in ("cross-entropy", "log-likelihood"):
             return None
-        equal = torch.zeros_like(self.tensor, requires_grad=True)
-        with isolate():
-            loss = self.at(equal if self.kind == "cross-entropy" else equal.log_softmax(self.axis))
-            if loss is None or not loss.requires_grad:
-                return None
-            (slope,) = torch.autograd.grad(loss, equal, allow_unused=True)
+        slope = self.slope_at(torch.zeros_like(self.tensor))
         if slope is None:
             return None
         least, classes = slope.min(dim=self.axis)
@@ -163,6 +171,12 @@ def _is_linear(view: LossView, drawn: Tensor, base: float) -> bool:
     return abs(view.value(drawn * 2) - 2 * base) < 1e-4 * (1 + abs(base))
 
 
+def wanted_classes(specimen: Specimen) -> Tensor | None:
+    """The class that the specimen's loss asks for at each place, as `LossView.wanted`; None where it has no classes."""
+    view = loss_view(specimen)
+    return None if view is None else view.wanted()
+
+
 def sequence_inputs(specimen: Specimen) -> list[int]:
     """Which inputs are sequences: whole numbers (batch, time), or numbers (batch, time, width).
 
@@ -191,9 +205,7 @@ def causal_input(specimen: Specimen) -> int | None:
         return None
     if specimen.is_causal and len(places) == 1:
         return places[0]
-    view = loss_view(specimen)
-    wanted = view.wanted() if view is not None else None
-    if wanted is None:
+    if (wanted := wanted_classes(specimen)) is None:
         return None
     asked = [place for place in places if agreement(specimen.inputs[place], wanted, by=1) == 1]
     return asked[0] if len(asked) == 1 else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.specimen import Specimen, run_module
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.specimen import Specimen
 
 # Two ways to the same sum differ by rounding; in float32, over a deep network, by less than this share of the outputs.
 ROUNDING = 1e-4
@@ -28,6 +31,11 @@ def largest_change(before: Tensor, after: Tensor) -> float:
     # inf - inf is no number either, and has not moved.
     apart[(before == after) | (before.isnan() & after.isnan())] = 0
     return float(apart.nan_to_num(nan=math.inf).max())
+
+
+def relative_change(before: Tensor, after: Tensor) -> float:
+    """The largest change of one number, by the largest number."""
+    return ((after - before).abs().max() / before.abs().max().clamp(min=1e-30)).item()
 
 
 def size_of(tensor: Tensor) -> float:
@@ -75,51 +83,52 @@ def change_input(inputs: tuple[Any, ...], place: int, where: tuple[Any, ...], se
     return (*inputs[:place], changed, *inputs[place + 1 :])
 
 
-def redraw_weights(model: nn.Module, seed: int) -> nn.Module:
-    """The module, which must be a copy, with other and larger weights: what then still holds, holds by construction."""
+def perturb(specimen: Specimen, change: Callable[[nn.Module], object], mode: str = "") -> Specimen:
+    """A copy on whose module a change was made.
+
+    >>> zeroed = perturb(Specimen(nn.Linear(2, 1), (torch.ones(1, 2),)), lambda model: model.weight.zero_())
+    >>> bool(zeroed.model.weight.any())
+    False
+    """
+    copied = specimen.copy(mode)
+    with torch.no_grad(), fixed_rng():
+        change(copied.model)
+    return copied
+
+
+def redraw_weights(model: nn.Module, seed: int) -> None:
+    """Other and larger weights: what then still holds, holds by construction. For `perturb`."""
+    for parameter, noise in _noise_for(model, seed):
+        parameter.copy_(noise * (3 * size_of(parameter) + 0.1))
+
+
+def jitter_weights(model: nn.Module, seed: int) -> None:
+    """Each weight nudged by about a tenth: what was 0 only because weights begin at 0, no longer is. For `perturb`."""
+    for parameter, noise in _noise_for(model, seed):
+        parameter.add_(noise.to(parameter) * (0.1 * size_of(parameter) + 0.01))
+
+
+def draw_zero_matrices(model: nn.Module) -> None:
+    """Small numbers in every matrix that is all zeros, as heads and branches that begin at zero are. For `perturb`.
+
+    Behind such a matrix nothing shows: all outputs are the same, and no gradient comes through.
+    """
+    for parameter, noise in _noise_for(model, 0, lambda one: one.dim() >= 2 and not bool(one.any())):
+        parameter.copy_(noise / max(1, parameter[0].numel()) ** 0.5)
+
+
+def _noise_for(
+    model: nn.Module, seed: int, is_chosen: Callable[[Tensor], bool] = lambda _: True
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each parameter that is chosen, and as many normal numbers, one after the other from the seed."""
     rng = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                drawn = torch.randn(parameter.shape, generator=rng, dtype=torch.float32)
-                parameter.copy_(drawn * (3 * size_of(parameter) + 0.1))
-    return model
+    for parameter in model.parameters():
+        if parameter.is_floating_point() and not parameter.is_meta and is_chosen(parameter):
+            yield parameter, torch.randn(parameter.shape, generator=rng, dtype=torch.float32)
 
 
 def outputs_under_other_weights(specimen: Specimen, times: int = 4) -> list[Tensor]:
     """What the module puts out with other weights, as long as it is finite."""
-    copies = (redraw_weights(specimen.copy("eval").model, seed) for seed in range(times))
-    found = [run_module(model, specimen.inputs) for model in copies]
+    copies = (perturb(specimen, partial(redraw_weights, seed=seed), "eval") for seed in range(times))
+    found = [copied.main_output() for copied in copies]
     return [one for one in found if one is not None and bool(one.isfinite().all())]
-
-
-def draw_zero_matrices(copied: Specimen) -> Specimen:
-    """The copy with small numbers in every matrix that is all zeros, as heads and branches that begin at zero are.
-
-    Behind such a matrix nothing shows: all outputs are the same, and no gradient comes through.
-
-    >>> zero = nn.Linear(2, 2)
-    >>> _ = nn.init.zeros_(zero.weight)
-    >>> bool(draw_zero_matrices(Specimen(zero, ())).model.weight.any())
-    True
-    """
-    rng = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in copied.model.parameters():
-            if parameter.is_meta or not parameter.is_floating_point():
-                continue
-            if parameter.dim() >= 2 and not bool(parameter.any()):
-                drawn = torch.randn(parameter.shape, generator=rng, dtype=torch.float32)
-                parameter.copy_(drawn / max(1, parameter[0].numel()) ** 0.5)
-    return copied
-
-
-def jitter_weights(model: nn.Module, seed: int) -> nn.Module:
-    """A copy with each weight nudged by about a tenth: what was 0 only because weights begin at 0, no longer is."""
-    rng = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                nudge = torch.randn(parameter.shape, generator=rng).to(parameter)
-                parameter.add_(nudge * (0.1 * size_of(parameter) + 0.01))
-    return model

@@ -332,6 +332,11 @@ def part_name(path: str) -> str:
     return path or "the model"
 
 
+def owner_name(path: str) -> str:
+    """The part that holds a parameter; itself where the whole does."""
+    return path.rpartition(".")[0] or path
+
+
 def first_few(paths: Sequence[str], most: int = 3) -> str:
     """The first few of many, and how many more.
 

@@ -47,6 +47,10 @@ class Specimen:
         """What the module puts out for the batch, as it is."""
         return self.model(*self.inputs)
 
+    def main_output(self, inputs: tuple[Any, ...] | None = None, seed: int = 0) -> Tensor | None:
+        """The main tensor of what the module puts out, for the batch or for other inputs; for copies alone."""
+        return run_module(self.model, self.inputs if inputs is None else inputs, seed)
+
     @property
     def has_loss(self) -> bool:
         """Whether there is a loss and something to compare with."""

@@ -1,7 +1,5 @@
 """The doctor's rules, one file each; a rule's sick and well patients stand in tests/contracts/rule_patients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -4,15 +4,13 @@ Seen are gradients that lie on the model now, beside those of this batch; and wh
 twice, and of their halves. A mean gives the same for both, a sum twice as much, a mean over what is no padding neither.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import try_or_none
+from pellucid.inspection.instrument.isolation import own_inputs, try_or_none
 from pellucid.inspection.instrument.recording import record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
@@ -30,7 +28,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     yield from _of_gradients(specimen, seen.gradients)
     with torch.no_grad():
-        measured = try_or_none(lambda: _reductions(specimen, _detach(seen.outputs)))
+        measured = try_or_none(lambda: _reductions(specimen, own_inputs(seen.outputs)))
     if measured is not None:
         yield from _of_reduction(specimen, *measured)
 
@@ -85,14 +83,6 @@ def _select_rows(outputs: Any, which: Tensor, n_rows: int) -> Any:
     if isinstance(outputs, dict):
         return type(outputs)((key, _select_rows(each, which, n_rows)) for key, each in outputs.items())
     return type(outputs)(_select_rows(each, which, n_rows) for each in outputs)
-
-
-def _detach(outputs: Any) -> Any:
-    if isinstance(outputs, Tensor):
-        return outputs.detach()
-    if isinstance(outputs, dict):
-        return {key: _detach(each) for key, each in outputs.items()}
-    return type(outputs)(_detach(each) for each in outputs) if type(outputs) in (tuple, list) else outputs
 
 
 def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float) -> Iterator[Finding]:

@@ -4,8 +4,6 @@ Told by the entropy of the weights, of the most there could be over the keys tha
 0 is one-hot, where a softmax is flat. Only what has learned nothing yet is judged; later, attention may be sure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial

@@ -4,8 +4,6 @@ A `view` where a `transpose` was meant, a softmax over the batch or batch_first 
 row is changed, and the outputs of the others must not move. In training batch norms let rows meet, and are meant to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +17,7 @@ from pellucid.inspection.instrument.perturbation import (
     size_of,
 )
 from pellucid.inspection.instrument.recording import Meeting, first_meeting
-from pellucid.inspection.instrument.specimen import Specimen, run_module
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -44,18 +42,18 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 def _in_mode(specimen: Specimen, place: int, mode: str) -> Iterator[Finding]:
     is_training = mode == "training"
     n_rows = specimen.inputs[place].shape[0]
-    before = run_module(specimen.copy().model.train(is_training), specimen.inputs)
+    before = specimen.copy(mode).main_output()
     if before is None or not before.dim() or before.shape[0] != n_rows:
         return
     worst = 0.0
     for row, changed in _change_rows(specimen, place):
-        after = run_module(specimen.copy().model.train(is_training), changed)
+        after = specimen.copy(mode).main_output(changed)
         kept = _others(row, before)
         change = largest_change(kept(before), kept(after)) if after is not None else 0.0  # type: ignore[arg-type]
         worst = max(worst, change)
         if not is_beyond_rounding(change, before):
             continue
-        meeting = first_meeting(specimen.copy().model.train(is_training), specimen.inputs, changed, kept)
+        meeting = first_meeting(specimen.copy(mode).model, specimen.inputs, changed, kept)
         seen = (
             f"another row {row} moved the other {n_rows - 1} rows' outputs by up to {change:.3g}, outputs being of "
             f"size {size_of(before):.3g}, in {mode}" + (f"; first in {meeting.kind}" if meeting else "")
@@ -89,14 +87,14 @@ def _change_rows(specimen: Specimen, place: int) -> Iterator[tuple[int, tuple[An
 def _by_place(specimen: Specimen, before: Tensor) -> Finding | None:
     """Whether a row is answered otherwise at another place: all rows move on by one, and so must the outputs."""
     n_rows = len(before)
-    noisy = run_module(specimen.copy("eval").model, specimen.inputs, seed=1)
+    noisy = specimen.copy("eval").main_output(seed=1)
     if noisy is None or largest_change(before, noisy) or before.shape[1:2] == (n_rows,):
         return None  # what draws at random draws for places, and scores between rows move in both ways
     rolled = tuple(
         one.roll(1, 0) if isinstance(one, Tensor) and one.dim() and len(one) == n_rows else one
         for one in specimen.inputs
     )
-    after = run_module(specimen.copy("eval").model, rolled)
+    after = specimen.copy("eval").main_output(rolled)
     change = largest_change(before.roll(1, 0), after) if after is not None else 0.0
     if not is_beyond_rounding(change, before):
         return None

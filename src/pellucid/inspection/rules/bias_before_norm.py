@@ -3,9 +3,6 @@
 Shown twice in float64: its gradient is 0 up to rounding, and shifting it moves no output while training.
 """
 
-from __future__ import annotations
-
-import copy
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -13,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
-from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb, relative_change
 from pellucid.inspection.instrument.recording import ModuleCall, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
 from pellucid.inspection.rules import DoctorRule
@@ -22,12 +18,9 @@ from pellucid.records import Finding
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    if not copied.model.training:
-        copied.model.train()  # a norm that is frozen on purpose, in a module that trains, stays so
-    double = draw_zero_matrices(copied).double()
-    has_loss = specimen.loss is not None and specimen.targets is not None
-    if (seen := record(double, with_loss=has_loss)) is None or (outputs := main_tensor(seen.outputs)) is None:
+    # A norm that is frozen on purpose, in a module that trains, stays so.
+    double = perturb(specimen, draw_zero_matrices, "" if specimen.model.training else "training").double()
+    if (seen := record(double, with_loss=specimen.has_loss)) is None or (outputs := main_tensor(seen.outputs)) is None:
         return
     n_norms = sum(_takes_the_mean(call.module) for call in seen.modules)
     useless = [
@@ -73,16 +66,8 @@ def _calls_with_bias(calls: Sequence[ModuleCall]) -> Iterator[ModuleCall]:
 
 def _shift_of_outputs(double: Specimen, path: str, outputs: Tensor) -> float | None:
     """How far the outputs move, by their size, when the bias does."""
-
-    def measure() -> float:
-        model = copy.deepcopy(double.model)
-        with torch.no_grad(), fixed_rng():
-            _bias(model.get_submodule(path)).add_(1)
-            shifted = main_tensor(model(*double.inputs))
-        assert shifted is not None
-        return ((shifted - outputs).abs().max() / outputs.abs().max().clamp(min=1e-30)).item()
-
-    return try_or_none(measure)
+    shifted = perturb(double, lambda model: _bias(model.get_submodule(path)).add_(1)).main_output()
+    return None if shifted is None else relative_change(outputs, shifted)
 
 
 def _gradient(path: str, gradients: dict[str, Tensor]) -> str:

@@ -4,8 +4,6 @@ A sign that was forgotten, class numbers given to a loss of yes and no. The outp
 times as far each time, and the loss falls ten times as deep.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -13,7 +11,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
@@ -55,12 +52,7 @@ def _are_log_probabilities(tensor: Tensor) -> bool:
 
 def _downhill(view: LossView) -> Tensor | None:
     """The direction in which the loss falls from equal outputs, the largest number of it being 1."""
-    equal = torch.zeros_like(view.tensor, requires_grad=True)
-    with isolate():
-        loss = view.at(equal)
-        if loss is None or not loss.requires_grad:
-            return None
-        (slope,) = torch.autograd.grad(loss, equal, allow_unused=True)
+    slope = view.slope_at(torch.zeros_like(view.tensor))
     if slope is None or not slope.isfinite().all() or not slope.any():
         return None
     return -slope / slope.abs().max()

@@ -5,8 +5,6 @@ They show only when it writes. Known ways to keep a cache are tried: `begin` and
 that takes what came out before, as `past_key_values`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A copy is trained on the batch for a moment, at several rates. It must close mos
 that ignores its input and the least loss there is. A model with fewer weights than there are answers need not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The loss falls for a while and lies flat at the entropy of the labels; for numbe
 not arrive, dead units or a rate that is far off all end there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Each column of the inputs is compared with the target by correlation. One that f
 rows and up to scale and shift, was made of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

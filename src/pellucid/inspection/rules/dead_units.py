@@ -4,8 +4,6 @@ Flat is where the slope of the activation, measured by autograd, is nearly 0. Ha
 unit is dead only where all of its own are, over all batches that are at hand.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

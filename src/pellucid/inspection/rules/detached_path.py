@@ -4,8 +4,6 @@ Such weights matter and are never corrected: attention that takes the argmax of 
 All weights with a gradient of exactly 0 are nudged, and the loss must not move.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,7 +18,7 @@ from pellucid.inspection.instrument.gradients import (
     trainable_parameters,
 )
 from pellucid.inspection.instrument.perturbation import size_of
-from pellucid.inspection.instrument.recording import first_few
+from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
@@ -119,7 +117,7 @@ def _cut_finding(cut: list[tuple[str, float]], silent: Parts, is_meant: bool) ->
     felt = f"its slope along them is {slope:.3g}" if slope else f"it jumps when they change by {KICK:g} of their size"
     return Finding(
         "note" if is_meant else "broken",
-        paths[0].rpartition(".")[0] or paths[0],
+        owner_name(paths[0]),
         f"{n_weights} weights of {first_few(paths)} get a gradient of exactly 0 from the loss, but {felt}",
         "the loss depends on them, and no gradient reaches them: they are never trained",
         "look between them and the loss for detach(), argmax, round, .data or no_grad(); a softmax has a gradient",
@@ -130,7 +128,7 @@ def _cut_finding(cut: list[tuple[str, float]], silent: Parts, is_meant: bool) ->
 def _untrue_finding(others: list[tuple[str, str]]) -> Finding:
     paths = [path for path, _ in others]
     return Finding.suspicious(
-        paths[0].rpartition(".")[0] or paths[0],
+        owner_name(paths[0]),
         f"autograd's slope along {paths[0]} is {others[0][1]}; the same of {len(paths)} parameters: {first_few(paths)}",
         "what is followed is not the slope of the loss: part of a path is cut, or a backward is wrong",
         "look after them for detach() or a custom backward; stopped, straight-through and reversed gradients are so "

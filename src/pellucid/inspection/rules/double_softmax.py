@@ -4,8 +4,6 @@ Scores between 0 and 1 are at most 1 apart: even a perfect answer costs ln(1 + (
 and gradients are small everywhere. Training runs, learns slowly and stops early.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

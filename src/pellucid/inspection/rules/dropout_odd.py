@@ -4,8 +4,6 @@ Watched are the calls of dropout while training, and again while evaluating, whe
 seeds then give other outputs, which is the proof.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Tensor

@@ -4,8 +4,6 @@ Inputs that are all the same come from a loader that reads one file again and ag
 away. Of short token sequences some are equal by nature, so only real numbers are held against the batches.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ another, so it is tried in all: with and without dropout, with fused and with pl
 that a mask made of a large number is beaten by them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pellucid.inspection.instrument.isolation import isolate, own_inputs
-from pellucid.inspection.instrument.loss_view import causal_input, loss_view
+from pellucid.inspection.instrument.loss_view import causal_input, wanted_classes
 from pellucid.inspection.instrument.perturbation import change_input, is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import first_meeting
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
@@ -122,8 +120,7 @@ def _asked_places(specimen: Specimen) -> Tensor | None:
 
     A prefix that may see itself, and of which nothing is asked, leaks nothing.
     """
-    view = loss_view(specimen) if not specimen.is_causal else None
-    wanted = view.wanted() if view is not None else None
+    wanted = None if specimen.is_causal else wanted_classes(specimen)
     return None if wanted is None else wanted >= 0
 
 

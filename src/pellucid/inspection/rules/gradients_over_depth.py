@@ -4,15 +4,13 @@ Compared are the sizes of the loss's gradient by what the first and by what the 
 of each and by their middle. Matrices that begin at zero on purpose are drawn for it, or nothing would come through.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Sequence
 
 import torch
 
-from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_gradient_ratio
@@ -23,7 +21,7 @@ FEWEST = 4  # layers with weights; in fewer there is no depth
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    seen = record(draw_zero_matrices(specimen.copy()), with_loss=True)
+    seen = record(perturb(specimen, draw_zero_matrices), with_loss=True)
     if seen is None or seen.loss is None or not bool(seen.loss.isfinite()):
         return  # what is not finite has a rule of its own
     layers = _layers(seen.modules)

@@ -5,8 +5,6 @@ that starts below the entropy of the labels knows more than how often each occur
 layer to blame is found by trial: each that is larger than usual is brought to the usual size, and the loss measured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

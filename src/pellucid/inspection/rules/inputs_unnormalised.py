@@ -3,8 +3,6 @@
 Judged is what the first layer with weights reads, not what was handed in: a module may normalise by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from torch import Tensor

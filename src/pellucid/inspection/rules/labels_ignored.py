@@ -4,11 +4,8 @@ Two files sorted differently, a loader that shuffles one of two lists, classes n
 model is asked for the loss of its labels, of shuffled ones, of the neighbours', and of labels under other names.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -32,7 +29,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     rng = torch.Generator().manual_seed(0)
     shuffled = torch.tensor(
-        [_with_targets(view, targets[torch.randperm(len(targets), generator=rng)]).measured for _ in range(SHUFFLES)]
+        [view.with_targets(targets[torch.randperm(len(targets), generator=rng)]).measured for _ in range(SHUFFLES)]
     )
     middle, spread = float(shuffled.mean()), float(shuffled.std())
     if spread < 1e-6 * max(abs(middle), 1.0):
@@ -61,15 +58,9 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         )
 
 
-def _with_targets(view: LossView, targets: Tensor) -> LossView:
-    return replace(view, specimen=replace(view.specimen, targets=targets))
-
-
 def _better_order(view: LossView, targets: Tensor, middle: float) -> tuple[str, float] | None:
     """An order of the labels that fits far better than theirs and than chance, and its loss; None without one."""
-    tried = [
-        (f"with the labels moved by {by} row", _with_targets(view, targets.roll(by, 0)).measured) for by in (1, -1)
-    ]
+    tried = [(f"with the labels moved by {by} row", view.with_targets(targets.roll(by, 0)).measured) for by in (1, -1)]
     if (
         view.kind == "cross-entropy"
         and view.tensor.dim() == 2
@@ -82,9 +73,7 @@ def _better_order(view: LossView, targets: Tensor, middle: float) -> tuple[str, 
         )
         names = counts.argmax(1)  # what the model says most often for each label
         if len(set(names[targets].tolist())) > 1:
-            tried.append(
-                ("with the classes renamed as the model has them", _with_targets(view, names[targets]).measured)
-            )
+            tried.append(("with the classes renamed as the model has them", view.with_targets(names[targets]).measured))
     how, loss = min(tried, key=lambda one: one[1])
     return (how, loss) if loss < 0.5 * min(view.measured, middle) else None
 

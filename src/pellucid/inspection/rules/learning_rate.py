@@ -4,8 +4,6 @@ Too high is where the loss rises, and falls at a tenth of the rate. Too low is w
 a hundred times the rate. Between lie orders of magnitude, in which nothing is proven by five steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -4,17 +4,14 @@ Proven by doing it: in a copy both are folded into one, W = W₂W₁ and b = W�
 same. A narrow middle is a bottleneck, as in a linear autoencoder or an adapter, and may be meant.
 """
 
-from __future__ import annotations
-
-import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
-from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.isolation import try_or_none
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb, relative_change
 from pellucid.inspection.instrument.recording import ModuleCall, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
 from pellucid.inspection.rules import DoctorRule
@@ -24,9 +21,8 @@ TRANSPARENT = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)  # give on wha
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    copied.model.eval()  # a dropout between them bends nothing where the network is used
-    double = draw_zero_matrices(copied).double()
+    # In eval: a dropout between them bends nothing where the network is used.
+    double = perturb(specimen, draw_zero_matrices, "eval").double()
     if (seen := record(double)) is None or (whole := main_tensor(seen.outputs)) is None:
         return
     n_linear = sum(type(call.module) is nn.Linear for call in seen.modules)
@@ -76,23 +72,18 @@ def _difference_when_folded(
 ) -> float | None:
     """The largest difference of outputs, relative to their size, when one layer stands for both."""
 
-    def measure() -> float:
-        model = copy.deepcopy(double.model)
+    def fold(model: nn.Module) -> None:
         one, two = model.get_submodule(first.path), model.get_submodule(second.path)
         assert isinstance(one, nn.Linear)
         assert isinstance(two, nn.Linear)
-        with torch.no_grad(), fixed_rng():
-            both = nn.Linear(one.in_features, two.out_features, dtype=one.weight.dtype)
-            both.weight.copy_(two.weight @ one.weight)
-            both.bias.copy_(two(one.bias if one.bias is not None else one.weight.new_zeros(one.out_features)))
+        both = nn.Linear(one.in_features, two.out_features, dtype=one.weight.dtype)
+        both.weight.copy_(two.weight @ one.weight)
+        both.bias.copy_(two(one.bias if one.bias is not None else one.weight.new_zeros(one.out_features)))
         model.set_submodule(first.path, nn.Identity())
         model.set_submodule(second.path, both)
-        with fixed_rng(), torch.no_grad():
-            outputs = main_tensor(model(*double.inputs))
-        assert outputs is not None
-        return ((outputs - whole).abs().max() / whole.abs().max().clamp(min=1e-30)).item()
 
-    return try_or_none(measure)
+    folded = try_or_none(lambda: perturb(double, fold).main_output())
+    return None if folded is None else relative_change(whole, folded)
 
 
 RULE = DoctorRule(

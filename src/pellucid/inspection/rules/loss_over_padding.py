@@ -5,15 +5,13 @@ known by where it stands: one token that fills the ends (or the beginnings) of r
 nowhere else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.loss_view import loss_view, sequence_inputs
+from pellucid.inspection.instrument.loss_view import sequence_inputs, wanted_classes
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
@@ -28,8 +26,7 @@ class PaddingFound(NamedTuple):
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    view = loss_view(specimen)
-    wanted = view.wanted() if view is not None else None
+    wanted = wanted_classes(specimen)
     if wanted is None or wanted.dim() != 2:
         return
     for place in sequence_inputs(specimen):

@@ -4,8 +4,6 @@
 satisfied at -1 and its gradient never says "wrong" louder than "nearly right".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view

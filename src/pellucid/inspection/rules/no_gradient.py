@@ -5,11 +5,8 @@ may start at zero and get no gradient at first, as in ReZero; so it is asked aga
 after a few steps.
 """
 
-from __future__ import annotations
-
-import copy
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +17,8 @@ from pellucid.inspection.instrument.gradients import (
     objective_gradients,
     trainable_parameters,
 )
-from pellucid.inspection.instrument.perturbation import jitter_weights
-from pellucid.inspection.instrument.recording import first_few
+from pellucid.inspection.instrument.perturbation import jitter_weights, perturb
+from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
@@ -51,8 +48,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     never = set(silent)
     for seed in (1, 2):
         if never:
-            other = replace(copied, model=jitter_weights(copy.deepcopy(copied.model), seed))
-            never -= _reached_parameters(other)
+            never -= _reached_parameters(perturb(copied, partial(jitter_weights, seed=seed)))
     stuck = silent - never
     if stuck:
         stuck -= _reached_parameters(_after_steps(copied))
@@ -64,7 +60,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         n_weights = sum(parameters[path].numel() for path in paths)
         yield Finding(
             severity,
-            paths[0].rpartition(".")[0] or paths[0],
+            owner_name(paths[0]),
             f"{len(paths)} of {len(parameters)} parameters ({n_weights} weights) get no gradient: {first_few(paths)}",
             means,
             fix,
@@ -81,7 +77,7 @@ def _of_sizes(slopes: dict[str, Tensor]) -> Finding:
         seen = f"all {len(slopes)} parameters get a gradient; {reach}"
         return Finding.sound("the model", seen, "every weight is trained")
     return Finding.suspicious(
-        faint[0].rpartition(".")[0] or faint[0],
+        owner_name(faint[0]),
         f"{len(faint)} of {len(norms)} parameters get next to no gradient: {first_few(faint)}; {reach}",
         "it has faded away on its way down to them: they learn nothing from this batch",
         "shorten the way, as by skips, or look for steps, such as padding, that it need not go through",

@@ -5,8 +5,6 @@ copy, and what then goes by the order alone are positions, whatever they are mad
 by itself has nothing to put in order, and is not judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
-from pellucid.inspection.instrument.perturbation import draw_zero_matrices
+from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import InterceptFunctions, function_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
 from pellucid.inspection.rules import DoctorRule
@@ -79,11 +77,9 @@ class _Order(NamedTuple):
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    if (place := _sequence(copied)) is None:
+    if (place := _sequence(specimen)) is None:
         return
-    copied.model.eval()
-    double = draw_zero_matrices(copied).double()
+    double = perturb(specimen, draw_zero_matrices, "eval").double()
     found = [order for is_lifted in (False, True) if (order := try_or_none(partial(_order, double, place, is_lifted)))]
     if not found or not any(order.has_mixed for order in found):
         return

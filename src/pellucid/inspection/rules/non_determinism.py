@@ -4,8 +4,6 @@ Two copies are run from one seed of torch, numpy and Python. A difference is a s
 clock or a generator of its own. A module that answers otherwise when it is asked again keeps something between calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch
@@ -13,7 +11,7 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.gradients import runs_in_training
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
-from pellucid.inspection.instrument.specimen import Specimen, run_module
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -23,7 +21,7 @@ RUNS = 3
 def check(specimen: Specimen) -> Iterator[Finding]:
     modes = ["eval", *(["training"] if runs_in_training(specimen) else [])]
     for mode in modes:
-        runs = [run_module(specimen.copy().model.train(mode == "training"), specimen.inputs) for _ in range(RUNS)]
+        runs = [specimen.copy(mode).main_output() for _ in range(RUNS)]
         answers = [run for run in runs if run is not None]
         if len(answers) < RUNS or not answers[0].numel():
             return
@@ -38,8 +36,8 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             )
             return
         if mode == "eval":
-            model = specimen.copy("eval").model
-            asked = [run_module(model, specimen.inputs) for _ in range(RUNS)]
+            copied = specimen.copy("eval")
+            asked = [copied.main_output() for _ in range(RUNS)]
             changed = sum(one is not None and _is_different(answers[0], one) for one in asked)
             if changed:
                 yield _remembers(changed)
@@ -54,7 +52,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 
 def _random(specimen: Specimen, first: Tensor) -> Iterator[Finding]:
     """Answers in eval that hang on the seed: meant where something is made, and not where something is told."""
-    other = run_module(specimen.copy("eval").model, specimen.inputs, seed=1)
+    other = specimen.copy("eval").main_output(seed=1)
     if other is None or not _is_different(first, other):
         return
     targets = specimen.targets

@@ -4,8 +4,6 @@ Layers in a plain Python list are not in `parameters()`; a head that was replace
 trained by nobody, while the optimizer goes on moving the old one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.gradients import copy_in_training, objective_gradients, trainable_parameters
-from pellucid.inspection.instrument.recording import first_few
+from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
@@ -38,7 +36,7 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Fi
     twice = [path for path, one in parameters.items() if counts[id(one)] > 1]
     if twice:
         yield Finding.broken(
-            twice[0].rpartition(".")[0] or twice[0],
+            owner_name(twice[0]),
             f"{len(twice)} of {len(parameters)} parameters are in the optimizer more than once: {first_few(twice)}",
             "each step moves them several times",
             "put each parameter into one group",
@@ -63,7 +61,7 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Fi
     is_proven = bool(stale) or len(missing) == len(parameters)
     yield Finding(
         "broken" if is_proven else "suspicious",
-        missing[0].rpartition(".")[0] or missing[0],
+        owner_name(missing[0]),
         f"{len(missing)} of {len(parameters)} parameters ({n_weights} weights) are not in the optimizer: "
         f"{first_few(missing)}"
         + (f"; it holds {sum(stale.values())} others of the same shapes that are not the model's" if stale else ""),

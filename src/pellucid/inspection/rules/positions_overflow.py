@@ -3,8 +3,6 @@
 Seen are the very numbers that tables are asked for. Then the copy reads longer rows, up to the first that it cannot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ x + f(norm(x)), the sum goes on untouched. (Xiong and others 2020: with the firs
 from about six blocks on; how the gradient changes over depth is measured and shown.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

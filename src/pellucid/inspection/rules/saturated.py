@@ -3,8 +3,6 @@
 The last sigmoid of a classifier may be sure of itself, so what the module puts out at the end is not judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import nn

@@ -5,8 +5,6 @@ was drawn and not saved shows. In any case a copy whose numbers were all changed
 file, and its ties with them. Frozen weights may be left out on purpose, as those under an adapter.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections import defaultdict

@@ -5,8 +5,6 @@ number changes nothing, for a softmax takes it away; if instead it changes nothi
 other shape, that is the order in which the loss reads them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -4,11 +4,9 @@ What the loss asks for at each position is read off its slope, so that it does n
 shifted before the loss, inside it, or in both places, which is the usual mistake.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from pellucid.inspection.instrument.loss_view import agreement, loss_view, sequence_inputs
+from pellucid.inspection.instrument.loss_view import agreement, sequence_inputs, wanted_classes
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
@@ -22,8 +20,7 @@ MEANINGS = {
 
 def check(specimen: Specimen) -> Iterator[Finding]:
     places = sequence_inputs(specimen)
-    view = loss_view(specimen) if places else None
-    wanted = view.wanted() if view is not None else None
+    wanted = wanted_classes(specimen) if places else None
     if wanted is None:
         return
     for place in places:

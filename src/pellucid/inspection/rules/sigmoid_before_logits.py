@@ -4,8 +4,6 @@ Between 0 and 1 its own sigmoid only reaches from 0.5 to 0.73: a 0 that is answe
 one half can ever be said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Tensor

@@ -4,8 +4,6 @@ Behind a sigmoid the slope is 2(p - y)·p·(1 - p): at p = 0.001 and y = 1 it is
 is a proper score, so this is a bad start and not a wrong answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -3,8 +3,6 @@
 Weights that are filled with one number do that. Zeros in the last layer do not: each class gets a gradient of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Tensor, nn

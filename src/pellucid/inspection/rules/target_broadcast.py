@@ -4,10 +4,7 @@ Nothing fails, and the loss falls, down to the variance of the targets. It does 
 shuffled, which no loss that compares each with its own can say of itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -41,16 +38,16 @@ def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
     # Spread over unlike numbers, so that no shuffle leaves the right loss as it is.
     drawn = torch.randn(made, generator=torch.Generator().manual_seed(0)).to(view.tensor).sigmoid()
     apart = view.value(drawn)
-    paired = _with_targets(view, targets.reshape(made)).value(drawn)
-    shuffled = _with_targets(view, _shuffle(targets)).value(drawn)
-    paired_shuffled = _with_targets(view, _shuffle(targets).reshape(made)).value(drawn)
+    paired = view.with_targets(targets.reshape(made)).value(drawn)
+    shuffled = view.with_targets(_shuffle(targets)).value(drawn)
+    paired_shuffled = view.with_targets(_shuffle(targets).reshape(made)).value(drawn)
     slack = 1e-4 * (1 + abs(apart))
     if abs(apart - paired) <= slack:
         seen = f"outputs {made} and targets {given}: the loss is {view.measured:.4g}, as row by row"
         means = "each output is compared with its own target"
         yield Finding.sound("loss", seen, means)
     elif abs(apart - shuffled) <= slack < abs(paired - paired_shuffled):
-        own = _with_targets(view, targets.reshape(made)).measured
+        own = view.with_targets(targets.reshape(made)).measured
         yield Finding.broken(
             "loss",
             f"outputs {made} against targets {given}: the loss is {view.measured:.4g}, row by row it is {own:.4g}; "
@@ -101,10 +98,6 @@ def _within(view: LossView) -> Iterator[Finding]:
             "give both one shape, with unsqueeze(-1) or squeeze(-1)",
             again="print(model(x).shape, y.shape)",
         )
-
-
-def _with_targets(view: LossView, targets: Tensor) -> LossView:
-    return replace(view, specimen=replace(view.specimen, targets=targets))
 
 
 def _shuffle(targets: Tensor) -> Tensor:

@@ -4,8 +4,6 @@
 copy is no tie: equal at the start, the two drift apart.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial

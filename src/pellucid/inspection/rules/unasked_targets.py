@@ -4,8 +4,6 @@
 is read off its slope. Padding is left out on purpose, and is known by lying at the ends of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Tensor

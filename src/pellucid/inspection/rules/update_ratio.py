@@ -4,8 +4,6 @@ More than its own size forgets everything; a millionth changes nothing. By the f
 a branch that begins at zero nothing moves in the first one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

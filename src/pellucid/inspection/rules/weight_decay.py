@@ -4,8 +4,6 @@ Measured by one step without any gradient on a copy. As most optimizers are give
 finding; what counts is how much is lost in a thousand steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import nn

@@ -4,8 +4,6 @@ Also where the mode is right and not heard: `F.dropout(x)` drops in eval as well
 it is told, and so does the `dropout_p` of fused attention.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +13,7 @@ from torch import Tensor, nn
 from pellucid.inspection.instrument.isolation import isolate, own_inputs
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import InterceptOperators, Recorder, first_few, operator_name
-from pellucid.inspection.instrument.specimen import Specimen, is_fresh, run_module
+from pellucid.inspection.instrument.specimen import Specimen, is_fresh
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -28,7 +26,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if all(one.severity == "note" for one in found):
         modules = list(specimen.model.modules())
         n_training = sum(module.training for module in modules)
-        before, after = (run_module(specimen.copy("eval").model, specimen.inputs, seed) for seed in (0, 1))
+        before, after = (specimen.copy("eval").main_output(seed=seed) for seed in (0, 1))
         change = largest_change(before, after) if before is not None and after is not None else 0.0
         yield Finding.sound(
             "the model",
@@ -81,9 +79,8 @@ def _halves(specimen: Specimen) -> Iterator[Finding]:
 
 def _in_both(specimen: Specimen) -> tuple[Tensor | None, Tensor | None]:
     """The answer as the modes are, and as they would be if all were that of the whole."""
-    copied = specimen.copy().model
-    one = run_module(copied, specimen.inputs)
-    return one, run_module(specimen.copy().model.train(specimen.model.training), specimen.inputs)
+    mode = "training" if specimen.model.training else "eval"
+    return specimen.copy().main_output(), specimen.copy(mode).main_output()
 
 
 def _is_norm(module: nn.Module) -> bool:
@@ -106,7 +103,7 @@ def _drops_in_eval(specimen: Specimen) -> Iterator[Finding]:
 
     with isolate(), torch.no_grad(), Recorder(model) as recorder, InterceptOperators(hear):
         model(*own_inputs(specimen.inputs))
-    first, second = (run_module(specimen.copy("eval").model, specimen.inputs, seed) for seed in (0, 1))
+    first, second = (specimen.copy("eval").main_output(seed=seed) for seed in (0, 1))
     if not heard or first is None or second is None or not largest_change(first, second):
         return
     paths = list(dict.fromkeys(heard))
@@ -155,7 +152,7 @@ def _in_use(specimen: Specimen) -> Iterator[Finding]:
     """A model that was trained, is shown without anything to train it, and answers as in training."""
     if specimen.loss is not None or specimen.optimizer is not None or not specimen.model.training:
         return
-    as_is, in_eval = (run_module(specimen.copy().model.train(mode), specimen.inputs) for mode in (True, False))
+    as_is, in_eval = (specimen.copy(mode).main_output() for mode in ("training", "eval"))
     if as_is is None or in_eval is None or not is_beyond_rounding(largest_change(as_is, in_eval), in_eval):
         return
     is_first = is_fresh(specimen)
