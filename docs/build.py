@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pellucid.api import derive
+from pellucid.api.derive import derive
 from pellucid.api.draw import drawable
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid

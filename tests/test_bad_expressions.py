@@ -318,7 +318,7 @@ def test_toward_a_constant_or_an_absent_variable():
 
 
 def test_a_hundred_thousand_nodes_are_drawn_folded():
-    from pellucid.api import derive as derive_with_pen
+    from pellucid.api.derive import derive as derive_with_pen
 
     picture = derive_with_pen("sin(" * 10**5 + "x" + ")" * 10**5, x=1.0).svg()
     assert len(picture) < 500_000

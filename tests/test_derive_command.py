@@ -136,7 +136,7 @@ def test_an_existing_picture_is_replaced_and_keeps_the_usual_mode(pellucid, tmp_
 
 
 def test_a_tty_gets_no_more_than_its_width():
-    from pellucid.api import derive
+    from pellucid.api.derive import derive
     from pellucid.figures.tables import parts_text
     from pellucid.figures.words.derivation import derivation_parts
 

@@ -74,7 +74,7 @@ def test_every_row_is_looked_at_alone(rows, k):
 @settings(max_examples=100, deadline=None)
 @given(row=ROW, k=st.integers(1, 9), mass=st.floats(1e-300, 1, exclude_min=True), temperature=st.floats(0, 1e9))
 def test_there_is_always_one_to_choose(row, k, mass, temperature):
-    found = probabilities(np.array(row), temperature, k, mass)
+    found = probabilities(np.array(row), temperature, top_k=k, top_p=mass)
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)
     assert found[int(np.argmax(row))] > 0

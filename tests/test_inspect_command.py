@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from pellucid.cli.inspecting import seen
 from torch import nn
 
 import pellucid
 from pellucid.cli import main
 from pellucid.cli.inspect import names_in
-from pellucid.cli.inspecting import seen
 from pellucid.errors import ExpressionError, PellucidError
 from pellucid.figures.show import record_json, show
 from pellucid.inspection.sandbox.process import MOST_PRINTED, run_in_child

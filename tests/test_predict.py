@@ -12,12 +12,15 @@ import torch
 from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.data.options import DataOptions
-from pellucid.training.asking import answering_run, questions
+from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
+from pellucid.training.new_examples import read_examples
 from pellucid.training.options import TrainOptions
-from pellucid.training.predicting import awakened, predictions
+from pellucid.training.prediction import predict_examples
 from pellucid.training.run import train
+from pellucid.training.run_data import load_preparation
 from pellucid.training.tasks import open_task
+from pellucid.training.weights import load_network
 
 ASKED = {
     "classes": (DataOptions("penguins", target="species"), TrainOptions("mlp", steps=80, kind="table")),
@@ -76,11 +79,11 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 
 
 def test_images_are_answered_with_the_probabilities_of_the_network(runs, digits):
-    run = answering_run(runs("images"))
-    found = predictions(run, questions(run, [str(digits)]))
+    run = open_run(runs("images"))
+    found = predict_examples(run, read_examples(run, [str(digits)]))
     pixels = open_data("digits").pixels[:12]
-    numbers = torch.from_numpy(run.preparation.read(pixels))
-    shares = awakened(run)(numbers, torch.zeros(12, 0, dtype=torch.int64)).double().softmax(1)
+    numbers = torch.from_numpy(load_preparation(run).read(pixels))
+    shares = load_network(run)[0].for_inference()(numbers, torch.zeros(12, 0, dtype=torch.int64)).double().softmax(1)
     for one, row in zip(found.predictions, shares, strict=True):
         assert one.probability == pytest.approx(row.max().item(), rel=1e-6)
         assert one.answer == str(int(row.argmax()))
@@ -95,9 +98,8 @@ def test_rows_are_answered_as_they_were_in_training(runs, tmp_path):
     task = open_task(ASKED["classes"][0])
     frame = open_data("penguins").frame
     frame[task.sides.places["dev"].tolist()].write_csv(tmp_path / "dev.csv")
-    run = answering_run(place)
-    found = predictions(run, questions(run, [str(tmp_path / "dev.csv")]))
-    from pellucid.runs import open_run
+    run = open_run(place)
+    found = predict_examples(run, read_examples(run, [str(tmp_path / "dev.csv")]))
 
     answers = open_run(place).report().answers
     n_right = sum(
@@ -110,8 +112,8 @@ def test_rows_are_answered_as_they_were_in_training(runs, tmp_path):
 
 def test_a_number_comes_in_its_own_units(runs, tmp_path):
     open_data("penguins").frame.drop("body_mass_g").head(20).write_csv(tmp_path / "new.csv")
-    run = answering_run(runs("numbers"))
-    found = predictions(run, questions(run, [str(tmp_path / "new.csv")]))
+    run = open_run(runs("numbers"))
+    found = predict_examples(run, read_examples(run, [str(tmp_path / "new.csv")]))
     values = [float(one.answer) for one in found.predictions]
     assert 2500 < np.mean(values) < 6500
     assert all(one.probability is None for one in found.predictions)
@@ -122,34 +124,34 @@ def test_a_category_never_seen_and_a_column_too_many_are_told(runs, tmp_path):
         open_data("penguins").frame.head(4).with_columns(polars.lit("Mars").alias("island"), colour=polars.lit("red"))
     )
     table.write_csv(tmp_path / "odd.csv")
-    run = answering_run(runs("classes"))
-    asked = questions(run, [str(tmp_path / "odd.csv")])
+    run = open_run(runs("classes"))
+    asked = read_examples(run, [str(tmp_path / "odd.csv")])
     assert any("4 cells hold a category" in note for note in asked.notes)
     assert any("'colour'" in note for note in asked.notes)
-    assert len(predictions(run, asked).predictions) == 4
+    assert len(predict_examples(run, asked).predictions) == 4
 
 
 def test_hinge_has_no_probabilities_and_a_reconstruction_has_an_error(runs, digits):
     for name, is_class in (("hinge", True), ("rows", False)):
-        run = answering_run(runs(name))
-        found = predictions(run, questions(run, [str(digits / "00-0.png")])).predictions[0]
+        run = open_run(runs(name))
+        found = predict_examples(run, read_examples(run, [str(digits / "00-0.png")])).predictions[0]
         assert found.probability is None
         assert found.answer.isdigit() if is_class else found.answer.startswith("error ")
 
 
 def test_sources_are_answered_greedily_and_by_beam(runs, tmp_path):
     (tmp_path / "sources.txt").write_text("DAA\nABCD\nCCC\n")
-    run = answering_run(runs("pairs"))
-    greedy = predictions(run, questions(run, [str(tmp_path / "sources.txt")]))
+    run = open_run(runs("pairs"))
+    greedy = predict_examples(run, read_examples(run, [str(tmp_path / "sources.txt")]))
     assert [one.what for one in greedy.predictions] == ["DAA", "ABCD", "CCC"]
-    beam = predictions(run, questions(run, [str(tmp_path / "sources.txt")]), beam=4)
+    beam = predict_examples(run, read_examples(run, [str(tmp_path / "sources.txt")]), beam=4)
     for one, other in zip(beam.predictions, greedy.predictions, strict=True):
         shares = [share for _, share in one.ranked]
         assert shares == sorted(shares, reverse=True)
         assert all(0 < share <= 1 for share in shares)
         assert one.answer == other.answer or shares[0] > 0  # a beam finds what is at least as likely
     (tmp_path / "pairs.tsv").write_text("DAA\tAD\nCCC\tC\n")
-    assert "of 2 are right" in predictions(run, questions(run, [str(tmp_path / "pairs.tsv")])).notes[-1]
+    assert "of 2 are right" in predict_examples(run, read_examples(run, [str(tmp_path / "pairs.tsv")])).notes[-1]
 
 
 def test_the_command_prints_a_table_json_and_csv(runs, digits, tmp_path, capsys):
@@ -212,13 +214,13 @@ def test_a_run_that_was_tampered_with_is_refused(runs, tmp_path, capsys, digits)
 
 def test_one_new_row_and_a_folder_of_class_folders_are_enough(runs, digits, tmp_path):
     open_data("penguins").frame.head(1).write_csv(tmp_path / "one.csv")
-    run = answering_run(runs("classes"))
-    assert len(predictions(run, questions(run, [str(tmp_path / "one.csv")])).predictions) == 1
+    run = open_run(runs("classes"))
+    assert len(predict_examples(run, read_examples(run, [str(tmp_path / "one.csv")])).predictions) == 1
     for path in digits.iterdir():
         place = tmp_path / "sorted" / path.stem[-1]
         place.mkdir(parents=True, exist_ok=True)
         (place / path.name).write_bytes(path.read_bytes())
-    run = answering_run(runs("images"))
-    found = predictions(run, questions(run, [str(tmp_path / "sorted")]))
+    run = open_run(runs("images"))
+    found = predict_examples(run, read_examples(run, [str(tmp_path / "sorted")]))
     n_right = sum(one.answer == Path(one.what).parent.name for one in found.predictions)
     assert f"{n_right} of 12 are right" in found.notes[-1]

@@ -13,12 +13,13 @@ import torch
 from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.data.prepare.tokens import split_sequences
+from pellucid.decoding.options import SampleOptions
 from pellucid.decoding.sampling import draw
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
 from pellucid.records import DataFacts, Evaluation
-from pellucid.runs import RunWriter
-from pellucid.training.trained import load_trained
+from pellucid.runs import RunWriter, open_run
+from pellucid.training.language_models import TrainedModel, draw_samples, score_text
 from pellucid.training.weights import save_best
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -104,6 +105,28 @@ def told(said):
     return lambda *words: json.loads(said(*words, "--json"))
 
 
+class Trained:
+    """The network of a run, as Python users ask it."""
+
+    def __init__(self, path):
+        self.model = TrainedModel(open_run(path))
+
+    def sample(self, n=None, **options):
+        return draw_samples(self.model, SampleOptions(count=n, **options)).samples
+
+    def score(self, text):
+        return score_text(self.model, text)
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+
+def load_trained(path):
+    found = Trained(path)
+    assert found.facts
+    return found
+
+
 def rounded(samples):
     """The last bits of a sum depend on how many rows were added up beside it."""
     return [sample._replace(nats=round(sample.nats, 9)) for sample in samples]
@@ -133,8 +156,8 @@ def test_it_speaks_and_says_how_new_that_is(tiny, tmp_path):
 def test_it_judges_as_its_forward_pass_does(tiny):
     network = load_trained(tiny)
     scored = network.score("emma")
-    tokens = [0, *network.stored.vocabulary.encode("emma"), 0]
-    logs = network.model(torch.tensor([tokens[:-1]])).log_softmax(-1)[0].detach().numpy()
+    tokens = [0, *network.vocabulary.encode("emma"), 0]
+    logs = network.model.model(torch.tensor([tokens[:-1]])).log_softmax(-1)[0].detach().numpy()
     assert [one.nats for one in scored.surprises] == pytest.approx([-logs[t, tokens[t + 1]] for t in range(5)])
     assert [one.token for one in scored.surprises] == ["e", "m", "m", "a", "·"]
     assert [one.context for one in scored.surprises] == ["·", "·e", "·em", "·emm", "·emma"]
@@ -185,7 +208,7 @@ def test_running_text_goes_on_past_the_context(story):
 
 def test_bytes_know_everything(tmp_path):
     network = load_trained(made(tmp_path, "bytes", kind="text", tokens="bytes"))
-    assert network.stored.vocabulary.tokens[network.stored.opening] == "<0A>"
+    assert network.vocabulary.tokens[network.opening] == "<0A>"
     assert [one.token for one in network.score("é").surprises] == ["<C3>", "<A9>"]
 
 
@@ -202,12 +225,12 @@ def test_data_that_are_gone_or_changed_leave_novelty_unknown(tiny, tmp_path):
     (tmp_path / "own.txt").write_text("emma\nava\n")
     network = load_trained(tiny)
     assert {sample.where for sample in network.sample(3)} == {"not known"}
-    assert "own.txt is not what the run was trained on any more" in network.stored.seen.note
+    assert "own.txt is not what the run was trained on any more" in network.known.note
     assert network.score("emma").where == ""
     (tmp_path / "own.txt").unlink()
     network = load_trained(tiny)
     assert {sample.where for sample in network.sample(3)} == {"not known"}
-    assert "is gone" in network.stored.seen.note
+    assert "is gone" in network.known.note
 
 
 def test_a_run_that_was_moved_is_the_same_run(tiny, tmp_path):
@@ -225,7 +248,7 @@ def test_weights_that_are_damaged_or_not_finite_are_refused(tiny):
     with pytest.raises(PellucidError, match="is not what was written"):
         load_trained(tiny)
     weights.write_bytes(content)
-    model = load_trained(tiny).model.float().state_dict()
+    model = load_trained(tiny).model.model.float().state_dict()
     model["head.weight"][0, 0] = math.nan
     save_best(tiny, 41, model)
     with pytest.raises(PellucidError, match="not finite"):

@@ -1,9 +1,11 @@
-"""What you can ask for from Python. Each verb calls a room and gives back a record that shows itself."""
+"""One function for each verb: typed options in, a record out. Python users and every command call the same ones.
 
-from pellucid.api.deriving import derive
-from pellucid.api.doctoring import doctor
-from pellucid.api.inspecting import inspect
-from pellucid.api.training import Run, compare, open_run, rate, train
-from pellucid.api.watching import watch
+    train       train, resume, compare, compare_sizes, rate (the search for a learning rate)
+    run         TrainedRun, open_run: a run as Python users hold it
+    language    sample, score
+    predict     predict                 split       split
+    derive      derive                  draw        draw
+    inspect     inspect                 doctor      doctor                  watch       watch
 
-__all__ = ["Run", "compare", "derive", "doctor", "inspect", "open_run", "rate", "train", "watch"]
+Nothing is imported here: who wants one verb loads what that one needs, and `pellucid` itself finds each by its name.
+"""

@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pellucid.api.outputs import require_output_path, write_output
 from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.figures.picture import FigureCard, Picture, all_figures
 from pellucid.lessons.lesson import Lesson, all_lessons
 from pellucid.lessons.small_networks import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, train_small_run
-from pellucid.options import option
+from pellucid.options import option, options_of
 from pellucid.records import (
     AttentionMaps,
     BigramCounts,
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     from pellucid.data import ListData, TextData, Vocabulary
     from pellucid.data.prepare import ImagePreparation
     from pellucid.models.examples.vit import ViT
-    from pellucid.training.asking import Answering
-    from pellucid.training.stored import StoredRun
-    from pellucid.training.trained import Trained
+    from pellucid.runs import Run
+    from pellucid.training.language_models import TrainedModel
 
 Card = FigureCard[Any] | Lesson[Any]
 
@@ -51,20 +51,20 @@ class DrawOptions:
     """What a picture may be asked for; None: it was not said."""
 
     source: str | None = None  # data or a run
-    word: str | None = option(None, "Draw one word, in place of DATA.")
-    after: str | None = option(None, "The symbol whose next ones are shown; else the boundary.")
-    input: str | None = option(None, "What a network is to read: a text, or an image file.")
-    patch: int | None = option(None, "Side of a patch in pixels; if not given, a quarter of the image.")
-    seed: int | None = option(None, "Random seed of what is trained to be drawn; if not given, 1.")
-    kind: str = option("", "Read DATA as list or as text, whatever it looks like.")
-    encoding: str = option("utf-8", "How the file is encoded.")
+    word: str | None = option(None, "Draw this one word, in place of DATA.", value_name="WORD")
+    after: str | None = option(None, "Symbol whose next ones are shown; by default the boundary.", value_name="SYMBOL")
+    input: str | None = option(None, "Text or image file that a network is to read.", value_name="INPUT")
+    patch: int | None = option(None, "Patch size in pixels; by default a quarter of the image.")
+    seed: int | None = option(None, "Random seed of what is trained to be drawn; by default 1.")
+    kind: str = option("", "Read the data as list or text, whatever they look like.")
+    encoding: str = option("utf-8", "Character encoding of the file.")
 
     @property
     def chosen_seed(self) -> int:
         return SEED if self.seed is None else self.seed
 
 
-class Drawn(NamedTuple):
+class DrawnFigure(NamedTuple):
     """A picture, the record that it was drawn from, and how that came about."""
 
     name: str
@@ -96,16 +96,30 @@ def find_drawable(name: str) -> Card:
     return cards[name]
 
 
-def draw(name: str, options: DrawOptions = DrawOptions()) -> Drawn:  # noqa: B008  # frozen
-    """Measure and draw.
+def draw(
+    figure: str, source: str | Path | None = None, *, out: str | Path | None = None, **options: Any
+) -> DrawnFigure:
+    """Any figure or lesson by its name, of data or a run, and into a file that ends in .svg, .png or .html.
 
-    >>> draw("bigram-graph", DrawOptions(word="emma")).drawing.title
+    Every option of the command is a parameter: word, after, input, patch, seed, kind and encoding.
+
+    >>> draw("bigram-graph", word="emma").drawing.title
     'The bigrams of emma'
     """
-    card = find_drawable(name)
-    require_options(card, options)
-    measured = _measure_lesson(card, options) if isinstance(card, Lesson) else MEASURES[card.needs](card, options)
-    return Drawn(name, *measured, card.draw(measured.record))
+    card = find_drawable(figure)
+    for name in options:
+        require_one_of("option", name, options_of(DrawOptions))
+    asked = DrawOptions(source=None if source is None else str(source), **options)
+    require_options(card, asked)
+    if out is not None:
+        require_output_path(Path(out))
+    measured = _measure_lesson(card, asked) if isinstance(card, Lesson) else MEASURES[card.needs](card, asked)
+    drawn = DrawnFigure(figure, *measured, card.draw(measured.record))
+    if out is not None:
+        from pellucid.figures.rendering import picture_file
+
+        write_output(Path(out), picture_file(drawn.drawing, Path(out).suffix.lower()))
+    return drawn
 
 
 def require_options(card: Card, options: DrawOptions) -> None:
@@ -196,16 +210,16 @@ def _search_learning_rate(card: FigureCard[Any], options: DrawOptions) -> Measur
 # Runs and comparisons
 
 
-def _find_run(options: DrawOptions) -> Path:
-    """The folder of the run that was named; a seed would change nothing in it."""
-    from pellucid.runs import find_run
+def _open_run(options: DrawOptions) -> Run:
+    """The run that was named; a seed would change nothing in it."""
+    from pellucid.runs import open_run
 
     assert options.source is not None
     if options.seed is not None:
         raise PellucidError(
             "{seed} changes nothing in a run that is there", fix="Leave it, or the run, out", options={"seed": None}
         )
-    return find_run(options.source)
+    return open_run(options.source)
 
 
 def _no_run_named(network: Mapping[str, Any], data: str, seed: int) -> str:
@@ -225,11 +239,7 @@ def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
         seed = options.chosen_seed
         with train_small_run(SMALL_MLP, seed) as (report, _):
             return Measured(report, (_no_run_named(SMALL_MLP, "names", seed),))
-    run = _find_run(options)
-
-    from pellucid.runs import open_run
-
-    report = open_run(run).report()
+    report = _open_run(options).report()
     return Measured(report, (f"{report.name}: {report.network.name} on {report.data.said}",))
 
 
@@ -258,53 +268,43 @@ def _sizes_of_comparison(card: FigureCard[Any], options: DrawOptions) -> Measure
 def _attention_maps(card: FigureCard[Any], options: DrawOptions) -> Measured:
     if options.source is None:
         return _maps_of_small_transformer(options)
-    run = _find_run(options)
-    from pellucid.runs import read_record
-    from pellucid.training.stored import kind_of
-
-    record = read_record(run)
-    kind, name = kind_of(record), str(record.get("model"))
-    if kind == "images" and name == "vit":
+    run = _open_run(options)
+    if run.kind == "images" and run.model == "vit":
         raise PellucidError(f"{run.name} is a run of vit, which reads patches", fix="Draw patch-attention of it")
-    if name not in ATTENTIVE:
+    if run.model not in ATTENTIVE:
         raise PellucidError(
-            f"{run.name} is a run of {name}, which has no attention",
+            f"{run.name} is a run of {run.model}, which has no attention",
             fix=f"Name one of {' or '.join(ATTENTIVE)}, or none",
         )
-    return _maps_of_pairs(options, run) if kind == "pairs" else _maps_of_sequences(options, run)
+    return _maps_of_pairs(options, run) if run.kind == "pairs" else _maps_of_sequences(options, run)
 
 
-def _maps_of_sequences(options: DrawOptions, run: Path) -> Measured:
-    from pellucid.training.stored import stored_run
+def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
+    from pellucid.training.language_models import TrainedModel
 
-    stored = stored_run(run)
-    text = _first_text(stored) if options.input is None else options.input
-    _require_readable(stored.vocabulary, text)
-
-    from pellucid.training.trained import awakened
-
-    return _maps_of_text(awakened(stored), text, f"{run.name}: {stored.record['model']} on {stored.data.said}")
+    model = TrainedModel(run)
+    text = _first_text(model) if options.input is None else options.input
+    _require_readable(model.vocabulary, text)
+    return _maps_of_text(model, text, f"{run.name}: {run.model} on {run.data.said}")
 
 
-def _maps_of_pairs(options: DrawOptions, run: Path) -> Measured:
-    from pellucid.training.asking import answering_run, questions
+def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
+    from pellucid.training.new_examples import read_examples
+    from pellucid.training.run_data import load_vocabulary
 
-    answering = answering_run(run)
-    data = answering.record["data"]
-    source = str(data["first"][0]).split(" → ")[0] if options.input is None else options.input
-    assert answering.vocabulary is not None
-    _require_readable(answering.vocabulary, source)
-    wanted = questions(answering, [], text=source)
+    source = run.data.first[0].split(" → ")[0] if options.input is None else options.input
+    vocabulary = load_vocabulary(run)
+    _require_readable(vocabulary, source)
+    wanted = read_examples(run, [], text=source)
 
     from pellucid.models.contracts import PairModel
     from pellucid.training.attention_maps import pair_maps
-    from pellucid.training.predicting import awakened
+    from pellucid.training.weights import load_network
 
-    model = awakened(answering).double()
+    model = load_network(run)[0].for_inference().double()
     assert isinstance(model, PairModel)
-    name = answering.record["model"]
-    record = pair_maps(model, answering.vocabulary, wanted.sources[0], f"A run of {name}")
-    return Measured(record, (f"{run.name}: {name} on {data['said']}",))
+    record = pair_maps(model, vocabulary, wanted.sources[0], f"A run of {run.model}")
+    return Measured(record, (f"{run.name}: {run.model} on {run.data.said}",))
 
 
 def _maps_of_small_transformer(options: DrawOptions) -> Measured:
@@ -315,17 +315,18 @@ def _maps_of_small_transformer(options: DrawOptions) -> Measured:
     names = open_data("names")
     assert isinstance(names, ListData)
     _require_readable(Characters.of(names.items), text)
-    from pellucid.training.trained import load_trained
+    from pellucid.runs import open_run
+    from pellucid.training.language_models import TrainedModel
 
     seed = options.chosen_seed
     with train_small_run(TINY_TRANSFORMER, seed) as (_, run):
-        return _maps_of_text(load_trained(run), text, _no_run_named(TINY_TRANSFORMER, "names", seed))
+        return _maps_of_text(TrainedModel(open_run(run)), text, _no_run_named(TINY_TRANSFORMER, "names", seed))
 
 
-def _maps_of_text(trained: Trained, text: str, note: str) -> Measured:
+def _maps_of_text(trained: TrainedModel, text: str, note: str) -> Measured:
     from pellucid.training.attention_maps import text_maps
 
-    n_tokens = len(trained.stored.vocabulary.encode(text))
+    n_tokens = len(trained.vocabulary.encode(text))
     notes = [note]
     if n_tokens > trained.longest_prompt:
         notes.append(f"the input has {n_tokens:,} tokens; the last {trained.longest_prompt:,} are read")
@@ -342,13 +343,13 @@ def _require_readable(vocabulary: Vocabulary, text: str) -> None:
         ) from error
 
 
-def _first_text(stored: StoredRun) -> str:
+def _first_text(model: TrainedModel) -> str:
     """The first item that the run's network learned from, or the beginning of its text."""
-    if stored.is_list:
-        return stored.data.first[0]
+    if model.is_list:
+        return model.run.data.first[0]
     # Cut in the middle of a word, the end may be none that is known; it is past what is read.
-    beginning = stored.vocabulary.encode(stored.seen.text[: 40 * OF_TEXT], "skip")
-    text = stored.vocabulary.decode(beginning[:OF_TEXT])
+    beginning = model.vocabulary.encode(model.known.text[: 40 * OF_TEXT], "skip")
+    text = model.vocabulary.decode(beginning[:OF_TEXT])
     if not text:
         raise PellucidError(
             "what the run was trained on is not there any more",
@@ -370,9 +371,10 @@ def _patch_positions(card: FigureCard[Any], options: DrawOptions) -> Measured:
 
 def _patch_attention(card: FigureCard[Any], options: DrawOptions) -> Measured:
     from pellucid.data.prepare import ImagePreparation
+    from pellucid.training.run_data import load_preparation
 
     with _open_vit(options) as (run, note):
-        preparation = run.preparation
+        preparation = load_preparation(run)
         assert isinstance(preparation, ImagePreparation)
         if options.input is None:
             pixels, where, truth = _first_image(run, preparation)
@@ -386,52 +388,46 @@ def _patch_attention(card: FigureCard[Any], options: DrawOptions) -> Measured:
 
 
 @contextmanager
-def _open_vit(options: DrawOptions) -> Iterator[tuple[Answering, str]]:
+def _open_vit(options: DrawOptions) -> Iterator[tuple[Run, str]]:
     """The run that was named, or one that is trained for it, and a note on it."""
-    from pellucid.training.asking import answering_run
+    from pellucid.runs import open_run
 
     if options.source is None:
         seed = options.chosen_seed
         with train_small_run(TINY_VIT, seed, data="digits") as (_, folder):
-            yield answering_run(folder), _no_run_named(TINY_VIT, "digits", seed)
+            yield open_run(folder), _no_run_named(TINY_VIT, "digits", seed)
         return
-    folder = _find_run(options)
-    from pellucid.runs import read_record
-
-    record = read_record(folder)
-    if record.get("model") != "vit":
+    run = _open_run(options)
+    if run.model != "vit":
         raise PellucidError(
-            f"{folder.name} is a run of {record.get('model')}, and patches are read by vit",
-            fix="Name a run of vit, or none",
+            f"{run.name} is a run of {run.model}, and patches are read by vit", fix="Name a run of vit, or none"
         )
-    yield answering_run(folder), f"{folder.name}: vit on {record['data']['said']}"
+    yield run, f"{run.name}: vit on {run.data.said}"
 
 
-def _load_vit(run: Answering) -> ViT:
+def _load_vit(run: Run) -> ViT:
     """In double precision, so that what is drawn does not depend on the number of threads."""
     from pellucid.models.examples.vit import ViT
-    from pellucid.training.predicting import awakened
+    from pellucid.training.weights import load_network
 
-    model = awakened(run).double()
+    model = load_network(run)[0].for_inference().double()
     assert isinstance(model, ViT)
     return model
 
 
-def _describe(run: Answering) -> str:
+def _describe(run: Run) -> str:
     config, source = run.record["network"], run.record["data"]["source"]
     return f"A vit of {config['parameters']:,} parameters, trained on {source}"
 
 
-def _first_image(run: Answering, preparation: ImagePreparation) -> tuple[numpy.ndarray[Any, Any], str, str]:
+def _first_image(run: Run, preparation: ImagePreparation) -> tuple[numpy.ndarray[Any, Any], str, str]:
     """The first image of the run's data as its network reads it, what it is, and its class."""
     from pellucid.data.kinds import ImagesData, PixelsData
-    from pellucid.data.options import DataOptions, open_with
+    from pellucid.data.options import open_with
     from pellucid.data.prepare.image_examples import convert_pixels
-    from pellucid.training.sources import found_again
+    from pellucid.training.run_data import data_options_of, find_source
 
-    reading = dict(run.record["reading"])
-    reading["source"] = found_again(run.path, str(reading["source"]), str(run.record["data"]["fingerprint"]))
-    data = open_with(DataOptions(**reading))
+    data = open_with(data_options_of(run, find_source(run)))
     where = f"the first image of {data.name}"
     if isinstance(data, PixelsData):
         pixels = convert_pixels(data.pixels[:1], preparation.size, preparation.mode)[0]

@@ -26,6 +26,12 @@ class Shown(Generic[Record]):
     def __getattr__(self, name: str) -> Any:
         return getattr(self.record, name)
 
+    def show(self) -> None:
+        """Print it."""
+        from pellucid.figures.show import show
+
+        show(self.record)
+
     def __repr__(self) -> str:
         from pellucid.figures.show import record_text
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pellucid.cli.files import require_output_path, write_whole
+from pellucid.api.outputs import require_output_path, write_output
+from pellucid.cli.options import SETTINGS
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, quoted
 
 _BINDING = re.compile(r"\s*([^=]*?)\s*=(.*)", re.DOTALL)
@@ -15,7 +16,7 @@ _BINDING = re.compile(r"\s*([^=]*?)\s*=(.*)", re.DOTALL)
 @click.command(
     "derive",
     # An expression may begin with a minus sign. What looks like an option but is none is sorted out below.
-    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"], "max_content_width": 100},
+    context_settings={**SETTINGS, "ignore_unknown_options": True},
     epilog="""
     \b
     Examples:
@@ -64,15 +65,15 @@ def command(
     if html:
         require_output_path(html, (".html", ".htm"))
 
-    from pellucid.api import derive
+    from pellucid.api.derive import derive
 
     text = _standard_input() if expression == "-" else expression
     names = [name.strip() for part in wrt for name in part.split(",")]
     derivation = derive(text, read_values(values), wrt=names, h=h)
     if svg:
-        write_whole(svg, derivation.svg())
+        write_output(svg, derivation.svg())
     if html:
-        write_whole(html, derivation.html())
+        write_output(html, derivation.html())
 
     if as_json:
         from pellucid.figures.show import record_json

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.files import require_output_path, write_whole
-from pellucid.errors import PellucidError, quoted
+from pellucid.cli.options import SETTINGS, json_option, options_from
+from pellucid.data.options import DataOptions
+from pellucid.errors import quoted
 
 if TYPE_CHECKING:
     from pellucid.records import Predictions
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "predict",
-    context_settings={"help_option_names": ["--help"], "max_content_width": 100},
+    context_settings=SETTINGS,
     epilog="""
     \b
     Examples:
@@ -29,12 +30,11 @@ if TYPE_CHECKING:
 )
 @click.argument("run", metavar="RUN")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
-@click.option("--text", default="", help="Of pairs: one source, in place of FILE.")
-@click.option("--beam", type=int, default=0, help="Of pairs: follow this many beginnings; without it, the likeliest.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="All answers as a table, in .csv.")
-@click.option("--encoding", default="utf-8", show_default=True, help="How a file is encoded.")
-@click.option("--sep", "separator", default="", help="Of a table, where it is no comma or tab.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, for machines.")
+@click.option("--text", default="", help="One source of pairs, in place of FILE.")
+@click.option("--beam", type=int, default=0, help="Beam search with this beam width, for pairs; by default greedy.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write all answers as a table, in .csv.")
+@options_from(DataOptions, only=["encoding", "separator"])
+@json_option
 def command(
     run: str,
     files: tuple[str, ...],
@@ -42,7 +42,7 @@ def command(
     beam: int,
     out: Path | None,
     encoding: str,
-    separator: str,
+    separator: str | None,
     as_json: bool,
 ) -> None:
     """Answer for new examples with the network of RUN: a folder that pellucid train made, or its name under runs/.
@@ -50,32 +50,21 @@ def command(
     FILE is an image or a folder of them, a table with the columns that the network was trained on, or for pairs a list
     of sources. Where the truth stands beside them, as in the target's column, it is said how many answers are right.
     """
-    from pellucid.runs import find_run
-    from pellucid.training.asking import answering_run, questions
+    from pellucid.api.outputs import require_output_path, write_output
+    from pellucid.api.predict import predict
 
     if out:
         require_output_path(out, (".csv",))
-    found = answering_run(find_run(run))
-    if beam and found.kind != "pairs":
-        raise PellucidError(
-            f"--beam is for pairs, and {quoted(found.path.name)} reads {found.kind}", fix="Leave it out"
-        )
-    if beam:
-        from pellucid.decoding.limits import require_beam
+    answered = predict(run, *files, text=text, beam=beam, encoding=encoding, separator=separator or "")
 
-        require_beam(beam)
-    asked = questions(found, files, text=text, encoding=encoding, separator=separator)
+    from pellucid.figures.show import record_json
 
-    from pellucid.figures.show import record_json, show
-    from pellucid.training.predicting import predictions
-
-    answered = predictions(found, asked, beam)
     if out:
-        write_whole(out, _as_csv(answered))
+        write_output(out, _as_csv(answered.record))
     if as_json:
-        click.echo(record_json(answered))
+        click.echo(record_json(answered.record))
         return
-    show(answered)
+    answered.show()
     if out:
         click.echo(f"\nWritten: {quoted(str(out), 80)}")
 

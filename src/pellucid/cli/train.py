@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.networks import Sectioned, data_options, data_wishes, network_options, opened_early, training_wishes
+from pellucid.cli.options import (
+    FIRST,
+    SETTINGS,
+    DeclaredOption,
+    Decorator,
+    SectionedCommand,
+    data_option,
+    given_options,
+    json_option,
+    options_from,
+    refuse_given,
+    source_of,
+    training_options,
+)
 from pellucid.errors import PellucidError
+from pellucid.training.options import TrainOptions, all_options
 
 if TYPE_CHECKING:
-    from pellucid.records import TrainingReport
+    from pellucid.cli.console import ConsoleCallbacks
 
-MAY_CHANGE = {"resume", "data", "data_option", "allow_new_data", "fresh_optimizer", "threads", "as_json"}
+RESUMING = ("allow_new_data", "fresh_optimizer")
+MAY_CHANGE = {"resume", "data", "data_option", "threads", "as_json", *RESUMING}
+
+
+def _resuming(flag: str, help: str) -> Decorator:
+    return click.option(flag, cls=DeclaredOption, section="Resuming", is_common=False, is_flag=True, help=help)
 
 
 @click.command(
     "train",
-    cls=Sectioned,
-    context_settings={"help_option_names": ["--help"], "max_content_width": 100},
+    cls=SectionedCommand,
+    context_settings=SETTINGS,
     epilog="""
     \b
     Examples:
@@ -32,29 +53,16 @@ MAY_CHANGE = {"resume", "data", "data_option", "allow_new_data", "fresh_optimize
     """,
 )
 @click.argument("data", required=False)
-@click.option("--model", default="", help="The network; without it, one that suits the data.")
-@click.option("--minutes", type=float, default=2.0, show_default=True, help="What the whole of it may take.")
-@click.option("--steps", type=int, default=0, help="So many steps, in place of --minutes; the same bits every time.")
-@click.option("--name", default="", help="Of the run's folder under ./runs; without it, after data and model.")
+@options_from(TrainOptions, only=FIRST)
+@click.option("--name", default="", help="Name of the run's folder under ./runs; by default after data and model.")
 @click.option("--resume", metavar="RUN", default="", help="Go on with a run that was stopped, exactly where it was.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Decides everything that is left to chance.")
-@data_options
-@network_options
-@click.option("--allow-new-data", is_flag=True, help="With --resume: the data may be other data.")
-@click.option("--fresh-optimizer", is_flag=True, help="With --resume: forget what the optimizer remembers.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON, for machines.")
+@training_options
+@data_option
+@_resuming("--allow-new-data", help="With --resume: the data may be other data.")
+@_resuming("--fresh-optimizer", help="With --resume: reset the state of the optimizer.")
+@json_option
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    data: str | None,
-    resume: str,
-    name: str,
-    allow_new_data: bool,
-    fresh_optimizer: bool,
-    as_json: bool,
-    **_: object,
-) -> None:
+def command(ctx: click.Context, /, resume: str, name: str, as_json: bool, **_: object) -> None:
     """Train a network on DATA and show what it earns over models that are no network.
 
     DATA is a file (a list with one item a line, running text, a table, or pairs with a tab between source and target),
@@ -62,89 +70,58 @@ def command(
     and learned from within the budget. The run's folder holds everything that was seen, and report.html shows it.
     Ctrl-C saves; --resume goes on to the same bits.
     """
+    from pellucid.api import train as api
+
     if resume:
         _require_nothing_else(ctx)
-        report = _resumed(ctx, resume, is_new_data_allowed=allow_new_data, is_optimizer_fresh=fresh_optimizer)
+        _say_if_finished(resume, is_quiet=as_json)
+        changes = given_options(ctx, ("threads", *RESUMING))
+        with console(is_quiet=as_json) as callbacks:
+            run = api.resume(resume, data=source_of(ctx, default=""), callbacks=callbacks, **changes)
     else:
-        for flag, is_given in (("--allow-new-data", allow_new_data), ("--fresh-optimizer", fresh_optimizer)):
-            if is_given:
-                raise PellucidError(f"{flag} changes nothing without --resume", fix="Leave it out")
-        report = _trained(ctx, name)
+        refuse_given(ctx, RESUMING, "without --resume")
+        source, given = source_of(ctx, default="names"), given_options(ctx, all_options())
+        with console(is_quiet=as_json) as callbacks:
+            run = api.train(source, name=name, callbacks=callbacks, **given)
+
+    from pellucid.figures.show import record_json, show
+
     if as_json:
-        from pellucid.figures.show import record_json
-
-        click.echo(record_json(report))
+        click.echo(record_json(run.report))
     else:
-        from pellucid.figures.show import show
-
         click.echo("")
-        show(report)
+        show(run.report)
 
 
-def _trained(ctx: click.Context, name: str) -> TrainingReport:
-    import time
-
-    began = time.monotonic()
-    training_wishes(ctx, kind="")
-    reading = data_wishes(ctx)
-    data = opened_early(ctx, reading)
-    wishes = training_wishes(ctx, data.kind)
-
-    from pellucid.runs import new_run_path
-    from pellucid.training.sources import stem_of
-
-    place = new_run_path(name, f"{stem_of(reading.source)}-{wishes.model}")
-
-    from pellucid.cli.telling import ConsoleCallbacks
+@contextmanager
+def console(*, is_quiet: bool) -> Iterator[ConsoleCallbacks]:
+    """Callbacks that tell a run on the terminal, and stop it at a signal."""
+    from pellucid.cli.console import ConsoleCallbacks
     from pellucid.figures.report_page import report_html
-    from pellucid.training.run import train
     from pellucid.training.signals import steady_output, stop_requests
 
     with steady_output(), stop_requests() as stop:
-        callbacks = ConsoleCallbacks(stop, report_html, is_quiet=bool(ctx.params["as_json"]))
+        callbacks = ConsoleCallbacks(stop, report_html, is_quiet=is_quiet)
         try:
-            return train(reading, wishes, place, callbacks, read=data, began=began)
+            yield callbacks
         finally:
             callbacks.close()
 
 
-def _resumed(ctx: click.Context, word: str, *, is_new_data_allowed: bool, is_optimizer_fresh: bool) -> TrainingReport:
-    from pellucid.cli.networks import source_of
-    from pellucid.runs import find_run, is_finished
+def _say_if_finished(word: str, *, is_quiet: bool) -> None:
+    from pellucid.runs import open_run
 
-    run = find_run(word)
-    if is_finished(run) and not ctx.params["as_json"]:
+    run = open_run(word)
+    if run.is_finished and not is_quiet:
         click.echo(f"{run.name} is finished, so there is nothing to do. This is what it reached:")
-
-    from pellucid.cli.telling import ConsoleCallbacks
-    from pellucid.figures.report_page import report_html
-    from pellucid.training.run import ResumeOptions, resume
-    from pellucid.training.signals import steady_output, stop_requests
-
-    changes = ResumeOptions(
-        data=source_of(ctx, default=""),
-        is_new_data_allowed=is_new_data_allowed,
-        is_optimizer_fresh=is_optimizer_fresh,
-        threads=int(ctx.params["threads"] or 0),
-    )
-    with steady_output(), stop_requests() as stop:
-        callbacks = ConsoleCallbacks(stop, report_html, is_quiet=bool(ctx.params["as_json"]))
-        try:
-            return resume(run, changes, callbacks)
-        finally:
-            callbacks.close()
 
 
 def _require_nothing_else(ctx: click.Context) -> None:
     """Refuse what would make a resumed run another run."""
-    given = [
-        max(parameter.opts, key=len)
-        for parameter in ctx.command.params
-        if parameter.name and parameter.name not in MAY_CHANGE
-        if ctx.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if given:
+    given = given_options(ctx, {parameter.name for parameter in ctx.command.params if parameter.name} - MAY_CHANGE)
+    flags = [parameter.opts[0] for parameter in ctx.command.params if parameter.name in given]
+    if flags:
         raise PellucidError(
-            f"a resumed run follows its own plan, so {', '.join(given)} cannot change",
+            f"a resumed run follows its own plan, so {', '.join(flags)} cannot change",
             fix="Leave it out, or start a new run",
         )

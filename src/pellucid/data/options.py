@@ -30,7 +30,6 @@ class DataOptions:
         "Read the data as this kind, whatever they look like",
         noun="kind of data",
         choices=tuple(KINDS),
-        is_common=True,
     )
     encoding: str = option("utf-8", "Character encoding of the file.")
     newlines: str = option("keep", "Line endings: leave them, or make them all LF", choices=NEWLINES)

@@ -5,15 +5,18 @@ as far as the scores of its row are. A table's are, to the bit. A network's may 
 number of rows; where they are of double precision a token then falls otherwise about once in 10^14.
 """
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from pellucid.decoding import filters
 from pellucid.decoding.chances import Chances
-from pellucid.decoding.limits import ALL, require_temperature, require_top_k, require_top_p
+from pellucid.decoding.limits import require_temperature
+from pellucid.decoding.options import FILTERS
 from pellucid.decoding.reading import FloatArray, FromContexts, IntArray, Reading, Scores
+from pellucid.errors import require_one_of
 
 NEVER = -1  # no token stops
 IDLE = 8  # finished rows are dropped once they are this part of all: to drop each at once would copy too much
@@ -37,20 +40,18 @@ def draw(
     stop: int = NEVER,
     seed: int = 0,
     temperature: float = 1.0,
-    top_k: int = ALL,
-    top_p: float = 1.0,
+    **filters: float,
 ) -> list[Drawn]:
     """Draw samples, all at once. Each begins after the tokens of `start` and ends at `stop` or after `longest`.
 
-    Of each step's tokens the `top_k` likeliest are kept, and of these the fewest that hold a mass of `top_p`.
+    filters: values of the sampling filters of `FILTERS` by name, such as top_k=5 and top_p=0.9, applied in its order.
 
     >>> alternate = lambda contexts: np.log(np.eye(3)[(contexts[:, -1] + 1) % 3] + 1e-300)
     >>> [sample.tokens for sample in draw(alternate, n_samples=2, longest=9, start=[0], stop=0)]
     [(1, 2), (1, 2)]
     """
     require_temperature(temperature)
-    require_top_k(top_k)
-    require_top_p(top_p)
+    masks = _load_filters(filters)
     chances = Chances(seed)
     reading = FromContexts(source) if callable(source) else source
     scores = after_start(reading, start, n_samples)
@@ -59,7 +60,7 @@ def draw(
         shifted = scores - scores.max(axis=-1, keepdims=True)
         weights = np.exp(shifted)
         chance = chances.at(step, n_samples)[rows.samples]
-        chosen = _chosen(_bent(shifted, weights, temperature, top_k, top_p), chance)
+        chosen = _chosen(_bent(shifted, weights, temperature, masks), chance)
         logs = shifted[rows.places, chosen] - np.log(weights.sum(axis=-1))
         rows.add(step, chosen, logs)
         if not rows.n_open or step + 1 == longest:
@@ -126,7 +127,7 @@ def after_start(reading: Reading, start: Sequence[int], n_rows: int) -> FloatArr
     return scores[rows]
 
 
-def probabilities(scores: FloatArray, temperature: float, top_k: int = ALL, top_p: float = 1.0) -> FloatArray:
+def probabilities(scores: FloatArray, temperature: float, **filters: float) -> FloatArray:
     """(..., vocab) scores -> probabilities. Below 1 the likely become likelier; at 0 the first likeliest gets all.
 
     The filters come after the temperature, so that the mass is that of the bent probabilities.
@@ -137,21 +138,42 @@ def probabilities(scores: FloatArray, temperature: float, top_k: int = ALL, top_
     [0.0, 0.6667, 0.3333]
     """
     shifted = scores - scores.max(axis=-1, keepdims=True)
-    weights = _bent(shifted, np.exp(shifted), temperature, top_k, top_p)
+    weights = _bent(shifted, np.exp(shifted), temperature, _load_filters(filters))
     shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return shares
 
 
-def _bent(shifted: FloatArray, weights: FloatArray, temperature: float, top_k: int, top_p: float) -> FloatArray:
+def _load_filters(given: Mapping[str, float]) -> list[Callable[[FloatArray], FloatArray]]:
+    """The filters that were asked for, in the order of `FILTERS`, each with its value."""
+    for name in given:
+        require_one_of("sampling filter", name, [one.name for one in FILTERS])
+    masks: list[Callable[[FloatArray], FloatArray]] = []
+    for one in FILTERS:
+        if one.name in given:
+            one.option.check(one.option.noun, given[one.name], one.type)
+            module, _, function = one.function.partition(":")
+            masks.append(partial(_mask, getattr(importlib.import_module(module), function), given[one.name]))
+    return masks
+
+
+def _mask(function: Callable[[FloatArray, float], FloatArray], value: float, scores: FloatArray) -> FloatArray:
+    return function(scores, value)
+
+
+def _bent(
+    shifted: FloatArray, weights: FloatArray, temperature: float, masks: Sequence[Callable[[FloatArray], FloatArray]]
+) -> FloatArray:
     """Scores of which the highest is 0, and their exponentials -> exponentials as temperature and filters bend them."""
     if temperature == 0:
         greedy: FloatArray = np.eye(shifted.shape[-1])[shifted.argmax(axis=-1)]
         return greedy
-    if temperature == 1 and top_k == ALL and top_p == 1:
+    if temperature == 1 and not masks:
         return weights
     with np.errstate(over="ignore"):  # a gap too large to hold is as good as impossible
         bent = shifted / temperature
-    return np.exp(filters.nucleus(filters.top_k(bent, top_k), top_p))
+    for mask in masks:
+        bent = mask(bent)
+    return np.exp(bent)
 
 
 def _chosen(weights: FloatArray, chances: FloatArray) -> IntArray:

@@ -60,10 +60,11 @@ def measure(seed: int = 1) -> PositionEncodings:
 
 def _trained_encoding(kind: str, seed: int) -> PositionEncoding:
     from pellucid.models.sequences.transformer import Transformer
-    from pellucid.training.trained import load_trained
+    from pellucid.runs import open_run
+    from pellucid.training.weights import load_network
 
     with train_small_run({**TINY_TRANSFORMER, "network": {"positions": kind}}, seed) as (_, run):
-        model = load_trained(run).model
+        model = load_network(open_run(run))[0].double().for_inference()
     assert isinstance(model, Transformer)
     return encoding_of(kind, model.positions, LENGTH)
 

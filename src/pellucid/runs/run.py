@@ -1,7 +1,7 @@
 """A run opened for reading: what it was made with, how it went and how it ended. The one way to load a run.
 
 No torch is loaded, so that yesterday's run is shown at once and a mistake is answered before anything heavy begins.
-Its network is loaded by `training.trained.load_network`.
+Its network is loaded by `training.weights.load_network`.
 """
 
 from __future__ import annotations
@@ -113,13 +113,16 @@ class Run:
         timings = self._log(Timing, "timings")
         return timings[-1] if timings else Timing(0, 0.0, 0.0)
 
-    def report(self) -> TrainingReport:
-        """Everything that a finished run holds."""
+    def require_finished(self) -> None:
         if not self.is_finished:
             raise PellucidError(
                 f"the run in {quoted(str(self.path))} is not finished",
                 fix=f"Go on with pellucid train --resume {self.name}",
             )
+
+    def report(self) -> TrainingReport:
+        """Everything that a finished run holds."""
+        self.require_finished()
         return self.report_with(self._rebuild(RunResult, read_ending(self.path)["ending"]))
 
     def report_with(self, result: RunResult) -> TrainingReport:

@@ -28,7 +28,7 @@ from pellucid.models.reading import answers
 from pellucid.models.sequences.transformer import CausalSelfAttention, Transformer
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
 from pellucid.records.attention import Matrix, as_matrix
-from pellucid.training.trained import Trained
+from pellucid.training.language_models import TrainedModel
 
 
 @torch.no_grad()
@@ -63,9 +63,9 @@ def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
     return found
 
 
-def text_maps(trained: Trained, text: str) -> AttentionMaps:
+def text_maps(trained: TrainedModel, text: str) -> AttentionMaps:
     """What a run's transformer attends to in a text; of a longer one than it can read, in its last tokens."""
-    model, facts, vocabulary = trained.model, trained.facts, trained.stored.vocabulary
+    model, facts, vocabulary = trained.model, trained.facts, trained.vocabulary
     if not isinstance(model, Transformer):
         raise PellucidError(
             f"{facts.run} is a run of {facts.name}, which has no attention", fix="Name a run of a transformer, or none"

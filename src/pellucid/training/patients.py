@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pellucid import runs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
 from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.contracts import Network
 from pellucid.records import Plan
-from pellucid.records.plain import from_plain
+from pellucid.runs import Run
 from pellucid.training.run import ResumeOptions, reopen_data
 from pellucid.training.tasks.examples import ExampleTask
 from pellucid.training.tasks.task import Inputs, Task
-from pellucid.training.weights import load_best, require_matching_weights
+from pellucid.training.weights import load_network
 
 MOST_ROWS = 64  # of a batch: more prove no more, and every probe waits for them
 N_BATCHES = 3
 
 
-def patient_of(run: Path, data: str = "") -> Specimen:
+def patient_of(run: Run, data: str = "") -> Specimen:
     """The network of a run with its best weights, in the mode it learns in. data: where its data are, if they moved."""
-    record = runs.read_record(run)
-    task, _ = reopen_data(run, record, ResumeOptions(data=data))
-    card = task.find_card(str(record["model"]))
-    plan = from_plain(Plan, record["plan"])
-    model = card.build(card.config_from(record["config"]))
-    tensors, step = load_best(run)
-    require_matching_weights(model, tensors)
-    model.load_state_dict(tensors)
-    (inputs, targets), *more = _dev_batches(task, plan, model.train())
+    task, _ = reopen_data(run, ResumeOptions(data=data))
+    model, step = load_network(run)
+    (inputs, targets), *more = _dev_batches(task, run.plan, model.train())
     return Specimen(
         model=model,
         inputs=inputs,
         targets=targets,
-        loss=_loss_of(task, plan),
+        loss=_loss_of(task, run.plan),
         more=tuple(more),
         is_causal=task.is_causal,
-        name=f"{card.name} of the run {run.name}, weights of step {step:,}",
+        name=f"{run.model} of the run {run.name}, weights of step {step:,}",
     )
 
 

@@ -34,12 +34,12 @@ from pellucid.records import (
     gravest_first,
 )
 from pellucid.records.plain import from_plain
-from pellucid.runs import RunResult, RunWriter
+from pellucid.runs import Run, RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint
 from pellucid.training.options import TrainOptions, flag_called
 from pellucid.training.plan import choose_plan
-from pellucid.training.sources import found_again, remembered
+from pellucid.training.run_data import data_options_of, find_source, source_from_run
 from pellucid.training.stopping import judge_fit
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
@@ -98,7 +98,7 @@ def train_on(
         "threads": plan.threads,
         "versions": _versions(),
         "asked": dataclasses.asdict(options),
-        "reading": {**dataclasses.asdict(data), "source": remembered(data.source, place)},
+        "reading": {**dataclasses.asdict(data), "source": source_from_run(data.source, place)},
         "data": task.facts,
         "model": card.name,
         "config": network.config,
@@ -120,7 +120,7 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
         return runs.open_run(run).report()
     with RunWriter.resume(run) as writer:
         record = writer.record
-        task, notes = reopen_data(run, record, changes)
+        task, notes = reopen_data(writer.run, changes)
         callbacks.on_data(task.facts)
         asked = TrainOptions(**record["asked"])
         baselines = measure_baselines(task, asked, callbacks)
@@ -196,21 +196,21 @@ def _restore_checkpoint(
     return found.step, (found.note,) if found.note else ()
 
 
-def reopen_data(run: Path, record: Mapping[str, Any], changes: ResumeOptions) -> tuple[Task, tuple[str, ...]]:
+def reopen_data(run: Run, changes: ResumeOptions) -> tuple[Task, tuple[str, ...]]:
     """The data of a run, found again and still the same, or the ones that are to take their place."""
-    reading = dict(record["reading"])
-    was = str(record["data"]["fingerprint"])
-    source = changes.data or found_again(run, str(reading["source"]), was)
-    found = open_task(DataOptions(**{**reading, "source": source}))
+    was = str(run.record["data"]["fingerprint"])
+    source = changes.data or find_source(run)
+    found = open_task(data_options_of(run, source))
     if found.facts.fingerprint == was:
         return found, ()
     if not changes.is_new_data_allowed:
         raise PellucidError(
             f"{quoted(source)} is not what {run.name} was trained on: its sha256 begins {found.facts.fingerprint[:12]} "
             f"in place of {was[:12]}",
-            fix="Pass the old file with --data, or add --allow-new-data",
+            fix="Pass the old file with {data}, or add {allow_new_data}",
+            options={"data": None, "allow_new_data": None},
         )
-    _require_symbols(record["data"], found)
+    _require_symbols(run.record["data"], found)
     return found, (f"new data: {found.facts.said}",)
 
 

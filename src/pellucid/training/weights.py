@@ -19,6 +19,9 @@ from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
 from pellucid.errors import NotWritten, PellucidError, quoted
+from pellucid.models.catalogue import find_network
+from pellucid.models.contracts import Network
+from pellucid.runs import Run
 from pellucid.runs.disk import Damaged, checksummed_json, read_checksummed, read_regular, write_whole
 
 WEIGHTS = "model.safetensors"
@@ -65,6 +68,16 @@ def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
             raise Damaged(f"{WEIGHTS} of {run.name} is not what was written", fix="Take it from a copy of the run")
         # Perhaps the files changed between the two readings; what is still the same then is damaged.
         seen = (vouched, digest)
+
+
+def load_network(run: Run) -> tuple[Network, int]:
+    """The network of a run with the weights that did best on dev, and the step they are from."""
+    card = find_network(run.model, run.kind)
+    model: Network = card.build(card.config_from(run.config))
+    tensors, step = load_best(run.path)
+    require_matching_weights(model, tensors)
+    model.load_state_dict(tensors)
+    return model, step
 
 
 def _read_voucher(run: Path) -> list[dict[str, Any]]:

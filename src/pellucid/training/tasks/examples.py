@@ -25,8 +25,8 @@ from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan
-from pellucid.training.answering import Scored, answers_of, texts_of
 from pellucid.training.options import TrainOptions
+from pellucid.training.tasks.answers import Scored, answers_of, texts_of
 from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines, flatten_examples
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
 from pellucid.training.tasks.metrics import accuracy, r_squared

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.api.shown import Shown
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, quoted
+from pellucid.runs import open_run
 
 if TYPE_CHECKING:
     import torch
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 
     from pellucid.inspection.instrument.specimen import LossFunction, Specimen
     from pellucid.records import Diagnosis
+
+CHILD = "pellucid.inspection.sandbox.examine:examine_file"
+LONGEST = 120.0  # seconds that code of someone's own may take
 
 
 def doctor(
@@ -115,3 +121,53 @@ def parted(batch: Any) -> tuple[tuple[Any, ...], torch.Tensor | None]:
             fix="Give them as a tuple in the order of forward",
         )
     return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets
+
+
+def doctor_run(word: str | Path, *, data: str = "", rules: Sequence[str] = (), seed: int = 0) -> Diagnosis:
+    """The best network of a run on its own dev data, and what the looks at it while it was trained mean.
+
+    data: where its data are, if they moved.
+    """
+    run = open_run(word)
+
+    from pellucid.inspection.doctor import diagnose, with_findings
+    from pellucid.inspection.judgements import PICTURED, judge_health
+    from pellucid.training.patients import patient_of
+
+    seen = [
+        finding._replace(again=f"pellucid draw {PICTURED[finding.rule]} {word}")
+        for finding in judge_health(run.health)
+        if not rules or finding.rule in rules
+    ]
+    return with_findings(diagnose(patient_of(run, data), rules, seed), seen)
+
+
+def doctor_file(
+    word: str, *, batch: str = "", loss: str = "", rules: Sequence[str] = (), seed: int = 0, timeout: float = LONGEST
+) -> Diagnosis:
+    """What a file has under a name, as "model.py:patient", examined in a process of its own.
+
+    batch: a file of inputs and targets, and loss: the name of a loss, in place of its own.
+    """
+    from pellucid.inspection.batch_file import require_batch_file
+    from pellucid.inspection.sandbox.process import run_in_child
+    from pellucid.records import Diagnosis
+    from pellucid.records.plain import from_plain
+
+    file, _, name = word.rpartition(":")
+    if not file or not name:
+        raise PellucidError(f"{quoted(word)} does not say which name", fix=f"Write {word.rstrip(':')}:patient")
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise PellucidError(f"there is no file called {quoted(file)}", fix="Give file.py:name, or the name of a run")
+    if not 0 < timeout < math.inf:
+        raise PellucidError(f"{{timeout}} is {timeout:g}", fix="Give seconds above 0", options={"timeout": None})
+    job = {
+        "file": str(path),
+        "name": name,
+        "batch": str(require_batch_file(Path(batch)).resolve()) if batch else "",
+        "loss": loss,
+        "rules": tuple(rules),
+        "seed": seed,
+    }
+    return from_plain(Diagnosis, run_in_child(CHILD, job, seconds=timeout, folder=path.parent, whose=word).plain)

@@ -6,12 +6,16 @@ from pathlib import Path
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
 
+PICTURES = (".svg", ".png", ".html")
 
-def require_output_path(path: Path, suffixes: tuple[str, ...]) -> None:
+
+def require_output_path(path: Path, suffixes: tuple[str, ...] = PICTURES) -> None:
     """Refuse a path that cannot be written to, or that is not this kind of file, before any work is done."""
     if path.suffix.lower() not in suffixes:
+        *some, last = suffixes
+        ends = f"{', '.join(some)} or {last}" if some else last
         raise PellucidError(
-            f"{quoted(str(path))} does not end in {suffixes[0]}", fix=f"Call it {quoted(path.stem + suffixes[0])}"
+            f"{quoted(str(path))} does not end in {ends}", fix=f"Call it {quoted(path.stem + suffixes[0])}"
         )
     folder = path.parent
     if not folder.is_dir():
@@ -25,7 +29,7 @@ def require_output_path(path: Path, suffixes: tuple[str, ...]) -> None:
         raise PellucidError(f"{quoted(str(path))} is not a regular file", fix="Choose another name")
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Put the content where the path says by way of a temporary file, so that no half-written file is ever seen."""
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)

@@ -24,7 +24,7 @@ USUAL_LENGTH = 16
 ROWS = 2
 
 
-def seen(job: Mapping[str, Any]) -> object:
+def inspect_job(job: Mapping[str, Any]) -> object:
     """The inspection of each model of a job, as plain values.
 
     job: models, each with a kind (expression, file or run) and what belongs to it; shapes of inputs; batch, a file.
@@ -85,18 +85,11 @@ def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """The network of a run with its best weights, and inputs as it reads them; its data need not be there."""
     from pellucid.models.catalogue import find_network
     from pellucid.models.contracts import PairModel, SequenceModel
-    from pellucid.runs import read_record
-    from pellucid.training.stored import kind_of
-    from pellucid.training.weights import load_best, require_matching_weights
+    from pellucid.runs import open_run
+    from pellucid.training.weights import load_network
 
-    record = read_record(run)
-    kind, name = kind_of(record), str(record["model"])
-    card = find_network(name, kind)
-    config = card.config_from(record["config"])
-    model = card.build(config)
-    tensors, _ = load_best(run)
-    require_matching_weights(model, tensors)
-    model.load_state_dict(tensors)
+    opened = open_run(run)
+    model, _ = load_network(opened)
     if isinstance(model, SequenceModel):
         length = min(USUAL_LENGTH, model.longest)
         shapes = [(InputShape((ROWS, length), "int"), model.vocab_size)]
@@ -106,6 +99,7 @@ def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
             (InputShape((ROWS, model.longest_target + 1), "int"), model.vocab_size),
         ]
     else:
+        config = find_network(opened.model, opened.kind).config_from(opened.config)
         shapes = [
             (InputShape((ROWS, *config.numbers), "float"), 1),
             (InputShape((ROWS, len(config.categories)), "int"), min(config.categories, default=1)),

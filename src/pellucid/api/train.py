@@ -1,0 +1,238 @@
+"""Train a network, go on with a run, compare networks, search the learning rate.
+
+Options come by name, and each is declared once: `DataOptions`, `TrainOptions` and the configs of the networks. What can
+be refused is refused before torch is loaded, and so are the data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pellucid.api.run import TrainedRun
+from pellucid.api.shown import Shown
+from pellucid.data.options import DataOptions, open_with, require_used
+from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.models.catalogue import compared_networks, default_network
+from pellucid.options import options_of
+from pellucid.runs import new_run_path, open_run
+from pellucid.training.options import Setting, TrainOptions, all_options, network_settings, require_network, windows_of
+from pellucid.training.run_data import run_name_for
+
+if TYPE_CHECKING:
+    from pellucid.data import Data
+    from pellucid.records import Ladder, RateSearch, SizeLadder
+    from pellucid.training.callbacks import Callbacks
+
+SWEEP_STEPS = 100  # of one search for the learning rate
+MOST_SEEDS = 20
+SIZE_PICTURE = "accuracy-by-size.svg"
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """Data that are open, and what is to be trained on them."""
+
+    reading: DataOptions
+    data: Data
+    trainings: tuple[TrainOptions, ...]  # one for each network
+    began: float  # by the monotonic clock
+
+
+def request_training(
+    source: str | Path, given: Mapping[str, Any], *, models: Sequence[str] | None = None
+) -> TrainRequest:
+    """Check what is asked for, open the data, and check again what depends on their kind.
+
+    models: the networks to compare; none of them are all that are usually compared, and None is the one of the options.
+    """
+    began = time.monotonic()
+    for name in given:
+        if name not in all_options():
+            raise PellucidError(f"there is no option called {quoted(name)}", fix=did_you_mean(name, all_options()))
+    if "minutes" in given and "steps" in given:
+        raise PellucidError(
+            "{minutes} and {steps} are both given",
+            fix="Leave one of them out",
+            options={"minutes": None, "steps": None},
+        )
+    if given.get("steps") == 0:
+        raise PellucidError(
+            "steps is 0", fix="Choose at least 1, or leave it out and give {minutes}", options={"minutes": None}
+        )
+    named = [str(given.get("model", ""))] if models is None else list(models)
+    for name in named:
+        _options_for(name, "", given, is_compared=models is not None)
+    reading = _reading(source, named[0] if len(named) == 1 else "", given)
+    data = open_with(reading)
+    if models is None:
+        names = [named[0] or default_network(data.kind).name]
+    else:
+        names = named or list(compared_networks(data.kind))
+    trainings = tuple(_options_for(name, data.kind, given, is_compared=models is not None) for name in names)
+    for options in trainings:
+        require_used(options, data.kind)
+    return TrainRequest(reading, data, trainings, began)
+
+
+def _reading(source: str | Path, model: str, given: Mapping[str, Any]) -> DataOptions:
+    """How the data are to be read. An autoencoder is trained to give back what it reads."""
+    asked = {name: given[name] for name in options_of(DataOptions) if name in given}
+    if model == "autoencoder":
+        asked.setdefault("task", "reconstruction")
+    context, _ = windows_of(model or "transformer", {"context": given["context"]} if "context" in given else {})
+    return DataOptions(source=str(source), context=context, **asked)
+
+
+def _options_for(model: str, kind: str, given: Mapping[str, Any], *, is_compared: bool) -> TrainOptions:
+    """What is asked of one network and its training; kind "": the data are not known yet.
+
+    Where networks are compared, the context is that of the text's windows: how far each looks back is its own affair.
+    """
+    if model:
+        require_network(model, kind)
+    training = {name: given[name] for name in options_of(TrainOptions) if name in given and name != "model"}
+    network = {name: given[name] for name in network_settings() if name in given}
+    if is_compared:
+        network.pop("context", None)
+    _, own = windows_of(model, network)
+    return TrainOptions(model=model, network=own, kind=kind, **training)
+
+
+def train(
+    data: str | Path = "names", *, name: str = "", callbacks: Callbacks | None = None, **options: Setting
+) -> TrainedRun:
+    """Train a network on data: a path, or the name of a set that comes with pellucid.
+
+    Within so many minutes, or so many steps; without a model, one that suits the data. Every option of the command is a
+    parameter: width=64, learning_rate=0.01, tokens="bpe", target="species".
+    """
+    request = request_training(data, options)
+    (training,) = request.trainings
+    folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}")
+
+    from pellucid.training.run import train as train_run
+
+    train_run(request.reading, training, folder, callbacks or _silent(), read=request.data, began=request.began)
+    return TrainedRun(open_run(folder))
+
+
+def resume(
+    run: str | Path,
+    *,
+    data: str = "",
+    allow_new_data: bool = False,
+    fresh_optimizer: bool = False,
+    threads: int = 0,
+    callbacks: Callbacks | None = None,
+) -> TrainedRun:
+    """Go on with a run that was stopped, exactly where it was.
+
+    data: where the data are now, if they moved; allow_new_data: they may be other data; fresh_optimizer: forget what
+    the optimizer remembers; threads: 0 is as many as before.
+    """
+    opened = open_run(run)
+
+    from pellucid.training.run import ResumeOptions
+    from pellucid.training.run import resume as resume_run
+
+    changes = ResumeOptions(data, allow_new_data, fresh_optimizer, threads)
+    resume_run(opened.path, changes, callbacks or _silent())
+    return TrainedRun(open_run(opened.path))
+
+
+def compare(
+    data: str | Path = "names",
+    *,
+    models: Sequence[str] = (),
+    sizes: Sequence[int] = (),
+    name: str = "",
+    callbacks: Callbacks | None = None,
+    **options: Setting,
+) -> Shown[Ladder] | Shown[SizeLadder]:
+    """All networks, or those named, on one split with one budget each, beside models that are no network.
+
+    sizes: numbers of training examples of a table or of images, for a comparison at each; of images three, if none are
+    named. A picture of it, accuracy-by-size.svg, is then written beside the runs.
+    """
+
+    request = request_comparison(data, models, options)
+    if sizes or request.data.kind == "images":
+        return Shown(compare_sizes(request, sizes, name, callbacks)[0])
+    return Shown(compare_networks(request, name, callbacks))
+
+
+def compare_networks(request: TrainRequest, name: str = "", callbacks: Callbacks | None = None) -> Ladder:
+    """Each network of a request in a run of its own."""
+    from pellucid.training.comparison import compare as compare_on_split
+
+    folder = _comparison_folder(request, name)
+    return compare_on_split(request.reading, request.trainings, folder, callbacks or _silent(), read=request.data)
+
+
+def compare_sizes(
+    request: TrainRequest, sizes: Sequence[int], name: str = "", callbacks: Callbacks | None = None
+) -> tuple[SizeLadder, Path]:
+    """The same at several sizes of the training side of a table or of images, and the folder with its picture."""
+    if request.data.kind not in ("images", "table"):
+        raise PellucidError(
+            f"{{sizes}} is for tables and images, and {request.data.name} is neither",
+            fix="Leave it out",
+            options={"sizes": None},
+        )
+
+    from pellucid.api.outputs import write_output
+    from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
+    from pellucid.figures.rendering import picture_file
+    from pellucid.training.comparison import compare_sizes as compare_on_sizes
+
+    folder = _comparison_folder(request, name)
+    ladder = compare_on_sizes(
+        request.reading, request.trainings, sizes, folder, callbacks or _silent(), read=request.data
+    )
+    write_output(folder / SIZE_PICTURE, picture_file(draw_accuracy_by_size(ladder), ".svg"))
+    return ladder, folder
+
+
+def _comparison_folder(request: TrainRequest, name: str) -> Path:
+    return new_run_path(name, f"compare-{run_name_for(request.reading.source)}")
+
+
+def request_comparison(data: str | Path, models: Sequence[str], options: Mapping[str, Any]) -> TrainRequest:
+    """The same for several networks, half a minute each unless it is said otherwise."""
+    if len(set(models)) < len(models):
+        raise PellucidError("{models} names one of them twice", fix="Name each once", options={"models": None})
+    asked = options if "minutes" in options or "steps" in options else {**options, "minutes": 0.5}
+    return request_training(data, asked, models=models)
+
+
+def rate(data: str | Path = "names", *, seeds: Sequence[int] = (1, 2, 3), **options: Setting) -> Shown[RateSearch]:
+    """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
+    if not 1 <= len(seeds) <= MOST_SEEDS:
+        raise PellucidError(
+            f"{{seeds}} is {len(seeds)}", fix=f"Choose a number from 1 to {MOST_SEEDS}", options={"seeds": None}
+        )
+    if "learning_rate" in options:
+        raise PellucidError(
+            "{learning_rate} is what is searched for", fix="Leave it out", options={"learning_rate": None}
+        )
+    for name in ("minutes", "steps"):
+        if name in options:
+            raise PellucidError(f"{{{name}}} changes nothing for a search", fix="Leave it out", options={name: None})
+    request = request_training(data, {**options, "steps": SWEEP_STEPS})
+
+    from pellucid.training.learning_rate import search_learning_rate
+
+    (training,) = request.trainings
+    return Shown(search_learning_rate(request.reading, training, seeds, read=request.data))
+
+
+def _silent() -> Callbacks:
+    """Nobody is told, and the report's page is written."""
+    from pellucid.figures.report_page import report_html
+    from pellucid.training.callbacks import Callbacks
+
+    return Callbacks(page=report_html)

@@ -1,0 +1,361 @@
+"""A model that goes on from a prompt and judges a text, whether it was trained or only counts: samples and scores.
+
+A trained network computes in double precision. That costs little where single tokens are read, and makes what is drawn
+a function of the weights, the prompt and the seed: the same alone or beside others, cached or not, whatever the
+threads. Torch is loaded when the network is first asked, so that a mistake in the prompt is answered at once.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pellucid.data import Vocabulary
+from pellucid.decoding.options import USUAL_LENGTH, SampleOptions
+from pellucid.errors import PellucidError, TooLarge, quoted
+from pellucid.models.catalogue import find_network
+from pellucid.records import Loss, Sample, Samples, ScoredText, Surprise, TrainedFacts
+from pellucid.runs import Run
+from pellucid.training.run_data import MOST_SEARCHED, KnownData, load_known_data, load_vocabulary
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pellucid.data import ListData, TextData
+    from pellucid.decoding.reading import Reading
+    from pellucid.decoding.sampling import Drawn
+    from pellucid.models.contracts import SequenceModel
+    from pellucid.models.counting.fitting import Fitted
+    from pellucid.records import ModelFacts
+
+Track = Callable[[Sequence["Drawn"]], Iterable["Drawn"]]
+
+FEW = 10  # samples of a list, unless another number is asked for
+LONGEST_ITEM = 1_000  # tokens; a list's sample without an end is cut here
+LONGEST_PROMPT = 1_000  # tokens, where the model itself has no limit
+MOST_SCORED = 20_000  # tokens; each is a row of the table
+SHOWN = 20  # tokens of a context that are shown
+
+
+class LanguageModel(ABC):
+    """What samples and scores need of a model."""
+
+    vocabulary: Vocabulary
+    notes: tuple[str, ...] = ()  # on its data
+
+    @property
+    def is_list(self) -> bool:
+        return self.vocabulary.has_boundary
+
+    @property
+    @abstractmethod
+    def facts(self) -> ModelFacts | TrainedFacts: ...
+
+    @property
+    @abstractmethod
+    def known(self) -> KnownData: ...
+
+    @property
+    @abstractmethod
+    def longest_prompt(self) -> int:
+        """How many tokens of a prompt can be read; of a longer one the last are."""
+
+    @abstractmethod
+    def reading(self, *, is_cached: bool = True) -> Reading:
+        """The model as decoding goes on with it."""
+
+    @abstractmethod
+    def start(self, prompt: Sequence[int]) -> list[int]:
+        """What is read before the first token is drawn."""
+
+    @abstractmethod
+    def surprises(self, tokens: Sequence[int]) -> tuple[Surprise, ...]:
+        """How unexpected each token was after those before it; of a list with the boundary that closes the item."""
+
+
+class TrainedModel(LanguageModel):
+    """The best network of a run of lists or texts."""
+
+    def __init__(self, run: Run) -> None:
+        if run.kind not in ("list", "text"):
+            raise PellucidError(
+                f"the network of {quoted(run.name)} reads {'tables' if run.kind == 'table' else run.kind}, and only "
+                "answers",
+                fix=f"Try pellucid predict {run.name} FILE",
+            )
+        find_network(run.model, run.kind)
+        self.run = run
+        self.vocabulary = load_vocabulary(run)
+
+    @cached_property
+    def _loaded(self) -> tuple[SequenceModel, int]:
+        from pellucid.models.contracts import SequenceModel
+        from pellucid.training.weights import load_network
+
+        model, step = load_network(self.run)
+        assert isinstance(model, SequenceModel)
+        return model.double().for_inference(), step
+
+    @property
+    def model(self) -> SequenceModel:
+        return self._loaded[0]
+
+    @cached_property
+    def facts(self) -> TrainedFacts:
+        run, (model, step) = self.run, self._loaded
+        measured = next((one for one in run.evaluations if one.step == step), None)
+        n_train, n_dev = run.data.n_tokens["train"], run.data.n_tokens["dev"]
+        counted = [rung for rung in run.report().ladder.rungs if rung.is_counted] if run.is_finished else []
+        return TrainedFacts(
+            name=run.model,
+            run=run.name,
+            source=run.data.said,
+            vocab_size=len(self.vocabulary),
+            parameters=model.n_parameters,
+            step=step,
+            n_train=n_train,
+            n_dev=n_dev,
+            train=Loss(measured.train, n_train) if measured else None,
+            dev=Loss(measured.dev, n_dev) if measured else None,
+            baselines=tuple((rung.name, rung.dev) for rung in sorted(counted, key=lambda rung: -rung.dev)),
+            is_finished=run.is_finished,
+        )
+
+    @cached_property
+    def known(self) -> KnownData:
+        return load_known_data(self.run, self.vocabulary)
+
+    @property
+    def longest_prompt(self) -> int:
+        from pellucid.models.contracts import ANY_LENGTH
+
+        limit = self.model.longest if self.model.longest < ANY_LENGTH else LONGEST_PROMPT
+        return max(1, limit - self.is_list)
+
+    @property
+    def opening(self) -> int:
+        """The token that stands before the first: of a list the boundary, of a text a line break.
+
+        A text without line breaks begins after a space, and one without either after its first symbol.
+        """
+        if self.is_list:
+            return 0
+        tokens = self.vocabulary.tokens
+        marks = ("\n", "<0A>", " ")  # as characters and words have it, as bytes do
+        return next((tokens.index(mark) for mark in marks if mark in tokens), 0)
+
+    def reading(self, *, is_cached: bool = True) -> Reading:
+        from pellucid.models.reading import ForwardReading, NeuralReading
+
+        return NeuralReading(self.model) if is_cached else ForwardReading(self.model)
+
+    def start(self, prompt: Sequence[int]) -> list[int]:
+        """A list's items begin at the boundary; a text goes on from its prompt, and without one from a line break."""
+        last = list(prompt)[-self.longest_prompt :]
+        return [self.opening, *last] if self.is_list or not last else last
+
+    def surprises(self, tokens: Sequence[int]) -> tuple[Surprise, ...]:
+        import numpy as np
+
+        from pellucid.decoding.distributions import log_softmax
+        from pellucid.models.reading import scores_after_each
+
+        scored = [*tokens, 0] if self.is_list else list(tokens)
+        read = [self.opening, *scored]
+        rows = log_softmax(scores_after_each(self.model, np.array(read[:-1])))
+        contexts = ["…" * (end > SHOWN) + self._names(read[max(0, end - SHOWN) : end]) for end in range(1, len(read))]
+        return _surprises(contexts, scored, rows, self.vocabulary.tokens)
+
+    def _names(self, tokens: Sequence[int]) -> str:
+        return "".join(self.vocabulary.tokens[token] for token in tokens)
+
+
+class CountedModel(LanguageModel):
+    """A model that counts the train side of data."""
+
+    longest_prompt = LONGEST_PROMPT
+
+    def __init__(self, fitted: Fitted, data: ListData | TextData) -> None:
+        self.fitted = fitted
+        self.vocabulary = fitted.vocabulary
+        self.notes = data.notes
+
+    @property
+    def facts(self) -> ModelFacts:
+        return self.fitted.facts
+
+    @cached_property
+    def known(self) -> KnownData:
+        from pellucid.decoding.novelty import Known
+
+        sides = self.fitted.sides
+        if self.is_list:
+            return KnownData(Known(sides.train_items, sides.dev_items))
+        tokens = sides.train.tokens
+        return KnownData(text=self.vocabulary.decode(tokens.tolist()) if len(tokens) <= MOST_SEARCHED else "")
+
+    def reading(self, *, is_cached: bool = True) -> Reading:
+        from pellucid.decoding.reading import FromContexts
+
+        return FromContexts(self.fitted.model.log_probabilities)
+
+    def start(self, prompt: Sequence[int]) -> list[int]:
+        return [0, *prompt] if self.is_list else list(prompt)
+
+    def surprises(self, tokens: Sequence[int]) -> tuple[Surprise, ...]:
+        import numpy as np
+
+        model, names = self.fitted.model, self.vocabulary.tokens
+        scored = [*tokens, 0] if self.is_list else list(tokens)
+        begun = [0, *scored] if model.has_boundary else scored
+        rows = model.after_each(np.array(begun))[:-1]
+        if not model.has_boundary:
+            rows = np.concatenate([model.log_probabilities(np.zeros((1, 0), np.int64)), rows])
+        first = int(model.has_boundary)
+        contexts = [
+            "".join(names[token] for token in begun[max(0, end - model.reach) : end])
+            for end in range(first, first + len(scored))
+        ]
+        return _surprises(contexts, scored, rows, names)
+
+
+def draw_samples(model: LanguageModel, options: SampleOptions, track: Track = list) -> Samples:
+    """Samples, each with how new it is: drawn by chance, or found by a beam.
+
+    track: given all that was drawn; they are compared with the data as they come out of it, for a progress bar.
+    """
+    if model.is_list and options.length is not None:
+        raise PellucidError(
+            "{length} changes nothing for a list, whose items end by themselves",
+            fix="Leave it out",
+            options={"length": None},
+        )
+    if options.no_cache and isinstance(model, CountedModel):
+        raise PellucidError(
+            "{no_cache} changes nothing for a model that counts", fix="Leave it out", options={"no_cache": None}
+        )
+    if "top_k" in options.filters:
+        from pellucid.decoding.limits import require_top_k
+
+        require_top_k(int(options.filters["top_k"]), len(model.vocabulary))
+    prompt, notes = encode_known(options.prompt, model.vocabulary, options.unknown, "the prompt")
+    if len(prompt) > model.longest_prompt:
+        notes = (*notes, f"the prompt has {len(prompt):,} tokens; the last {model.longest_prompt:,} were used")
+    n_samples = options.count or (FEW if model.is_list else 1)
+    if options.temperature == 0 and options.beam is None and n_samples > 1:
+        n_samples = 1
+        notes = (*notes, "temperature 0 always takes the likeliest token, so one sample stands for all")
+    samples = _draw(model, options, prompt, n_samples, track)
+    if any(sample.is_cut for sample in samples):
+        notes = (*notes, f"… marks a sample that had no end after {LONGEST_ITEM:,} tokens and was cut")
+    return Samples(
+        model.facts,
+        options.prompt,
+        options.temperature,
+        options.seed,
+        samples,
+        (*model.notes, *notes, *([model.known.note] if model.known.note else [])),
+        int(options.filters["top_k"]) if "top_k" in options.filters else None,
+        float(options.filters.get("top_p", 1.0)),
+        options.beam or 0,
+        options.length_penalty,
+    )
+
+
+def _draw(
+    model: LanguageModel, options: SampleOptions, prompt: list[int], n_samples: int, track: Track
+) -> tuple[Sample, ...]:
+    from pellucid.decoding.beam import beam_search
+    from pellucid.decoding.samples import items_of, texts_of
+    from pellucid.decoding.sampling import NEVER, draw
+
+    start = model.start(prompt[-model.longest_prompt :])
+    longest = LONGEST_ITEM if model.is_list else options.length or USUAL_LENGTH
+    stop = 0 if model.is_list else NEVER
+    reading = model.reading(is_cached=not options.no_cache)
+    if options.beam is not None:
+        found = beam_search(
+            reading,
+            width=options.beam,
+            longest=longest,
+            start=start,
+            stop=stop,
+            length_penalty=options.length_penalty,
+        )
+        drawn = [hypothesis.drawn for hypothesis in found][:n_samples]
+    else:
+        drawn = draw(
+            reading,
+            n_samples=n_samples,
+            longest=longest,
+            start=start,
+            stop=stop,
+            seed=options.seed,
+            temperature=options.temperature,
+            **options.filters,
+        )
+    decode = model.vocabulary.decode
+    if model.is_list:
+        return tuple(items_of(track(drawn), decode, prompt, model.known.items))
+    return tuple(texts_of(track(drawn), decode, prompt, model.known.text))
+
+
+def score_text(model: LanguageModel, text: str, unknown: str = "error") -> ScoredText:
+    """The surprise of every token of a text; of a list's item, with the boundary that closes it."""
+    tokens, notes = encode_known(text, model.vocabulary, unknown, "the text")
+    if not tokens:
+        raise PellucidError("nothing of the text is left to score", fix="Use letters that the data have")
+    if len(tokens) > MOST_SCORED:
+        raise TooLarge(
+            f"the text has {len(tokens):,} tokens, past the limit of {MOST_SCORED:,}", fix="Score a part of it"
+        )
+    surprises = model.surprises(tokens)
+    n_impossible = sum(surprise.nats == math.inf for surprise in surprises)
+    if n_impossible:
+        notes = (*notes, f"the loss is infinite: {n_impossible} never seen after what stands before; s 0.1 mends it")
+    known = model.known if model.is_list else KnownData()
+    where = known.items.where(text) if known.items else ""
+    notes = (*model.notes, *notes, *([known.note] if known.note else []))
+    return ScoredText(text, model.facts, surprises, where, notes)
+
+
+def encode_known(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> tuple[list[int], tuple[str, ...]]:
+    """The tokens of a text, and a note on what was skipped; unless told to skip, what is unknown is named."""
+    if vocabulary.kind == "characters":
+        known = set(vocabulary.tokens[int(vocabulary.has_boundary) :])
+        strange = [(place, letter) for place, letter in enumerate(text, start=1) if letter not in known]
+        if strange and unknown == "error":
+            shown = ", ".join(f"{quoted(letter)} (character {place})" for place, letter in strange[:3])
+            more = f" and {len(strange) - 3:,} more" if len(strange) > 3 else ""
+            never = "were" if len(strange) > 1 else "was"
+            raise PellucidError(
+                f"{shown}{more} of {noun} {never} never seen in the data",
+                fix="Use {unknown} to leave out what is unknown",
+                options={"unknown": "skip"},
+            )
+        if strange:
+            skipped = ", ".join(dict.fromkeys(quoted(letter) for _, letter in strange[:10]))
+            return vocabulary.encode(text, unknown), (f"{noun}: {skipped} left out, never seen in the data",)
+    return vocabulary.encode(text, unknown), ()
+
+
+def _surprises(
+    contexts: Sequence[str], scored: Sequence[int], rows: npt.NDArray[Any], names: Sequence[str]
+) -> tuple[Surprise, ...]:
+    """rows: (tokens, vocab), the log-probabilities before each token."""
+    import numpy as np
+
+    return tuple(
+        Surprise(
+            context=context,
+            token=names[token],
+            probability=float(np.exp(row[token])),
+            nats=-float(row[token]) + 0.0,
+            rank=int((row > row[token]).sum()) + 1,
+            expected=names[int(row.argmax())],
+        )
+        for context, token, row in zip(contexts, scored, rows, strict=True)
+    )

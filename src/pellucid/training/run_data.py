@@ -1,0 +1,129 @@
+"""What a run needs besides its network: where its data are, its vocabulary, its preparation, what it was trained on.
+
+No torch is loaded, so that a mistake is answered at once.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from pellucid.data import ListData, TextData, Vocabulary, vocabulary_from_json
+from pellucid.data.options import DataOptions, open_with
+from pellucid.data.prepare import encode_text
+from pellucid.data.sets import is_dataset
+from pellucid.data.splits import FRACTIONS
+from pellucid.data.splits.assignment import split_list
+from pellucid.decoding.novelty import Known
+from pellucid.errors import PellucidError, quoted
+from pellucid.runs import Damaged, Run
+
+if TYPE_CHECKING:
+    from pellucid.data.prepare import Preparation
+
+STANDARD_INPUT = "-"
+MOST_SEARCHED = 20_000_000  # tokens of running text in which copies are looked for
+
+
+def source_from_run(source: str, folder: Path) -> str:
+    """The data as a run remembers them: a set's name, or a path from the run's folder, never an absolute one.
+
+    >>> source_from_run("names", Path("runs/first")), source_from_run("data/own.txt", Path("runs/first"))
+    ('names', '../../data/own.txt')
+    """
+    if source == STANDARD_INPUT or is_dataset(source):
+        return source
+    return os.path.relpath(os.path.abspath(source), os.path.abspath(folder))
+
+
+def find_source(run: Run) -> str:
+    """What to open now for what the run remembers; that it is still the same is another question."""
+    source = str(run.record["reading"]["source"])
+    gone = f"it had sha256 {str(run.record['data']['fingerprint'])[:12]}…"
+    if is_dataset(source):
+        return source
+    if source == STANDARD_INPUT:
+        raise PellucidError(
+            f"the data of {run.name} came by standard input; {gone}",
+            fix="Pass them with {data}",
+            options={"data": "FILE"},
+        )
+    # A run may come from someone else: it names no file but one near itself.
+    if os.path.isabs(source) or not (run.path / source).exists():
+        raise PellucidError(
+            f"the data file of {run.name} is gone; {gone}", fix="Pass it with {data}", options={"data": "FILE"}
+        )
+    return os.path.normpath(run.path / source)
+
+
+def run_name_for(source: str) -> str:
+    """What a run on these data is called, unless it is given a name.
+
+    >>> run_name_for("data/own.txt"), run_name_for("-"), run_name_for("house-numbers:n=20000")
+    ('own', 'data', 'house-numbers')
+    """
+    word = source.partition(":")[0]
+    return "data" if word == STANDARD_INPUT else PurePath(word).stem or "data"
+
+
+def data_options_of(run: Run, source: str) -> DataOptions:
+    """How the data of a run are read, from where they are now."""
+    reading = run.record.get("reading")
+    try:
+        return DataOptions(**{**dict(reading or {}), "source": source})
+    except TypeError as error:
+        raise Damaged(
+            f"run.json of {quoted(run.name)} does not tell how its data were read", fix="Take it from a copy of the run"
+        ) from error
+
+
+def load_vocabulary(run: Run) -> Vocabulary:
+    """The vocabulary of a run of sequences or pairs."""
+    vocabulary = vocabulary_from_json(run.read_json("vocabulary.json"))
+    vocab_size = run.config.get("vocab_size")
+    if len(vocabulary) != vocab_size:
+        raise PellucidError(
+            f"the network of {quoted(run.name)} has {vocab_size:,} symbols and vocabulary.json {len(vocabulary):,}",
+            fix="Take both from a copy of the run",
+        )
+    return vocabulary
+
+
+def load_preparation(run: Run) -> Preparation:
+    """How a run turns tables or images into numbers."""
+    from pellucid.data.prepare import preparation_from_json
+
+    preparation = preparation_from_json(run.read_json("preparation.json"))
+    if preparation.kind != run.kind:
+        raise Damaged(f"the files of {quoted(run.name)} do not belong together", fix="Take them from a copy")
+    return preparation
+
+
+@dataclass(frozen=True)
+class KnownData:
+    """What samples are compared with: the data that a model was trained on."""
+
+    items: Known | None = None  # of a list
+    text: str = ""  # of running text: its train side
+    note: str = ""  # why there is nothing to compare with
+
+
+def load_known_data(run: Run, vocabulary: Vocabulary) -> KnownData:
+    """The data of a run, opened again, if they are still there and the same."""
+    try:
+        data = open_with(data_options_of(run, find_source(run)))
+    except PellucidError as error:
+        return KnownData(note=f"what is new is not known: {error.what}")
+    if data.fingerprint != run.data.fingerprint:
+        return KnownData(note=f"what is new is not known: {data.name} is not what the run was trained on any more")
+    if isinstance(data, ListData):
+        split = split_list(data.items)
+        return KnownData(Known(split.train, split.dev))
+    assert isinstance(data, TextData)
+    tokens = encode_text(data, vocabulary).tokens
+    train = tokens[: int(len(tokens) * FRACTIONS[0])]
+    if len(train) > MOST_SEARCHED:
+        return KnownData(note=f"what was copied is not known: train has {len(train):,} tokens")
+    return KnownData(text=vocabulary.decode(train.tolist()))
