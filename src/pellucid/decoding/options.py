@@ -60,18 +60,23 @@ class SampleOptions:
 
     >>> SampleOptions(beam=4, temperature=0.5)
     Traceback (most recent call last):
-    pellucid.errors.PellucidError: temperature changes nothing with a beam, which draws nothing by chance. Leave it out.
+    pellucid.errors.PellucidError: temperature changes nothing with beam, which draws nothing by chance. Leave it out.
     """
 
     count: int | None = option(
-        None, "Number of samples; by default 10 of a list, 1 of running text.", maximum=MOST_SAMPLES
+        None,
+        "Number of samples; by default 10 of a list, 1 of running text.",
+        maximum=MOST_SAMPLES,
+        aliases=("-n",),
     )
     prompt: str = option("", "Text that every sample begins with.")
     length: int | None = option(
         None, f"Length of a sample of running text, in tokens; by default {USUAL_LENGTH}.", maximum=MOST_LENGTH
     )
     temperature: float = option(1.0, "Softmax temperature; 0 always takes the likeliest token.")
-    beam: int | None = option(None, "Beam search with this beam width, in place of sampling.", maximum=limits.MOST_BEAM)
+    beam: int | None = option(
+        None, "Beam search with this beam width, in place of sampling.", noun="the beam", maximum=limits.MOST_BEAM
+    )
     length_penalty: float = option(0.0, "Length penalty of the beam: scores are log-probability / length^penalty.")
     seed: int = option(0, "Random seed; the same seed gives the same samples.")
     unknown: str = option(
@@ -103,19 +108,21 @@ class SampleOptions:
         """Refuse what would change nothing."""
         idle: dict[str, bool] = {}
         if self.beam is None:
-            idle, where = {"length_penalty": self.length_penalty != 0}, "without a beam"
+            idle, where = {"length_penalty": self.length_penalty != 0}, "without {beam}"
             if self.temperature == 0:
                 idle |= dict.fromkeys(self.filters, True)
                 where = "at temperature 0, which takes the likeliest token" if self.filters else where
         else:
             idle = {"seed": self.seed != 0, "temperature": self.temperature != 1, **dict.fromkeys(self.filters, True)}
-            where = "with a beam, which draws nothing by chance"
+            where = "with {beam}, which draws nothing by chance"
             if self.count is not None and self.count > self.beam:
                 raise PellucidError(
-                    f"a beam of {self.beam} finds at most {self.beam}, and {self.count} samples are wanted",
+                    f"a beam of {self.beam} finds at most {self.beam}, and {{count}} is {self.count}",
                     fix="Ask for a wider {beam}",
-                    options={"beam": None},
+                    options={"beam": None, "count": None},
                 )
         for name, is_idle in idle.items():
             if is_idle:
-                raise PellucidError(f"{{{name}}} changes nothing {where}", fix="Leave it out", options={name: None})
+                raise PellucidError(
+                    f"{{{name}}} changes nothing {where}", fix="Leave it out", options={name: None, "beam": None}
+                )
