@@ -49,10 +49,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "figures": {"errors", "options", "records", "cards"},
     "lessons": {
+        "runs",
         *("errors", "options", "records", "cards", "autograd", "data", "layers", "decoding", "inspection", "models"),
         *("training", "figures"),
     },
     "api": {
+        "__init__",
         "lessons",
         "errors",
         "options",
