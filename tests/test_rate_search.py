@@ -11,21 +11,22 @@ from hypothesis import strategies as st
 
 from pellucid.data import open_data
 from pellucid.data.prepare.tokens import split_sequences
+from pellucid.figures.words.training import search_sentences, sweep_failure
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig, WindowMLPConfig
 from pellucid.models.sequences.transformer import Transformer
-from pellucid.records import Plan, RateSearch, RateTrial, as_plain
+from pellucid.records import LearningRateSearch, LearningRateTrial, Plan, SweepFailure, as_plain
 from pellucid.records.plain import from_plain
 from pellucid.training.learning_rate import (
     SMOOTHING,
     between,
     by_percentile,
     by_valley,
+    check_sweep,
     combine_answers,
     longest_fall,
     make_trials,
     rates_between,
-    reason_for_no_answer,
     smooth_losses,
     sweep_learning_rates,
     sweep_seeds,
@@ -132,7 +133,7 @@ def planted(low=-3.0, high=-0.5, n=100, noise=0.01, seed=0, depth=1.0):
 @given(st.floats(-4, -2), st.floats(1.0, 2.5), st.integers(0, 1000))
 def test_both_rules_answer_within_the_fall(low, width, seed):
     trials = planted(low, low + width, seed=seed)
-    assert reason_for_no_answer(trials, is_blown_up=False) == ""
+    assert check_sweep(trials, is_blown_up=False) is None
     for rule in (by_percentile, by_valley, between):
         assert low - 0.3 <= math.log10(rule(trials)) <= low + width + 0.3
     assert by_percentile(trials) <= between(trials)
@@ -141,7 +142,7 @@ def test_both_rules_answer_within_the_fall(low, width, seed):
 def test_by_the_rate_itself_the_steepest_would_be_noise():
     """What the sources do: the slope by the rate, on rates spaced by a factor. Its lowest tenth is at the left."""
     trials = planted()
-    rates = np.array([trial.rate for trial in trials])
+    rates = np.array([trial.learning_rate for trial in trials])
     naive = np.gradient([trial.loss for trial in trials], rates)
     steep = rates[naive <= np.percentile(naive, 10)]
     assert np.log10(steep).mean() < -4
@@ -158,7 +159,9 @@ def test_by_the_rate_itself_the_steepest_would_be_noise():
     ],
 )
 def test_when_there_is_no_answer(trials, is_blown_up, words):
-    assert words in reason_for_no_answer(trials, is_blown_up)
+    failure = check_sweep(trials, is_blown_up)
+    assert failure is not None
+    assert words in sweep_failure(failure)
 
 
 def test_seeds_must_agree():
@@ -166,10 +169,9 @@ def test_seeds_must_agree():
     assert combine_answers([0.1, 0.4, 1.1], 3)[0] is None
     assert combine_answers([0.1], 2)[:1] == (None,)
     assert combine_answers([0.1, 0.11], 3)[0] == 0.1
-    answer, spread, says = combine_answers([], 3)
+    answer, spread = combine_answers([], 3)
     assert answer is None
     assert math.isnan(spread)
-    assert says.startswith("No answer")
 
 
 # A real search
@@ -187,8 +189,8 @@ def test_a_range_without_an_answer_has_none(mlp, rates, words):
     found = sweep_seeds(*mlp, plan(), seeds=[1, 2], rates=rates)
     assert found.suggestion is None
     assert found.by_percentile == found.by_valley == (None, None)
-    assert found.says[0].startswith("No answer")
-    assert words in found.says[1]
+    assert search_sentences(found)[0].startswith("No answer")
+    assert words in search_sentences(found)[1]
 
 
 def test_the_suggestion_trains_better_than_ten_times_less_and_ten_times_more(sides, mlp):
@@ -198,7 +200,7 @@ def test_the_suggestion_trains_better_than_ten_times_less_and_ten_times_more(sid
     assert found.suggestion is not None
     assert found.spread < 2
     assert min(map(len, found.sweeps)) < 100, "a sweep ends when its loss explodes"
-    assert str(found.suggestion) in found.says[0]
+    assert str(found.suggestion) in search_sentences(found)[0]
 
     def trained(rate):
         model, of = build(1), plan(rate=rate)
@@ -213,6 +215,8 @@ def test_the_suggestion_trains_better_than_ten_times_less_and_ten_times_more(sid
 
 
 def test_a_search_can_be_stored():
-    trial = RateTrial(0.1, 3.0, 3.0, -0.5)
-    found = RateSearch("names", "mlp", ((trial,),), (1,), (None,), (0.1,), None, math.nan, ("No answer.",))
-    assert from_plain(RateSearch, as_plain(found)).sweeps == found.sweeps
+    trial = LearningRateTrial(0.1, 3.0, 3.0, -0.5)
+    found = LearningRateSearch(
+        "names", "mlp", ((trial,),), (1,), (None,), (0.1,), (None,), (SweepFailure("no-fall", 1, 0.1),), None, math.nan
+    )
+    assert from_plain(LearningRateSearch, as_plain(found)).sweeps == found.sweeps

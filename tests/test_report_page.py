@@ -20,7 +20,7 @@ from pellucid.figures.rendering import picture_html
 from pellucid.figures.report_page import report_html
 from pellucid.figures.words.ladder import earned_words
 from pellucid.figures.words.numbers import metric_words
-from pellucid.figures.words.training import ending_words, start_words, verdict_words
+from pellucid.figures.words.training import ending_words, plan_reason, start_words, verdict_words
 from pellucid.lessons.bigram_smoothing import SmoothingStudy
 from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Step, TrainingReport
 
@@ -85,7 +85,7 @@ def test_the_page_holds_what_the_run_reached():
         start_words(TINY_RUN.start),
         verdict_words(TINY_RUN.verdict, TINY_RUN.evaluations, TINY_RUN.ladder),
         TINY_RUN.findings[0].seen,
-        TINY_RUN.plan.because[0],
+        plan_reason(TINY_RUN.plan.reasons[0]),
         TINY_RUN.network.says,
         *[name for name, _ in TINY_RUN.network.layers],
         *[rung.name for rung in TINY_RUN.ladder.rungs],

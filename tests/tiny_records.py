@@ -24,13 +24,14 @@ from pellucid.records import (
     Ladder,
     LatentPoint,
     LayerStats,
+    LearningRateSearch,
+    LearningRateTrial,
     Measure,
     NetworkFacts,
     PatchAttention,
     PatchPositions,
     Plan,
-    RateSearch,
-    RateTrial,
+    PlanReason,
     Rung,
     Sample,
     SampledAt,
@@ -82,7 +83,25 @@ TINY_RUN = TrainingReport(
         layers=(("table.weight", (3, 2)), ("layers.0.weight", (4, 6)), ("layers.0.bias", (4,))),
     ),
     plan=Plan(
-        4, 2, 3, "adamw", 0.01, 0.0, 0.0, 0.1, 1.0, 1, "linear", 2, 2, 2, 4, 1, 0, 0.1, ("--steps asked for 4.",)
+        4,
+        2,
+        3,
+        "adamw",
+        0.01,
+        0.0,
+        0.0,
+        0.1,
+        1.0,
+        1,
+        "linear",
+        2,
+        2,
+        2,
+        4,
+        1,
+        0,
+        0.1,
+        (PlanReason("dropout", {"dropout": 0.1, "epochs": 6.0}),),
     ),
     start=InitialLoss(1.11, math.log(3), 1.05, True, "unsure", 3),
     steps=tuple(Step(i, 1.1 - 0.1 * i, 5, 0.01, 1.5 / i) for i in range(1, 5)),
@@ -332,13 +351,15 @@ TINY_RECONSTRUCTION = _run(
 ANSWERING = (TINY_IMAGES, TINY_ROWS, TINY_PAIRS, TINY_RECONSTRUCTION)
 
 
-def _tiny_learning_rate() -> RateSearch:
+def _tiny_learning_rate() -> LearningRateSearch:
     rates = [10.0 ** (i / 3 - 4) for i in range(13)]
     losses = [3.3, 3.3, 3.29, 3.26, 3.2, 3.05, 2.8, 2.5, 2.4, 2.45, 2.9, 9.0, math.inf]
     slopes = [0.0, -0.01, -0.05, -0.1, -0.3, -0.6, -0.8, -0.6, -0.1, 0.75, 9.0, math.nan, math.nan]
-    sweep = tuple(RateTrial(rate, loss, loss, slope) for rate, loss, slope in zip(rates, losses, slopes, strict=True))
-    says = ("Try a rate of 0.02: 2 of 2 seeds.",)
-    return RateSearch("names", "mlp", (sweep, sweep), (1, 2), (0.01, None), (0.02, 0.03), 0.02, 1.5, says)
+    sweep = tuple(
+        LearningRateTrial(rate, loss, loss, slope) for rate, loss, slope in zip(rates, losses, slopes, strict=True)
+    )
+    rules = (0.01, None), (0.02, 0.03), (0.015, 0.025)
+    return LearningRateSearch("names", "mlp", (sweep, sweep), (1, 2), *rules, (None, None), 0.02, 1.5)
 
 
 # For each figure by its name.

@@ -24,7 +24,7 @@ from pellucid.training.run_data import run_name_for
 
 if TYPE_CHECKING:
     from pellucid.data import Data
-    from pellucid.records import Ladder, RateSearch, SizeLadder
+    from pellucid.records import Ladder, LearningRateSearch, SizeLadder
     from pellucid.training.callbacks import Callbacks
 
 SWEEP_STEPS = 100  # of one search for the learning rate
@@ -209,7 +209,9 @@ def request_comparison(data: str | Path, models: Sequence[str], options: Mapping
     return request_training(data, asked, models=models)
 
 
-def rate(data: str | Path = "names", *, seeds: Sequence[int] = (1, 2, 3), **options: Setting) -> Shown[RateSearch]:
+def rate(
+    data: str | Path = "names", *, seeds: Sequence[int] = (1, 2, 3), **options: Setting
+) -> Shown[LearningRateSearch]:
     """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
     if not 1 <= len(seeds) <= MOST_SEEDS:
         raise PellucidError(

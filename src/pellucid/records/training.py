@@ -11,6 +11,13 @@ from pellucid.records.answers import Answers
 from pellucid.records.counting import Sample
 
 
+class PlanReason(NamedTuple):
+    """Why a plan is what it is: a name, and the numbers and names that it is said with."""
+
+    kind: str  # size-by-data, size-by-time, batch-limited, pace, epochs-limited or dropout
+    facts: Mapping[str, object]
+
+
 class Plan(NamedTuple):
     """What a run will do, fixed before its first step; a resumed run follows it to the letter."""
 
@@ -32,7 +39,7 @@ class Plan(NamedTuple):
     threads: int
     seed: int
     seconds: float = 0.0  # that the steps were expected to take; 0: not measured
-    because: tuple[str, ...] = ()  # how it was chosen, in sentences
+    reasons: tuple[PlanReason, ...] = ()  # how it was chosen
     size: str = ""  # of the network
     loss: str = "cross-entropy"  # what is made small; the penalty comes on top of it
     penalty: str = ""  # on the weights: l1, l2 or linf2; "" for none
@@ -309,24 +316,36 @@ class TrainingReport:
     answers: Answers | None = None  # of a table, images or pairs: what it said, beside what is true
 
 
-class RateTrial(NamedTuple):
+class LearningRateTrial(NamedTuple):
     """The loss at one learning rate of a sweep."""
 
-    rate: float
+    learning_rate: float
     loss: float
     smoothed: float
-    slope: float  # of the smoothed loss by log10 of the rate
+    slope: float  # of the smoothed loss by log10 of the learning rate
 
 
-class RateSearch(NamedTuple):
-    """Sweeps over the learning rate, one for each seed, and what each rule makes of them."""
+class SweepFailure(NamedTuple):
+    """Why a sweep has no answer."""
+
+    kind: str  # blew-up, no-fall or still-falling
+    n_steps: int
+    learning_rate: float  # the last one
+    first_loss: float = 0.0
+    fall: float = 0.0
+    noise: float = 0.0
+
+
+class LearningRateSearch(NamedTuple):
+    """Sweeps over the learning rate, one for each seed, and what each rule makes of them; None: no answer."""
 
     source: str
     network: str
-    sweeps: tuple[tuple[RateTrial, ...], ...]
+    sweeps: tuple[tuple[LearningRateTrial, ...], ...]
     seeds: tuple[int, ...]
-    by_percentile: tuple[float | None, ...]  # one for each seed; None: no answer
+    by_percentile: tuple[float | None, ...]  # one for each seed
     by_valley: tuple[float | None, ...]
+    answers: tuple[float | None, ...]  # between the two
+    failures: tuple[SweepFailure | None, ...]
     suggestion: float | None  # None: the seeds do not agree or there is nothing to find
-    spread: float  # the largest suggestion of a seed over the smallest; nan where there is none
-    says: tuple[str, ...]
+    spread: float  # the largest answer over the smallest; nan where there is none

@@ -28,7 +28,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from pellucid.data import Data
 from pellucid.data.options import DataOptions
-from pellucid.records import Plan, RateSearch, RateTrial
+from pellucid.records import LearningRateSearch, LearningRateTrial, Plan, SweepFailure
 from pellucid.training.loop import next_token_loss
 from pellucid.training.optimizers import build_optimizer
 from pellucid.training.options import TrainOptions
@@ -53,7 +53,7 @@ Floats = npt.NDArray[np.float64]
 
 def search_learning_rate(
     data: DataOptions, options: TrainOptions, seeds: Sequence[int], *, read: Data | None = None
-) -> RateSearch:
+) -> LearningRateSearch:
     """Sweeps over the rate, one for each seed; nothing is kept of the networks that were trained for it.
 
     read: the data, where they are open already.
@@ -90,7 +90,7 @@ def sweep_learning_rates(
     rates: Sequence[float],
     seed: int,
     loss_function: LossFunction = next_token_loss,
-) -> tuple[tuple[RateTrial, ...], bool]:
+) -> tuple[tuple[LearningRateTrial, ...], bool]:
     """One step at each rate in turn, and whether the loss blew up before the last of them.
 
     Where an optimizer has two rates, both climb in the proportion of the plan. Afterwards weights, buffers, gradients,
@@ -133,77 +133,54 @@ def sweep_seeds(
     network: str = "",
     rates: Sequence[float] = (),
     loss_function: LossFunction = next_token_loss,
-) -> RateSearch:
+) -> LearningRateSearch:
     """A sweep for each seed, with the optimizer and the clipping of the plan, and what the rules make of it.
 
     batches_for: best of items in any order; where they are sorted by length, their losses differ by that alone.
     """
     rates = rates or rates_between(LOWEST, HIGHEST, N_RATES)
-    sweeps: list[tuple[RateTrial, ...]] = []
-    percentiles: list[float | None] = []
-    valleys: list[float | None] = []
-    answers: list[float] = []
-    notes: list[str] = []
+    sweeps: list[tuple[LearningRateTrial, ...]] = []
+    failures: list[SweepFailure | None] = []
     for seed in seeds:
         trials, is_blown_up = sweep_learning_rates(build(seed), batches_for(seed), plan, rates, seed, loss_function)
-        reason = reason_for_no_answer(trials, is_blown_up)
         sweeps.append(trials)
-        percentiles.append(None if reason else by_percentile(trials))
-        valleys.append(None if reason else by_valley(trials))
-        if reason:
-            notes.append(f"Seed {seed} has no answer: {reason}.")
-        else:
-            answers.append(between(trials))
-    suggestion, spread, says = combine_answers(answers, len(seeds))
-    return RateSearch(
+        failures.append(check_sweep(trials, is_blown_up))
+
+    def read_all(rule: Callable[[Sequence[LearningRateTrial]], float]) -> tuple[float | None, ...]:
+        return tuple(None if failed else rule(trials) for trials, failed in zip(sweeps, failures, strict=True))
+
+    answers = read_all(between)
+    suggestion, spread = combine_answers([answer for answer in answers if answer is not None], len(seeds))
+    return LearningRateSearch(
         source,
         network,
         tuple(sweeps),
         tuple(seeds),
-        tuple(percentiles),
-        tuple(valleys),
+        read_all(by_percentile),
+        read_all(by_valley),
+        answers,
+        tuple(failures),
         suggestion,
         spread,
-        (
-            says,
-            *_beside("The loss fell fastest at", percentiles),
-            *_beside("Its valley is two thirds down at", valleys),
-            *notes,
-        ),
     )
 
 
-def combine_answers(answers: Sequence[float], n_seeds: int) -> tuple[float | None, float, str]:
-    """The middle of the seeds' answers, the largest over the smallest, and a sentence. None where they do not agree.
+def combine_answers(answers: Sequence[float], n_seeds: int) -> tuple[float | None, float]:
+    """The middle of the seeds' answers, None where they do not agree, and the largest over the smallest.
 
-    >>> combine_answers([0.1, 0.4], n_seeds=2)
-    (0.2, 4.0, 'Try a rate of 0.2: 2 of 2 seeds say between 0.1 and 0.4.')
-    >>> combine_answers([0.001, 0.4], n_seeds=2)[0]
+    >>> combine_answers([0.1, 0.4], n_seeds=2), combine_answers([0.1], n_seeds=2)
+    ((0.2, 4.0), (None, 1.0))
     """
     if not answers:
-        return None, math.nan, f"No answer: none of the {n_seeds} sweeps has one."
-    low, high = min(answers), max(answers)
-    spread = high / low
-    seen = f"{len(answers)} of {n_seeds} seeds say between {low:.2g} and {high:.2g}"
-    if 2 * len(answers) <= n_seeds:
-        return None, spread, f"No answer: only {seen}."
-    if spread > AGREE:
-        return None, spread, f"No answer: {seen}, which is more than {AGREE:g} times apart."
+        return None, math.nan
+    spread = max(answers) / min(answers)
+    if 2 * len(answers) <= n_seeds or spread > AGREE:
+        return None, spread
     middle = math.exp(math.fsum(map(math.log, answers)) / len(answers))
-    rate = float(f"{middle:.2g}")  # more digits would claim more than a hundred steps can tell
-    return rate, spread, f"Try a rate of {rate:g}: {seen}."
+    return float(f"{middle:.2g}"), spread  # more digits would claim more than a hundred steps can tell
 
 
-def _beside(where: str, found: Sequence[float | None]) -> list[str]:
-    """
-    >>> _beside("It fell fastest at", [0.1, None, 0.1004])
-    ['It fell fastest at 0.1.']
-    """
-    ends = sorted({f"{rate:.2g}": rate for rate in found if rate is not None}.items(), key=lambda item: item[1])
-    return [f"{where} {' to '.join(dict.fromkeys([ends[0][0], ends[-1][0]]))}."] if ends else []
-
-
-def make_trials(rates: Sequence[float], losses: Sequence[float]) -> tuple[RateTrial, ...]:
+def make_trials(rates: Sequence[float], losses: Sequence[float]) -> tuple[LearningRateTrial, ...]:
     """The losses of a sweep with their smoothed course and its slope by log10 of the rate.
 
     >>> [round(trial.slope, 6) for trial in make_trials([0.01, 0.1, 1.0], [3.0, 2.0, 1.0])]
@@ -212,7 +189,7 @@ def make_trials(rates: Sequence[float], losses: Sequence[float]) -> tuple[RateTr
     course = smooth_losses(np.array(losses, dtype=np.float64))
     slopes = np.gradient(course, np.log10(rates)) if len(losses) > 1 else np.zeros(len(losses))
     return tuple(
-        RateTrial(rate, loss, smooth, slope)
+        LearningRateTrial(rate, loss, smooth, slope)
         for rate, loss, smooth, slope in zip(rates, losses, course.tolist(), slopes.tolist(), strict=True)
     )
 
@@ -230,11 +207,11 @@ def smooth_losses(losses: Floats) -> Floats:
     spread = (bell * offsets**2).sum(1) - middle**2
     mean = bell @ losses
     slope = ((bell * offsets * losses).sum(1) - middle * mean) / np.where(spread > 0, spread, 1.0)
-    smooth_losses: Floats = mean - slope * middle
-    return smooth_losses
+    smoothed: Floats = mean - slope * middle
+    return smoothed
 
 
-def by_percentile(trials: Sequence[RateTrial]) -> float:
+def by_percentile(trials: Sequence[LearningRateTrial]) -> float:
     """The middle, by factors, of the rates where the slope is among the lowest.
 
     >>> flat_steep_flat = [3.0] * 20 + [2.5, 2.0, 1.5] + [1.0] * 20
@@ -243,30 +220,30 @@ def by_percentile(trials: Sequence[RateTrial]) -> float:
     -3.9
     """
     slopes = np.array([trial.slope for trial in trials])
-    steep = np.array([trial.rate for trial in trials])[slopes <= np.percentile(slopes, PERCENTILE)]
+    steep = np.array([trial.learning_rate for trial in trials])[slopes <= np.percentile(slopes, PERCENTILE)]
     return float(np.exp(np.log(steep).mean()))
 
 
-def by_valley(trials: Sequence[RateTrial]) -> float:
+def by_valley(trials: Sequence[LearningRateTrial]) -> float:
     """Two thirds along the longest stretch of ever lower smoothed losses, once they have left their noise.
 
     >>> losses = [9.0, 9.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 4.0, 5.0]
-    >>> by_valley([RateTrial(10.0 ** (i - 9), loss, loss, 0.0) for i, loss in enumerate(losses)])
+    >>> by_valley([LearningRateTrial(10.0 ** (i - 9), loss, loss, 0.0) for i, loss in enumerate(losses)])
     0.001
     """
     course = np.array([trial.smoothed for trial in trials])
     level = course[0] - TIMES_NOISE * noise_of(trials)
     left = next((i for i in range(len(course)) if (course[i : course.argmin() + 1] < level).all()), 0)
     first, last = longest_fall(course[left:].tolist())
-    return trials[left + first + round(ALONG_THE_VALLEY * (last - first))].rate
+    return trials[left + first + round(ALONG_THE_VALLEY * (last - first))].learning_rate
 
 
-def between(trials: Sequence[RateTrial]) -> float:
+def between(trials: Sequence[LearningRateTrial]) -> float:
     """The middle, by factors, between where the loss falls steepest and where it is lowest."""
-    return math.sqrt(by_percentile(trials) * min(trials, key=lambda trial: trial.smoothed).rate)
+    return math.sqrt(by_percentile(trials) * min(trials, key=lambda trial: trial.smoothed).learning_rate)
 
 
-def noise_of(trials: Sequence[RateTrial]) -> float:
+def noise_of(trials: Sequence[LearningRateTrial]) -> float:
     """The deviation of the losses around their smoothed course, over the half with the lower rates."""
     return float(np.std([trial.loss - trial.smoothed for trial in trials[: max(1, len(trials) // 2)]]))
 
@@ -289,18 +266,16 @@ def longest_fall(losses: Sequence[float]) -> tuple[int, int]:
     return begins[last], last
 
 
-def reason_for_no_answer(trials: Sequence[RateTrial], is_blown_up: bool) -> str:
-    """Why this sweep has no answer; "" where it has one. is_blown_up: it ended before its last rate."""
+def check_sweep(trials: Sequence[LearningRateTrial], is_blown_up: bool) -> SweepFailure | None:
+    """Why this sweep has no answer; None where it has one. is_blown_up: it ended before its last learning rate."""
+    last = trials[-1].learning_rate if trials else math.nan
     if len(trials) < FEWEST:
-        return f"it blew up after {len(trials)} steps, at the lowest rates already"
+        return SweepFailure("blew-up", len(trials), last)
     course = np.array([trial.smoothed for trial in trials])
-    noise = noise_of(trials)
-    lowest = int(course.argmin())
-    fall = float(course[0] - course[lowest])
-    if fall <= max(FALLS * course[0], TIMES_NOISE * noise):
-        return (
-            f"the loss never fell by more than {max(fall, 0.0):.3f} from {course[0]:.3f}, and its noise is {noise:.3f}"
-        )
+    noise, lowest = noise_of(trials), int(course.argmin())
+    first, fall = float(course[0]), float(course[0] - course[lowest])
+    if fall <= max(FALLS * first, TIMES_NOISE * noise):
+        return SweepFailure("no-fall", len(trials), last, first, fall, noise)
     if not is_blown_up and lowest >= len(trials) - 2:
-        return f"the loss still falls at the highest rate, {trials[-1].rate:.2g}"
-    return ""
+        return SweepFailure("still-falling", len(trials), last, first, fall, noise)
+    return None

@@ -17,7 +17,7 @@ from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe, cadence
 from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.settings import SIZES
-from pellucid.records import Plan
+from pellucid.records import Plan, PlanReason
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import OPTIMIZERS
 from pellucid.training.options import BYTES_OF_A_WEIGHT, TrainOptions
@@ -51,14 +51,16 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     n_train = task.n_train
     size = options.size or task.suggest_size()
     config = config_for(card, task, size, options.network)
-    because = [] if options.size else [f"size {size}, because train has {n_train:,} {task.measure.one}s"]
+    reasons: list[PlanReason] = []
+    if not options.size:
+        reasons.append(PlanReason("size-by-data", {"size": size, "n_train": n_train, "one": task.measure.one}))
     plan = draft(card, config, task, options)
     if options.batch_size is not None and plan.batch_size != options.batch_size:
-        because.append(f"a batch of {plan.batch_size:,} in place of {options.batch_size:,}: train has no more")
+        reasons.append(PlanReason("batch-limited", {"batch_size": plan.batch_size, "asked": options.batch_size}))
     if options.steps:
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, options)
-        return config, plan._replace(because=(*because, *why), size=size)
+        return config, plan._replace(reasons=(*reasons, *why), size=size)
     seconds = max(1.0, 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent))
     while True:
         # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
@@ -70,27 +72,24 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         if options.size or size == SIZES[0] or fitting >= enough:
             break
         smaller = SIZES[SIZES.index(size) - 1]
-        because.append(f"size {smaller}, because {size} would see {fitting / per_epoch:.1f} epochs in this time")
+        facts = {"size": smaller, "larger": size, "epochs": fitting / per_epoch}
+        reasons.append(PlanReason("size-by-time", facts))
         size = smaller
         config = config_for(card, task, size, options.network)
         plan = draft(card, config, task, options)
     most = max(FEWEST_STEPS, round(card.recipe.epochs * per_epoch))
     n_steps = max(FEWEST_STEPS, min(fitting, most))
-    because.append(
-        f"{1e3 * pace.step:.3g} ms a step, measured with {plan.threads} thread{'s' * (plan.threads > 1)}; "
-        f"{n_steps / per_epoch:.1f} epochs"
-    )
+    pace_facts = {"milliseconds": 1e3 * pace.step, "threads": plan.threads, "epochs": n_steps / per_epoch}
+    reasons.append(PlanReason("pace", pace_facts))
     if fitting > most:
-        because.append(
-            f"the time would allow {fitting:,} steps, but after {card.recipe.epochs:g} epochs dev was seen to rise"
-        )
+        reasons.append(PlanReason("epochs-limited", {"steps": fitting, "epochs": card.recipe.epochs}))
     config = config_for(card, task, size, options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
-    because += why
+    reasons += why
     plan = with_steps(plan, n_steps, options.training)
     n_looks = 2 + plan.steps // plan.probe_every
     expected = pace.of(plan.steps, 1 + plan.steps // plan.evaluate_every, n_looks)
-    return config, plan._replace(seconds=expected, because=tuple(because), size=size)
+    return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size)
 
 
 def _fastest(
@@ -119,13 +118,13 @@ def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any
     return config
 
 
-def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOptions) -> tuple[Any, list[str]]:
+def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOptions) -> tuple[Any, list[PlanReason]]:
     """The configuration with dropout where the data are seen often: a hundredth for each time, up to the recipe's."""
     if not card.recipe.dropout or epochs < DROPOUT_FROM or "dropout" in options.network:
         return config, []
     dropout = min(card.recipe.dropout, round(epochs / 100, 2))
-    because = f"dropout {dropout:g}, because everything is seen {epochs:.1f} times"
-    return dataclasses.replace(config, dropout=dropout), [because]
+    reason = PlanReason("dropout", {"dropout": dropout, "epochs": epochs})
+    return dataclasses.replace(config, dropout=dropout), [reason]
 
 
 def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> Plan:

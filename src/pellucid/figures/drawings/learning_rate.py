@@ -8,15 +8,16 @@ from pellucid.figures.charts.series import Point
 from pellucid.figures.charts.svg import INK, QUIET, line_style, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import rough
-from pellucid.records import RateSearch, RateTrial
+from pellucid.figures.words.training import search_sentences
+from pellucid.records import LearningRateSearch, LearningRateTrial
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 900.0, 340.0, 190.0, 30.0, 120.0
 KEY = 34.0
 
 
-def draw_learning_rate(seen: RateSearch) -> Picture:
+def draw_learning_rate(seen: LearningRateSearch) -> Picture:
     """Every seed's sweep in its own colour; triangles are the percentile rule, diamonds the valley rule."""
-    rates = [trial.rate for sweep in seen.sweeps for trial in sweep]
+    rates = [trial.learning_rate for sweep in seen.sweeps for trial in sweep]
     x = spanning(rates, "learning rate", is_log=True, margin=0.02)
     losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
     slopes = Panel(x, _slope_axis(seen), WIDTH, LOWER)
@@ -27,7 +28,7 @@ def draw_learning_rate(seen: RateSearch) -> Picture:
         losses.words(losses.at(seen.suggestion, 1.0)[0] + 8, 18, f"suggested: {rough(seen.suggestion)}", is_bold=True)
     for i, (seed, sweep) in enumerate(zip(seen.seeds, seen.sweeps, strict=True)):
         colour = line_style(i)[0]
-        losses.line([(trial.rate, trial.loss) for trial in sweep], colour, width=1.2, fade=0.35)
+        losses.line([(trial.learning_rate, trial.loss) for trial in sweep], colour, width=1.2, fade=0.35)
         losses.line(_curve(sweep, "smoothed"), colour, says=f"seed {seed}")
         slopes.line(_curve(sweep, "slope"), colour, says=f"seed {seed}")
         for rule, shape, found in (
@@ -45,18 +46,20 @@ def draw_learning_rate(seen: RateSearch) -> Picture:
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
 
 
-def _curve(sweep: Sequence[RateTrial], field: str) -> list[Point]:
-    return [(trial.rate, getattr(trial, field)) for trial in sweep]
+def _curve(sweep: Sequence[LearningRateTrial], field: str) -> list[Point]:
+    return [(trial.learning_rate, getattr(trial, field)) for trial in sweep]
 
 
-def _height(sweep: Sequence[RateTrial], rate: float, field: str) -> float:
+def _height(sweep: Sequence[LearningRateTrial], rate: float, field: str) -> float:
     """The curve's number at the trial nearest to the rate."""
-    nearest = min(sweep, key=lambda trial: abs(math.log(trial.rate / rate)) if rate > 0 else trial.rate)
+    nearest = min(
+        sweep, key=lambda trial: abs(math.log(trial.learning_rate / rate)) if rate > 0 else trial.learning_rate
+    )
     number: float = getattr(nearest, field)
     return number
 
 
-def _loss_axis(seen: RateSearch) -> Axis:
+def _loss_axis(seen: LearningRateSearch) -> Axis:
     """From the lowest loss to a little above the first ones: where a sweep flies apart it leaves the picture."""
     smoothed = [trial.smoothed for sweep in seen.sweeps for trial in sweep if math.isfinite(trial.smoothed)]
     first = [sweep[0].smoothed for sweep in seen.sweeps if sweep and math.isfinite(sweep[0].smoothed)]
@@ -67,7 +70,7 @@ def _loss_axis(seen: RateSearch) -> Axis:
     return Axis(low - 0.12 * room, min(max(smoothed) + 0.05 * room, start + 0.7 * room), "loss, nats")
 
 
-def _slope_axis(seen: RateSearch) -> Axis:
+def _slope_axis(seen: LearningRateSearch) -> Axis:
     """As far up as the curve goes down, since beyond the valley the slope has no bound."""
     slopes = [trial.slope for sweep in seen.sweeps for trial in sweep if math.isfinite(trial.slope)]
     deepest = -min(slopes, default=-1.0)
@@ -86,16 +89,16 @@ def _key(n_seeds: int) -> list[str]:
     ]
 
 
-def _captions(seen: RateSearch) -> list[str]:
+def _captions(seen: LearningRateSearch) -> list[str]:
     n = max([len(sweep) for sweep in seen.sweeps], default=0)
     seeds = f"seed{'s' * (len(seen.seeds) > 1)} {', '.join(map(str, seen.seeds))}"
-    return [f"{seen.source}. {seen.network}, a step at each of up to {n} rates; {seeds}.", *seen.says]
+    return [f"{seen.source}. {seen.network}, a step at each of up to {n} rates; {seeds}.", *search_sentences(seen)]
 
 
 FIGURE = FigureCard(
     name="learning-rate",
     summary="The loss against the learning rate with its slope below, and the choices of two rules, for several seeds.",
-    needs=RateSearch,
+    needs=LearningRateSearch,
     draw=draw_learning_rate,
     options=("seed",),
 )

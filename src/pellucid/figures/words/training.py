@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from rich.text import Text
 
@@ -23,9 +24,11 @@ from pellucid.records import (
     Evaluation,
     InitialLoss,
     Ladder,
+    LearningRateSearch,
     NetworkFacts,
     Plan,
-    RateSearch,
+    PlanReason,
+    SweepFailure,
     TrainingReport,
     Verdict,
     as_plain,
@@ -34,6 +37,16 @@ from pellucid.records import (
 # What a configuration has from the data, which are told before it.
 GIVEN = {"vocab_size", "numbers", "categories", "outputs", "longest_source", "longest_target"}
 USUAL_LOSS = "cross-entropy"
+PLAN_REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "size-by-data": "size {size}, because train has {n_train:,} {one}s",
+        "size-by-time": "size {size}, because {larger} would see {epochs:.1f} epochs in this time",
+        "batch-limited": "a batch of {batch_size:,} in place of {asked:,}: train has no more",
+        "pace": "{milliseconds:.3g} ms a step, measured with {threads} thread{s}; {epochs:.1f} epochs",
+        "epochs-limited": "the time would allow {steps:,} steps, but after {epochs:g} epochs dev was seen to rise",
+        "dropout": "dropout {dropout:g}, because everything is seen {epochs:.1f} times",
+    }
+)
 
 
 def data_lines(data: DataFacts) -> list[str]:
@@ -63,7 +76,7 @@ def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:
         f"{count_of(plan.warmup, 'step')} of warm-up, then {plan.schedule}",
         f"seed {plan.seed}, {count_of(plan.threads, 'thread')}",
         *[f"{name}: {says}" for name, says in goal_facts(plan)],
-        *plan.because,
+        *map(plan_reason, plan.reasons),
     ]
     return [printable(line) for line in lines]
 
@@ -110,7 +123,25 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
         *goal_facts(plan),
         ("looked at", f"every {plan.probe_every:,} steps; evaluated every {plan.evaluate_every:,}"),
     ]
-    return [*found, *[("because", reason) for reason in plan.because]]
+    return [*found, *[("because", plan_reason(reason)) for reason in plan.reasons]]
+
+
+def plan_reason(reason: PlanReason) -> str:
+    """Why a plan is what it is.
+
+    >>> plan_reason(PlanReason("size-by-data", {"size": "tiny", "n_train": 2000, "one": "token"}))
+    'size tiny, because train has 2,000 tokens'
+    """
+    facts = {**reason.facts, "s": "" if reason.facts.get("threads") == 1 else "s"}
+    return _fill(PLAN_REASONS.get(reason.kind, ""), facts)
+
+
+def _fill(template: str, facts: Mapping[str, object]) -> str:
+    """The sentence with its numbers. A run's folder may come from anyone: what does not fit is not known."""
+    try:
+        return template.format(**facts) or "not known"
+    except (KeyError, ValueError, AttributeError, TypeError, IndexError):
+        return "not known"
 
 
 def start_words(start: InitialLoss) -> str:
@@ -285,21 +316,21 @@ def loss_picture(report: TrainingReport) -> list[str]:
     return [*canvas.lines("{:.2f}".format, labels), below]
 
 
-def rate_parts(search: RateSearch) -> Iterator[Part]:
+def rate_parts(search: LearningRateSearch) -> Iterator[Part]:
     """What a terminal shows of a search for the learning rate: each rule for each seed, a curve, and how sure it is."""
     yield Text(f"{search.network} on {printable(search.source)}", "dim")
     yield Text("")
     made = Table([(heading, "right") for heading in ("seed", "percentile rule", "valley rule", "lowest at")])
     for i, (seed, sweep) in enumerate(zip(search.seeds, search.sweeps, strict=True)):
         finite = [trial for trial in sweep if math.isfinite(trial.smoothed)]
-        lowest = min(finite, key=lambda trial: trial.smoothed).rate if finite else None
+        lowest = min(finite, key=lambda trial: trial.smoothed).learning_rate if finite else None
         made.add(str(seed), *map(_rate_words, (search.by_percentile[i], search.by_valley[i], lowest)))
     yield made
     if lines := rate_picture(search):
         yield Text("")
         yield Text("\n".join(lines))
     yield Text("")
-    for place, sentence in enumerate(search.says):
+    for place, sentence in enumerate(search_sentences(search)):
         # The first says which rate to try, or that there is none.
         yield Text(printable(sentence), "" if place else "bold yellow" if search.suggestion is None else "bold")
 
@@ -308,13 +339,13 @@ def _rate_words(rate: float | None) -> str:
     return "no answer" if rate is None else rough(rate)
 
 
-def rate_picture(search: RateSearch) -> list[str]:
+def rate_picture(search: LearningRateSearch) -> list[str]:
     """The smoothed loss of every seed against the logarithm of the rate."""
     points = [
-        (math.log10(trial.rate), trial.smoothed)
+        (math.log10(trial.learning_rate), trial.smoothed)
         for sweep in search.sweeps
         for trial in sweep
-        if trial.rate > 0 and math.isfinite(trial.smoothed)
+        if trial.learning_rate > 0 and math.isfinite(trial.smoothed)
     ]
     if len(points) < 2:
         return []
@@ -323,9 +354,55 @@ def rate_picture(search: RateSearch) -> list[str]:
     high = min(max(loss for _, loss in points), first + 0.5 * max(first - low, 0.05 * abs(first)))
     canvas = Canvas((min(x for x, _ in points), max(x for x, _ in points)), (low, max(high, low + 1e-9)))
     for sweep in search.sweeps:
-        canvas.line([(math.log10(trial.rate), trial.smoothed) for trial in sweep if trial.rate > 0])
+        canvas.line([(math.log10(trial.learning_rate), trial.smoothed) for trial in sweep if trial.learning_rate > 0])
     if search.suggestion:
         canvas.upright(math.log10(search.suggestion))
     ends = [rough(10**x) for x in canvas.x]
     below = f"rate {ends[0]}".ljust(canvas.width - len(ends[1])) + ends[1]
     return [*canvas.lines("{:.2f}".format), " " * 8 + below]
+
+
+def search_sentences(search: LearningRateSearch) -> list[str]:
+    """Which learning rate to try, or why none is sure; then what each rule read, and the seeds without an answer."""
+    failed = [
+        f"Seed {seed} has no answer: {sweep_failure(failure)}."
+        for seed, failure in zip(search.seeds, search.failures, strict=True)
+        if failure is not None
+    ]
+    return [
+        _suggestion(search),
+        *_between("The loss fell fastest at", search.by_percentile),
+        *_between("Its valley is two thirds down at", search.by_valley),
+        *failed,
+    ]
+
+
+def _suggestion(search: LearningRateSearch) -> str:
+    answers, n_seeds = [answer for answer in search.answers if answer is not None], len(search.seeds)
+    if not answers:
+        return f"No answer: none of the {n_seeds} sweeps has one."
+    agreeing = f"{len(answers)} of {n_seeds} seeds say between {min(answers):.2g} and {max(answers):.2g}"
+    if search.suggestion is not None:
+        return f"Try a learning rate of {search.suggestion:g}: {agreeing}."
+    if 2 * len(answers) <= n_seeds:
+        return f"No answer: only {agreeing}."
+    return f"No answer: {agreeing}, which is {search.spread:.3g} times apart."
+
+
+def sweep_failure(failure: SweepFailure) -> str:
+    """Why a sweep over the learning rate has no answer."""
+    if failure.kind == "blew-up":
+        return f"it blew up after {failure.n_steps} steps, at the lowest rates already"
+    if failure.kind == "no-fall":
+        fall = f"{max(failure.fall, 0.0):.3f} from {failure.first_loss:.3f}"
+        return f"the loss never fell by more than {fall}, and its noise is {failure.noise:.3f}"
+    return f"the loss still falls at the highest rate, {failure.learning_rate:.2g}"
+
+
+def _between(where: str, found: tuple[float | None, ...]) -> list[str]:
+    """
+    >>> _between("It fell fastest at", (0.1, None, 0.1004))
+    ['It fell fastest at 0.1.']
+    """
+    ends = sorted({f"{rate:.2g}": rate for rate in found if rate is not None}.items(), key=lambda item: item[1])
+    return [f"{where} {' to '.join(dict.fromkeys([ends[0][0], ends[-1][0]]))}."] if ends else []

@@ -135,6 +135,7 @@ class SequenceTask(Task):
     def estimate_parameters(config: Any) -> int:
         """By its settings alone.
 
+        >>> from pellucid.models.sequences.configs import TransformerConfig
         >>> config = TransformerConfig(vocab_size=27, context=16, width=64, depth=4, n_heads=4)
         >>> SequenceTask.estimate_parameters(config)
         200064
