@@ -13,6 +13,7 @@ from pellucid.data.splits import SplitRequest
 from pellucid.data.splits.split import split_data
 from pellucid.errors import PellucidError
 from pellucid.figures.show import record_text
+from pellucid.figures.words.splitting import reasons, verdict_sentences
 
 N = 40_000
 
@@ -45,7 +46,7 @@ def test_a_heavy_tail_is_stratified_and_the_numbers_are_said(transactions):
     assert (report.strategy, report.is_proposed) == ("stratified", True)
     assert report.settings["by"] == "items_scanned"
     assert report.settings["with"] == "loyalty_tier"
-    because = " ".join(report.because)
+    because = " ".join(reasons(report))
     assert "seq_no is an order column: each whole number from 1 to 40,000 once; 100 % of its steps rise" in because
     assert "nothing drifts" in because
     assert "items_scanned has a heavy right tail: skewness " in because
@@ -60,7 +61,7 @@ def test_the_proposal_does_not_depend_on_the_order_of_rows(transactions):
 def test_what_drifts_is_divided_by_time(drifting):
     division = split_data(drifting)
     assert division.report.strategy == "time"
-    assert "along it loyalty_tier drifts: TV " in " ".join(division.report.because)
+    assert "along it loyalty_tier drifts: TV " in " ".join(reasons(division.report))
     assert not division.report.has_found_something_wrong
     seq_no = drifting.frame["seq_no"].to_numpy()
     assert seq_no[division.sides == 0].max() < seq_no[division.sides == 1].min()
@@ -70,7 +71,7 @@ def test_what_drifts_is_divided_by_time(drifting):
 def test_looking_ahead_is_found(drifting, strategy):
     report = split_data(drifting, SplitRequest(strategy, repeats=0)).report
     assert report.has_found_something_wrong
-    assert "It looks ahead: loyalty_tier drifts along seq_no" in report.verdict[0]
+    assert "It looks ahead: loyalty_tier drifts along seq_no" in verdict_sentences(report)[0]
 
 
 def test_few_rows_differ_by_chance_and_that_is_no_drift():
@@ -87,7 +88,7 @@ def test_without_tail_or_drift_it_is_the_hash():
     draw = np.random.default_rng(0)
     report = split_data(table(pl.DataFrame({"x": draw.normal(10, 1, 1000), "c": draw.choice(["a", "b"], 1000)}))).report
     assert report.strategy == "hash"
-    assert "no column has a heavy tail: the most skewed is x, skewness " in report.because[0]
+    assert "no column has a heavy tail: the most skewed is x, skewness " in reasons(report)[0]
 
 
 def test_a_random_split_lets_the_tail_wander_and_a_stratified_one_does_not(transactions):
@@ -98,7 +99,7 @@ def test_a_random_split_lets_the_tail_wander_and_a_stratified_one_does_not(trans
     # About 400 rows are in the top 1 %; 30 random tenths of them range over some 4 sigma, 1.5 % each.
     assert spread[0] > 0.03
     assert spread[1] <= 0.01
-    assert "A random split lets the tail of items_scanned wander: over 30 of them" in report.verdict[-1]
+    assert "A random split lets the tail of items_scanned wander: over 30 of them" in verdict_sentences(report)[-1]
 
 
 def test_wandering_is_measured_on_real_splits(transactions):

@@ -86,10 +86,10 @@ def command(
     if as_json:
         import json
 
-        from pellucid.data.splits.parts import plain_report
+        from pellucid.figures.words.splitting import split_json
 
         files = {"folder": str(written.folder), "files": written.files} if written.files else None
-        click.echo(json.dumps({**plain_report(report), "written": files}, allow_nan=False))
+        click.echo(json.dumps({**split_json(report), "written": files}, allow_nan=False))
     else:
         written.report.show()
         if written.files:

@@ -55,7 +55,7 @@ from pellucid.records.inspection import (
     Watched,
 )
 from pellucid.records.plain import as_plain
-from pellucid.records.splitting import Agreement, Drift, SplitReport, Straddle, Tail, Wander
+from pellucid.records.splitting import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Tail, Wander
 from pellucid.records.training import (
     SEVERITIES,
     DataFacts,
@@ -112,6 +112,7 @@ __all__ = [
     "Finding",
     "GraphNode",
     "Health",
+    "HeavyTail",
     "Histogram",
     "InitialLoss",
     "Inspection",
@@ -128,6 +129,7 @@ __all__ = [
     "NamedShape",
     "NetworkFacts",
     "Note",
+    "OrderColumn",
     "PatchAttention",
     "PatchPositions",
     "Path",

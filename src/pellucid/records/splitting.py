@@ -1,8 +1,13 @@
 """What was seen of a division into train, dev and test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+# Judgements. The numbers they judge are always shown, so that the reader can judge too.
+DRIFT_MATTERS = 0.05
+HEAVY_SKEWNESS = 2.0
+HEAVY_TAIL_INDEX = 4.0  # a normal tail has about 9 at this depth, an exponential one 5.5
 
 
 class Agreement(NamedTuple):
@@ -48,6 +53,38 @@ class Drift(NamedTuple):
     distance: float
     by_chance: float
 
+    @property
+    def matters(self) -> bool:
+        """Whether it is too large to come by chance, and large enough to change what a model learns."""
+        return self.distance >= DRIFT_MATTERS and self.distance > self.by_chance
+
+
+def worst_drift(drifts: Sequence[Drift]) -> Drift | None:
+    """The drift that matters most, if any does; else the greatest."""
+    return max(drifts, key=lambda one: (one.matters, one.distance), default=None)
+
+
+class OrderColumn(NamedTuple):
+    """The column that tells the order of the rows, and how that is known."""
+
+    name: str
+    is_named: bool  # by the user, so that nothing was measured
+    rising: float = 0.0  # the part of its steps that do not fall
+    n_distinct: int = 0
+    ends: tuple[int, int] | None = None  # of whole numbers each of which stands there once
+
+
+class HeavyTail(NamedTuple):
+    """Skewness and Hill's tail index, from the top 1 %, of a numeric column."""
+
+    column: str
+    skewness: float
+    tail_index: float
+
+    @property
+    def is_heavy(self) -> bool:
+        return self.skewness >= HEAVY_SKEWNESS and self.tail_index <= HEAVY_TAIL_INDEX
+
 
 class Wander(NamedTuple):
     """How far one number about the test side's tail moves over repeated splits that differ by the seed alone."""
@@ -68,9 +105,9 @@ class SplitReport:
     kind: str
     said: str
     strategy: str
+    asked: Mapping[str, str]  # the options that were given
     settings: Mapping[str, str]  # the options that give this split again
     is_proposed: bool
-    because: Sequence[str]
     is_stable: bool  # whether old rows keep their sides when rows are appended
     fractions: tuple[float, ...]
     sizes: Mapping[str, int]
@@ -81,5 +118,7 @@ class SplitReport:
     drifts: Sequence[Drift]
     wanders: Sequence[Wander]
     notes: Sequence[str]
-    verdict: Sequence[str]
     has_found_something_wrong: bool
+    order: OrderColumn | None = None
+    heavy_tail: HeavyTail | None = None  # of the heaviest column, or of the most skewed where none is heavy
+    n_values: Mapping[str, int] = field(default_factory=dict)  # of each column that divides the strata further

@@ -6,7 +6,6 @@ values are whole numbers in a range of moderate size.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -195,8 +194,3 @@ def drift(order: str, levels: Levels, fifths: NDArray[np.int8]) -> Drift:
     """The first fifth of the order beside the last. fifths: (row,) in 0..4."""
     counts = levels.counts(fifths, 5)
     return Drift(order, levels.name, *distance_between(levels, counts[:, 0], counts[:, 4]))
-
-
-def largest_distance(found: Sequence[Agreement | Drift]) -> Agreement | Drift | None:
-    """The one that exceeds chance by most, as a ratio."""
-    return max(found, key=lambda one: one.distance / one.by_chance if one.by_chance else 0.0, default=None)

@@ -5,16 +5,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.kinds import ListData, TableData
 from pellucid.data.splits.request import SIDES
 from pellucid.errors import PellucidError, quoted
-from pellucid.records import SplitReport, as_plain
+from pellucid.records.plain import as_plain
 
 if TYPE_CHECKING:
     import numpy
@@ -61,7 +60,7 @@ def _write_all(data: "Splittable", division: "Division", folder: Path, suffix: s
         "data": {"name": data.name, "kind": data.kind, "sha256": data.fingerprint, "rows": len(division.sides)},
         "hash": HASH,
         "parts": documents,
-        "report": plain_report(division.report),
+        "report": as_plain(division.report),
     }
     path = folder / "split.json"
     path.write_text(json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1) + "\n", encoding="utf-8")
@@ -80,11 +79,6 @@ def _write_table(data: TableData, is_here: "numpy.ndarray[Any, Any]", path: Path
             part.write_parquet(path)
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error).splitlines()[0]) from error
-
-
-def plain_report(report: SplitReport) -> Mapping[str, object]:
-    """The report as dictionaries, lists and numbers that JSON can hold."""
-    return {field.name: as_plain(getattr(report, field.name)) for field in fields(report)}
 
 
 def _sha256(path: Path) -> str:

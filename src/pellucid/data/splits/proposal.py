@@ -1,76 +1,80 @@
-"""Which strategy the data ask for, with the numbers that say so."""
+"""Which strategy the data ask for: by time where something drifts, by strata where a tail is heavy, else by hash."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pellucid.data.splits.distributions import Levels, drift
-from pellucid.data.splits.tails import FEWEST_ROWS, heavy_tail
-from pellucid.records import Drift
+from pellucid.data.splits.request import SplitRequest
+from pellucid.data.splits.tails import FEWEST_ROWS
+from pellucid.errors import PellucidError
+from pellucid.records import Drift, HeavyTail, OrderColumn
+from pellucid.records.splitting import worst_drift
 
 if TYPE_CHECKING:
     import polars as pl
 
-# Judgements. The numbers they judge are always shown, so that the reader can judge too.
-DRIFT_MATTERS = 0.05
 RISING = 0.999
 MOST_STRATIFYING_VALUES = 20
 MOST_STRATIFYING_COLUMNS = 2
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A strategy with its columns, and why."""
-
-    strategy: str
-    because: tuple[str, ...]
-    by: str = ""
-    together_with: tuple[str, ...] = ()
-
-
-def propose(levels: Mapping[str, Levels], order: str, why_order: str, drifts: Sequence[Drift]) -> Proposal:
-    """Time where something drifts along the order column, else strata where a tail is heavy, else the hash."""
-    because = [f"{order} is an order column: {why_order}"] if order else []
-    worst = worst_drift(drifts)
-    if worst and does_matter(worst):
-        because.append(
-            f"along it {worst.column} drifts: {worst.measure} {worst.distance:.3g} between the first and the last "
-            f"fifth, where {DRIFT_MATTERS:g} would matter"
-        )
-        return Proposal("time", tuple(because))
-    if worst:
-        because.append(
-            f"along it nothing drifts: the first and the last fifth differ most in {worst.column}, by {worst.measure} "
-            f"{worst.distance:.3g}, where {max(DRIFT_MATTERS, worst.by_chance):.3g} would matter"
-        )
-    seen = [tail for one in levels.values() if one.name != order if (tail := heavy_tail(one))]
-    heavy = [tail for tail in seen if tail.is_heavy]
-    if heavy:
-        heaviest = min(heavy, key=lambda tail: tail.tail_index)
-        because.append(f"{heaviest.column} has a heavy right tail: {heaviest}")
-        others = stratifying_columns(levels.values())
-        for other in others:
-            because.append(
-                f"{other} has {levels[other].n_levels} different values, so each bin is shared out by it too"
+def choose_strategy(
+    request: SplitRequest,
+    levels: Mapping[str, Levels],
+    order: OrderColumn | None,
+    drifts: Sequence[Drift],
+    skewed: Mapping[str, HeavyTail],
+) -> SplitRequest:
+    """The request with its strategy and columns filled in, where the user left them to the data."""
+    if not request.strategy:
+        request = _propose(request, levels, drifts, skewed)
+    if request.strategy == "time" and not request.order:
+        if not order:
+            raise PellucidError(
+                "no column tells the order of the rows", fix="Name one with {order}", options={"order": None}
             )
-        return Proposal("stratified", tuple(because), heaviest.column, others)
-    if seen:
-        nearest_to_heavy = max(seen, key=lambda tail: tail.skewness)
-        because.append(f"no column has a heavy tail: the most skewed is {nearest_to_heavy.column}, {nearest_to_heavy}")
-    because.append("a hash leaves every row on its side when rows are appended")
-    return Proposal("hash", tuple(because))
+        request = replace(request, order=order.name)
+    if request.strategy == "stratified" and not request.by:
+        if not skewed:
+            raise PellucidError(
+                "no numeric column has a tail to stratify by", fix="Name one with {by}", options={"by": None}
+            )
+        request = replace(request, by=most_skewed(skewed))
+    return request
 
 
-def worst_drift(drifts: Sequence[Drift]) -> Drift | None:
-    """The drift that matters most, if any does; else the greatest."""
-    return max(drifts, key=lambda one: (does_matter(one), one.distance), default=None)
+def _propose(
+    request: SplitRequest, levels: Mapping[str, Levels], drifts: Sequence[Drift], skewed: Mapping[str, HeavyTail]
+) -> SplitRequest:
+    if request.group or request.key:
+        return replace(request, strategy="group" if request.group else "hash")
+    if request.by or request.together_with:
+        return replace(request, strategy="stratified")
+    worst = worst_drift(drifts)
+    if worst and worst.matters:
+        return replace(request, strategy="time")
+    heaviest = most_telling(skewed.values())
+    if heaviest and heaviest.is_heavy:
+        others = stratifying_columns(levels.values())
+        return replace(request, strategy="stratified", by=heaviest.column, together_with=others)
+    return replace(request, strategy="hash")
 
 
-def does_matter(drift: Drift) -> bool:
-    """A drift matters when it is too large to come by chance, and large enough to change what a model learns."""
-    return drift.distance >= DRIFT_MATTERS and drift.distance > drift.by_chance
+def most_telling(tails: Iterable[HeavyTail]) -> HeavyTail | None:
+    """The heaviest tail; the most skewed one where none is heavy."""
+    found = list(tails)
+    heavy = [tail for tail in found if tail.is_heavy]
+    if heavy:
+        return min(heavy, key=lambda tail: tail.tail_index)
+    return max(found, key=lambda tail: tail.skewness, default=None)
+
+
+def most_skewed(skewed: Mapping[str, HeavyTail]) -> str:
+    """The column to stratify by where none is named; "" where no column has a tail."""
+    return max(skewed, key=lambda name: skewed[name].skewness, default="")
 
 
 def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:
@@ -79,14 +83,14 @@ def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:
     return tuple(few[:MOST_STRATIFYING_COLUMNS])
 
 
-def order_column(frame: "pl.DataFrame", levels: Mapping[str, Levels]) -> tuple[str, str]:
-    """The first column that tells the order of the rows, and how it is known; empty words where none does.
+def find_order(frame: "pl.DataFrame", levels: Mapping[str, Levels]) -> OrderColumn | None:
+    """The first column that tells the order of the rows.
 
     A column of instants whose steps rise, or whole numbers that rise or take each value of a range once. The
     second does not depend on how the rows lie, so a shuffled table gets the same proposal.
     """
     if frame.height < FEWEST_ROWS:
-        return "", ""
+        return None
     for name, one in levels.items():
         kind = frame[name].dtype
         is_instant = kind.is_temporal()
@@ -95,11 +99,10 @@ def order_column(frame: "pl.DataFrame", levels: Mapping[str, Levels]) -> tuple[s
         n_distinct = int((one.totals() > 0).sum())
         rising = float(np.mean(one.codes[1:] >= one.codes[:-1]))
         if kind.is_integer() and n_distinct == frame.height == len(one.values):
-            first, last = f"{one.values[0]:,}", f"{one.values[-1]:,}"
-            return name, f"each whole number from {first} to {last} once; {100 * rising:.3g} % of its steps rise"
+            return OrderColumn(name, False, rising, n_distinct, (int(one.values[0]), int(one.values[-1])))
         if rising >= RISING and (is_instant or 2 * n_distinct > frame.height):
-            return name, f"{100 * rising:.4g} % of its steps rise, over {n_distinct:,} different values"
-    return "", ""
+            return OrderColumn(name, False, rising, n_distinct)
+    return None
 
 
 def drifts_along(order: Levels, others: Sequence[Levels]) -> list[Drift]:

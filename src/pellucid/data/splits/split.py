@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,12 +19,12 @@ from pellucid.data.splits.assignment import (
 from pellucid.data.splits.distributions import Levels, agreements, levels_of, text_levels
 from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
 from pellucid.data.splits.hashing import Words, item_hashes, row_hashes
-from pellucid.data.splits.proposal import drifts_along, order_column, propose
+from pellucid.data.splits.proposal import choose_strategy, drifts_along, find_order, most_skewed, most_telling
 from pellucid.data.splits.request import SIDES, STABLE, SplitRequest
 from pellucid.data.splits.tails import heavy_tail, tails, wanders
-from pellucid.data.splits.verdict import verdict
 from pellucid.errors import PellucidError, did_you_mean, printable, quoted
-from pellucid.records import Agreement, Drift, SplitReport, Straddle, Tail, Wander
+from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Tail, Wander
+from pellucid.records.splitting import worst_drift
 
 FEWEST_ROWS = len(SIDES)
 MOST_CATEGORIES = 1000  # a text column with more different values is no category, and is not compared
@@ -85,8 +86,6 @@ def _split_items(data: ListData | PairsData, request: SplitRequest) -> Division:
         chosen,
         sides,
         twins,
-        noun=noun,
-        because=() if request.strategy else (f"equal {noun} share a side, and adding a line moves no other",),
         agreements=agreements(length, length.counts(sides, len(SIDES))),
         straddles=[
             *straddles(twins, sides, f"equal {noun}", is_leak=True, show=lambda row: printable(items[row][:60])),
@@ -102,9 +101,11 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     _require_rows_and_columns(data, asked)
     frame = data.frame
     levels, notes = _comparable(data)
-    order, why_order = (asked.order, "you named it") if asked.order else order_column(frame, levels)
+    found = OrderColumn(asked.order, is_named=True) if asked.order else find_order(frame, levels)
+    order = found.name if found else ""
     drifts = drifts_along(_of(levels, data, order), list(levels.values())) if order else []
-    request, because = _choose(asked, levels, order, why_order, drifts)
+    skewed = {name: tail for name, one in levels.items() if name != order and (tail := heavy_tail(one))}
+    request = choose_strategy(asked, levels, found, drifts, skewed)
     known = {name: one.text_words() for name, one in levels.items() if frame[name].dtype == pl.String}
     hashes = row_hashes(frame, [request.key] if request.key else (), request.seed, known)
     strata = _strata(request, levels, data)
@@ -121,7 +122,7 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
         counts = one.counts(sides, len(SIDES))
         if not (request.strategy == "time" and name == order):
             compared += agreements(one, counts)
-        if name == request.by or (not request.by and name != order and _is_heavy(one)):
+        if name == request.by or (not request.by and name in skewed and skewed[name].is_heavy):
             tail_rows += tails(one, counts)
     if strata and request.strategy == "stratified":
         notes.append(_about(strata))
@@ -133,14 +134,15 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
         request,
         sides,
         twins,
-        noun="rows",
-        because=because,
         agreements=compared,
         straddles=[*straddling, *near],
         notes=[*notes, *about_near],
         tails=tail_rows,
         drifts=drifts,
-        wanders=_wanders(request, levels, order, strata, hashes),
+        wanders=_wanders(request, levels, skewed, strata, hashes),
+        order=found,
+        heavy_tail=most_telling(skewed.values()),
+        n_values={name: _of(levels, data, name).n_levels for name in request.together_with},
     )
 
 
@@ -151,24 +153,26 @@ def _division(
     sides: SideNumbers,
     twins: Twins,
     *,
-    noun: str,
-    because: tuple[str, ...],
     agreements: Sequence[Agreement],
     straddles: Sequence[Straddle],
     notes: Sequence[str],
     tails: Sequence[Tail] = (),
     drifts: Sequence[Drift] = (),
     wanders: Sequence[Wander] = (),
+    order: OrderColumn | None = None,
+    heavy_tail: HeavyTail | None = None,
+    n_values: Mapping[str, int] = MappingProxyType({}),
 ) -> Division:
-    sentences, is_wrong = verdict(request.strategy, noun, straddles, agreements, drifts, wanders)
+    worst = worst_drift(drifts)
+    looks_ahead = worst is not None and worst.matters and request.strategy != "time"
     report = SplitReport(
         name=data.name,
         kind=data.kind,
         said=data.said,
         strategy=request.strategy,
+        asked=asked.settings(),
         settings=request.settings(),
         is_proposed=not asked.strategy,
-        because=because,
         is_stable=request.strategy in STABLE,
         fractions=request.fractions,
         sizes=dict(zip(SIDES, np.bincount(sides, minlength=len(SIDES)).tolist(), strict=True)),
@@ -179,8 +183,10 @@ def _division(
         drifts=drifts,
         wanders=wanders,
         notes=(*data.notes, *notes),
-        verdict=sentences,
-        has_found_something_wrong=is_wrong,
+        has_found_something_wrong=looks_ahead or any(one.is_leak and one.n_shared for one in straddles),
+        order=order,
+        heavy_tail=heavy_tail,
+        n_values=n_values,
     )
     return Division(sides, report)
 
@@ -221,50 +227,6 @@ def _of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:
     return levels[name] if name in levels else levels_of(data.frame[name])
 
 
-def _choose(
-    request: SplitRequest, levels: Mapping[str, Levels], order: str, why_order: str, drifts: Sequence[Drift]
-) -> tuple[SplitRequest, tuple[str, ...]]:
-    """The request with its strategy and columns filled in, and why they are these."""
-    because: tuple[str, ...] = ()
-    if not request.strategy:
-        if request.group:
-            return replace(request, strategy="group"), (f"--group says that {request.group} is not to be divided",)
-        if request.key:
-            return replace(request, strategy="hash"), (f"--key says that {request.key} stands for the row",)
-        proposal = propose(levels, order, why_order, drifts)
-        because = proposal.because
-        if request.by or request.together_with:
-            because = ("--by and --with are for strata",)
-            request = replace(request, strategy="stratified")
-        else:
-            request = replace(request, strategy=proposal.strategy, by=proposal.by, together_with=proposal.together_with)
-    if request.strategy == "time" and not request.order:
-        if not order:
-            raise PellucidError(
-                "no column tells the order of the rows", fix="Name one with {order}", options={"order": None}
-            )
-        because = because or (f"{order} is an order column: {why_order}",)
-        request = replace(request, order=order)
-    if request.strategy == "stratified" and not request.by:
-        request = replace(request, by=_most_skewed(levels, order))
-        if not request.by:
-            raise PellucidError(
-                "no numeric column has a tail to stratify by", fix="Name one with {by}", options={"by": None}
-            )
-        because = because or (f"{request.by} is the most skewed column; --by names another",)
-    return request, because
-
-
-def _most_skewed(levels: Mapping[str, Levels], order: str) -> str:
-    seen = [tail for one in levels.values() if one.name != order if (tail := heavy_tail(one))]
-    return max(seen, key=lambda tail: tail.skewness).column if seen else ""
-
-
-def _is_heavy(levels: Levels) -> bool:
-    tail = heavy_tail(levels)
-    return tail is not None and tail.is_heavy
-
-
 def _strata(request: SplitRequest, levels: Mapping[str, Levels], data: TableData) -> Strata | None:
     if request.strategy != "stratified":
         return None
@@ -302,16 +264,18 @@ def _torn(data: TableData, column: str, sides: SideNumbers) -> list[Straddle]:
 
 
 def _wanders(
-    request: SplitRequest, levels: Mapping[str, Levels], order: str, strata: Strata | None, hashes: Words
+    request: SplitRequest,
+    levels: Mapping[str, Levels],
+    skewed: Mapping[str, HeavyTail],
+    strata: Strata | None,
+    hashes: Words,
 ) -> list[Wander]:
-    by = request.by or _most_skewed(levels, order)
-    if not request.repeats or by not in levels or not (request.by or _is_heavy(levels[by])):
+    by = request.by or most_skewed(skewed)
+    if not request.repeats or by not in levels or not (request.by or skewed[by].is_heavy):
         return []
     one = levels[by]
-    return wanders(
-        one, strata or strata_of(one, [], min(request.fractions)), hashes, request.fractions, request.seed,
-        request.repeats,
-    )  # fmt: skip
+    strata = strata or strata_of(one, [], min(request.fractions))
+    return wanders(one, strata, hashes, request.fractions, request.seed, request.repeats)
 
 
 def _about(strata: Strata) -> str:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +10,11 @@ from pellucid.data.splits.assignment import Strata, by_strata
 from pellucid.data.splits.distributions import Counts, Levels
 from pellucid.data.splits.hashing import Words, mix, numbered_hashes, seed_word
 from pellucid.data.splits.request import SIDES
-from pellucid.records import Tail, Wander
+from pellucid.records import HeavyTail, Tail, Wander
 
-# Judgements. The numbers they judge are always shown, so that the reader can judge too.
-HEAVY_SKEWNESS = 2.0
-HEAVY_TAIL_INDEX = 4.0  # a normal tail has about 9 at this depth, an exponential one 5.5
 FEWEST_ROWS = 100  # to speak of a tail at all
 DEEPEST = 0.02  # only this upper part of the rows is looked at for wandering: every number comes from it
 FEWEST_TO_WANDER = 2000
-
-
-@dataclass(frozen=True)
-class HeavyTail:
-    column: str
-    skewness: float
-    tail_index: float
-
-    @property
-    def is_heavy(self) -> bool:
-        return self.skewness >= HEAVY_SKEWNESS and self.tail_index <= HEAVY_TAIL_INDEX
-
-    def __str__(self) -> str:
-        return f"skewness {self.skewness:.3g}, tail index {self.tail_index:.3g} (Hill, its top 1 %)"
 
 
 def heavy_tail(levels: Levels) -> HeavyTail | None:

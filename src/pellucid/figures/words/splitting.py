@@ -2,15 +2,18 @@
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, heading, indent
 from pellucid.figures.words.numbers import percent, short
-from pellucid.records import SplitReport
+from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
+from pellucid.records.plain import as_plain
+from pellucid.records.splitting import DRIFT_MATTERS, worst_drift
 
+WANDERS = 1.5  # a random split wanders when its range is this many times the stratified one's
 MOST_COLUMNS = 20  # of a table that are listed one by one
 
 
@@ -40,14 +43,21 @@ def split_parts(report: SplitReport) -> Iterator[Part]:
         for note in report.notes:
             yield indent(Text(printable(note)))
     yield heading("Verdict")
-    for number, sentence in enumerate(report.verdict):
+    for number, sentence in enumerate(verdict_sentences(report)):
         is_grave = report.has_found_something_wrong and number == 0
         yield indent(Text(printable(sentence), style="bold red" if is_grave else "bold"))
 
 
+def split_json(report: SplitReport) -> dict[str, object]:
+    """The report as JSON can hold it, with the sentences that a terminal shows."""
+    plain = as_plain(report)
+    assert isinstance(plain, dict)
+    return {**plain, "because": reasons(report), "verdict": verdict_sentences(report)}
+
+
 def _strategy(report: SplitReport) -> Iterator[Part]:
     yield heading(f"Strategy: {report.strategy}{', proposed and used' if report.is_proposed else ''}")
-    for number, reason in enumerate(report.because):
+    for number, reason in enumerate(reasons(report)):
         yield indent(Text(f"{'and' if number else 'because'} {printable(reason)}"))
     options = " ".join(f"--{name} {shlex.quote(value)}" for name, value in report.settings.items())
     yield indent(Text(f"again  {printable(options)}", "dim"))
@@ -149,3 +159,142 @@ def _distance_cell(distance: float, by_chance: float) -> Cell:
 
 def _number_words(number: float | None) -> str:
     return "not known" if number is None or math.isnan(number) else short(number)
+
+
+def reasons(report: SplitReport) -> list[str]:
+    """Why the split was made in this way, as far as the user left that to the data."""
+    order, tail = report.order, report.heavy_tail
+    if not report.is_proposed:
+        if report.strategy == "time" and "order" not in report.asked and order:
+            return [_order_sentence(order)]
+        if report.strategy == "stratified" and "by" not in report.asked:
+            return [f"{report.settings['by']} is the most skewed column; --by names another"]
+        return []
+    if report.kind != "table":
+        return [f"equal {_noun(report)} share a side, and adding a line moves no other"]
+    if "group" in report.asked:
+        return [f"--group says that {report.asked['group']} is not to be divided"]
+    if "key" in report.asked:
+        return [f"--key says that {report.asked['key']} stands for the row"]
+    if "by" in report.asked or "with" in report.asked:
+        return ["--by and --with are for strata"]
+    because = [_order_sentence(order)] if order else []
+    worst = worst_drift(report.drifts)
+    if worst:
+        because.append(_drift_sentence(worst))
+    if report.strategy == "time":
+        return because
+    if tail and tail.is_heavy:
+        because.append(f"{tail.column} has a heavy right tail: {_tail_words(tail)}")
+        return because + [
+            f"{name} has {n} different values, so each bin is shared out by it too"
+            for name, n in report.n_values.items()
+        ]
+    if tail:
+        because.append(f"no column has a heavy tail: the most skewed is {tail.column}, {_tail_words(tail)}")
+    return [*because, "a hash leaves every row on its side when rows are appended"]
+
+
+def _order_sentence(order: OrderColumn) -> str:
+    if order.is_named:
+        return f"{order.name} is an order column: you named it"
+    if order.ends:
+        first, last = order.ends
+        how = f"each whole number from {first:,} to {last:,} once; {100 * order.rising:.3g} % of its steps rise"
+    else:
+        how = f"{100 * order.rising:.4g} % of its steps rise, over {order.n_distinct:,} different values"
+    return f"{order.name} is an order column: {how}"
+
+
+def _drift_sentence(worst: Drift) -> str:
+    if worst.matters:
+        return (
+            f"along it {worst.column} drifts: {worst.measure} {worst.distance:.3g} between the first and the last "
+            f"fifth, where {DRIFT_MATTERS:g} would matter"
+        )
+    return (
+        f"along it nothing drifts: the first and the last fifth differ most in {worst.column}, by {worst.measure} "
+        f"{worst.distance:.3g}, where {max(DRIFT_MATTERS, worst.by_chance):.3g} would matter"
+    )
+
+
+def _tail_words(tail: HeavyTail) -> str:
+    return f"skewness {tail.skewness:.3g}, tail index {tail.tail_index:.3g} (Hill, its top 1 %)"
+
+
+def _noun(report: SplitReport) -> str:
+    return {"list": "items", "pairs": "sources"}.get(report.kind, "rows")
+
+
+def verdict_sentences(report: SplitReport) -> list[str]:
+    """What the numbers of a split say, the gravest first."""
+    noun = _noun(report)
+    found_leaks = [one for one in report.straddles if one.is_leak]
+    leaks = _twin_sentences("Leak", noun, found_leaks)
+    said = [*leaks, *_looks_ahead(report.strategy, report.drifts)]
+    if not leaks:
+        checked = " and ".join(dict.fromkeys(one.what for one in found_leaks))
+        said.append(f"No leak: there are no {checked} on different sides." if checked else "No leak was looked for.")
+    return [
+        *said,
+        *_twin_sentences("Near-duplicates", noun, [one for one in report.straddles if not one.is_leak]),
+        *_agreement_sentence(report.strategy, report.agreements),
+        *_wander_sentence(report.wanders),
+    ]
+
+
+def _looks_ahead(strategy: str, drifts: Sequence[Drift]) -> list[str]:
+    worst = worst_drift(drifts)
+    if worst is None or not worst.matters or strategy == "time":
+        return []
+    moved = f"{worst.column} drifts along {worst.order} ({worst.measure} {worst.distance:.3g})"
+    return [f"It looks ahead: {moved}, and train holds rows later than test's. Take --strategy time."]
+
+
+def _twin_sentences(word: str, noun: str, straddles: Sequence[Straddle]) -> list[str]:
+    """A sentence for each kind of twins that were found on dev or test and in train."""
+    said = []
+    for what in dict.fromkeys(one.what for one in straddles):
+        found = [one for one in straddles if one.what == what and one.n_shared]
+        parts = [
+            f"{one.n_shared:,} of {one.n_rows:,} {one.side} {noun} ({percent(one.n_shared / one.n_rows)})"
+            for one in found
+        ]
+        if parts:
+            said.append(f"{word}: {' and '.join(parts)} have a twin in train: {what}.")
+    return said
+
+
+def _agreement_sentence(strategy: str, agreements: Sequence[Agreement]) -> list[str]:
+    # The one that exceeds chance by most, as a ratio.
+    worst = max(agreements, key=lambda one: one.distance / one.by_chance if one.by_chance else 0.0, default=None)
+    if worst is None:
+        return []
+    number = f"{worst.column} on {worst.side}, {worst.measure} {worst.distance:.3g}"
+    chance = f"where chance alone gives up to {worst.by_chance:.3g}"
+    if worst.distance <= worst.by_chance:
+        return [f"The sides agree: farthest from train is {number}, {chance}."]
+    if strategy == "time":
+        return [f"The future differs from the past: farthest from train is {number}, {chance}. Scores will show it."]
+    return [f"The sides differ: farthest from train is {number}, {chance}."]
+
+
+def _wander_sentence(wanders: Sequence[Wander]) -> list[str]:
+    if not wanders:
+        return []
+    said = []
+    for one in wanders:
+        loose, tight = max(one.at_random) - min(one.at_random), max(one.stratified) - min(one.stratified)
+        if loose > 0 and loose >= WANDERS * tight:
+            said.append(
+                f"its {one.statistic} from {_range(one.at_random, one)} (stratified {_range(one.stratified, one)})"
+            )
+    if not said:
+        return ["A random split would not let the tail wander more than a stratified one does."]
+    n = len(wanders[0].at_random)
+    return [f"A random split lets the tail of {wanders[0].column} wander: over {n} of them test had {', '.join(said)}."]
+
+
+def _range(values: Sequence[float], one: Wander) -> str:
+    low, high = min(values), max(values)
+    return f"{percent(low)} to {percent(high)}" if one.is_share else f"{low:.6g} to {high:.6g}"
