@@ -22,7 +22,7 @@ from pellucid.data import Characters
 from pellucid.data.prepare import ImagePreparation
 from pellucid.data.readers.pictures import colours_of
 from pellucid.figures.charts.images import pixel_image
-from pellucid.figures.charts.matrix import breadth, habit, hundredths
+from pellucid.figures.charts.matrix import attention_breadth, attention_habit, hundredths
 from pellucid.figures.drawings.attention_maps import MOST_TOKENS, draw_attention_maps
 from pellucid.figures.drawings.patch_attention import draw_patch_attention
 from pellucid.figures.drawings.vit_positions import draw_vit_positions
@@ -165,12 +165,12 @@ def test_habits_are_the_means_of_diagonals(size, seed):
         "the one before": weights.diagonal(-1).mean(),
         "the first": weights[1:, 0].mean(),
     }
-    found = habit(weights.tolist())
+    found = attention_habit(weights.tolist())
     assert found.share == pytest.approx(max(wanted.values()).item())
     assert wanted[found.place].item() == pytest.approx(found.share)
     assert found.even == pytest.approx(sum(1 / n for n in range(2, size + 1)) / (size - 1))
     entropies = torch.distributions.Categorical(weights[1:] + 1e-300).entropy()
-    assert breadth(weights.tolist()) == pytest.approx(2 ** (entropies.mean().item() / math.log(2)))
+    assert attention_breadth(weights.tolist()) == pytest.approx(2 ** (entropies.mean().item() / math.log(2)))
 
 
 def test_every_weight_of_a_short_input_is_written_into_its_square():

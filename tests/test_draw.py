@@ -1,5 +1,6 @@
 """The counting pictures: every number in them is counted again here, by loops; and the command ends as promised."""
 
+import io
 import json
 import math
 import re
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageChops
 from tests.tiny_records import TINY_RUN, tiny_record
 
 from pellucid.api.draw import MEASURES, DrawOptions, draw, drawable
@@ -19,8 +21,7 @@ from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_line
-from pellucid.figures.picture import Picture
-from pellucid.figures.rendering import picture_html, picture_png
+from pellucid.figures.picture import Picture, picture_html, picture_png
 from pellucid.figures.words.text import symbol_labels
 from pellucid.lessons.bigram_smoothing import SHOWN, TRIED, smooth_counts
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
@@ -210,6 +211,21 @@ def test_every_figure_draws_its_tiny_record_in_every_form(name):
     page = picture_html(drawing)
     assert "@@" not in page
     assert "default-src 'none'" in page
+
+
+def test_letters_appear_where_no_font_is_installed():
+    """The font that comes with us stands in: every letter of a caption covers some of the paper."""
+    picture = drawable()["loss-curves"].draw(TINY_RUN)
+    bare = picture._replace(svg=re.sub(r"<text[^>]*>.*?</text>", "", picture.svg))
+    with_words, without = [
+        Image.open(io.BytesIO(picture_png(one, has_system_fonts=False))).convert("L") for one in (picture, bare)
+    ]
+    changed = ImageChops.difference(with_words, without).getbbox()
+    assert with_words.size == without.size
+    assert changed is not None
+    left, top, right, _ = changed
+    assert (left, top) < (80, 80)
+    assert right > with_words.width / 2
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, Page
 from pellucid.data import ListData
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix
-from pellucid.figures.picture import Picture
-from pellucid.figures.rendering import picture_html
+from pellucid.figures.picture import Picture, picture_html
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
 from pellucid.lessons.bigram_smoothing import smooth_counts
 from pellucid.models.counting.tables import bigram_counts, word_counts

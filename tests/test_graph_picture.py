@@ -10,9 +10,9 @@ import pytest
 
 from pellucid.autograd.derivation import derive
 from pellucid.figures.charts.svg import text_width
-from pellucid.figures.graph.folding import MOST_DRAWN, folded
-from pellucid.figures.graph.layers import layers
-from pellucid.figures.graph.picture import drawing, graph_svg
+from pellucid.figures.graph.folding import MOST_DRAWN, fold_graph
+from pellucid.figures.graph.layers import arrange_layers
+from pellucid.figures.graph.picture import draw_graph, graph_svg
 from pellucid.figures.words.numbers import short
 from pellucid.records import Derivation, GraphNode
 
@@ -100,7 +100,7 @@ def test_no_box_and_no_number_lies_on_another(name: str) -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_number_drawn_is_the_records(name: str) -> None:
     derivation = PICTURES[name]()
-    drawn = drawing(derivation)
+    drawn = draw_graph(derivation)
     svg = graph_svg(derivation)
     nodes, gradients = derivation.nodes, derivation.passes[-1].gradients
     boxes = [nodes[box.node] for box in drawn.folded.boxes if box.node is not None]
@@ -119,7 +119,7 @@ def test_every_number_drawn_is_the_records(name: str) -> None:
 
 def test_every_edge_of_a_graph_that_is_not_folded_is_drawn() -> None:
     derivation = sharing()
-    wires = drawing(derivation).folded.wires
+    wires = draw_graph(derivation).folded.wires
     edges = {(node.place, position) for node in derivation.nodes for position in range(len(node.parents))}
     assert {(wire.node, wire.position) for wire in wires} == edges
 
@@ -134,7 +134,7 @@ def test_both_edges_of_a_square_are_visible() -> None:
 def test_wires_lead_to_the_right() -> None:
     derivation = network(4, 7)
     wires = [(parent, node.place) for node in derivation.nodes for parent in node.parents]
-    drawn = layers(len(derivation.nodes), wires, [0.0] * len(wires))
+    drawn = arrange_layers(len(derivation.nodes), wires, [0.0] * len(wires))
     for (start, end), route in zip(wires, drawn.routes, strict=True):
         assert (route[0], route[-1]) == (start, end)
         assert [drawn.column[place] for place in route] == list(range(drawn.column[start], drawn.column[end] + 1))
@@ -143,7 +143,7 @@ def test_wires_lead_to_the_right() -> None:
 def test_a_tree_is_drawn_without_crossings() -> None:
     # Perfect binary tree of 31 boxes, numbered so that each stands after its two parents.
     wires = [(2 * i + side, 16 + i) for i in range(15) for side in (0, 1)]
-    drawn = layers(31, wires, [-0.2, 0.2] * 15)
+    drawn = arrange_layers(31, wires, [-0.2, 0.2] * 15)
     position = {place: at for row in drawn.rows for at, place in enumerate(row)}
     for (a, b), (c, d) in combinations(wires, 2):
         if drawn.column[a] == drawn.column[c]:
@@ -201,7 +201,7 @@ def test_a_large_graph_is_folded_quickly_and_the_counts_add_up(name: str) -> Non
     svg = graph_svg(derivation)
     # About 0.2 s on an ordinary laptop; the bound leaves room for a busy one.
     assert time.perf_counter() - before < 3
-    boxes = drawing(derivation).folded.boxes
+    boxes = draw_graph(derivation).folded.boxes
     assert sum(box.holds for box in boxes) == len(derivation.nodes)
     assert len(boxes) <= 120
     n_inputs = sum(derivation.nodes[b.node].rule == "input" for b in boxes if b.node is not None)
@@ -213,7 +213,7 @@ def test_a_large_graph_is_folded_quickly_and_the_counts_add_up(name: str) -> Non
 def test_folding_keeps_the_output_and_the_strongest_inputs() -> None:
     values = {f"x{i}": 1.0 for i in range(300)}
     derivation = derive("+".join([f"{1000 if i in (40, 220) else 1}*x{i}" for i in range(300)]), values)
-    place = drawing(derivation).folded.place
+    place = draw_graph(derivation).folded.place
     strongest = [node.place for node in derivation.nodes if node.name in ("x40", "x220")]
     assert derivation.passes[-1].place in place
     assert all(index in place for index in strongest)
@@ -235,7 +235,7 @@ def test_folded_graphs_of_any_shape_still_read_from_left_to_right() -> None:
             )
         used = {parent for node in nodes for parent in node.parents}
         outputs = [i for i in range(n) if i not in used]
-        seen = folded(nodes, outputs, [draw.uniform(-1, 1) for _ in nodes])
+        seen = fold_graph(nodes, outputs, [draw.uniform(-1, 1) for _ in nodes])
         assert all(wire.start < wire.end for wire in seen.wires)
         assert sum(box.holds for box in seen.boxes) == n
         assert len(seen.boxes) <= 120

@@ -16,7 +16,7 @@ from tests.tiny_records import ANSWERING, TINY_IMAGES, TINY_PAIRS, TINY_ROWS, TI
 from pellucid.api.draw import drawable
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.mistakes import draw_mistakes
-from pellucid.figures.rendering import picture_html
+from pellucid.figures.picture import picture_html
 from pellucid.figures.report_page import report_html
 from pellucid.figures.words.ladder import earned_words
 from pellucid.figures.words.numbers import metric_words

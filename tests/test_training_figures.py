@@ -16,9 +16,9 @@ from PIL import Image
 from tests.tiny_records import TINY, TINY_RUN
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import Axis, spanning, spread
-from pellucid.figures.charts.series import thinned
-from pellucid.figures.charts.unit_grid import grid
+from pellucid.figures.charts.layer_maps import unit_grid
+from pellucid.figures.charts.panel import Axis, axis_spanning, spread_labels
+from pellucid.figures.charts.series import thin_series
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
@@ -59,7 +59,7 @@ def polylines(svg: str) -> list[list[tuple[float, float]]]:
 @given(st.lists(maybe_numbers, max_size=300), st.integers(4, 40))
 def test_thinning_keeps_the_order_the_extremes_and_the_gaps(values, most):
     points = [(float(i), value) for i, value in enumerate(values)]
-    pieces = thinned(points, most)
+    pieces = thin_series(points, most)
     kept = [point for piece in pieces for point in piece]
     finite = [point for point in points if math.isfinite(point[1])]
     assert len(kept) <= max(most, 2)
@@ -79,7 +79,7 @@ def test_thinning_keeps_the_order_the_extremes_and_the_gaps(values, most):
 def test_a_spike_among_a_million_steps_is_seen():
     points = [(float(i), 2.0) for i in range(1_000_000)]
     points[777_777] = (777_777.0, 9.0)
-    (piece,) = thinned(points)
+    (piece,) = thin_series(points)
     assert len(piece) <= 2000
     assert (777_777.0, 9.0) in piece
 
@@ -107,7 +107,7 @@ def test_powers_of_ten_are_inside_and_few(low, ratio, most):
 
 @given(st.lists(maybe_numbers), st.booleans())
 def test_an_axis_has_room_for_everything_that_can_be_drawn(values, is_log):
-    axis = spanning(values, "x", is_log=is_log)
+    axis = axis_spanning(values, "x", is_log=is_log)
     assert axis.low < axis.high
     for value in values:
         if math.isfinite(value) and (value > 1e-290 or not is_log):
@@ -117,7 +117,7 @@ def test_an_axis_has_room_for_everything_that_can_be_drawn(values, is_log):
 @given(st.lists(st.floats(0, 100), max_size=12))
 def test_labels_never_cover_each_other(wanted):
     wanted = sorted(wanted)
-    places = spread(wanted, 5.0, 0.0, 100.0)
+    places = spread_labels(wanted, 5.0, 0.0, 100.0)
     assert len(places) == len(wanted)
     assert all(second - first >= 5.0 - 1e-9 for first, second in pairwise(places))
     assert all(-1e-9 <= place <= 100 + 1e-9 for place in places)
@@ -132,7 +132,7 @@ def test_labels_never_cover_each_other(wanted):
 @settings(deadline=None)
 def test_a_map_of_units_holds_every_digit(width, height, data):
     rows = [data.draw(st.text("0123456789", min_size=width, max_size=width)) for _ in range(height)]
-    drawn = "".join(grid(rows, [f"#{i:02x}{i:02x}00" for i in range(10)]).marks)
+    drawn = "".join(unit_grid(rows, [f"#{i:02x}{i:02x}00" for i in range(10)]).marks)
     (address,) = re.findall(r'href="data:image/png;base64,([^"]*)"', drawn)
     image = Image.open(io.BytesIO(base64.b64decode(address))).convert("RGB")
     found = [[image.getpixel((x, y)) for x in range(width)] for y in range(height)]
@@ -184,7 +184,7 @@ def test_a_long_run_is_thinned_and_its_gaps_are_told():
 
 def test_every_counted_rung_is_a_rule_with_its_loss():
     words = words_of(draw_loss_curves(TINY_RUN).svg)
-    assert {"bigram 0.990", "uniform 1.099", "dev 0.920", "train 0.700"} <= set(words)
+    assert {"bigram 0.9900", "uniform 1.0986", "dev 0.9200", "train 0.7000"} <= set(words)
 
 
 def test_ratios_are_those_of_matrices_and_nothing_is_drawn_before_the_first_update():

@@ -116,7 +116,7 @@ def draw(
     measured = _measure_lesson(card, asked) if isinstance(card, Lesson) else MEASURES[card.needs](card, asked)
     drawn = DrawnFigure(figure, *measured, card.draw(measured.record))
     if out is not None:
-        from pellucid.figures.rendering import picture_file
+        from pellucid.figures.picture import picture_file
 
         write_output(Path(out), picture_file(drawn.drawing, Path(out).suffix.lower()))
     return drawn

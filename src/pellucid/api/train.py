@@ -186,7 +186,7 @@ def compare_sizes(
 
     from pellucid.api.outputs import write_output
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
-    from pellucid.figures.rendering import picture_file
+    from pellucid.figures.picture import picture_file
     from pellucid.training.comparison import compare_sizes as compare_on_sizes
 
     folder = _comparison_folder(request, name)

@@ -47,8 +47,7 @@ class Watching:
 
     def draw(self, figure: str, file: str | Path) -> Path:
         """One of the pictures layer-histograms, update-ratios, gradient-norms and unit-maps as .svg, .png or .html."""
-        from pellucid.figures.picture import figure_called
-        from pellucid.figures.rendering import picture_file
+        from pellucid.figures.picture import find_figure, picture_file
         from pellucid.figures.words.diagnosis import WATCH_FIGURES
 
         if figure not in WATCH_FIGURES:
@@ -59,7 +58,7 @@ class Watching:
         path = Path(file)
         if path.suffix not in (".svg", ".png", ".html"):
             raise PellucidError(f"{quoted(path.name)} is no picture", fix="End it with .svg, .png or .html")
-        drawn = picture_file(figure_called(figure).draw(self._watch.report()), path.suffix)
+        drawn = picture_file(find_figure(figure).draw(self._watch.report()), path.suffix)
         path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
         return path
 

@@ -59,7 +59,7 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
 
     if out:
         from pellucid.figures.drawings.learning_rate import draw_learning_rate
-        from pellucid.figures.rendering import picture_file
+        from pellucid.figures.picture import picture_file
 
         write_output(out, picture_file(draw_learning_rate(found.record), out.suffix.lower()))
     click.echo(record_json(found.record)) if as_json else found.show()

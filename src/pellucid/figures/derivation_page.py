@@ -8,11 +8,18 @@ from typing import Any
 from markupsafe import Markup
 
 from pellucid.errors import printable
-from pellucid.figures.graph.folding import MOST_DRAWN, Folded, is_constant, largest, tint, wire_tint
-from pellucid.figures.graph.picture import SWATCHES, bare, called, drawing, key
+from pellucid.figures.graph.folding import (
+    MOST_DRAWN,
+    FoldedGraph,
+    gradient_tint,
+    is_constant,
+    largest_gradient,
+    wire_tint,
+)
+from pellucid.figures.graph.picture import SWATCHES, bare_graph, colour_key, draw_graph, output_name
 from pellucid.figures.html import render_page
 from pellucid.figures.tables import Table, html_table
-from pellucid.figures.words.derivation import meaning, with_names, with_numbers
+from pellucid.figures.words.derivation import effect_words, with_names, with_numbers
 from pellucid.figures.words.numbers import count_of, in_brackets, short
 from pellucid.figures.words.text import cut_middle
 from pellucid.records import BackwardPass, BackwardStep, Check, Derivation, GraphNode
@@ -30,8 +37,8 @@ Plain = dict[str, Any]
 
 def page_html(derivation: Derivation) -> str:
     """The page as text: picture, steps, tables and all that moves them in one file."""
-    drawn = drawing(derivation)
-    steps = walk(derivation, drawn.folded)
+    drawn = draw_graph(derivation)
+    steps = walk_steps(derivation, drawn.folded)
     text = cut_middle(" ".join(derivation.text.split()), LONGEST_EXPRESSION)
     values = [(name, short(value)) for name, value in derivation.values.items()]
     return render_page(
@@ -42,10 +49,10 @@ def page_html(derivation: Derivation) -> str:
         if list(derivation.values) == ["output"]
         else [" = ".join(pair) for pair in values],
         outputs=[back.output for back in derivation.passes],
-        picture=Markup(bare(drawn.marks, drawn.width, drawn.height)),
-        swatches=Markup(key("", 0, 0)),
+        picture=Markup(bare_graph(drawn.marks, drawn.width, drawn.height)),
+        swatches=Markup(colour_key("", 0, 0)),
         swatches_width=f"{SWATCHES - 10:.0f}",
-        output=called(derivation.passes[-1]),
+        output=output_name(derivation.passes[-1]),
         left_out=" ".join(_left_out(derivation, steps)),
         tables=list(_gradient_tables(derivation)),
         notes=[note.text for note in derivation.notes],
@@ -89,10 +96,10 @@ def _gradient_tables(derivation: Derivation) -> Iterator[tuple[str, str, Markup]
                 short(check.exact),
                 "not measured" if check.measured is None else short(check.measured),
                 "not known" if check.disagreement is None else f"{check.disagreement:.1e}",
-                meaning(effect) if effect else "not measured",
+                effect_words(effect) if effect else "not measured",
             )
         more = f"The {most} largest of {count_of(len(checks), 'gradient')}." if len(checks) > most else ""
-        yield called(back), more, html_table(made)
+        yield output_name(back), more, html_table(made)
 
 
 def _strength(check: Check) -> float:
@@ -107,7 +114,7 @@ def _command(derivation: Derivation) -> str:
     return " ".join(["pellucid derive", shlex.quote(printable(derivation.text)), *values, "--steps"])
 
 
-def walk(derivation: Derivation, seen: Folded) -> Plain:
+def walk_steps(derivation: Derivation, seen: FoldedGraph) -> Plain:
     """Everything that the page needs to know of the steps, as dictionaries, lists, words and whole numbers."""
     nodes = derivation.nodes
     sentences: dict[str, int] = {}
@@ -129,7 +136,7 @@ def _ends(items: Sequence[Any], most: int) -> list[Any]:
     return list(items) if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
 
 
-def _forward(nodes: Sequence[GraphNode], index: int, seen: Folded) -> Plain:
+def _forward(nodes: Sequence[GraphNode], index: int, seen: FoldedGraph) -> Plain:
     node = nodes[index]
     return {
         "box": seen.box_of(index),
@@ -141,19 +148,19 @@ def _forward(nodes: Sequence[GraphNode], index: int, seen: Folded) -> Plain:
 
 
 def _output(
-    nodes: Sequence[GraphNode], back: BackwardPass, seen: Folded, sentences: dict[str, int], most: int
+    nodes: Sequence[GraphNode], back: BackwardPass, seen: FoldedGraph, sentences: dict[str, int], most: int
 ) -> Plain:
     wires = {(wire.node, wire.position): at for at, wire in enumerate(seen.wires) if wire.node is not None}
     n_steps = len(back.steps)
     steps = list(back.steps) if n_steps <= most else [*back.steps[: most // 2], *back.steps[-(most // 2) :]]
     shown = [None if box.node is None or is_constant(nodes[box.node]) else box.node for box in seen.boxes]
     gradients = [math.nan if i is None else back.gradients[i] for i in shown]
-    scale = largest(gradients)
+    scale = largest_gradient(gradients)
     so_far: dict[int, float] = {}
     told = []
     for step in steps:
         plain = _backward(nodes, step, seen, wires, sentences, so_far.get(step.parent))
-        told.append(plain | {"tint": tint(step.running_sum, scale)})
+        told.append(plain | {"tint": gradient_tint(step.running_sum, scale)})
         so_far[step.parent] = step.running_sum
     return {
         "name": back.output,
@@ -164,7 +171,7 @@ def _output(
         "steps": told,
         "n_steps": n_steps,
         "gradients": [None if i is None else short(back.gradients[i]) for i in shown],
-        "tints": [tint(gradient, scale) for gradient in gradients],
+        "tints": [gradient_tint(gradient, scale) for gradient in gradients],
         "wires": [wire_tint(nodes, wire, back, scale) for wire in seen.wires],
     }
 
@@ -172,7 +179,7 @@ def _output(
 def _backward(
     nodes: Sequence[GraphNode],
     step: BackwardStep,
-    seen: Folded,
+    seen: FoldedGraph,
     wires: dict[tuple[int, int], int],
     sentences: dict[str, int],
     before: float | None,

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from markupsafe import Markup
 
 from pellucid.cards import cards, find
 from pellucid.figures.charts.svg import FONT, INK, PAPER, QUIET, WIDE, escape_text
+from pellucid.figures.html import render_page
 from pellucid.figures.words.text import wrap_text
 
 Seen = TypeVar("Seen")
@@ -13,6 +17,9 @@ Seen = TypeVar("Seen")
 PACKAGE = "pellucid.figures.drawings"
 MARGIN = 32.0
 TITLE_SIZE, CAPTION_SIZE, LINE_HEIGHT = 26.0, 17.0, 24.0
+SCALE = 2.0  # pixels of a PNG for each unit of a picture, so that it stays sharp on a wall
+# A part of DejaVu Sans Condensed, for machines without the fonts that pictures ask for: as wide as those are.
+FALLBACK_FONT = "Pellucid Sans"
 
 
 class Picture(NamedTuple):
@@ -41,7 +48,7 @@ def all_figures() -> dict[str, FigureCard[Any]]:
     return cards(PACKAGE, "FIGURE", FigureCard)
 
 
-def figure_called(name: str) -> FigureCard[Any]:
+def find_figure(name: str) -> FigureCard[Any]:
     """The figure of that name, or an error that brings the nearest one."""
     return find(PACKAGE, "FIGURE", FigureCard, name, "figure")
 
@@ -91,3 +98,31 @@ def picture(title: str, caption: Sequence[str], marks: Sequence[str], width: flo
         "</svg>",
     ]
     return Picture(title, tuple(caption), sheet(title, lines, marks, width, height), "\n".join(bare), width)
+
+
+def picture_file(picture: Picture, suffix: str) -> str | bytes:
+    """The picture as a file that ends so: .svg, .png or .html."""
+    if suffix == ".png":
+        return picture_png(picture)
+    return picture.svg if suffix == ".svg" else picture_html(picture)
+
+
+def picture_png(picture: Picture, *, has_system_fonts: bool = True) -> bytes:
+    """The picture as PNG, two pixels for each unit. Letters appear even where no font is installed."""
+    import resvg_py
+
+    with as_file(files("pellucid.figures").joinpath("assets/fonts")) as fonts:
+        png = resvg_py.svg_to_bytes(
+            svg_string=picture.svg,
+            zoom=SCALE,
+            skip_system_fonts=not has_system_fonts,
+            font_files=[str(fonts / f"PellucidSans-{weight}.ttf") for weight in ("Regular", "Bold")],
+            sans_serif_family=FALLBACK_FONT,
+            monospace_family=FALLBACK_FONT,
+        )
+    return bytes(png)
+
+
+def picture_html(picture: Picture) -> str:
+    """The picture as one page, in which titles are told under the pointer. It asks nobody for anything."""
+    return render_page("drawing.html", title=picture.title, picture=Markup(picture.svg))

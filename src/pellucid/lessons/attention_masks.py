@@ -10,7 +10,7 @@ from pellucid.figures.charts.matrix import (
     added_colour,
     added_written,
     difference,
-    heat,
+    heat_map,
     hundredths,
     n_seen,
     weight_colour,
@@ -86,9 +86,9 @@ def draw(record: MasksCompared) -> Picture:
         numbers = [str(i + 1) for i in range(len(mask.seen))]
         yes_no = [[float(cell) for cell in row] for row in mask.seen]
         forms = (
-            heat(yes_no, _yes_no_colour, CELL, numbers, numbers, written=lambda cell: f"{cell:.0f}"),
-            heat(mask.added, added_colour, CELL, numbers, numbers, written=added_written),
-            heat(mask.weights, weight_colour, CELL, numbers, numbers, written=hundredths),
+            heat_map(yes_no, _yes_no_colour, CELL, numbers, numbers, written=lambda cell: f"{cell:.0f}"),
+            heat_map(mask.added, added_colour, CELL, numbers, numbers, written=added_written),
+            heat_map(mask.weights, weight_colour, CELL, numbers, numbers, written=hundredths),
         )
         indent = left + forms[0].left
         marks.append(svg_text(indent, 18, mask.name, INK, is_bold=True, size=19))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from pellucid.figures.charts.matrix import balance_key, balanced, heat, hundredths, weight_colour
+from pellucid.figures.charts.matrix import balance_key, balanced_colours, heat_map, hundredths, weight_colour
 from pellucid.figures.charts.svg import INK, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import rough
@@ -198,11 +198,14 @@ def draw(record: SensitivityStudy) -> Picture:
     numbers = [str(i + 1) for i in range(len(record.weights))]
     most = max([abs(change) for rows in (record.measured, record.predicted) for row in rows for change in row])
     stations = (
-        ("weights before", heat(record.weights, weight_colour, CELL, numbers, numbers, written=hundredths)),
-        ("added, measured", heat(record.measured, balanced(most or 1.0), CELL, numbers, numbers, written=_with_sign)),
+        ("weights before", heat_map(record.weights, weight_colour, CELL, numbers, numbers, written=hundredths)),
+        (
+            "added, measured",
+            heat_map(record.measured, balanced_colours(most or 1.0), CELL, numbers, numbers, written=_with_sign),
+        ),
         (
             "added, by the derivative",
-            heat(record.predicted, balanced(most or 1.0), CELL, numbers, numbers, written=_with_sign),
+            heat_map(record.predicted, balanced_colours(most or 1.0), CELL, numbers, numbers, written=_with_sign),
         ),
     )
     marks = balance_key("change: below 0", "above 0")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import percent, rough, short
@@ -203,7 +203,7 @@ def _bars(record: SmoothingStudy, shown: list[tuple[int, str]], after: str) -> l
         svg_text(BARS_LEFT, 42, said, QUIET),
     ]
     highest = max([row.probabilities[place] for row in record.rows for place, _ in shown])
-    axis = spanning([0.0, highest], "", margin=0.0)
+    axis = axis_spanning([0.0, highest], "", margin=0.0)
     width = len(shown) * STEP
     for i, row in enumerate(record.rows):
         one = [svg_text(-62, ROW_HEIGHT / 2 + 6, f"s = {row.s:,g}", INK, is_bold=True, align="end", size=17)]
@@ -236,8 +236,8 @@ def _losses(record: SmoothingStudy, height: float) -> list[str]:
     """The two curves on a logarithmic axis; s = 0 has no place on it and stands in the caption."""
     limit, lowest = math.log(len(record.symbols)), best(record)
     tried = [loss for loss in record.losses if loss.s > 0]
-    x = spanning([loss.s for loss in tried], "s, added to every count", is_log=True, margin=0.0)
-    y = spanning(
+    x = axis_spanning([loss.s for loss in tried], "s, added to every count", is_log=True, margin=0.0)
+    y = axis_spanning(
         [limit, *[value for loss in tried for value in (loss.train, loss.dev)]], "loss, nats a symbol", margin=0.06
     )
     panel = Panel(x, y, LOSS_WIDTH, height)

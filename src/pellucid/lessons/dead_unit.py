@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import NamedTuple
 
+from pellucid.figures.charts.layer_maps import gradient_colours, gradient_key, unit_grid, value_colours, value_key
 from pellucid.figures.charts.svg import QUIET, svg_text
-from pellucid.figures.charts.unit_grid import gradient_colours, gradient_key, grid, value_colours, value_key
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import count_of, percent, rough
 from pellucid.figures.words.text import join_words
@@ -64,8 +64,8 @@ def measure(seed: int = 1, learning_rate: float = 2.0, n_steps: int = 20) -> Dea
 
 def draw(record: DeadUnitStudy) -> Picture:
     """The units of the layer beside the gradients that reach them; the dead columns are marked."""
-    values = grid(record.units.values, value_colours(), record.dead, WIDEST)
-    gradients = grid(record.units.gradients, gradient_colours(), record.dead, WIDEST)
+    values = unit_grid(record.units.values, value_colours(), record.dead, WIDEST)
+    gradients = unit_grid(record.units.gradients, gradient_colours(), record.dead, WIDEST)
     left = max(values.width, 420.0) + GAP
     bottom = 34 + values.height + 24
     marks = [

@@ -6,8 +6,8 @@ import math
 from statistics import median, pstdev
 from typing import TYPE_CHECKING, NamedTuple
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
-from pellucid.figures.charts.series import not_finite
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
+from pellucid.figures.charts.series import gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import rough
@@ -100,9 +100,9 @@ def _pair_loss(scores: Tensor, shares: Tensor) -> float:
 
 def draw(record: DecayStudy) -> Picture:
     """Both runs in one frame, with the rate of the second below."""
-    x = spanning([0, *record.kept.steps, *record.decayed.steps], "step", margin=0.0)
-    losses = Panel(x, spanning([*record.kept.values, *record.decayed.values], "loss, nats"), WIDTH, UPPER)
-    rates = Panel(x, spanning(record.rates.values, "rate", is_log=True, margin=0.25), WIDTH, LOWER)
+    x = axis_spanning([0, *record.kept.steps, *record.decayed.steps], "step", margin=0.0)
+    losses = Panel(x, axis_spanning([*record.kept.values, *record.decayed.values], "loss, nats"), WIDTH, UPPER)
+    rates = Panel(x, axis_spanning(record.rates.values, "rate", is_log=True, margin=0.25), WIDTH, LOWER)
     for panel in (losses, rates):
         panel.upright(record.decay_step, INK)
     losses.words(losses.at(record.decay_step, 1.0)[0] - 10, 18, f"divided at step {record.decay_step:,}", align="end")
@@ -129,7 +129,7 @@ def _captions(record: DecayStudy) -> list[str]:
         f"On dev at the end: {record.dev_decayed:.4f} nats with the rate divided, {record.dev_kept:.4f} with it kept.",
     ]
     for name, curve in (("kept", record.kept), ("divided", record.decayed)):
-        gaps = not_finite(list(zip(curve.steps, curve.values, strict=True)), f"loss with the rate {name}")
+        gaps = gap_words_of(list(zip(curve.steps, curve.values, strict=True)), f"loss with the rate {name}")
         lines += [gaps] if gaps else []
     return lines
 

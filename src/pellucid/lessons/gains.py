@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
+from pellucid.figures.charts.layer_maps import Ridge, draw_ridges, layer_ridge, ridges_height, shared_axis
 from pellucid.figures.charts.svg import BLUE, ORANGE, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import percent, rough
@@ -54,7 +54,7 @@ def measure(
 def draw(record: GainStudy) -> Picture:
     """A column for each gain: above what the layers put out, below the gradients that come back to them."""
     n_layers = max([len(layers) for _, layers in record.stacks])
-    block = height(n_layers)
+    block = ridges_height(n_layers)
     marks: list[str] = []
     left = 0.0
     for i, (gain, layers) in enumerate(record.stacks):
@@ -70,7 +70,7 @@ def draw(record: GainStudy) -> Picture:
             title = "gradient of the activation" if is_gradient else "activation"
             axis = shared_axis([row.histogram for row in rows], title)
             marks.append(f'<g transform="translate(0 {top:.1f})">')
-            marks += [*ridges(rows, axis, WIDTH, labels), "</g>"]
+            marks += [*draw_ridges(rows, axis, WIDTH, labels), "</g>"]
         marks.append("</g>")
         left += labels + WIDTH + NOTES + GAP
     title = f"Histograms of a deep {record.activation} network, for gains that are right and that are not"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.figures.charts.matrix import Heat, heat, hundredths, weight_colour, weight_key
+from pellucid.figures.charts.matrix import HeatMap, heat_map, hundredths, weight_colour, weight_key
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
@@ -189,8 +189,8 @@ def draw(record: HandSetVariants) -> Picture:
     return picture(title, _captions(record), marks, left - GAP, bottom)
 
 
-def _column(model: HandSetPass) -> tuple[list[str], Heat, float]:
-    drawn = heat(model.attention, weight_colour, CELL, model.tokens, model.tokens, written=hundredths)
+def _column(model: HandSetPass) -> tuple[list[str], HeatMap, float]:
+    drawn = heat_map(model.attention, weight_colour, CELL, model.tokens, model.tokens, written=hundredths)
     indent = drawn.left
     marks = [svg_text(indent, 18, model.description, INK, is_bold=True, size=19), *move_marks(drawn.marks, 0, 36)]
     top = 36 + drawn.height + 30

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
-from pellucid.figures.charts.series import block_means, not_finite
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning
+from pellucid.figures.charts.series import block_means, gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
@@ -63,7 +63,7 @@ def means_of_last(values: Sequence[float], n: int) -> tuple[float, ...]:
 def draw(record: StartStudy) -> Picture:
     """Two frames with one scale: what the bad start wastes is the blade of the stick."""
     values = [record.uniform, *record.bad.values, *record.good.values]
-    y = spanning(values, "loss, nats")
+    y = axis_spanning(values, "loss, nats")
     marks = []
     left = 0.0
     for heading, says, curve, colour in (
@@ -80,7 +80,7 @@ def draw(record: StartStudy) -> Picture:
 
 def _panel(curve: Curve, y: Axis, uniform: float, colour: str) -> Panel:
     points = list(zip(curve.steps, curve.values, strict=True))
-    panel = Panel(spanning([0, *curve.steps], "step", margin=0.0), y, WIDTH, HEIGHT)
+    panel = Panel(axis_spanning([0, *curve.steps], "step", margin=0.0), y, WIDTH, HEIGHT)
     panel.across(uniform)
     # On that side of the rule where the curve does not end.
     below = bool(curve.values) and curve.values[-1] > uniform - 0.05 * (y.high - y.low)
@@ -111,7 +111,7 @@ def _captions(record: StartStudy) -> list[str]:
     if above:
         lines.append(f"The bad start is worse than having no opinion as late as step {above[-1]:,}.")
     for name, curve in (("bad", record.bad), ("good", record.good)):
-        gaps = not_finite(list(zip(curve.steps, curve.values, strict=True)), f"loss of the {name} start")
+        gaps = gap_words_of(list(zip(curve.steps, curve.values, strict=True)), f"loss of the {name} start")
         lines += [gaps] if gaps else []
     return lines
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, require_one_of
-from pellucid.figures.charts.matrix import Rows, balance_key, balanced, heat
+from pellucid.figures.charts.matrix import Rows, balance_key, balanced_colours, heat_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.text import join_words
@@ -150,7 +150,7 @@ def _map(values: Rows, rows: Sequence[str], columns: Sequence[str], top: float) 
     """The deepest colour is the map's own largest number."""
     low, high = _ends(values)
     cell = SIDE / max(len(values), len(values[0]))
-    drawn = heat(values, balanced(max(abs(low), abs(high))), cell, rows, columns)
+    drawn = heat_map(values, balanced_colours(max(abs(low), abs(high))), cell, rows, columns)
     return move_marks(drawn.marks, LABELS - drawn.left, top)
 
 

@@ -19,7 +19,7 @@ from pellucid.figures.charts.matrix import (
     added_colour,
     added_written,
     difference,
-    heat,
+    heat_map,
     hundredths,
     weight_colour,
 )
@@ -176,17 +176,17 @@ def draw(record: AttentionRoad) -> Picture:
     names = [token_label(token) for token in record.tokens]
     cell = min(LARGEST_CELL, SIDE / len(names))
     stations = (
-        ("L", "averages the past", heat(record.averaging, weight_colour, cell, names, names, written=hundredths)),
-        ("wei", "0: look, −∞: do not", heat(record.wei, added_colour, cell, names, names, written=added_written)),
+        ("L", "averages the past", heat_map(record.averaging, weight_colour, cell, names, names, written=hundredths)),
+        ("wei", "0: look, −∞: do not", heat_map(record.wei, added_colour, cell, names, names, written=added_written)),
         (
             "softmax(wei)",
             "the same average again",
-            heat(record.softmax_of_wei, weight_colour, cell, names, names, written=hundredths),
+            heat_map(record.softmax_of_wei, weight_colour, cell, names, names, written=hundredths),
         ),
         (
             "softmax(q·k/√d + wei)",
             "the data have a say",
-            heat(record.weights, weight_colour, cell, names, names, written=hundredths),
+            heat_map(record.weights, weight_colour, cell, names, names, written=hundredths),
         ),
     )
     marks: list[str] = []

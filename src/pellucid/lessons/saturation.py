@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
-from pellucid.figures.charts.unit_grid import (
+from pellucid.figures.charts.layer_maps import (
     flat_columns,
     gradient_colours,
     gradient_key,
-    grid,
+    unit_grid,
     value_colours,
     value_key,
 )
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import percent
 from pellucid.lessons.lesson import Lesson
@@ -77,8 +77,8 @@ def draw(record: SaturationStudy) -> Picture:
 
 
 def _side(heading: str, colour: str, units: UnitMap) -> tuple[list[str], float, float]:
-    values = grid(units.values, value_colours(), flat_columns(units.values))
-    gradients = grid(units.gradients, gradient_colours())
+    values = unit_grid(units.values, value_colours(), flat_columns(units.values))
+    gradients = unit_grid(units.gradients, gradient_colours())
     second = 58 + values.height + 24
     marks = [
         svg_text(0, 18, heading, colour, is_bold=True, size=19),

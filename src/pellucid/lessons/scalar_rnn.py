@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, require_one_of
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.numbers import percent, rough
@@ -154,8 +154,8 @@ def draw(record: UnrolledNetworks) -> Picture:
     values = [value for points in lines for _, value in points]
     distances = [distance for points in lines for distance, _ in points]
     panel = Panel(
-        spanning(distances, "steps before the last", margin=0.0),
-        spanning(values, "part of the gradient that arrives", is_log=True),
+        axis_spanning(distances, "steps before the last", margin=0.0),
+        axis_spanning(values, "part of the gradient that arrives", is_log=True),
         WIDTH,
         HEIGHT,
     )

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from pellucid.figures.charts.panel import spread
+from pellucid.figures.charts.panel import spread_labels
 from pellucid.figures.charts.series import Point
 
 # The bit of each dot in the letter, from the upper left; as Unicode has it.
@@ -53,7 +53,7 @@ class Canvas:
               0 ⠀⠀⠑⢄
         """
         wanted = sorted([(self._row(y) // 4, words) for y, words in labels])
-        rows = spread([row for row, _ in wanted], 1.0, 0.0, self.height - 1.0)
+        rows = spread_labels([row for row, _ in wanted], 1.0, 0.0, self.height - 1.0)
         notes = {round(row): words for row, (_, words) in zip(rows, wanted, strict=True)}
         left = {0: written(self.y[1]), self.height - 1: written(self.y[0])}
         return [

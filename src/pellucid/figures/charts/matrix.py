@@ -18,7 +18,7 @@ SMALLEST_WRITTEN = 34.0  # the side of a square that has room for a number
 GAP = 6.0  # between a label and what it names
 
 
-class Heat(NamedTuple):
+class HeatMap(NamedTuple):
     """A heat map that was drawn; its squares begin `left` and `top` inside of it."""
 
     marks: list[str]
@@ -28,7 +28,7 @@ class Heat(NamedTuple):
     top: float
 
 
-def heat(
+def heat_map(
     values: Rows,
     colour: Callable[[float], str],
     cell: float,
@@ -37,10 +37,10 @@ def heat(
     *,
     written: Callable[[float], str] | None = None,
     says: Sequence[str] = (),
-) -> Heat:
+) -> HeatMap:
     """The map with its labels; those of rows or columns may be left out, and take no room then.
 
-    >>> drawn = heat([[1.0, 0.0], [0.5, 0.5]], weight_colour, 20.0, rows=(), columns=())
+    >>> drawn = heat_map([[1.0, 0.0], [0.5, 0.5]], weight_colour, 20.0, rows=(), columns=())
     >>> drawn.width, drawn.height
     (40.0, 40.0)
     """
@@ -67,7 +67,7 @@ def heat(
         else:
             marks.append(svg_text(middle, -GAP, label, align="middle", size=size))
     marks.append("</g>")
-    return Heat(marks, left + width, top + height, left, top)
+    return HeatMap(marks, left + width, top + height, left, top)
 
 
 def _room(cell: float, labels: Sequence[str]) -> float:
@@ -124,10 +124,10 @@ def added_written(score: float) -> str:
     return "−∞" if score == -math.inf else f"{score:.0f}"
 
 
-def balanced(most: float) -> Callable[[float], str]:
+def balanced_colours(most: float) -> Callable[[float], str]:
     """Colours for numbers from -most to most: blue below 0, white at 0, orange above, deeper for larger.
 
-    >>> balanced(2.0)(0.0), balanced(2.0)(-2.0), balanced(2.0)(-math.inf)
+    >>> balanced_colours(2.0)(0.0), balanced_colours(2.0)(-2.0), balanced_colours(2.0)(-math.inf)
     ('#ffffff', '#2a6db0', '#d5dade')
     """
 
@@ -190,7 +190,7 @@ def part_key(least: str, largest: str) -> list[str]:
 
 def balance_key(least: str, largest: str) -> list[str]:
     """Of numbers below and above 0."""
-    colour = balanced(1.0)
+    colour = balanced_colours(1.0)
     return _strip(least, largest, lambda part: colour(2 * part - 1))[0]
 
 
@@ -218,12 +218,12 @@ class Habit(NamedTuple):
     even: float  # what it would be if all weights were equal
 
 
-def habit(weights: Rows) -> Habit:
+def attention_habit(weights: Rows) -> Habit:
     """Of self-attention: itself, the one before, the one after or the first, whichever gets the most.
 
     Only those who see more than one are asked: whoever sees one thing alone has no choice.
 
-    >>> habit([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.9, 0.1]])
+    >>> attention_habit([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.9, 0.1]])
     Habit(place='the one before', share=0.9, even=0.5)
     """
     found = []
@@ -245,10 +245,10 @@ def n_seen(row: Sequence[float]) -> int:
     return sum([weight > 0 for weight in row])
 
 
-def breadth(weights: Rows) -> float:
+def attention_breadth(weights: Rows) -> float:
     """At how many a head looks at once: 2 to the mean entropy in bits of those who could choose.
 
-    >>> breadth([[1.0, 0.0], [0.5, 0.5]]), breadth([[1.0]])
+    >>> attention_breadth([[1.0, 0.0], [0.5, 0.5]]), attention_breadth([[1.0]])
     (2.0, 1.0)
     """
     bits = [-sum([weight * math.log2(weight) for weight in row if weight > 0]) for row in weights if n_seen(row) > 1]

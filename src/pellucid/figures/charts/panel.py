@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.series import Point, thinned
+from pellucid.figures.charts.series import Point, thin_series
 from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, escape_text, line_style, move_marks, svg_text
 from pellucid.figures.words.text import cut_end
 
@@ -82,10 +82,10 @@ def _steps(least: float) -> Iterable[float]:
     yield 10.0 ** (power + 2)
 
 
-def spanning(numbers: Iterable[float], title: str, *, is_log: bool = False, margin: float = 0.04) -> Axis:
+def axis_spanning(numbers: Iterable[float], title: str, *, is_log: bool = False, margin: float = 0.04) -> Axis:
     """An axis with room for all the finite numbers, and a little around them.
 
-    >>> spanning([2.0, 3.0, float("inf")], "loss", margin=0.1)
+    >>> axis_spanning([2.0, 3.0, float("inf")], "loss", margin=0.1)
     Axis(low=1.9, high=3.1, title='loss', is_log=False)
     """
     found = [x for x in numbers if math.isfinite(x) and (x > 1e-290 or not is_log)]
@@ -130,7 +130,7 @@ class Panel:
         line_style = (
             f'fill="none" stroke="{colour}" stroke-width="{width:g}" stroke-linejoin="round" stroke-linecap="round"'
         )
-        for piece in thinned(points):
+        for piece in thin_series(points):
             if len(piece) == 1:
                 x, y = self.at(*piece[0])
                 self._inside.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width:g}" fill="{colour}"{faded}/>')
@@ -186,7 +186,7 @@ class Panel:
         """Labels at the right of the frame, each beside its height: (y, words, colour). None covers another."""
         placed = sorted([(self.at(self.x.low, y)[1], text, colour) for y, text, colour in labels])
         for (wanted, text, colour), top in zip(
-            placed, spread([wanted for wanted, _, _ in placed], APART, 0.0, self.height), strict=True
+            placed, spread_labels([wanted for wanted, _, _ in placed], APART, 0.0, self.height), strict=True
         ):
             points = f"{self.width + 2:.1f},{wanted:.1f} {self.width + 14:.1f},{top:.1f}"
             self._above.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
@@ -235,10 +235,10 @@ def _rule(x: float, y: float, to_x: float, to_y: float, colour: str, dash: str) 
     return f'<path d="M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}" stroke="{colour}" stroke-width="2"{dashes}/>'
 
 
-def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
     """Places in the same order as the wanted ones, near to them, at least that far apart and if possible in bounds.
 
-    >>> spread([10.0, 12.0, 90.0], apart=20.0, low=0.0, high=100.0)
+    >>> spread_labels([10.0, 12.0, 90.0], apart=20.0, low=0.0, high=100.0)
     [1.0, 21.0, 90.0]
     """
     groups: list[tuple[list[int], float]] = []  # neighbours that touch, and where the first of them stands

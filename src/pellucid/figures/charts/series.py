@@ -11,15 +11,15 @@ Point = tuple[float, float]
 MOST_POINTS = 2000
 
 
-def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[list[Point]]:
+def thin_series(points: Sequence[Point], most: int = MOST_POINTS) -> list[list[Point]]:
     """The series as unbroken pieces, with at most that many points in all.
 
     Where there are more, each stretch keeps its lowest and its highest point, so that no spike is lost. What is not a
     finite number is a gap between two pieces.
 
-    >>> thinned([(1, 5.0), (2, float("nan")), (3, 4.0), (4, 3.0)])
+    >>> thin_series([(1, 5.0), (2, float("nan")), (3, 4.0), (4, 3.0)])
     [[(1, 5.0)], [(3, 4.0), (4, 3.0)]]
-    >>> thinned([(i, float(i == 70)) for i in range(1000)], most=4)
+    >>> thin_series([(i, float(i == 70)) for i in range(1000)], most=4)
     [[(0, 0.0), (70, 1.0), (500, 0.0), (501, 0.0)]]
     """
     stretch = 1 if len(points) <= most else math.ceil(len(points) / (most // 2))
@@ -64,20 +64,20 @@ def block_means(points: Sequence[Point], blocks: int = 200, least: int = 1) -> t
     return means, length
 
 
-def evenly(items: Sequence[str], most: int) -> list[int]:
+def even_places(items: Sequence[str], most: int) -> list[int]:
     """The places of at most that many items, the first and the last among them, as evenly spread as can be.
 
-    >>> evenly("abcdefg", most=3)
+    >>> even_places("abcdefg", most=3)
     [0, 3, 6]
     """
     n = len(items)
     return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
 
 
-def not_finite(points: Sequence[Point], noun: str) -> str:
+def gap_words_of(points: Sequence[Point], noun: str) -> str:
     """A sentence on the gaps, or nothing where there are none.
 
-    >>> not_finite([(1, 2.0), (2, float("nan"))], "loss")
+    >>> gap_words_of([(1, 2.0), (2, float("nan"))], "loss")
     'At step 2 the loss was not a finite number: a gap.'
     """
     places = [f"{place:,g}" for place, value in points if not math.isfinite(value)]

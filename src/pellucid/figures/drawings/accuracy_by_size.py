@@ -1,7 +1,7 @@
 """What networks and simple models reach with more and more examples to learn from."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import SizeResult, results_by_size, rungs_by_model, spread_words, winner_lines
@@ -21,9 +21,9 @@ def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
         raise PellucidError("nothing was compared, so there is nothing to draw", fix="Compare at least one network")
     scale = 100.0 if is_share(seen.metric) else 1.0
     lines = {name: results_by_size(rungs) for name, rungs in models.items()}
-    x = spanning(seen.sizes, "examples to learn from", is_log=True)
+    x = axis_spanning(seen.sizes, "examples to learn from", is_log=True)
     heights = [scale * number for line in lines.values() for each in line for number in (each.low, each.high)]
-    panel = Panel(x, spanning(heights, f"{seen.metric} on dev" + (", %" if scale > 1 else "")), WIDTH, HEIGHT)
+    panel = Panel(x, axis_spanning(heights, f"{seen.metric} on dev" + (", %" if scale > 1 else "")), WIDTH, HEIGHT)
     ends = []
     for i, (name, line) in enumerate(lines.items()):
         colour = HUES[i % len(HUES)] if not models[name][0].is_counted else QUIET

@@ -2,8 +2,16 @@
 
 from typing import NamedTuple
 
-from pellucid.figures.charts.matrix import Rows, breadth, habit, heat, hundredths, weight_colour, weight_key
-from pellucid.figures.charts.series import evenly
+from pellucid.figures.charts.matrix import (
+    Rows,
+    attention_breadth,
+    attention_habit,
+    heat_map,
+    hundredths,
+    weight_colour,
+    weight_key,
+)
+from pellucid.figures.charts.series import even_places
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import count_of, percent
@@ -55,7 +63,7 @@ def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
             weights = [row[-MOST_TOKENS:] for row in part.layers[layer][head][-MOST_TOKENS:]]
             says = [_told(asker, asked, row) for asker, row in zip(askers, weights, strict=True)]
             # The labels of the rows stand once, at the left: all maps of a line have the same.
-            drawn = heat(weights, weight_colour, cell, () if left else askers, asked, written=hundredths, says=says)
+            drawn = heat_map(weights, weight_colour, cell, () if left else askers, asked, written=hundredths, says=says)
             one = [
                 svg_text(drawn.left, 16, f"layer {layer + 1}, head {head + 1}", INK, is_bold=True),
                 *move_marks(drawn.marks, 0, HEADING),
@@ -74,7 +82,7 @@ def _shown(part: Attended, *, is_alone: bool) -> tuple[list[int], list[int]]:
     is_short = max(len(part.askers), len(part.asked)) <= FEW_TOKENS and max([len(token) for token in tokens]) <= 2
     layers = [f"layer {i}" for i in range(len(part.layers))]
     heads = [f"head {i}" for i in range(len(part.layers[0]))]
-    return evenly(layers, 4 if is_alone and is_short else 2), evenly(heads, MOST_HEADS)
+    return even_places(layers, 4 if is_alone and is_short else 2), even_places(heads, MOST_HEADS)
 
 
 def _in_lines(layers: list[int], heads: list[int], per_line: int) -> list[list[tuple[int, int]]]:
@@ -99,8 +107,8 @@ def _told(asker: str, asked: list[str], row: list[float] | tuple[float, ...]) ->
 def _in_short(part: Attended, layer: int, head: int) -> str:
     weights = part.layers[layer][head]
     if not _is_of_one_row(part):
-        return f"over {breadth(weights):.1f} of {count_of(len(part.asked), 'token')}"
-    found = habit(weights)
+        return f"over {attention_breadth(weights):.1f} of {count_of(len(part.asked), 'token')}"
+    found = attention_habit(weights)
     return f"{percent(found.share)} on {found.place}"
 
 
@@ -121,17 +129,18 @@ def _in_words(part: Attended) -> list[str]:
     maps = [_Map(i + 1, j + 1, head) for i, layer in enumerate(part.layers) for j, head in enumerate(layer)]
     said = []
     if _is_of_one_row(part):
-        most = max(maps, key=lambda one: habit(one.weights).share)
-        found = habit(most.weights)
+        most = max(maps, key=lambda one: attention_habit(one.weights).share)
+        found = attention_habit(most.weights)
         said.append(
             f"Layer {most.layer}, head {most.head} looks one way most: {percent(found.share)} on {found.place}, "
             f"where even attention would give {percent(found.even)}."
         )
-    by_breadth = sorted(maps, key=lambda one: breadth(one.weights))
+    by_breadth = sorted(maps, key=lambda one: attention_breadth(one.weights))
     narrow, wide = by_breadth[0], by_breadth[-1]
     said.append(
-        f"The narrowest look is over {breadth(narrow.weights):.1f} tokens (layer {narrow.layer}, head {narrow.head}), "
-        f"the widest over {breadth(wide.weights):.1f} (layer {wide.layer}, head {wide.head}): 2 to the mean entropy."
+        f"The narrowest look is over {attention_breadth(narrow.weights):.1f} tokens (layer {narrow.layer}, head "
+        f"{narrow.head}), the widest over {attention_breadth(wide.weights):.1f} (layer {wide.layer}, "
+        f"head {wide.head}): 2 to the mean entropy."
     )
     return said
 

@@ -3,8 +3,8 @@
 import math
 from statistics import median
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, draw_lines, spanning
-from pellucid.figures.charts.series import Point, block_means, not_finite
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning, draw_lines
+from pellucid.figures.charts.series import Point, block_means, gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import count_of, percent, rough
@@ -16,10 +16,10 @@ WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 820.0, 220.0, 360.0, 30.0, 290.0
 def draw_gradient_norms(seen: TrainingReport | Watched) -> Picture:
     """Above the norm of all gradients before clipping, below that of each parameter."""
     norms: list[Point] = [(step.step, step.gradient_norm) for step in seen.steps]
-    x = spanning([0, *[step for step, _ in norms]], "step", margin=0.0)
+    x = axis_spanning([0, *[step for step, _ in norms]], "step", margin=0.0)
     limit = _limit(seen)
     clip = [limit] if limit else []
-    above = Panel(x, spanning([*clip, *[norm for _, norm in norms]], "all together", is_log=True), WIDTH, UPPER)
+    above = Panel(x, axis_spanning([*clip, *[norm for _, norm in norms]], "all together", is_log=True), WIDTH, UPPER)
     above.line(norms, BLUE, width=1.0, fade=0.35)
     above.line(block_means(norms, least=8)[0], BLUE, width=2.8, says="all gradients together")
     if clip:
@@ -27,7 +27,7 @@ def draw_gradient_norms(seen: TrainingReport | Watched) -> Picture:
         above.ends([(clip[0], f"clipped at {rough(clip[0])}", INK)])
     lines = _parameters(seen)
     values = [value for points in lines.values() for _, value in points]
-    below = Panel(x, spanning(values, "each parameter", is_log=True), WIDTH, LOWER)
+    below = Panel(x, axis_spanning(values, "each parameter", is_log=True), WIDTH, LOWER)
     named = draw_lines(below, lines)
     marks = [*above.drawn(0, 12, has_numbers_below=False), *below.drawn(0, 12 + UPPER + BETWEEN)]
     title = "How large the gradients are"
@@ -61,7 +61,7 @@ def _captions(seen: TrainingReport | Watched, norms: list[Point], n_lines: int, 
     if finite and limit:
         clipped = sum([norm > limit for norm in finite])
         said.append(f"It was above {rough(limit)}, and clipped, in {percent(clipped, len(finite))} of the steps.")
-    gaps = not_finite(norms, "norm")
+    gaps = gap_words_of(norms, "norm")
     said += [gaps] if gaps else []
     if named < n_lines:
         said.append(

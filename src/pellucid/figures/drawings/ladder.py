@@ -2,7 +2,7 @@
 
 import math
 
-from pellucid.figures.charts.panel import Axis, spanning
+from pellucid.figures.charts.panel import Axis, axis_spanning
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import gap_size, gap_words, rank_rungs
@@ -16,7 +16,7 @@ LABELS, WIDTH, NOTES, ROW, TOP = 230.0, 600.0, 330.0, 40.0, 40.0
 def draw_ladder(seen: Ladder) -> Picture:
     """A row for each rung, the best first: a dot for dev, a small bar for train or test, and their numbers."""
     rungs = [rung for rung in rank_rungs(seen) if math.isfinite(places(seen, rung)[0])]
-    axis = spanning([number for rung in rungs for number in places(seen, rung)], _axis_title(seen))
+    axis = axis_spanning([number for rung in rungs for number in places(seen, rung)], _axis_title(seen))
     bottom = TOP + ROW * len(rungs)
     marks = [*_key(seen), *_ticks(axis, bottom)]
     best = places(seen, seen.best_count)[0] if seen.best_count else math.nan

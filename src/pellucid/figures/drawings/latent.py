@@ -3,7 +3,7 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.data_facts import example_noun
@@ -25,7 +25,7 @@ def draw_latent(seen: TrainingReport) -> Picture:
     names = classes_of(points)
     every = math.ceil(len(points) / MOST_POINTS)
     axes = [
-        spanning([getattr(point, name) for point in points], f"principal axis {number}")
+        axis_spanning([getattr(point, name) for point in points], f"principal axis {number}")
         for number, name in enumerate("xy", start=1)
     ]
     size = 5.0 if len(points) < 300 else 3.0

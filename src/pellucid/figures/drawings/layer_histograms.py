@@ -1,10 +1,9 @@
 """What the layers of a run put out, and the gradients that come back to them, at the first look and at the last."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.ridges import Ridge, height, layer_ridge, ridges, shared_axis
-from pellucid.figures.charts.series import evenly
+from pellucid.figures.charts.layer_maps import Ridge, draw_ridges, layer_name, layer_ridge, ridges_height, shared_axis
+from pellucid.figures.charts.series import even_places
 from pellucid.figures.charts.svg import INK, svg_text
-from pellucid.figures.charts.unit_grid import called
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import cut_end
@@ -22,8 +21,8 @@ def draw_layer_histograms(seen: TrainingReport | Watched) -> Picture:
             "this run has no look at its layers", fix="Train again; every run is looked at as it begins"
         )
     looks = [looks[0], looks[-1]] if len(looks) > 1 else looks
-    shown = evenly([layer.path for layer in looks[0].layers], MOST_LAYERS)
-    block = height(len(shown))
+    shown = even_places([layer.path for layer in looks[0].layers], MOST_LAYERS)
+    block = ridges_height(len(shown))
     marks: list[str] = []
     left = 0.0
     for i, look in enumerate(looks):
@@ -36,7 +35,7 @@ def draw_layer_histograms(seen: TrainingReport | Watched) -> Picture:
             rows = [_ridge(layer, is_gradient, has_name=i == 0) for layer in layers]
             title = "gradient of the activation" if is_gradient else "activation"
             axis = shared_axis([row.histogram for row in rows], title)
-            marks += [f'<g transform="translate(0 {top:.1f})">', *ridges(rows, axis, WIDTH, labels), "</g>"]
+            marks += [f'<g transform="translate(0 {top:.1f})">', *draw_ridges(rows, axis, WIDTH, labels), "</g>"]
         marks.append("</g>")
         left += labels + WIDTH + NOTES + GAP
     title = "What each layer puts out, and the gradient that comes back to it"
@@ -44,7 +43,7 @@ def draw_layer_histograms(seen: TrainingReport | Watched) -> Picture:
 
 
 def _ridge(layer: LayerStats, is_gradient: bool, has_name: bool) -> Ridge:
-    return layer_ridge(cut_end(called(layer.path, layer.kind), 40) if has_name else "", layer, is_gradient)
+    return layer_ridge(cut_end(layer_name(layer.path, layer.kind), 40) if has_name else "", layer, is_gradient)
 
 
 def _captions(looks: list[Health], n_shown: int) -> list[str]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
 from pellucid.figures.charts.series import Point
 from pellucid.figures.charts.svg import INK, QUIET, line_style, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
@@ -18,7 +18,7 @@ KEY = 34.0
 def draw_learning_rate(seen: LearningRateSearch) -> Picture:
     """Every seed's sweep in its own colour; triangles are the percentile rule, diamonds the valley rule."""
     rates = [trial.learning_rate for sweep in seen.sweeps for trial in sweep]
-    x = spanning(rates, "learning rate", is_log=True, margin=0.02)
+    x = axis_spanning(rates, "learning rate", is_log=True, margin=0.02)
     losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
     slopes = Panel(x, _slope_axis(seen), WIDTH, LOWER)
     slopes.across(0.0)

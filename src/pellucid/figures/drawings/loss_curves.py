@@ -2,11 +2,11 @@
 
 import math
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, spanning
-from pellucid.figures.charts.series import Point, block_means, not_finite
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning
+from pellucid.figures.charts.series import Point, block_means, gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import loss_unit_words, rough
+from pellucid.figures.words.numbers import loss_unit_words, loss_words, rough
 from pellucid.records import TrainingReport
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0
@@ -16,13 +16,13 @@ SMOOTHED = 8  # batches in a point of the thick line, at least
 def draw_loss_curves(seen: TrainingReport) -> Picture:
     """The losses with those of the simple models as rules across them; the learning rate below."""
     steps: list[Point] = [(step.step, step.loss) for step in seen.steps]
-    x = spanning([0, *[step for step, _ in steps]], "step", margin=0.0)
+    x = axis_spanning([0, *[step for step, _ in steps]], "step", margin=0.0)
     losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
     labels = []
     for rung in seen.ladder.rungs:
         if rung.is_counted and math.isfinite(rung.dev) and losses.y.low <= rung.dev <= losses.y.high:
             losses.across(rung.dev)
-            labels.append((rung.dev, f"{rung.name} {_short(rung.dev)}", QUIET))
+            labels.append((rung.dev, f"{rung.name} {loss_words(rung.dev)}", QUIET))
     losses.line(steps, BLUE, width=1.0, fade=0.3)
     losses.line(block_means(steps, least=SMOOTHED)[0], BLUE, width=2.5, says="train, by batches")
     for name, field, colour in (("train", "train", BLUE), ("dev", "dev", ORANGE)):
@@ -34,7 +34,7 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
                     step, loss, colour, size=4.5, is_hollow=field == "train", says=f"step {step:,}: {name} {loss:.4f}"
                 )
         if points and math.isfinite(points[-1][1]):
-            labels.append((points[-1][1], f"{name} {_short(points[-1][1])}", colour))
+            labels.append((points[-1][1], f"{name} {loss_words(points[-1][1])}", colour))
     best = [evaluation for evaluation in seen.evaluations if evaluation.step == seen.ending.best_step]
     if best and math.isfinite(best[0].dev):
         losses.upright(best[0].step, INK, "2 5")
@@ -54,7 +54,7 @@ def _loss_axis(seen: TrainingReport) -> Axis:
     losses = [step.loss for step in seen.steps]
     losses += [loss for evaluation in seen.evaluations for loss in (evaluation.train, evaluation.dev)]
     rules = [rung.dev for rung in seen.ladder.rungs if rung.is_counted]
-    whole = spanning([*losses, *rules], f"loss, {loss_unit_words(seen.ladder.measure)}")
+    whole = axis_spanning([*losses, *rules], f"loss, {loss_unit_words(seen.ladder.measure)}")
     ceiling = 1.15 * max(seen.start.uniform, seen.evaluations[-1].dev if seen.evaluations else 0.0)
     is_cut = math.isfinite(ceiling) and whole.low < ceiling < whole.high
     return whole._replace(high=ceiling) if is_cut else whole
@@ -100,16 +100,8 @@ def _captions(seen: TrainingReport) -> list[str]:
     lines.append(
         _start(seen) + (f" Each point of the thick line is the mean of {per_point} batches." if per_point > 1 else "")
     )
-    gaps = not_finite([(step.step, step.loss) for step in seen.steps], "loss")
+    gaps = gap_words_of([(step.step, step.loss) for step in seen.steps], "loss")
     return [*lines, *([gaps] if gaps else [])]
-
-
-def _short(loss: float) -> str:
-    """
-    >>> _short(1.2345), _short(0.00012)
-    ('1.234', '0.00012')
-    """
-    return f"{loss:.3f}" if loss >= 0.0095 or not loss else f"{loss:.2g}"
 
 
 def _start(seen: TrainingReport) -> str:

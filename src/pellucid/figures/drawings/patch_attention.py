@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from pellucid.figures.charts.images import pixel_image
-from pellucid.figures.charts.matrix import heat, part_key
-from pellucid.figures.charts.series import evenly
+from pellucid.figures.charts.matrix import heat_map, part_key
+from pellucid.figures.charts.series import even_places
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, shade, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import count_of, percent
@@ -21,8 +21,8 @@ def draw_patch_attention(seen: PatchAttention) -> Picture:
     marks += move_marks(_image(seen), 0, 40)
     marks += move_marks(_map(seen, seen.rollout, "rollout, all layers"), SIDE + GAP, 40)
     left = 2 * (SIDE + GAP) + GAP
-    layers = evenly([f"layer {i}" for i in range(len(seen.layers))], MOST_LAYERS)
-    heads = evenly([f"head {i}" for i in range(len(seen.layers[0]))], MOST_HEADS)
+    layers = even_places([f"layer {i}" for i in range(len(seen.layers))], MOST_LAYERS)
+    heads = even_places([f"head {i}" for i in range(len(seen.layers[0]))], MOST_HEADS)
     maps = [(layer, head) for layer in layers for head in heads]
     length = PER_LINE // len(heads) * len(heads)
     lines = [maps[first : first + length] for first in range(0, len(maps), length)]
@@ -52,7 +52,7 @@ def _map(seen: PatchAttention, weights: Sequence[float], heading: str) -> list[s
     most = max(patches)
     values = [patches[first : first + columns] for first in range(0, rows * columns, columns)]
     says = [", ".join([percent(weight) for weight in row]) for row in values]
-    drawn = heat(values, _relative(most), SIDE / max(rows, columns), (), (), says=says)
+    drawn = heat_map(values, _relative(most), SIDE / max(rows, columns), (), (), says=says)
     below = f"up to {percent(most)}; itself {percent(own)}"
     return [
         svg_text(0, 16, heading, INK, is_bold=True),

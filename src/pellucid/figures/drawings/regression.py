@@ -3,7 +3,7 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.series import Point
 from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
@@ -26,7 +26,7 @@ def draw_regression(seen: TrainingReport) -> Picture:
             f"the run {seen.name} predicts no numbers", fix="Draw confusion for classes, loss-curves for every run"
         )
     target = cut_end(seen.data.target, LONGEST) or "target"
-    axis = spanning([number for point in points for number in point], "")
+    axis = axis_spanning([number for point in points for number in point], "")
     panel = Panel(axis._replace(title=f"{target}, truth"), axis._replace(title=f"{target}, answer"), SIDE, SIDE)
     panel.line([(axis.low, axis.low), (axis.high, axis.high)], QUIET, width=2.0, dash="7 5", says="answer = truth")
     every = math.ceil(len(points) / MOST_POINTS)

@@ -1,17 +1,17 @@
 """Every unit of a run's layers on a batch: which are saturated, which are dead, and the gradients that reach them."""
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.series import evenly
-from pellucid.figures.charts.svg import INK, QUIET, svg_text
-from pellucid.figures.charts.unit_grid import (
-    called,
+from pellucid.figures.charts.layer_maps import (
     flat_columns,
     gradient_colours,
     gradient_key,
-    grid,
+    layer_name,
+    unit_grid,
     value_colours,
     value_key,
 )
+from pellucid.figures.charts.series import even_places
+from pellucid.figures.charts.svg import INK, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import cut_end
@@ -23,14 +23,14 @@ WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4
 def draw_unit_maps(seen: TrainingReport | Watched) -> Picture:
     """The last look: a row of two maps for each layer, the units on the left and their gradients on the right."""
     look = _look(seen)
-    shown = [look.maps[place] for place in evenly([units.path for units in look.maps], MOST_LAYERS)]
+    shown = [look.maps[place] for place in even_places([units.path for units in look.maps], MOST_LAYERS)]
     marks = ['<g transform="translate(0 0)">', *value_key("saturated or flat"), "</g>"]
     marks += [f'<g transform="translate({WIDEST + GAP:.0f} 0)">', *gradient_key(), "</g>"]
     top = 40.0
     for units in shown:
         dead = flat_columns(units.values)
-        values = grid(units.values, value_colours(), dead, WIDEST, TALLEST)
-        gradients = grid(units.gradients, gradient_colours(), dead, WIDEST, TALLEST)
+        values = unit_grid(units.values, value_colours(), dead, WIDEST, TALLEST)
+        gradients = unit_grid(units.gradients, gradient_colours(), dead, WIDEST, TALLEST)
         says = f"{count_of(len(units.values[0]), 'unit')} →, {count_of(len(units.values), 'example')} ↓"
         marks += [f'<g transform="translate(0 {top:.1f})">', svg_text(0, 16, _named(units), INK, is_bold=True)]
         marks.append(svg_text(WIDEST + GAP, 16, says, QUIET))
@@ -55,7 +55,7 @@ def _named(units: UnitMap) -> str:
     flat = sum([row.count("9") for row in units.values])
     whole = sum([len(row) for row in units.values])
     found = f"{percent(flat, whole)} flat" + (f", {count_of(len(dead), 'unit')} dead (▼)" if dead else "")
-    return f"{cut_end(called(units.path, units.kind), 44)}: {found}"
+    return f"{cut_end(layer_name(units.path, units.kind), 44)}: {found}"
 
 
 def _captions(look: Health, n_shown: int) -> list[str]:

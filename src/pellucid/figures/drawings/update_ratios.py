@@ -3,7 +3,7 @@
 import math
 from statistics import median
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, draw_lines, spanning
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning, draw_lines
 from pellucid.figures.charts.series import Point
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.numbers import count_of, rough
@@ -17,8 +17,8 @@ def draw_update_ratios(seen: TrainingReport | Watched) -> Picture:
     """A line for each matrix, on a scale of powers of ten, with the usual size as a rule across."""
     lines = ratios(seen)
     values = [value for points in lines.values() for _, value in points]
-    x = spanning([0, *[health.step for health in seen.health]], "step", margin=0.0)
-    y = spanning([USUAL, *values], "update / data, deviations", is_log=True)
+    x = axis_spanning([0, *[health.step for health in seen.health]], "step", margin=0.0)
+    y = axis_spanning([USUAL, *values], "update / data, deviations", is_log=True)
     panel = Panel(x, y, WIDTH, HEIGHT)
     named = draw_lines(panel, lines, [(USUAL, "usual: 0.001")])
     title = "How large the updates are beside what they change"

@@ -1,6 +1,6 @@
 """How alike the positions are that a vision transformer learned: for each patch a map of all patches, in its place."""
 
-from pellucid.figures.charts.matrix import balance_key, balanced, heat
+from pellucid.figures.charts.matrix import balance_key, balanced_colours, heat_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.records import PatchPositions
@@ -20,7 +20,9 @@ def draw_vit_positions(seen: PatchPositions) -> Picture:
         for column in range(across):
             cosines = seen.cosines[row * columns + column]
             values = [cosines[first : first + columns] for first in range(0, rows * columns, columns)]
-            drawn = heat(values, balanced(1.0), cell, (), (), says=[f"patch {row + 1}, {column + 1}"] * rows)
+            drawn = heat_map(
+                values, balanced_colours(1.0), cell, (), (), says=[f"patch {row + 1}, {column + 1}"] * rows
+            )
             own = (
                 f'<rect x="{column * cell:.1f}" y="{row * cell:.1f}" width="{cell:.1f}" height="{cell:.1f}" '
                 f'fill="none" stroke="{INK}" stroke-width="2"/>'

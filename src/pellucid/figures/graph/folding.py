@@ -47,7 +47,7 @@ class Wire(NamedTuple):
     n_edges: int
 
 
-class Folded(NamedTuple):
+class FoldedGraph(NamedTuple):
     boxes: list[Box]  # each after the ones it is made from
     wires: list[Wire]
     place: dict[int, int]  # the box of each node that is drawn
@@ -59,12 +59,12 @@ class Folded(NamedTuple):
         return self.place.get(node, self.fold.get(node, self.rest))
 
 
-def folded(nodes: Sequence[GraphNode], outputs: Sequence[int], gradients: Sequence[float]) -> Folded:
+def fold_graph(nodes: Sequence[GraphNode], outputs: Sequence[int], gradients: Sequence[float]) -> FoldedGraph:
     """The boxes and wires to draw for this graph.
 
     >>> x = GraphNode(0, "x", "input", "", "given", (), 3.0, (), (), True, 0, 0)
     >>> square = GraphNode(1, "v1", "multiply", "*", "infix", (0, 0), 9.0, (3.0, 3.0), (True, True), True, 0, 0)
-    >>> [(wire.start, wire.end, wire.position) for wire in folded([x, square], [1], [6.0, 1.0]).wires]
+    >>> [(wire.start, wire.end, wire.position) for wire in fold_graph([x, square], [1], [6.0, 1.0]).wires]
     [(0, 1, 0), (0, 1, 1)]
     """
     if len(nodes) <= MOST_DRAWN:
@@ -160,7 +160,7 @@ def _folds(nodes: Sequence[GraphNode], kept: set[int]) -> tuple[list[Box], dict[
 
 def _drawn(
     nodes: Sequence[GraphNode], kept: Sequence[int], folds: list[Box], fold_of: dict[int, int], uses: Counter[int]
-) -> Folded:
+) -> FoldedGraph:
     """The folds stand before the first node made from them; with the order of `kept` that is left to right."""
     is_kept = set(kept)
     first_top = next((at for at, i in enumerate(kept) if not is_kept.issuperset(nodes[i].parents)), len(kept))
@@ -192,13 +192,13 @@ def _drawn(
     for index, target in fold.items():
         into_folds.update([(place[p], target) for p in nodes[index].parents if p in place])
     wires += [Wire(start, end, None, 0, count) for (start, end), count in into_folds.items()]
-    return Folded(boxes, wires, place, fold, rest)
+    return FoldedGraph(boxes, wires, place, fold, rest)
 
 
-def tint(gradient: float, scale: float) -> str:
+def gradient_tint(gradient: float, scale: float) -> str:
     """A class that tells the sign and, in four steps, the size beside the largest.
 
-    >>> tint(-0.02, scale=1.0), tint(0.5, scale=1.0), tint(0.0, scale=1.0)
+    >>> gradient_tint(-0.02, scale=1.0), gradient_tint(0.5, scale=1.0), gradient_tint(0.0, scale=1.0)
     ('minus-2', 'plus-4', 'none')
     """
     if gradient == 0.0 or math.isnan(gradient):
@@ -208,7 +208,7 @@ def tint(gradient: float, scale: float) -> str:
     return f"{'plus' if gradient > 0 else 'minus'}-{level}"
 
 
-def largest(gradients: Sequence[float]) -> float:
+def largest_gradient(gradients: Sequence[float]) -> float:
     """The largest finite size among them, which the tints are measured by."""
     return max([abs(gradient) for gradient in gradients if math.isfinite(gradient)], default=0.0)
 
@@ -224,4 +224,4 @@ def wire_tint(nodes: Sequence[GraphNode], wire: Wire, back: BackwardPass, scale:
     node = nodes[wire.node]
     if is_constant(nodes[node.parents[wire.position]]) or not node.is_heard[wire.position]:
         return "none"
-    return tint(back.gradients[node.place] * node.slopes[wire.position], scale)
+    return gradient_tint(back.gradients[node.place] * node.slopes[wire.position], scale)

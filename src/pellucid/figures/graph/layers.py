@@ -33,10 +33,10 @@ class Layers(NamedTuple):
     routes: list[tuple[int, ...]]  # the places that each wire passes, from its start to its end
 
 
-def layers(n: int, wires: Sequence[tuple[int, int]], leans: Sequence[float]) -> Layers:
+def arrange_layers(n: int, wires: Sequence[tuple[int, int]], leans: Sequence[float]) -> Layers:
     """Columns and order for n boxes, each standing after the ones it is made from. leans: one for each wire.
 
-    >>> layers(3, [(0, 1), (1, 2), (0, 2)], [0.0, -0.2, 0.2]).rows
+    >>> arrange_layers(3, [(0, 1), (1, 2), (0, 2)], [0.0, -0.2, 0.2]).rows
     [[0], [1, 3], [2]]
     """
     column = columns(n, wires)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from pellucid.figures.graph.layers import Layers, layers
+from pellucid.figures.graph.layers import Layers, arrange_layers
 
 BOX_GAP = 20.0
 BEND_GAP = 15.0
@@ -43,7 +43,7 @@ class Rectangle(NamedTuple):
     height: float
 
 
-class Plan(NamedTuple):
+class GraphLayout(NamedTuple):
     boxes: list[Rectangle]
     labels: list[tuple[float, float]]  # the middle of each wire's number
     trunks: list[str]  # the part of each wire that others from the same box may share, as SVG draws it
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
     height: float
 
 
-class Column(NamedTuple):
+class ColumnPlace(NamedTuple):
     """The x of a column's parts: wires have come to their heights at `entry`, boxes reach from `left` to `right`."""
 
     entry: float
@@ -71,11 +71,11 @@ class Row(NamedTuple):
     lanes: dict[int, int]  # places whose wires go on in the next row, counted from the top
 
 
-def plan(sizes: Sequence[Size], wires: Sequence[tuple[int, int]], label_widths: Sequence[float]) -> Plan:
+def lay_out(sizes: Sequence[Size], wires: Sequence[tuple[int, int]], label_widths: Sequence[float]) -> GraphLayout:
     """Positions for boxes of these sizes, each standing after the ones it is made from. One label for each wire."""
     ports = _ports(sizes, wires)
     leans = [port / sizes[end].height for (_, end), port in zip(wires, ports, strict=True)]
-    drawing = layers(len(sizes), wires, leans)
+    drawing = arrange_layers(len(sizes), wires, leans)
     shifts = [link.lean * sizes[link.end].height if link.lean else 0.0 for link in drawing.links]
     y = heights(drawing, [size.height for size in sizes], shifts, BOX_GAP, BEND_GAP)
     room = [size.height for size in sizes] + [0.0] * (len(y) - len(sizes))
@@ -97,7 +97,7 @@ def plan(sizes: Sequence[Size], wires: Sequence[tuple[int, int]], label_widths: 
         paths.append(_path(route, port, left, drawing, columns, row_of, at, arrivals))
     right = max((row.right for row in rows), default=0.0)
     bottom = max((row.bottom for row in rows), default=0.0)
-    return Plan(boxes, labels, [trunk for trunk, _ in paths], [branch for _, branch in paths], right, bottom)
+    return GraphLayout(boxes, labels, [trunk for trunk, _ in paths], [branch for _, branch in paths], right, bottom)
 
 
 def ports_height(n_wires: int) -> float:
@@ -125,7 +125,7 @@ def _columns(
     label_widths: Sequence[float],
     y: Sequence[float],
     shifts: Sequence[float],
-) -> list[Column]:
+) -> list[ColumnPlace]:
     n = len(drawing.rows)
     widths = [max((sizes[p].width for p in row if p < len(sizes)), default=0.0) for row in drawing.rows]
     labels = [0.0] * n
@@ -136,13 +136,13 @@ def _columns(
     for link, shift in zip(drawing.links, shifts, strict=True):
         column = drawing.column[link.end]
         steepest[column] = max(steepest[column], abs(y[link.end] + shift - y[link.start]))
-    columns: list[Column] = []
+    columns: list[ColumnPlace] = []
     x = 0.0
     for width, label, drop in zip(widths, labels, steepest, strict=True):
         # A steep wire needs room to turn; between boxes on one line a short piece is enough.
         entry = x + (min(90.0, 14 + drop / 4) if columns else 0.0)
         x = entry + label + width
-        columns.append(Column(entry, entry + label, x))
+        columns.append(ColumnPlace(entry, entry + label, x))
     return columns
 
 
@@ -155,8 +155,8 @@ def _arrivals(drawing: Layers, y: Sequence[float], shifts: Sequence[float]) -> l
 
 
 def _rows(
-    drawing: Layers, columns: list[Column], y: Sequence[float], room: Sequence[float], arrivals: Sequence[float]
-) -> tuple[list[Row], list[Column]]:
+    drawing: Layers, columns: list[ColumnPlace], y: Sequence[float], room: Sequence[float], arrivals: Sequence[float]
+) -> tuple[list[Row], list[ColumnPlace]]:
     """Breaks a long drawing into rows where few wires cross, like lines of text."""
     if not columns:
         return [], columns
@@ -167,7 +167,7 @@ def _rows(
     if any(len(passing[cut]) > MOST_LANES for cut in cuts):
         cuts = []
     rows: list[Row] = []
-    moved: list[Column] = []
+    moved: list[ColumnPlace] = []
     top = 0.0
     for first, last in pairwise([-1, *cuts, len(columns) - 1]):
         places = [place for row in drawing.rows[first + 1 : last + 1] for place in row]
@@ -176,7 +176,7 @@ def _rows(
         lowest = max([y[p] + room[p] / 2 for p in places] + [arrivals[p] for p in arriving])
         leaving = sorted(passing[last], key=y.__getitem__) if last < len(columns) - 1 else []
         start = columns[first + 1].entry - (TURN + len(arriving) * LANE if rows else 0.0)
-        moved += [Column(c.entry - start, c.left - start, c.right - start) for c in columns[first + 1 : last + 1]]
+        moved += [ColumnPlace(c.entry - start, c.left - start, c.right - start) for c in columns[first + 1 : last + 1]]
         right = moved[-1].right + (12 + len(leaving) * LANE if leaving else 0.0)
         lanes = {place: lane for lane, place in enumerate(leaving)}
         rows.append(Row(first + 1, last, right, top - highest, top + lowest - highest, lanes))
@@ -184,7 +184,7 @@ def _rows(
     return rows, moved
 
 
-def _cuts(columns: Sequence[Column], passing: Sequence[set[int]]) -> list[int]:
+def _cuts(columns: Sequence[ColumnPlace], passing: Sequence[set[int]]) -> list[int]:
     """The last column of each row but the final one: where the fewest wires pass, in the last third of a full row."""
     cuts: list[int] = []
     start = 0.0
@@ -202,7 +202,7 @@ def _path(
     port: float,
     left: float,
     drawing: Layers,
-    columns: Sequence[Column],
+    columns: Sequence[ColumnPlace],
     row_of: dict[int, Row],
     at: Sequence[float],
     arrivals: Sequence[float],
@@ -230,7 +230,7 @@ def _path(
     return trunk, "".join(pieces)
 
 
-def _next_row(row: Row, next_row: Row, place: int, start: float, arrival: float, columns: Sequence[Column]) -> str:
+def _next_row(row: Row, next_row: Row, place: int, start: float, arrival: float, columns: Sequence[ColumnPlace]) -> str:
     """From the end of a row round to the start of the next. The topmost wire goes outside on the right and inside
     on the left, so that these wires do not cross one another."""
     lane, n = row.lanes[place], len(row.lanes)

@@ -7,8 +7,18 @@ from typing import NamedTuple
 
 from pellucid.errors import printable
 from pellucid.figures.charts.svg import escape_text, text_width
-from pellucid.figures.graph.folding import MOST_DRAWN, Box, Folded, Wire, folded, is_constant, largest, tint, wire_tint
-from pellucid.figures.graph.layout import Plan, Rectangle, Size, plan, ports_height
+from pellucid.figures.graph.folding import (
+    MOST_DRAWN,
+    Box,
+    FoldedGraph,
+    Wire,
+    fold_graph,
+    gradient_tint,
+    is_constant,
+    largest_gradient,
+    wire_tint,
+)
+from pellucid.figures.graph.layout import GraphLayout, Rectangle, Size, lay_out, ports_height
 from pellucid.figures.words.derivation import with_names, with_numbers
 from pellucid.figures.words.numbers import count_of, short
 from pellucid.figures.words.text import cut_middle
@@ -21,26 +31,26 @@ LONGEST_NAME = 14
 STEPS_TOLD = 300
 
 
-class Drawing(NamedTuple):
+class GraphDrawing(NamedTuple):
     """The marks of a picture, the room they need, and which box stands for which node."""
 
     marks: list[str]
     width: float
     height: float
-    folded: Folded
+    folded: FoldedGraph
 
 
 def graph_svg(derivation: Derivation) -> str:
     """A picture on its own, left to right from the inputs to the outputs, with the last output's gradients."""
-    drawn = drawing(derivation)
-    return framed(derivation, drawn.marks, drawn.width, drawn.height)
+    drawn = draw_graph(derivation)
+    return frame_graph(derivation, drawn.marks, drawn.width, drawn.height)
 
 
-def drawing(derivation: Derivation) -> Drawing:
+def draw_graph(derivation: Derivation) -> GraphDrawing:
     """Boxes and wires with the numbers of the last output's backward pass."""
     back = derivation.passes[-1]
     nodes = derivation.nodes
-    seen = folded(nodes, [each.place for each in derivation.passes], back.gradients)
+    seen = fold_graph(nodes, [each.place for each in derivation.passes], back.gradients)
     wires = [(wire.start, wire.end) for wire in seen.wires]
     labels = [wire_label(nodes, wire) for wire in seen.wires]
     n_entering = [0] * len(seen.boxes)
@@ -52,9 +62,9 @@ def drawing(derivation: Derivation) -> Drawing:
         _size(nodes, box, title, derivation.passes, n)
         for box, title, n in zip(seen.boxes, titles, n_entering, strict=True)
     ]
-    positions = plan(sizes, wires, [text_width(label, 11) for label in labels])
+    positions = lay_out(sizes, wires, [text_width(label, 11) for label in labels])
     steps = _steps(back, seen)
-    scale = largest([back.gradients[box.node] for box in seen.boxes if box.node is not None])
+    scale = largest_gradient([back.gradients[box.node] for box in seen.boxes if box.node is not None])
     shades = [wire_tint(nodes, wire, back, scale) for wire in seen.wires]
     colours = _colours(seen.wires, shades, positions)
     marks = [
@@ -65,10 +75,10 @@ def drawing(derivation: Derivation) -> Drawing:
         _box(nodes, box, title, i, positions.boxes[i], back, outputs, scale)
         for i, (box, title) in enumerate(zip(seen.boxes, titles, strict=True))
     ]
-    return Drawing(marks, positions.width, positions.height, seen)
+    return GraphDrawing(marks, positions.width, positions.height, seen)
 
 
-def _colours(wires: Sequence[Wire], shades: Sequence[str], positions: Plan) -> dict[int, set[str]]:
+def _colours(wires: Sequence[Wire], shades: Sequence[str], positions: GraphLayout) -> dict[int, set[str]]:
     """The tints of the wires on the trunk of each box; where they differ, the trunk takes none of them."""
     colours: dict[int, set[str]] = {}
     for wire, shade, trunk in zip(wires, shades, positions.trunks, strict=True):
@@ -122,7 +132,7 @@ def _fold_words(box: Box) -> str:
     return f"{count_of(box.inputs, 'input')} among them" if box.inputs else "folded to fit"
 
 
-def _steps(back: BackwardPass, seen: Folded) -> dict[tuple[int, int], BackwardStep]:
+def _steps(back: BackwardPass, seen: FoldedGraph) -> dict[tuple[int, int], BackwardStep]:
     """The backward steps that the drawn wires show, as far as they are near the start or the end of the pass."""
     wanted = {(wire.node, wire.position) for wire in seen.wires}
     told = back.steps if len(back.steps) <= 2 * STEPS_TOLD else [*back.steps[:STEPS_TOLD], *back.steps[-STEPS_TOLD:]]
@@ -134,7 +144,7 @@ def _wire(
     wire: Wire,
     label: str,
     number: int,
-    positions: Plan,
+    positions: GraphLayout,
     shade: str,
     is_trunk_shared: bool,
     steps: dict[tuple[int, int], BackwardStep],
@@ -209,7 +219,7 @@ def _box(
         if not is_constant(node):
             gradient = back.gradients[node.place]
             corner = _rounded(left, bottom - STRIP, at.width, STRIP, radius, is_top=False)
-            marks.append(f'<path class="strip {tint(gradient, scale)}" d="{corner}"/>')
+            marks.append(f'<path class="strip {gradient_tint(gradient, scale)}" d="{corner}"/>')
             marks.append(_line("grad", short(gradient), left, right, bottom - 7, "gradient"))
             # Once more on top of the strip, so that the outline is whole.
             marks.append(f'<rect class="body" {rect} style="fill:none"/>')
@@ -248,10 +258,10 @@ MARGIN = 28.0
 SWATCHES = 9 * 22 + 10.0
 
 
-def framed(derivation: Derivation, marks: Sequence[str], picture_width: float, picture_height: float) -> str:
+def frame_graph(derivation: Derivation, marks: Sequence[str], picture_width: float, picture_height: float) -> str:
     """The marks as a picture on its own."""
     back = derivation.passes[-1]
-    colours = f"raise it and {called(back)} falls (blue) or rises (orange)"
+    colours = f"raise it and {output_name(back)} falls (blue) or rises (orange)"
     inner = max(picture_width, SWATCHES + text_width(colours, 12))
     width = inner + 2 * MARGIN
     result = f" = {short(derivation.value)}" if len(derivation.passes) == 1 else ""
@@ -266,11 +276,11 @@ def framed(derivation: Derivation, marks: Sequence[str], picture_width: float, p
         for i, line in enumerate(caption)
     ]
     heading = f'<text class="heading" x="{MARGIN}" y="{MARGIN + 10}">{escape_text(text + result)}</text>'
-    picture = [heading, *_moved(marks, left, top), key(colours, MARGIN, legend), *lines]
+    picture = [heading, *_moved(marks, left, top), colour_key(colours, MARGIN, legend), *lines]
     return _svg(f"The graph of {cut_middle(text, 200)}", picture, width, height)
 
 
-def bare(marks: Sequence[str], picture_width: float, picture_height: float) -> str:
+def bare_graph(marks: Sequence[str], picture_width: float, picture_height: float) -> str:
     """The marks as a picture for a page that says everything else itself."""
     picture = _moved(marks, MARGIN, MARGIN)
     return _svg("The graph", picture, picture_width + 2 * MARGIN, picture_height + 2 * MARGIN)
@@ -295,7 +305,7 @@ def _svg(title: str, marks: Sequence[str], width: float, height: float) -> str:
     )
 
 
-def key(words: str, x: float, y: float) -> str:
+def colour_key(words: str, x: float, y: float) -> str:
     """The colours in their order, and what they mean."""
     shades = [f"minus-{level}" for level in (4, 3, 2, 1)] + ["none"] + [f"plus-{level}" for level in (1, 2, 3, 4)]
     swatches = [
@@ -309,7 +319,7 @@ def key(words: str, x: float, y: float) -> str:
 
 
 def _captions(derivation: Derivation, back: BackwardPass, width: float) -> list[str]:
-    output = called(back)
+    output = output_name(back)
     words = f"grad: how fast {output} moves with this number. On each arrow: the local slope."
     if len(derivation.passes) > 1:
         others = ", ".join(printable(each.output) for each in derivation.passes[:-1])
@@ -325,6 +335,6 @@ def _captions(derivation: Derivation, back: BackwardPass, width: float) -> list[
     return lines
 
 
-def called(back: BackwardPass) -> str:
+def output_name(back: BackwardPass) -> str:
     """The output's name, as it stands in a sentence."""
     return "the output" if back.output == "output" else cut_middle(printable(back.output), 24)

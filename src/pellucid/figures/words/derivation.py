@@ -60,10 +60,10 @@ def _behind_sign(name: str) -> str:
     return f"({name})" if name.startswith("-") else name
 
 
-def meaning(effect: Effect) -> str:
+def effect_words(effect: Effect) -> str:
     """What an effect says, in words.
 
-    >>> meaning(Effect("output", "w0", 0.01, -0.00196612, -0.00195712))
+    >>> effect_words(Effect("output", "w0", 0.01, -0.00196612, -0.00195712))
     'raise w0 by 0.01 and the output falls by 0.00197 (measured: falls by 0.00196)'
     """
     output = "the output" if effect.output == "output" else effect.output
@@ -135,7 +135,7 @@ def derivation_parts(
     if derivation.effects:
         yield heading("What it means")
         for effect in derivation.effects[:most]:
-            yield indent(Text(meaning(effect)))
+            yield indent(Text(effect_words(effect)))
         yield from _left_out(len(derivation.effects), most, "input")
     yield from _notes(derivation)
 
