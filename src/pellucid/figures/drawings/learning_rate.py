@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning
 from pellucid.figures.charts.series import Point
 from pellucid.figures.charts.svg import INK, QUIET, line_style, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
