@@ -84,15 +84,15 @@ def test_the_axis_of_the_classes_is_found(axis):
     view = loss_view(Specimen(model, (torch.randn(ROWS, 4),), targets, loss))
     assert view is not None
     assert view.axis == axis - 3
-    assert torch.equal(view.wanted(), targets)
+    assert torch.equal(view.wanted_classes(), targets)
 
 
 def test_what_is_asked_for_is_read_off_the_slope():
-    assert torch.equal(viewed(nn.CrossEntropyLoss(), LABELS).wanted(), LABELS)
-    assert torch.equal(viewed(nn.NLLLoss(), LABELS, nn.LogSoftmax(-1)).wanted(), LABELS)
-    left_out = viewed(nn.CrossEntropyLoss(ignore_index=0), LABELS).wanted()
+    assert torch.equal(viewed(nn.CrossEntropyLoss(), LABELS).wanted_classes(), LABELS)
+    assert torch.equal(viewed(nn.NLLLoss(), LABELS, nn.LogSoftmax(-1)).wanted_classes(), LABELS)
+    left_out = viewed(nn.CrossEntropyLoss(ignore_index=0), LABELS).wanted_classes()
     assert torch.equal(left_out, torch.where(LABELS == 0, -1, LABELS))
-    shifted = viewed(lambda scores, labels: functional.cross_entropy(scores[:-1], labels[1:]), LABELS).wanted()
+    shifted = viewed(lambda scores, labels: functional.cross_entropy(scores[:-1], labels[1:]), LABELS).wanted_classes()
     assert shifted.tolist() == [*LABELS[1:].tolist(), -1]
 
 

@@ -59,20 +59,20 @@ class LossView:
         return replace(self, specimen=replace(self.specimen, targets=targets))
 
     @property
-    def measured(self) -> float:
+    def loss_now(self) -> float:
         return self.value(self.tensor)
 
     @property
     def n_classes(self) -> int:
         return self.tensor.shape[self.axis]
 
-    def allowed(self, free: Tensor) -> Tensor:
+    def as_outputs(self, free: Tensor) -> Tensor:
         """Outputs that this loss may be given, from any numbers."""
         if self.kind == "log-likelihood":
             return free.log_softmax(self.axis)
         return free.sigmoid() if self.kind == "probabilities" else free
 
-    def wanted(self) -> Tensor | None:
+    def wanted_classes(self) -> Tensor | None:
         """The class that the loss asks for at each place, -1 where it asks for none; None unless it has classes.
 
         Read off the slope at equal scores, which is negative for it alone, so that a loss that shifts its targets or
@@ -110,7 +110,7 @@ class LossView:
 
         def loss_of_free() -> Tensor:
             search.zero_grad()
-            loss = self.at(self.allowed(free.expand_as(self.tensor)))
+            loss = self.at(self.as_outputs(free.expand_as(self.tensor)))
             if loss is None or not loss.requires_grad:
                 return torch.tensor(math.nan)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -121,7 +121,7 @@ class LossView:
                 search.step(loss_of_free)  # type: ignore[no-untyped-call]
             except (RuntimeError, OverflowError):  # torch's search meets what is not finite
                 return math.nan
-            found = self.value(self.allowed(free.detach().expand_as(self.tensor)))
+            found = self.value(self.as_outputs(free.detach().expand_as(self.tensor)))
         # A loss without a least value, as one that is linear, runs away from all that is asked for.
         asked = self.specimen.targets
         far = 1e5 * (1 + (float(asked.abs().max()) if asked is not None and asked.is_floating_point() else 0))
@@ -172,9 +172,9 @@ def _is_linear(view: LossView, drawn: Tensor, base: float) -> bool:
 
 
 def wanted_classes(specimen: Specimen) -> Tensor | None:
-    """The class that the specimen's loss asks for at each place, as `LossView.wanted`; None where it has no classes."""
+    """The class that a loss asks for at each place, as its view says; None where there are no classes."""
     view = loss_view(specimen)
-    return None if view is None else view.wanted()
+    return None if view is None else view.wanted_classes()
 
 
 def sequence_inputs(specimen: Specimen) -> list[int]:

@@ -218,17 +218,17 @@ class Recorder(InterceptFunctions):
 
     def _begins(self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
-        self._running.append((path, self._kept(given), _version(given)))
+        self._running.append((path, self._copy_if_kept(given), _version(given)))
 
     def _ends(self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         _, given, version = self._running.pop()
         made = main_tensor(output)
-        call = ModuleCall(path, module, given, self._kept(made), version, _version(made), (args, kwargs))
+        call = ModuleCall(path, module, given, self._copy_if_kept(made), version, _version(made), (args, kwargs))
         self.modules.append(call)
         if made is not None and made.requires_grad and made.is_floating_point():
             made.register_hook(lambda gradient: setattr(call, "gradient", gradient.detach()))  # type: ignore[no-untyped-call]
 
-    def _kept(self, tensor: Tensor | None) -> Tensor | None:
+    def _copy_if_kept(self, tensor: Tensor | None) -> Tensor | None:
         return tensor.detach().clone() if self.keeps_copies and tensor is not None else tensor
 
 

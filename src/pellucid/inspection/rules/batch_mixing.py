@@ -127,12 +127,12 @@ def _others(row: int, outputs: Tensor) -> Callable[[Tensor], Tensor | None]:
     rest = [other for other in range(n_rows) if other != row]
     is_between_rows = outputs.shape == (n_rows, n_rows)
 
-    def kept(tensor: Tensor) -> Tensor | None:
+    def select_kept(tensor: Tensor) -> Tensor | None:
         if not tensor.dim() or tensor.shape[0] != n_rows:
             return None
         return tensor[rest][:, rest] if is_between_rows and tensor.shape == outputs.shape else tensor[rest]
 
-    return kept
+    return select_kept
 
 
 def _is_graph(specimen: Specimen) -> bool:

@@ -66,7 +66,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 def _bounds(view: LossView) -> tuple[float, float]:
     """The least loss there is, and that of the best constant; where they are not found, 0 and the loss as it is."""
     floor, constant = view.floor(), view.best_constant()
-    return (0.0 if math.isnan(floor) else floor), (view.measured if math.isnan(constant) else constant)
+    return (0.0 if math.isnan(floor) else floor), (view.loss_now if math.isnan(constant) else constant)
 
 
 def _share_closed(best: OverfitResult, floor: float, constant: float) -> float:

@@ -19,7 +19,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     view = loss_view(specimen) if was_trained(specimen) else None
     if view is None:
         return
-    measured, constant = view.measured, view.best_constant()
+    measured, constant = view.loss_now, view.best_constant()
     if not math.isfinite(measured) or not constant > 1e-6:
         return
     spread = float(view.tensor.std(dim=0).mean()) if len(view.tensor) > 1 else math.nan

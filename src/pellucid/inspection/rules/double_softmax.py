@@ -80,7 +80,7 @@ def _within_the_model(specimen: Specimen, view: LossView, apart: float) -> Findi
     return Finding.broken(
         output_part(specimen),
         f"outputs are log-probabilities of a softmax of probabilities: {apart:.4f} apart at most, with these weights "
-        f"and others; {floor:.4f} = ln(1 + {view.n_classes - 1}/e) is the least loss, {view.measured:.4f} that of now",
+        f"and others; {floor:.4f} = ln(1 + {view.n_classes - 1}/e) is the least loss, {view.loss_now:.4f} that of now",
         f"the loss cannot fall below {floor:.4f}, and its gradient is small wherever the model is sure",
         "take the first softmax out of the model: log_softmax takes one of the scores themselves",
         again="print(model(x).amax(-1) - model(x).amin(-1))",
@@ -105,7 +105,7 @@ def _finding(specimen: Specimen, view: LossView, axes: list[int]) -> Finding:
         where,
         f"outputs add up to 1, with these weights and others, and the loss takes a softmax of them: "
         f"{perfect:.4f} for perfect answers, {floor:.4f} = ln(1 + {view.n_classes - 1}/e) by formula, and "
-        f"{view.measured / view.per:.4f} now",
+        f"{view.loss_now / view.per:.4f} now",
         f"the loss cannot fall below {perfect:.4f}, and its gradient is small wherever the model is sure",
         "take the softmax out of the model, and use it only where probabilities are read",
         again="print(model(x).sum(-1), loss(model(x).log(), y), loss(model(x), y))",
@@ -114,7 +114,7 @@ def _finding(specimen: Specimen, view: LossView, axes: list[int]) -> Finding:
 
 def _perfect(view: LossView) -> Tensor:
     """All probability on the classes that are wanted."""
-    wanted = view.wanted()
+    wanted = view.wanted_classes()
     assert wanted is not None, "a cross-entropy has classes that it wants"
     classes = functional.one_hot(wanted.clamp(min=0), view.n_classes).to(view.tensor)
     return classes.movedim(-1, view.axis)

@@ -150,10 +150,10 @@ def _finding(specimen: Specimen, place: int, model: nn.Module, way: str, leak: L
     length = specimen.inputs[place].shape[1]
     assert changed is not None
 
-    def kept(tensor: Tensor) -> Tensor | None:
+    def select_kept(tensor: Tensor) -> Tensor | None:
         return tensor[:, : leak.position] if tensor.dim() >= 2 and tensor.shape[1] == length else None
 
-    meeting = first_meeting(model, specimen.inputs, changed, kept)
+    meeting = first_meeting(model, specimen.inputs, changed, select_kept)
     is_beaten = way.startswith("with weights")
     return Finding(
         "suspicious" if is_beaten else "broken",

@@ -25,16 +25,16 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     view, targets = loss_view(specimen), specimen.targets
     if view is None or targets is None or not targets.dim() or len(targets) < FEWEST_ROWS or not was_trained(specimen):
         return
-    if len(view.tensor) != len(targets) or not math.isfinite(view.measured):
+    if len(view.tensor) != len(targets) or not math.isfinite(view.loss_now):
         return
     rng = torch.Generator().manual_seed(0)
     shuffled = torch.tensor(
-        [view.with_targets(targets[torch.randperm(len(targets), generator=rng)]).measured for _ in range(SHUFFLES)]
+        [view.with_targets(targets[torch.randperm(len(targets), generator=rng)]).loss_now for _ in range(SHUFFLES)]
     )
     middle, spread = float(shuffled.mean()), float(shuffled.std())
     if spread < 1e-6 * max(abs(middle), 1.0):
         return  # every row gets the same answer, which is another illness
-    seen = f"the loss is {view.measured:.4f}, and {middle:.4f} ± {spread:.4f} over {SHUFFLES} shuffles of the labels"
+    seen = f"the loss is {view.loss_now:.4f}, and {middle:.4f} ± {spread:.4f} over {SHUFFLES} shuffles of the labels"
     better = _better_order(view, targets, middle)
     if better is not None:
         how, loss = better
@@ -45,7 +45,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             "use the order of classes and rows that the model was trained with",
             again="print(loss(model(x), y), loss(model(x), y.roll(1)), loss(model(x), y[torch.randperm(len(y))]))",
         )
-    elif middle - view.measured > FAR * spread:
+    elif middle - view.loss_now > FAR * spread:
         means = "the labels belong to their inputs, as far as the model knows them"
         yield Finding.sound("targets", seen, means)
     else:
@@ -60,7 +60,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 
 def _better_order(view: LossView, targets: Tensor, middle: float) -> tuple[str, float] | None:
     """An order of the labels that fits far better than theirs and than chance, and its loss; None without one."""
-    tried = [(f"with the labels moved by {by} row", view.with_targets(targets.roll(by, 0)).measured) for by in (1, -1)]
+    tried = [(f"with the labels moved by {by} row", view.with_targets(targets.roll(by, 0)).loss_now) for by in (1, -1)]
     if (
         view.kind == "cross-entropy"
         and view.tensor.dim() == 2
@@ -73,9 +73,9 @@ def _better_order(view: LossView, targets: Tensor, middle: float) -> tuple[str, 
         )
         names = counts.argmax(1)  # what the model says most often for each label
         if len(set(names[targets].tolist())) > 1:
-            tried.append(("with the classes renamed as the model has them", view.with_targets(names[targets]).measured))
+            tried.append(("with the classes renamed as the model has them", view.with_targets(names[targets]).loss_now))
     how, loss = min(tried, key=lambda one: one[1])
-    return (how, loss) if loss < 0.5 * min(view.measured, middle) else None
+    return (how, loss) if loss < 0.5 * min(view.loss_now, middle) else None
 
 
 RULE = DoctorRule(

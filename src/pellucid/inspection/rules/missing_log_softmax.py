@@ -30,7 +30,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     right = view.value(view.tensor.log_softmax(view.axis))
     yield Finding.broken(
         output_part(specimen),
-        f"{seen}; the loss is {view.measured:.4f}, and {right:.4f} with a log-softmax between",
+        f"{seen}; the loss is {view.loss_now:.4f}, and {right:.4f} with a log-softmax between",
         "the loss is no likelihood and has no least value: it rewards raising all scores",
         "end the model with log_softmax(-1), or give its scores to cross_entropy",
         again="print(model(x).exp().sum(-1))",
@@ -39,7 +39,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 
 def _asks_for_targets(specimen: Specimen, view: LossView) -> bool:
     """Whether it is the likelihood of the targets, and not just any loss that is linear in the outputs."""
-    wanted, targets = view.wanted(), specimen.targets
+    wanted, targets = view.wanted_classes(), specimen.targets
     if wanted is None or targets is None or wanted.shape != targets.shape:
         return False
     asked = wanted >= 0

@@ -23,7 +23,7 @@ _CONTEXT = (
 )
 
 
-class Table(NamedTuple):
+class PositionTable(NamedTuple):
     """A look-up of positions."""
 
     path: str
@@ -73,7 +73,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield Finding.sound("the model", seen_text, means)
 
 
-def _silent(table: Table, time: int) -> Finding:
+def _silent(table: PositionTable, time: int) -> Finding:
     at = table.repeats_at
     assert at is not None
     is_now = at < time
@@ -149,7 +149,7 @@ def _why(copied: Specimen, length: int) -> str:
     return "it is read now"
 
 
-def _tables(seen: Recording) -> list[Table]:
+def _tables(seen: Recording) -> list[PositionTable]:
     """Look-ups of numbers that count up from place to place, the same for every row."""
     found = []
     for call in seen.functions:
@@ -160,7 +160,7 @@ def _tables(seen: Recording) -> list[Table]:
         asked = tuple(rows[0].tolist())
         counts_up = len(asked) >= 2 and asked[:2] == (asked[0], asked[0] + 1) and asked[0] in (0, 1, 2)
         if counts_up and bool((rows == rows[0]).all()) and not _is_token(numbers, seen):
-            found.append(Table(call.path, table.shape[0], asked))
+            found.append(PositionTable(call.path, table.shape[0], asked))
     return found
 
 

@@ -43,14 +43,14 @@ def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
     paired_shuffled = view.with_targets(_shuffle(targets).reshape(made)).value(drawn)
     slack = 1e-4 * (1 + abs(apart))
     if abs(apart - paired) <= slack:
-        seen = f"outputs {made} and targets {given}: the loss is {view.measured:.4g}, as row by row"
+        seen = f"outputs {made} and targets {given}: the loss is {view.loss_now:.4g}, as row by row"
         means = "each output is compared with its own target"
         yield Finding.sound("loss", seen, means)
     elif abs(apart - shuffled) <= slack < abs(paired - paired_shuffled):
-        own = view.with_targets(targets.reshape(made)).measured
+        own = view.with_targets(targets.reshape(made)).loss_now
         yield Finding.broken(
             "loss",
-            f"outputs {made} against targets {given}: the loss is {view.measured:.4g}, row by row it is {own:.4g}; "
+            f"outputs {made} against targets {given}: the loss is {view.loss_now:.4g}, row by row it is {own:.4g}; "
             f"shuffled targets change it by {abs(apart - shuffled):.1g} instead of {abs(paired - paired_shuffled):.3g}",
             f"every output is compared with all {targets.numel()} targets, so the best it can learn is their mean",
             f"give both one shape: {'outputs.squeeze(-1)' if len(made) > len(given) else 'targets.squeeze(-1)'}",
@@ -64,7 +64,7 @@ def _one_for_many(view: LossView, targets: Tensor) -> Iterator[Finding]:
     if len(made) != len(given) or any(few not in (1, many) for few, many in zip(given, made, strict=True)):
         return
     best = view.value(targets.to(view.tensor).expand(made))
-    if abs(best) > 1e-6 or not view.measured > best:
+    if abs(best) > 1e-6 or not view.loss_now > best:
         return
     yield Finding.suspicious(
         "loss",

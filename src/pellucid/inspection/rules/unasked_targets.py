@@ -16,7 +16,7 @@ from pellucid.records import Finding
 
 def check(specimen: Specimen) -> Iterator[Finding]:
     view, targets = loss_view(specimen), specimen.targets
-    wanted = view.wanted() if view is not None else None
+    wanted = view.wanted_classes() if view is not None else None
     if (
         view is None
         or wanted is None
