@@ -279,7 +279,7 @@ def test_a_batch_is_a_pair_with_one_or_several_inputs():
         ((nn.Linear(2, 2), torch.zeros(2, 2), "cross-entropi"), "Perhaps you meant cross-entropy"),
         ((nn.Linear(2, 2), torch.zeros(2, 2), 3), "the loss is a int"),
         ((nn.Linear(2, 2), torch.zeros(2, 2), "mse", "adam"), "the optimizer is a str"),
-        ((nn.LazyLinear(2), torch.zeros(2, 2)), "have no shape yet"),
+        ((nn.LazyLinear(2), torch.zeros(2, 2)), "LazyLinear itself is lazy and needs an input shape"),
     ],
 )
 def test_what_is_no_patient_is_refused(arguments, words):

@@ -289,7 +289,11 @@ def test_a_transformer_is_watched():
         (nn.Linear(2, 2), lambda m: torch.optim.SGD(nn.Linear(2, 2).parameters()), "none of the model's parameters"),
         (nn.Linear(2, 2), lambda m: "adam", "the optimizer is a str"),
         ("model", lambda m: None, "the model is a str"),
-        (nn.LazyLinear(2), lambda m: torch.optim.SGD(m.parameters()), "have no shape yet"),
+        (
+            nn.LazyLinear(2),
+            lambda m: torch.optim.SGD(m.parameters()),
+            "LazyLinear itself is lazy and needs an input shape",
+        ),
     ],
 )
 def test_what_cannot_be_watched_is_refused(model, optimizer, says):

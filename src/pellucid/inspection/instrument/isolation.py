@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from pellucid.errors import PellucidError, quoted
+from pellucid.errors import PellucidError
 
 if TYPE_CHECKING:
     from pellucid.inspection.instrument.specimen import Specimen
@@ -164,15 +164,21 @@ def unwrap_compiled(model: nn.Module) -> nn.Module:
 def require_seeable(model: nn.Module) -> None:
     """Refuse a module whose parts cannot be seen, or that does not know its own shapes yet."""
     for path, module in nn.Module.named_modules(model):
-        where = f"{type(module).__name__} {path or 'itself'}"
         if isinstance(module, torch.jit.ScriptModule):
             raise PellucidError(
-                f"{where} is TorchScript, which hides its parts", fix="Give the module it was made from"
+                f"{type(module).__name__} {path or 'itself'} is TorchScript, which hides its parts",
+                fix="Give the module it was made from",
             )
+    require_initialized(model)
+
+
+def require_initialized(model: nn.Module) -> None:
+    """Refuse a module whose parameters wait for their first input; until then there is nothing to look at."""
+    for path, module in nn.Module.named_modules(model):
         tensors = {**module._parameters, **module._buffers}
         if any(is_lazy(one) for one in tensors.values() if one is not None):
             raise PellucidError(
-                f"{where} is lazy and needs an input shape",
+                f"{type(module).__name__} {path or 'itself'} is lazy and needs an input shape",
                 fix="Call the model once with a batch, so that its parameters get their shapes",
             )
 
@@ -273,16 +279,6 @@ class Snapshot:
         if not _alike(rng_state(), self._rng):
             set_rng_state(self._rng)
             yield "random numbers"
-
-
-def require_initialized(model: nn.Module) -> None:
-    """Refuse a module whose parameters wait for their first input; until then there is nothing to look at."""
-    waiting = [path for path, parameter in model.named_parameters() if is_lazy(parameter)]
-    if waiting:
-        raise PellucidError(
-            f"{len(waiting)} parameters have no shape yet, the first of them {quoted(waiting[0])}",
-            fix="Call the model once on a batch, then look again",
-        )
 
 
 def rng_state() -> tuple[Any, ...]:
