@@ -454,4 +454,4 @@ def test_the_whole_command_on_a_file_with_missing_commas_and_a_wrong_width(tmp_p
     assert "in         Linear head, my model.py:20" in out
     assert "  in forward: (2, 16, 3, 3) -> (2, 144)" in out
     assert "running your code: my model.py" in out
-    assert sorted(os.listdir(tmp_path)) == ["my model.py", "json.py"]
+    assert sorted(os.listdir(tmp_path)) == ["json.py", "my model.py"]
