@@ -28,12 +28,12 @@ def inspect_module(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "
     >>> inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure.summary
     'Linear(9, 2) is fed 8 features: nn.Linear(8, 2) works'
     """
-    return _looked_at(model, inputs, name)[0]
+    return _inspect(model, inputs, name)[0]
 
 
 def inspect_expression(built: BuiltModule, inputs: tuple[Any, ...], name: str = "") -> Inspection:
     """The table of a module that was written as an expression, with what is to be mended in it."""
-    seen, found = _looked_at(built.module, inputs, name)
+    seen, found = _inspect(built.module, inputs, name)
     text = _mend_text(built, found.mended[0] if found and found.mended else None)
     if not built.is_held:
         seen = seen._replace(notes=(*seen.notes, "its weights are larger than is held here: only shapes were followed"))
@@ -46,7 +46,7 @@ def as_mistake(error: ExpressionError) -> Mistake:
     return Mistake(f"{error.what} {error.where}", error.excerpt(), error.fix)
 
 
-def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Inspection, FailureReport | None]:
+def _inspect(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Inspection, FailureReport | None]:
     notes: tuple[str, ...] = ()
     is_guessed = not inputs
     if not inputs and _is_lazy(model):
@@ -83,9 +83,7 @@ def _looked_at(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[In
 
 def _parameters_only(model: nn.Module, name: str, notes: Iterable[str]) -> Inspection:
     """The table without shapes, for nothing was run."""
-    named = list(nn.Module.named_modules(model))
-    seen = table_of_trace(model, Trace([path for path, _ in named], [module for _, module in named]), None, name)
-    return seen._replace(notes=tuple(notes))
+    return table_of_trace(model, Trace.of(model), None, name)._replace(notes=tuple(notes))
 
 
 def _is_lazy(model: nn.Module) -> bool:
@@ -102,10 +100,6 @@ def _report_unexplained(error: ForwardFailed) -> ShapeXray:
         kind=kind,
         where=users_line(trace.failure),
         error=one_line(raised),
-        fed="",
-        wanted="",
-        chain=(),
-        repairs=(),
         summary=error.what,
     )
 
@@ -114,7 +108,8 @@ def _in_its_place(built: BuiltModule, change: Change) -> str:
     """What is written for one layer: two layers stand alone only among others of a sequence."""
     above = change.path.rpartition(".")[0]
     is_among = bool(change.path) and isinstance(built.module.get_submodule(above), nn.Sequential)
-    return change.writes if is_among or ", nn." not in change.writes else f"nn.Sequential({change.writes})"
+    written = ", ".join(change.writes)
+    return written if is_among or len(change.writes) == 1 else f"nn.Sequential({written})"
 
 
 def _mend_text(built: BuiltModule, mended: WorkingRepair | None) -> str:

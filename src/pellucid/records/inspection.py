@@ -52,11 +52,11 @@ class ShapeXray(NamedTuple):
     kind: str
     where: str  # the line of the user's file, as "model.py:12"; "" where it is not known
     error: str  # the first line of what torch said
-    fed: str  # the shape that came, with how it was made: "144 = 16·3·3 features"
-    wanted: str
-    chain: tuple[str, ...]  # "conv1: (batch 2, 1, 32, 32) -> (batch 2, 8, 28, 28)" up to the failing one
-    repairs: tuple[Repair, ...]
     summary: str  # the whole in one sentence
+    fed: str = ""  # the shape that came, with how it was made: "144 = 16·3·3 features"
+    wanted: str = ""
+    chain: tuple[str, ...] = ()  # "conv1: (batch 2, 1, 32, 32) -> (batch 2, 8, 28, 28)" up to the failing one
+    repairs: tuple[Repair, ...] = ()
 
 
 class Mistake(NamedTuple):

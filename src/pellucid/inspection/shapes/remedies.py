@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
     description: str
     path: str
-    writes: str  # what stands in an expression in place of the module; "" where it cannot be written there
+    writes: tuple[str, ...]  # the layers that stand in an expression in its place; none: it cannot be written there
     make: Callable[[ChangedCopy], None]
     reason: str = ""
     group: str = ""  # of changes that are the same but for a number, the first that works is enough
@@ -59,11 +59,11 @@ def exchange_module(path: str, module: nn.Module, other: nn.Module) -> Change:
     def make(trial: ChangedCopy) -> None:
         set_module(trial, path, other)
 
-    return Change(f"{spell_module(other)} in place of {spell_module(module)}", path, spell_module(other), make)
+    return Change(f"{spell_module(other)} in place of {spell_module(module)}", path, (spell_module(other),), make)
 
 
 def insert_before(
-    path: str, layer: str, code: str, change: Callable[[Any], Any], *, writes: str = "", reason: str = ""
+    path: str, layer: str, code: str, change: Callable[[Any], Any], *, writes: tuple[str, ...] = (), reason: str = ""
 ) -> Change:
     """Something done to what a module is given, before it is. layer: how the module is written; code: the change."""
 
@@ -86,7 +86,7 @@ def flatten_before(path: str, module: nn.Module, **arguments: Any) -> Change:
 
     layer, changed = spell_module(module), spell_module(other)
     in_its_place = f", and {changed} in its place" if arguments else ""
-    return Change(f"nn.Flatten() before {layer}{in_its_place}", path, f"nn.Flatten(), {changed}", make)
+    return Change(f"nn.Flatten() before {layer}{in_its_place}", path, ("nn.Flatten()", changed), make)
 
 
 def change_inputs(description: str, change: Callable[[Tensor], Tensor], *, reason: str = "", group: str = "") -> Change:
@@ -95,7 +95,7 @@ def change_inputs(description: str, change: Callable[[Tensor], Tensor], *, reaso
     def make(trial: ChangedCopy) -> None:
         trial.inputs = tuple(change(one) if isinstance(one, Tensor) else one for one in trial.inputs)
 
-    return Change(description, "", "", make, reason, group)
+    return Change(description, "", (), make, reason, group)
 
 
 def change_operation(description: str, path: str, name: str, instead: Callable[..., Any]) -> Change:
@@ -104,7 +104,7 @@ def change_operation(description: str, path: str, name: str, instead: Callable[.
     def make(trial: ChangedCopy) -> None:
         trial.instead[name] = instead
 
-    return Change(description, path, "", make)
+    return Change(description, path, (), make)
 
 
 def set_module(trial: ChangedCopy, path: str, module: nn.Module) -> None:
@@ -189,7 +189,7 @@ def _rank(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     if x.dim() == 2 and n_space == 2 and channels * side * side == x.shape[-1]:
         sizes = (channels, side, side)
         code = f"nn.Unflatten(1, {sizes})"
-        yield insert_before(path, layer, code, lambda x: x.unflatten(1, sizes), writes=f"{code}, {layer}")
+        yield insert_before(path, layer, code, lambda x: x.unflatten(1, sizes), writes=(code, layer))
 
 
 def _norm(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -284,7 +284,7 @@ def _one_row(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     def evaluate(trial: ChangedCopy) -> None:
         trial.model.eval()
 
-    yield Change("model.eval()", "", "", evaluate, reason="it uses the statistics of training")
+    yield Change("model.eval()", "", (), evaluate, reason="it uses the statistics of training")
 
 
 def _operation(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -320,7 +320,7 @@ def _heads(attempt: Attempt, module: nn.Module) -> Changes:
                         setattr(held, other, width // better)
                 setattr(held, name, better)
 
-            yield Change(f"{name} = {better}, which divides {width}, in place of {heads}", attempt.path, "", make)
+            yield Change(f"{name} = {better}, which divides {width}, in place of {heads}", attempt.path, (), make)
 
 
 def _of_producer(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:

@@ -142,7 +142,7 @@ class WorkingRepair(NamedTuple):
     @property
     def description(self) -> str:
         """What stands in the sentence: the new layer itself, where that is the repair."""
-        return "; ".join(change.writes or change.description for change in self.changes)
+        return "; ".join(", ".join(change.writes) or change.description for change in self.changes)
 
 
 def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> list[WorkingRepair]:

@@ -34,6 +34,7 @@ class TensorMemory(Generic[Fact]):
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Tensor], Fact]] = {}
+        self.n_put = 0
 
     def get(self, tensor: Tensor) -> Fact | None:
         known = self._known.get(id(tensor))
@@ -42,6 +43,7 @@ class TensorMemory(Generic[Fact]):
 
     def put(self, tensor: Tensor, fact: Fact) -> None:
         self._known[id(tensor)] = (weakref.ref(tensor), fact)
+        self.n_put += 1
 
     def __bool__(self) -> bool:
         return bool(self._known)

@@ -87,7 +87,7 @@ def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, 
     own = own_parameters((trace.paths[number], trace.modules[number]) for number in order)
     namer = Namer(trace)
     rows = []
-    for number, parameters in zip(order, own, strict=True):
+    for number, (n_parameters, tied) in zip(order, own, strict=True):
         made = [trace.calls[which] for which in calls[number]]
         module = trace.modules[number]
         rows.append(
@@ -96,8 +96,8 @@ def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, 
                 kind=type(module).__name__,
                 inputs=namer.inputs(made[0]) if made else (),
                 outputs=namer.outputs(made[0]) if made else (),
-                parameters=parameters.counted,
-                tied=parameters.tied,
+                parameters=n_parameters,
+                tied=tied,
                 flops_by_formula=_by_formula(module, made),
                 own_flops=sum(call.own_flops for call in made),
                 flops_by_operation=sum(call.flops for call in made if not _is_inside_itself(call, trace)),
@@ -108,18 +108,20 @@ def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, 
                 readers=() if made else _readers(trace, number),
             )
         )
-    totals = parameter_totals(model)
-    assert sum(row.parameters for row in rows) == totals.unique, "a parameter was counted twice, or not at all"
+    unique = {id(one): one for one in nn.Module.parameters(model)}.values()
+    buffers = {id(one): one for one in nn.Module.buffers(model)}.values()
+    n_unique = sum(one.numel() for one in unique)
+    assert sum(row.parameters for row in rows) == n_unique, "a parameter was counted twice, or not at all"
     formulas = [row.flops_by_formula for row in rows if row.flops_by_formula is not None]
     return Inspection(
         name=name,
         kind=type(model).__name__,
         rows=tuple(rows),
-        parameters=totals.unique,
-        parameters_with_ties=totals.with_ties,
-        trainable=totals.trainable,
-        buffers=totals.buffers,
-        parameter_bytes=totals.n_bytes,
+        parameters=n_unique,
+        parameters_with_ties=sum(one.numel() for _, one in nn.Module.named_parameters(model, remove_duplicate=False)),
+        trainable=sum(one.numel() for one in unique if one.requires_grad),
+        buffers=sum(one.numel() for one in buffers),
+        parameter_bytes=sum(one.numel() * one.element_size() for one in unique),
         flops_by_formula=sum(formulas) if formulas else None,
         flops_by_operation=trace.flops,
         activation_bytes=sum(trace.made.values()),
@@ -165,30 +167,13 @@ def _readers(trace: Trace, number: int) -> tuple[str, ...]:
     return tuple(sorted({trace.readers[name] for name in own if name in trace.readers}))
 
 
-class OwnParameters(NamedTuple):
-    """Those of one module, its parts left out."""
-
-    counted: int  # numbers in those that come here first
-    tied: tuple[tuple[str, str], ...]  # the others: ("weight", "embedding.weight")
-
-
-class ParameterTotals(NamedTuple):
-    """Those of a whole module."""
-
-    unique: int
-    with_ties: int  # as many as there would be if each name had its own
-    trainable: int
-    buffers: int
-    n_bytes: int
-
-
-def own_parameters(modules: Iterable[tuple[str, nn.Module]]) -> list[OwnParameters]:
-    """What each module, in this order, has that none before it had.
+def own_parameters(modules: Iterable[tuple[str, nn.Module]]) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
+    """How many numbers each module, in this order, has that none before it had; and which of its parameters one had.
 
     >>> head = nn.Linear(2, 5, bias=False)
     >>> head.weight = (embedding := nn.Embedding(5, 2)).weight
     >>> own_parameters([("embedding", embedding), ("head", head)])
-    [OwnParameters(counted=10, tied=()), OwnParameters(counted=0, tied=(('weight', 'embedding.weight'),))]
+    [(10, ()), (0, (('weight', 'embedding.weight'),))]
     """
     first: dict[int, str] = {}
     found = []
@@ -202,26 +187,8 @@ def own_parameters(modules: Iterable[tuple[str, nn.Module]]) -> list[OwnParamete
             else:
                 first[id(parameter)] = f"{path}.{name}" if path else name
                 counted += parameter.numel()
-        found.append(OwnParameters(counted, tuple(tied)))
+        found.append((counted, tuple(tied)))
     return found
-
-
-def parameter_totals(model: nn.Module) -> ParameterTotals:
-    """All parameters and buffers of a module.
-
-    >>> parameter_totals(nn.BatchNorm1d(3))
-    ParameterTotals(unique=6, with_ties=6, trainable=6, buffers=7, n_bytes=24)
-    """
-    unique = list({id(one): one for one in nn.Module.parameters(model)}.values())
-    named = nn.Module.named_parameters(model, remove_duplicate=False)
-    buffers = {id(one): one for one in nn.Module.buffers(model)}.values()
-    return ParameterTotals(
-        unique=sum(one.numel() for one in unique),
-        with_ties=sum(one.numel() for _, one in named),
-        trainable=sum(one.numel() for one in unique if one.requires_grad),
-        buffers=sum(one.numel() for one in buffers),
-        n_bytes=sum(one.numel() * one.element_size() for one in unique),
-    )
 
 
 class ForwardTimes(NamedTuple):

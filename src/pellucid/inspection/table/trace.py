@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pellucid.errors import PellucidError
 from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
 from pellucid.inspection.instrument.recording import InterceptOperators, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
-from pellucid.inspection.table.flow import Flow, OpObserver
+from pellucid.inspection.table.flow import Flow, OpObserver, TensorMemory
 
 
 class TensorFacts(NamedTuple):
@@ -41,7 +40,6 @@ class TracedCall:
     outputs: tuple[TensorFacts, ...] = ()
     own_flops: int = 0  # by operation, those of calls inside it left out
     flops: int = 0
-    is_done: bool = False
     raised: BaseException | None = None
 
 
@@ -60,6 +58,12 @@ class Trace:
     failure: Exception | None = None
     failed_in: int = -1  # the call; -1: it did not fail, or in none
     failed_hook: str = ""  # the name of a hook of the user's that raised
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Trace:
+        """A forward of this module that has not begun."""
+        named = list(nn.Module.named_modules(model))
+        return cls([path for path, _ in named], [module for _, module in named])
 
     @property
     def flops(self) -> int:
@@ -97,11 +101,10 @@ def trace_forward(
     >>> [(trace.paths[call.module], call.outputs[0].shape, call.flops) for call in trace.calls]
     [('', (4, 3), 48), ('0', (4, 3), 48), ('1', (4, 3), 0)]
     """
-    named = list(nn.Module.named_modules(model))
-    trace = Trace([path for path, _ in named], [module for _, module in named])
+    trace = Trace.of(model)
     names: dict[int, str] = {}
     owners: dict[int, int] = {}
-    for number, (path, module) in enumerate(named):
+    for number, (path, module) in enumerate(zip(trace.paths, trace.modules, strict=True)):
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 owners.setdefault(id(parameter), number)
@@ -126,23 +129,18 @@ def trace_forward(
     return trace
 
 
-class _TensorNumbers:
+class _TensorNumbers(TensorMemory[int]):
     """Numbers tensors, so that one that went out of a module is known where it goes into the next."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
-        self._next = 0
-
     def facts_of(self, tensor: Tensor, memory: frozenset[int] = frozenset()) -> TensorFacts:
-        known = self._known.get(id(tensor))
-        if known is None or known[0]() is not tensor:
-            known = self._known[id(tensor)] = (weakref.ref(tensor), self._next)
-            self._next += 1
+        token = self.get(tensor)
+        if token is None:
+            token = self.n_put
+            self.put(tensor, token)
         n_bytes = tensor.numel() * tensor.element_size()
         is_whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype is not torch.bool
-        return TensorFacts(
-            tuple(tensor.shape), known[1], n_bytes, is_whole, not memory or address(tensor) not in memory
-        )
+        is_new = not memory or address(tensor) not in memory
+        return TensorFacts(tuple(tensor.shape), token, n_bytes, is_whole, is_new)
 
 
 def address(tensor: Tensor) -> int:
@@ -175,7 +173,6 @@ def _listening(trace: Trace, flow: Flow) -> AbstractContextManager[None]:
             call.raised = raised
             return
         call.outputs = tuple([numbers.facts_of(one, memory) for one in tensors_in(output)])
-        call.is_done = True
         for seen in call.outputs:  # whoever ends first made it: those around only hand it on
             trace.made.setdefault(seen.token, seen.n_bytes if seen.is_new else 0)
         if isinstance(module, nn.RNNBase) and args:
