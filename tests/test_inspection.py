@@ -356,7 +356,7 @@ def test_caches_of_whole_models():
     assert seen.cache_bytes_per_token == 3 * 2 * 8 * 4
     ours = Transformer(TransformerConfig(vocab_size=7, context=8, width=16, depth=2, n_heads=2))
     memory = ours.begin(batch=1)
-    kept = sum(past[..., :1, :].numel() * past.element_size() for past in memory.past)
+    kept = sum(past[..., :1, :].numel() * past.element_size() for past in memory.kv_cache)
     assert tabulate_module(ours, torch.zeros(2, 6, dtype=torch.long)).cache_bytes_per_token == kept
 
 
