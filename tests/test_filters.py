@@ -1,6 +1,8 @@
 """Top-k and nucleus against their slow twins, and the limits of what may be asked."""
 
+import importlib
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -8,18 +10,21 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pellucid.decoding.distributions import log_softmax, softmax
-from pellucid.decoding.filters import nucleus, top_k
-from pellucid.decoding.limits import (
-    ALL,
+from pellucid.decoding.options import (
+    FILTERS,
+    SampleOptions,
+    SamplingFilter,
+    keep_top_k,
+    keep_top_p,
     require_beam,
     require_length_penalty,
     require_seed,
-    require_top_k,
-    require_top_p,
+    require_top_k_fits,
 )
 from pellucid.decoding.sampling import draw, probabilities
+from pellucid.decoding.scores import log_softmax, softmax
 from pellucid.errors import PellucidError
+from pellucid.options import Option
 
 # Few different values, so that there are many equals; -inf is the impossible, of which not all may be.
 SCORE = st.sampled_from([-math.inf, -40.0, -1.5, -1.0, 0.0, 0.25, 3.0, 700.0])
@@ -39,7 +44,7 @@ def ranking(row):
 @settings(max_examples=300, deadline=None)
 @given(row=ROW, k=st.integers(1, 12))
 def test_top_k_is_its_slow_twin(row, k):
-    found = top_k(np.array(row), k)
+    found = keep_top_k(np.array(row), k)
     wanted = [place for place in ranking(row)[:k] if row[place] > -math.inf]
     assert kept(found) == sorted(wanted)
     assert [found[place] for place in wanted] == [row[place] for place in wanted]
@@ -58,17 +63,17 @@ def test_nucleus_is_its_slow_twin(weights, mass):
         taken += weights[place]
     with np.errstate(divide="ignore"):
         scores = np.log(np.array(weights, np.float64))
-    assert kept(nucleus(scores, float(mass))) == sorted(wanted)
+    assert kept(keep_top_p(scores, float(mass))) == sorted(wanted)
 
 
 @settings(max_examples=100, deadline=None)
 @given(rows=st.lists(st.lists(SCORE, min_size=6, max_size=6), min_size=1, max_size=6), k=st.integers(1, 6))
 def test_every_row_is_looked_at_alone(rows, k):
     scores = np.array([[*row, 0.5] for row in rows])
-    assert np.array_equal(top_k(scores, k), [top_k(row, k) for row in scores])
-    assert np.array_equal(nucleus(scores, 0.7), [nucleus(row, 0.7) for row in scores])
+    assert np.array_equal(keep_top_k(scores, k), [keep_top_k(row, k) for row in scores])
+    assert np.array_equal(keep_top_p(scores, 0.7), [keep_top_p(row, 0.7) for row in scores])
     deeper = np.stack([scores, scores[::-1]])
-    assert np.array_equal(nucleus(deeper, 0.3)[1], nucleus(scores, 0.3)[::-1])
+    assert np.array_equal(keep_top_p(deeper, 0.3)[1], keep_top_p(scores, 0.3)[::-1])
 
 
 @settings(max_examples=100, deadline=None)
@@ -82,7 +87,7 @@ def test_there_is_always_one_to_choose(row, k, mass, temperature):
 
 def test_a_mass_of_1_keeps_what_rounding_would_drop():
     scores = np.log([1.0, 1e-18, 1e-30])
-    assert kept(nucleus(scores, 1.0)) == [0, 1, 2]
+    assert kept(keep_top_p(scores, 1.0)) == [0, 1, 2]
 
 
 def test_the_mass_is_that_of_the_bent_probabilities():
@@ -126,12 +131,12 @@ def test_softmax_and_its_logarithm():
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        (lambda: require_top_k(0), "top-k is 0"),
-        (lambda: require_top_k(-1), "top-k is -1"),
-        (lambda: require_top_k(28, 27), "top-k is 28 and there are 27 tokens"),
-        (lambda: require_top_p(0.0), "top-p is 0"),
-        (lambda: require_top_p(2.0), "top-p is 2"),
-        (lambda: require_top_p(math.nan), "top-p is nan"),
+        (lambda: SampleOptions(filters={"top_k": 0}), "top-k is 0"),
+        (lambda: SampleOptions(filters={"top_k": -1}), "top-k is -1"),
+        (lambda: require_top_k_fits(28, 27), "top-k is 28 and there are 27 tokens"),
+        (lambda: SampleOptions(filters={"top_p": 0.0}), "top-p is 0"),
+        (lambda: SampleOptions(filters={"top_p": 2.0}), "top-p is 2"),
+        (lambda: SampleOptions(filters={"top_p": math.nan}), "top-p is nan"),
         (lambda: require_beam(0), "the beam is 0"),
         (lambda: require_beam(1001), "the beam is 1001"),
         (lambda: require_length_penalty(-0.1), "the length penalty is -0.1"),
@@ -148,10 +153,39 @@ def test_what_cannot_be_wished_for(wish, said):
 
 
 def test_what_can_be_wished_for():
-    require_top_k(1)
-    require_top_k(27, 27)
-    require_top_k(ALL, 27)
-    require_top_p(1.0)
-    require_top_p(1e-12)
+    SampleOptions(filters={"top_k": 1})
+    require_top_k_fits(27, 27)
+    SampleOptions(filters={"top_p": 1.0})
+    SampleOptions(filters={"top_p": 1e-12})
     require_beam(1)
     require_length_penalty(0.0)
+
+
+def test_a_new_row_is_a_new_filter_everywhere(monkeypatch, capsys):
+    """One function and its row: an option of the command with its check and its help, and it masks."""
+    from pellucid.cli import main, sample
+    from pellucid.decoding import options, sampling
+
+    def keep_min_p(logits, share):
+        return np.where(logits < logits.max(axis=-1, keepdims=True) + math.log(share), -np.inf, logits)
+
+    row = SamplingFilter("min_p", float, Option("Min-p sampling.", noun="min-p", minimum=0, maximum=1), keep_min_p)
+    for module in (options, sampling, sys.modules["pellucid.api.language"]):
+        monkeypatch.setattr(module, "FILTERS", (*FILTERS, row))
+    assert np.count_nonzero(probabilities(np.log([0.6, 0.3, 0.1]), 1.0, min_p=0.4)) == 2
+    with pytest.raises(PellucidError, match="min-p is 2"):
+        SampleOptions(filters={"min_p": 2.0})
+    importlib.reload(sample)
+    try:
+        monkeypatch.setitem(sys.modules, "pellucid.cli.sample", sample)
+        for words in (["sample", "--help"], ["sample", "names", "--min-p", "0.4", "-n", "2", "--json"]):
+            with pytest.raises(SystemExit) as ended:
+                main(words)
+            assert ended.value.code == 0
+    finally:
+        monkeypatch.undo()
+        importlib.reload(sample)
+    said = capsys.readouterr().out
+    assert "--min-p" in said
+    assert "Min-p sampling." in said
+    assert '"filters": {"min_p": 0.4}' in said

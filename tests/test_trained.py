@@ -313,7 +313,7 @@ def test_greedy_top_k_top_p_and_beam(said, told, tiny):
     assert all(sample["text"].startswith("an") for sample in found["samples"])
     assert "the best that a beam of 5 found" in said("sample", "tiny", "--beam", "5", "-n", "2")
     assert len(told("sample", "own.txt", "--beam", "3", "--n", "3")["samples"]) == 3
-    assert told("sample", "tiny", "--top-k", "3", "--top-p", "0.5")["top_k"] == 3
+    assert told("sample", "tiny", "--top-k", "3", "--top-p", "0.5")["filters"] == {"top_k": 3, "top_p": 0.5}
 
 
 @pytest.mark.parametrize("temperature", ["1e-9", "1e9"])

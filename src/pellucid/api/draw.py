@@ -145,7 +145,7 @@ def require_options(card: Card, options: DrawOptions) -> None:
             options={"word": None},
         )
     if options.seed is not None:
-        from pellucid.decoding.limits import require_seed
+        from pellucid.decoding.options import require_seed
 
         require_seed(options.seed)
     if options.patch is not None and options.patch < 1:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pellucid.api.shown import Shown
-from pellucid.decoding.limits import require_beam
+from pellucid.decoding.options import require_beam
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs import open_run
 from pellucid.training.new_examples import read_examples, require_answers

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pellucid.decoding.distributions import log_softmax
-from pellucid.decoding.limits import require_beam, require_length_penalty
-from pellucid.decoding.reading import FloatArray, FromContexts, IntArray, Reading, Scores
+from pellucid.decoding.options import require_beam, require_length_penalty
 from pellucid.decoding.sampling import NEVER, Drawn, after_start
+from pellucid.decoding.scores import FloatArray, FromContexts, IntArray, Reading, Scores, log_softmax
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """How new a sample is: whether the data have it, the nearest training item, the longest part that was copied."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from pellucid.decoding.sampling import Drawn
+from pellucid.records import Sample
 
 BINS = 64  # for letters; letters that share one only make the lower bound lower
 FIRST = 64  # candidates compared first; then twice as many, until none can be nearer
@@ -107,3 +110,31 @@ def longest_copied(text: str, source: str) -> str:
 
 def _codes(text: str) -> npt.NDArray[Any]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+
+
+NOT_KNOWN = Novelty("not known", "", 0, "")
+MOST_COMPARED = 20_000_000_000  # letters of a sample times letters of the source
+Decode = Callable[[Sequence[int]], str]
+
+
+def describe_items(drawn: Iterable[Drawn], decode: Decode, start: Sequence[int], known: Known | None) -> list[Sample]:
+    """Samples of a list, each compared with every item of train and dev; without these, nothing is said about it."""
+    found = []
+    for sample in drawn:
+        text = decode([*start, *sample.tokens])
+        new = known.novelty(text) if known else NOT_KNOWN
+        n_tokens = len(sample.tokens) + (not sample.is_cut)
+        novelty = (new.where, new.nearest, new.distance, new.copied)
+        found.append(Sample(text, -sample.log_probability, n_tokens, *novelty, sample.is_cut))
+    return found
+
+
+def describe_texts(drawn: Iterable[Drawn], decode: Decode, start: Sequence[int], source: str) -> list[Sample]:
+    """Samples of running text, and the longest part of each that stands in the source; "" where it is not known."""
+    found = []
+    for sample in drawn:
+        text = decode(sample.tokens)
+        copied = longest_copied(text, source) if len(text) * len(source) <= MOST_COMPARED else ""
+        whole = decode([*start, *sample.tokens])
+        found.append(Sample(whole, -sample.log_probability, len(sample.tokens), "", "", 0, copied))
+    return found

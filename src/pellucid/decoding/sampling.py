@@ -5,20 +5,18 @@ as far as the scores of its row are. A table's are, to the bit. A network's may 
 number of rows; where they are of double precision a token then falls otherwise about once in 10^14.
 """
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 
-from pellucid.decoding.chances import Chances
-from pellucid.decoding.limits import require_temperature
-from pellucid.decoding.options import FILTERS
-from pellucid.decoding.reading import FloatArray, FromContexts, IntArray, Reading, Scores
+from pellucid.decoding.options import FILTERS, require_seed, require_temperature
+from pellucid.decoding.scores import FloatArray, FromContexts, IntArray, Reading, Scores
 from pellucid.errors import require_one_of
 
 NEVER = -1  # no token stops
+Filter = tuple[Callable[[FloatArray, Any], FloatArray], float]  # the function of a filter, and the value asked for
 IDLE = 8  # finished rows are dropped once they are this part of all: to drop each at once would copy too much
 
 
@@ -51,7 +49,7 @@ def draw(
     [(1, 2), (1, 2)]
     """
     require_temperature(temperature)
-    masks = _load_filters(filters)
+    masks = _find_filters(filters)
     chances = Chances(seed)
     reading = FromContexts(source) if callable(source) else source
     scores = after_start(reading, start, n_samples)
@@ -60,7 +58,7 @@ def draw(
         shifted = scores - scores.max(axis=-1, keepdims=True)
         weights = np.exp(shifted)
         chance = chances.at(step, n_samples)[rows.samples]
-        chosen = _chosen(_bent(shifted, weights, temperature, masks), chance)
+        chosen = _choose(_bend(shifted, weights, temperature, masks), chance)
         logs = shifted[rows.places, chosen] - np.log(weights.sum(axis=-1))
         rows.add(step, chosen, logs)
         if not rows.n_open or step + 1 == longest:
@@ -138,31 +136,22 @@ def probabilities(scores: FloatArray, temperature: float, **filters: float) -> F
     [0.0, 0.6667, 0.3333]
     """
     shifted = scores - scores.max(axis=-1, keepdims=True)
-    weights = _bent(shifted, np.exp(shifted), temperature, _load_filters(filters))
+    weights = _bend(shifted, np.exp(shifted), temperature, _find_filters(filters))
     shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return shares
 
 
-def _load_filters(given: Mapping[str, float]) -> list[Callable[[FloatArray], FloatArray]]:
+def _find_filters(given: Mapping[str, float]) -> list[Filter]:
     """The filters that were asked for, in the order of `FILTERS`, each with its value."""
     for name in given:
         require_one_of("sampling filter", name, [one.name for one in FILTERS])
-    masks: list[Callable[[FloatArray], FloatArray]] = []
-    for one in FILTERS:
-        if one.name in given:
-            one.option.check(one.option.noun, given[one.name], one.type)
-            module, _, function = one.function.partition(":")
-            masks.append(partial(_mask, getattr(importlib.import_module(module), function), given[one.name]))
-    return masks
+    asked = [one for one in FILTERS if one.name in given]
+    for one in asked:
+        one.option.check(one.option.noun, given[one.name], one.type)
+    return [(one.mask, given[one.name]) for one in asked]
 
 
-def _mask(function: Callable[[FloatArray, float], FloatArray], value: float, scores: FloatArray) -> FloatArray:
-    return function(scores, value)
-
-
-def _bent(
-    shifted: FloatArray, weights: FloatArray, temperature: float, masks: Sequence[Callable[[FloatArray], FloatArray]]
-) -> FloatArray:
+def _bend(shifted: FloatArray, weights: FloatArray, temperature: float, masks: Sequence[Filter]) -> FloatArray:
     """Scores of which the highest is 0, and their exponentials -> exponentials as temperature and filters bend them."""
     if temperature == 0:
         greedy: FloatArray = np.eye(shifted.shape[-1])[shifted.argmax(axis=-1)]
@@ -171,13 +160,36 @@ def _bent(
         return weights
     with np.errstate(over="ignore"):  # a gap too large to hold is as good as impossible
         bent = shifted / temperature
-    for mask in masks:
-        bent = mask(bent)
+    for mask, value in masks:
+        bent = mask(bent, value)
     return np.exp(bent)
 
 
-def _chosen(weights: FloatArray, chances: FloatArray) -> IntArray:
+def _choose(weights: FloatArray, chances: FloatArray) -> IntArray:
     """The token in whose part of the heap of weights the chance falls."""
     heaps = np.cumsum(weights, axis=-1)
     places: IntArray = (heaps <= (chances * heaps[:, -1])[:, None]).sum(axis=-1)
     return places
+
+
+class Chances:
+    """Numbers from 0 up to 1 for any step and sample.
+
+    >>> a, b = Chances(seed=7), Chances(seed=7)
+    >>> bool(a.at(step=3, n=2)[0] == b.at(step=3, n=100)[0])
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        require_seed(seed)
+        # Raw words of a counter-based generator, whose stream NumPy promises to keep, unlike that of its distributions.
+        self._words = np.random.Philox(key=np.array([seed, 0], np.uint64))
+        self._start = self._words.state
+
+    def at(self, step: int, n: int) -> FloatArray:
+        """Those of the samples 0 to n - 1; the first ones are the same whatever n is."""
+        # To set the key of one generator takes a seventh of the time of making another.
+        self._start["state"]["key"][1] = step
+        self._words.state = self._start
+        chances: FloatArray = (self._words.random_raw(n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return chances

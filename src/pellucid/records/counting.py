@@ -1,6 +1,8 @@
 """What follows what, what smoothing does to it, and what a model makes of a text."""
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -120,8 +122,7 @@ class Samples(NamedTuple):
     seed: int
     samples: tuple[Sample, ...]
     notes: tuple[str, ...] = ()
-    top_k: int | None = None  # None: all
-    top_p: float = 1.0
+    filters: Mapping[str, float] = MappingProxyType({})  # the sampling filters that were asked for, such as top_k
     beam: int = 0  # 0: drawn by chance
     length_penalty: float = 0.0
 

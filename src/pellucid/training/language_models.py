@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pellucid.data import ListData, TextData
-    from pellucid.decoding.reading import Reading
     from pellucid.decoding.sampling import Drawn
+    from pellucid.decoding.scores import Reading
     from pellucid.models.contracts import SequenceModel
     from pellucid.models.counting.fitting import Fitted
     from pellucid.records import ModelFacts
@@ -160,7 +160,7 @@ class TrainedModel(LanguageModel):
     def surprises(self, tokens: Sequence[int]) -> tuple[Surprise, ...]:
         import numpy as np
 
-        from pellucid.decoding.distributions import log_softmax
+        from pellucid.decoding.scores import log_softmax
         from pellucid.models.reading import scores_after_each
 
         scored = [*tokens, 0] if self.is_list else list(tokens)
@@ -198,7 +198,7 @@ class CountedModel(LanguageModel):
         return KnownData(text=self.vocabulary.decode(tokens.tolist()) if len(tokens) <= MOST_SEARCHED else "")
 
     def reading(self, *, is_cached: bool = True) -> Reading:
-        from pellucid.decoding.reading import FromContexts
+        from pellucid.decoding.scores import FromContexts
 
         return FromContexts(self.fitted.model.log_probabilities)
 
@@ -238,9 +238,9 @@ def draw_samples(model: LanguageModel, options: SampleOptions, track: Track = li
             "{no_cache} changes nothing for a model that counts", fix="Leave it out", options={"no_cache": None}
         )
     if "top_k" in options.filters:
-        from pellucid.decoding.limits import require_top_k
+        from pellucid.decoding.options import require_top_k_fits
 
-        require_top_k(int(options.filters["top_k"]), len(model.vocabulary))
+        require_top_k_fits(int(options.filters["top_k"]), len(model.vocabulary))
     prompt, notes = encode_known(options.prompt, model.vocabulary, options.unknown, "the prompt")
     if len(prompt) > model.longest_prompt:
         notes = (*notes, f"the prompt has {len(prompt):,} tokens; the last {model.longest_prompt:,} were used")
@@ -258,8 +258,7 @@ def draw_samples(model: LanguageModel, options: SampleOptions, track: Track = li
         options.seed,
         samples,
         (*model.notes, *notes, *([model.known.note] if model.known.note else [])),
-        int(options.filters["top_k"]) if "top_k" in options.filters else None,
-        float(options.filters.get("top_p", 1.0)),
+        options.filters,
         options.beam or 0,
         options.length_penalty,
     )
@@ -269,7 +268,7 @@ def _draw(
     model: LanguageModel, options: SampleOptions, prompt: list[int], n_samples: int, track: Track
 ) -> tuple[Sample, ...]:
     from pellucid.decoding.beam import beam_search
-    from pellucid.decoding.samples import items_of, texts_of
+    from pellucid.decoding.novelty import describe_items, describe_texts
     from pellucid.decoding.sampling import NEVER, draw
 
     start = model.start(prompt[-model.longest_prompt :])
@@ -299,8 +298,8 @@ def _draw(
         )
     decode = model.vocabulary.decode
     if model.is_list:
-        return tuple(items_of(track(drawn), decode, prompt, model.known.items))
-    return tuple(texts_of(track(drawn), decode, prompt, model.known.text))
+        return tuple(describe_items(track(drawn), decode, prompt, model.known.items))
+    return tuple(describe_texts(track(drawn), decode, prompt, model.known.text))
 
 
 def score_text(model: LanguageModel, text: str, unknown: str = "error") -> ScoredText:

@@ -118,7 +118,7 @@ def drawing_words(samples: Samples) -> str:
 
     >>> from pellucid.records import Loss, ModelFacts
     >>> facts = ModelFacts("bigram", "names", 27, 10, 10, 729, 729, Loss(2.0, 10), None, ())
-    >>> drawing_words(Samples(facts, "", 0.8, 0, (), top_k=5, top_p=0.9))
+    >>> drawing_words(Samples(facts, "", 0.8, 0, (), filters={"top_k": 5, "top_p": 0.9}))
     'drawn from the 5 likeliest tokens, and of these from the fewest that hold 0.9 of the probability'
     >>> drawing_words(Samples(facts, "", 1.0, 0, (), beam=4, length_penalty=1.0))
     'the best that a beam of 4 found, by log-probability / length^1'
@@ -126,9 +126,12 @@ def drawing_words(samples: Samples) -> str:
     if samples.beam:
         by = f", by log-probability / length^{samples.length_penalty:g}" if samples.length_penalty else ""
         return f"the best that a beam of {samples.beam} found{by}"
-    parts = [f"the {samples.top_k} likeliest tokens"] if samples.top_k else []
-    if samples.top_p < 1:
-        parts.append(f"the fewest that hold {samples.top_p:g} of the probability")
+    words = {"top_k": "the {:g} likeliest tokens", "top_p": "the fewest that hold {:g} of the probability"}
+    parts = [
+        words.get(name, f"those that {name.replace('_', '-')} {{:g}} leaves").format(value)
+        for name, value in samples.filters.items()
+        if (name, value) != ("top_p", 1)
+    ]
     return f"drawn from {', and of these from '.join(parts)}" if parts else ""
 
 

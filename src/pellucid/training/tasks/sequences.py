@@ -17,8 +17,7 @@ from torch.nn import functional
 from pellucid.data import ListData, TextData
 from pellucid.data.prepare.tokens import Corpus, SequenceSides, split_sequences
 from pellucid.data.splits import SIDES
-from pellucid.decoding.novelty import Known
-from pellucid.decoding.samples import items_of, texts_of
+from pellucid.decoding.novelty import Known, describe_items, describe_texts
 from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
@@ -183,8 +182,8 @@ class SequenceTask(Task):
         """Samples, each with how new it is; of running text a single one."""
         decode, drawn = self.sides.vocabulary.decode, self._draw(model, FINAL_SAMPLES, plan.seed, LENGTH_OF_SAMPLE)
         if self.is_list:
-            return tuple(items_of(drawn, decode, [], Known(self.sides.train_items, self.sides.dev_items)))
-        return tuple(texts_of(drawn, decode, [], decode(self.sides.train.tokens[:MOST_SEARCHED].tolist())))
+            return tuple(describe_items(drawn, decode, [], Known(self.sides.train_items, self.sides.dev_items)))
+        return tuple(describe_texts(drawn, decode, [], decode(self.sides.train.tokens[:MOST_SEARCHED].tolist())))
 
     def _draw(self, model: SequenceModel, n_samples: int, seed: int, length: int) -> list[Drawn]:
         return draw(
