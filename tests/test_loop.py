@@ -16,7 +16,7 @@ from pellucid.errors import NotFinite
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan, Step
-from pellucid.training.loop import loss_of, steps
+from pellucid.training.loop import mean_token_loss, steps
 from pellucid.training.optimizers import build_optimizer
 from pellucid.training.tasks.batches import make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
@@ -235,4 +235,4 @@ def test_an_empty_side_has_no_loss():
 def test_the_loss_passes_over_padding():
     scores = torch.zeros(1, 3, 4)
     scores[0, 2] = torch.tensor([9.0, 0, 0, 0])
-    assert loss_of(scores, torch.tensor([[1, 2, -100]])).item() == pytest.approx(math.log(4))
+    assert mean_token_loss(scores, torch.tensor([[1, 2, -100]])).item() == pytest.approx(math.log(4))

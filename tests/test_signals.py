@@ -9,12 +9,13 @@ import time
 
 import pytest
 
+from pellucid.cli.contract import steady_output
 from pellucid.errors import Stopped
-from pellucid.training.signals import steady_output, stop_requests
+from pellucid.training.callbacks import stop_requests
 
 WORKER = """
 import sys, time
-from pellucid.training.signals import stop_requests
+from pellucid.training.callbacks import stop_requests
 with stop_requests() as stop:
     print("ready", flush=True)
     while not stop.is_asked:
@@ -105,7 +106,7 @@ def test_a_process_that_slept_goes_on():
 
 def test_nobody_reads_any_more():
     code = (
-        "import sys, click; from pellucid.training.signals import steady_output\n"
+        "import sys, click; from pellucid.cli.contract import steady_output\n"
         "with steady_output():\n"
         "    for n in range(5000): print(f'line {n}', flush=n % 3 == 0)\n"
         "    click.echo('to nowhere')\n"

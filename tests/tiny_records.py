@@ -274,7 +274,7 @@ TINY_PAIRS = _run(
         symbols=("·", "a", "b", "c"),
         items={"train": 30, "dev": 4, "test": 6},
         n_tokens={"train": 110, "dev": 14, "test": 21},
-        first=("cab → abc", "bb → b"),
+        first_pairs=(("cab", "abc"), ("bb", "b")),
         about=("sources of up to 4 tokens, targets of up to 3",),
     ),
     network=NetworkFacts("encoder-decoder", "Reads the source, writes the target.", {"width": 8}, 3200, ()),

@@ -292,7 +292,7 @@ def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
     from pellucid.training.new_examples import read_examples
     from pellucid.training.run_data import load_vocabulary
 
-    source = run.data.first[0].split(" → ")[0] if options.input is None else options.input
+    source = run.data.first_pairs[0][0] if options.input is None else options.input
     vocabulary = load_vocabulary(run)
     _require_readable(vocabulary, source)
     wanted = read_examples(run, [], text=source)

@@ -65,7 +65,7 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
 
     from pellucid.cli.console import ComparisonCallbacks
     from pellucid.figures.report_page import report_html
-    from pellucid.training.signals import stop_requests
+    from pellucid.training.callbacks import stop_requests
 
     n_runs = len(request.trainings) * ((len(wanted) or N_SIZES) if is_by_size else 1)
     with stop_requests() as stop:

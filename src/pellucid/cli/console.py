@@ -20,8 +20,7 @@ from pellucid.records import (
     Step,
     Timing,
 )
-from pellucid.training.callbacks import Callbacks, PageWriter
-from pellucid.training.signals import StopRequests
+from pellucid.training.callbacks import Callbacks, PageWriter, StopRequests
 
 EARLY = 0.05  # of the steps
 COUNTING = Measure()

@@ -14,12 +14,14 @@ the expression with a caret under the column. With --json the line is an object.
 """
 
 import errno
+import io
 import json
 import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
@@ -143,3 +145,50 @@ def _crash_report(error: Exception) -> str:
         return report.name
     except OSError:
         return "the output of the same command with PELLUCID_DEBUG=1"
+
+
+class _Steady(io.TextIOWrapper):
+    """A stream that goes on when nobody reads it any more."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._go_nowhere()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._go_nowhere()
+
+    def _go_nowhere(self) -> None:
+        # What is still in the buffer goes there too, and so does Python's own last flush.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
+@contextmanager
+def steady_output() -> Iterator[None]:
+    """While this holds, a reader that goes away, as in `pellucid train | head -1`, does not end the work."""
+    before = sys.stdout, sys.stderr
+    steady = [
+        _Steady(stream.buffer, stream.encoding, stream.errors, line_buffering=getattr(stream, "line_buffering", False))
+        if isinstance(stream, io.TextIOWrapper)
+        else stream
+        for stream in before
+    ]
+    for stream in before:
+        if stream is not None:
+            stream.flush()
+    sys.stdout, sys.stderr = steady
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+        for stream in steady:
+            if isinstance(stream, _Steady):
+                stream.flush()
+                stream.detach()

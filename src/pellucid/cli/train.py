@@ -97,8 +97,9 @@ def command(ctx: click.Context, /, resume: str, name: str, as_json: bool, **_: o
 def console(*, is_quiet: bool) -> Iterator[ConsoleCallbacks]:
     """Callbacks that tell a run on the terminal, and stop it at a signal."""
     from pellucid.cli.console import ConsoleCallbacks
+    from pellucid.cli.contract import steady_output
     from pellucid.figures.report_page import report_html
-    from pellucid.training.signals import steady_output, stop_requests
+    from pellucid.training.callbacks import stop_requests
 
     with steady_output(), stop_requests() as stop:
         callbacks = ConsoleCallbacks(stop, report_html, is_quiet=is_quiet)

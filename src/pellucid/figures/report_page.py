@@ -78,7 +78,7 @@ def report_html(report: TrainingReport) -> str:
         data_facts=_data_facts(report),
         has_tokens=has_tokens(report.data),
         symbols=symbol_labels(report.data.symbols[:MOST_SYMBOLS], has_boundary=report.data.kind in ("list", "pairs")),
-        first=[cut_middle(text, LONGEST) for text in report.data.first],
+        first=[cut_middle(text, LONGEST) for text in (*report.data.first, *map(" → ".join, report.data.first_pairs))],
         first_heading="How train begins"
         if report.data.kind == "text"
         else f"A few {example_noun(report.data.kind)}s of train",

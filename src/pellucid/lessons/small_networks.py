@@ -59,10 +59,9 @@ def train_small_run(asked: Mapping[str, Any], seed: int, data: str = "names") ->
     import tempfile
 
     from pellucid.data.options import DataOptions
-    from pellucid.training.callbacks import Callbacks
+    from pellucid.training.callbacks import Callbacks, stop_requests
     from pellucid.training.options import TrainOptions
     from pellucid.training.run import train
-    from pellucid.training.signals import stop_requests
 
     options = TrainOptions(**asked, seed=seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
@@ -113,13 +112,13 @@ def train_by_sgd(model: WindowMLP, batches: Batches, learning_rate: float, n_ste
     """Plain gradient descent on small batches: the loss before each step."""
     import torch
 
-    from pellucid.training.loop import loss_of
+    from pellucid.training.loop import mean_token_loss
 
     losses = []
     for step in range(1, n_steps + 1):
         batch = batches.batch(step)
         model.zero_grad()
-        loss = loss_of(model(batch.tokens), batch.targets)
+        loss = mean_token_loss(model(batch.tokens), batch.targets)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         with torch.no_grad():
             for parameter in model.parameters():
@@ -132,12 +131,12 @@ def train_by_sgd(model: WindowMLP, batches: Batches, learning_rate: float, n_ste
 def probe_health(model: WindowMLP, batch: Batch) -> Health:
     """One pass forward and back with a probe, and no update."""
     from pellucid.inspection.health import HealthProbe
-    from pellucid.training.loop import loss_of
+    from pellucid.training.loop import mean_token_loss
 
     probe = HealthProbe(model)
     model.zero_grad()
     with probe.watch(1, with_maps=True):
-        loss_of(model(batch.tokens), batch.targets).backward()  # type: ignore[no-untyped-call]
+        mean_token_loss(model(batch.tokens), batch.targets).backward()  # type: ignore[no-untyped-call]
     (health,) = probe.take_looks()
     return health
 

@@ -274,6 +274,7 @@ class DataFacts(NamedTuple):
     n_tokens: Mapping[str, int]  # predicted, of each side: tokens, classes or numbers
     notes: tuple[str, ...] = ()
     first: tuple[str, ...] = ()  # a few items of train, or how the text begins
+    first_pairs: tuple[tuple[str, str], ...] = ()  # a few sources of train with their targets
     task: str = ""  # classification, regression or reconstruction of a table or of images
     target: str = ""  # the column that is predicted
     about: tuple[str, ...] = ()  # what the network reads, in sentences

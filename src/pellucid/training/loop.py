@@ -30,14 +30,14 @@ from pellucid.training.tasks.task import Batches, LossFunction
 Watch = Callable[[int], AbstractContextManager[None]]
 
 
-def unwatched(step: int) -> AbstractContextManager[None]:
+def watch_nothing(step: int) -> AbstractContextManager[None]:
     """Nobody looks at this step from inside."""
     return nullcontext()
 
 
 def next_token_loss(model: Any, batch: Batch) -> Tensor:
     """What is asked of a sequence model: the mean loss over all tokens of a batch."""
-    return loss_of(model(batch.tokens), batch.targets)
+    return mean_token_loss(model(batch.tokens), batch.targets)
 
 
 def steps(
@@ -48,7 +48,7 @@ def steps(
     *,
     loss_function: LossFunction = next_token_loss,
     first: int = 1,
-    watch: Watch = unwatched,
+    watch: Watch = watch_nothing,
 ) -> Iterator[Step]:
     """Train from step `first` to the last of the plan, and yield every step once it is done.
 
@@ -68,19 +68,19 @@ def steps(
             norm = get_total_norm(gradients)
             seen = Step(step, loss.item(), batch.n_tokens, plan.learning_rate * factor, norm.item())
             if not (math.isfinite(seen.loss) and math.isfinite(seen.gradient_norm)):
-                raise not_finite(model, partial(loss_function, model, batch), seen, plan)
+                raise not_finite_error(model, partial(loss_function, model, batch), seen, plan)
             if plan.clip:
                 clip_grads_with_norm_(parameters, plan.clip, norm)
             optimizer.step(factor)
         yield seen
 
 
-def loss_of(scores: Tensor, targets: Tensor) -> Tensor:
+def mean_token_loss(scores: Tensor, targets: Tensor) -> Tensor:
     """scores: (batch, time, vocab), targets: (batch, time) -> the mean loss over all targets that are not padding."""
     return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
 
-def not_finite(model: nn.Module, again: Callable[[], object], seen: Step, plan: Plan) -> NotFinite:
+def not_finite_error(model: nn.Module, again: Callable[[], object], seen: Step, plan: Plan) -> NotFinite:
     """What to say when a loss or a gradient is no number: the batch goes through once more, to find where it began."""
     if math.isfinite(seen.loss):
         what, layer = f"a gradient became {seen.gradient_norm}", _first_bad_gradient(model)

@@ -19,6 +19,7 @@ from pellucid import __version__, runs
 from pellucid.data import Data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, quoted
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_health
 from pellucid.options import given_options
 from pellucid.records import (
@@ -45,7 +46,10 @@ from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import Trainer, TrainingState, build_training, network_facts
-from pellucid.training.weights import load_best, require_matching_weights
+from pellucid.training.weights import load_best, load_network, require_matching_weights
+
+MOST_ROWS = 64  # of a batch for the doctor: more prove no more, and every probe waits for them
+N_BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -310,4 +314,27 @@ def _judge_start(start: InitialLoss) -> Finding:
         if start.measured > start.uniform
         else "look at where the weights and the targets come from",
         rule="initial-loss",
+    )
+
+
+def make_specimen(run: Run, data: str = "") -> Specimen:
+    """A run for the doctor: its best network in the mode it learns in, batches of its dev side, and its loss.
+
+    data: where its data are, if they moved.
+    """
+    task, _ = reopen_data(run, ResumeOptions(data=data))
+    model, step = load_network(run)
+    model.train()
+    batches = task.dev_batches(min(run.plan.batch_size, MOST_ROWS), run.plan)
+    # Of one epoch alone, so that no row is in two of them.
+    steps = range(1, min(N_BATCHES, batches.per_epoch) + 1)
+    (inputs, targets), *more = [task.split_batch(model, batches.batch(step)) for step in steps]
+    return Specimen(
+        model=model,
+        inputs=inputs,
+        targets=targets,
+        loss=task.output_loss(run.plan),
+        more=tuple(more),
+        is_causal=task.is_causal,
+        name=f"{run.model} of the run {run.name}, weights of step {step:,}",
     )

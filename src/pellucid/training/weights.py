@@ -127,9 +127,9 @@ def from_safetensors(content: bytes, what: str) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = safetensors_load(content)
         odd = first_nonfinite(tensors)
     except (SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise _damaged(what, "it is no safetensors file") from error
+        raise _damage_error(what, "it is no safetensors file") from error
     if odd:
-        raise _damaged(what, f"{quoted(odd)} holds numbers that are not finite")
+        raise _damage_error(what, f"{quoted(odd)} holds numbers that are not finite")
     return tensors
 
 
@@ -183,20 +183,20 @@ def _require_sane_header(content: bytes, what: str) -> None:
     """The limits of the format, before its library is trusted with the file."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > LONGEST_HEADER or 8 + length > len(content):
-        raise _damaged(what, "its header does not fit")
+        raise _damage_error(what, "its header does not fit")
     try:
         header = json.loads(content[8 : 8 + length].decode("utf-8"), object_pairs_hook=_distinct)
     except (ValueError, RecursionError) as error:
-        raise _damaged(what, "its header is damaged") from error
+        raise _damage_error(what, "its header is damaged") from error
     if not isinstance(header, dict) or len(header) > MOST_TENSORS:
-        raise _damaged(what, f"it does not name at most {MOST_TENSORS:,} tensors")
+        raise _damage_error(what, f"it does not name at most {MOST_TENSORS:,} tensors")
     end = 0
     for begins, ends in sorted(_span(item) for item in header.values()):
         if begins != end:
-            raise _damaged(what, "its tensors overlap or leave gaps")
+            raise _damage_error(what, "its tensors overlap or leave gaps")
         end = ends
     if 8 + length + end != len(content):
-        raise _damaged(what, "bytes come after its last tensor")
+        raise _damage_error(what, "bytes come after its last tensor")
 
 
 def _span(item: Any) -> tuple[int, int]:
@@ -213,7 +213,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _damaged(what: str, why: str) -> Damaged:
+def _damage_error(what: str, why: str) -> Damaged:
     return Damaged(f"{what} is damaged: {why}", fix="Take the file from a copy of the run")
 
 

@@ -31,14 +31,14 @@ class Scored(NamedTuple):
     latent: Tensor  # (examples, latent); no columns where there is no narrow place
 
 
-def texts_of(sides: ExampleSides, scored: Scored, loss: Loss) -> tuple[str, ...]:
+def preview_texts(sides: ExampleSides, scored: Scored, loss: Loss) -> tuple[str, ...]:
     """Each example as truth → answer, with the answer's probability where there is one."""
     if sides.task == "reconstruction":
         errors = (scored.scores - scored.targets).square().mean(1)
         return tuple(f"error {error:.3f}" for error in errors.tolist())
     return tuple(
         f"{one.truth} → {one.answer}" + (f" ({one.probability:.2f})" if one.probability is not None else "")
-        for one in _answered(sides, scored, loss, np.arange(len(scored.examples)), "dev")
+        for one in _describe_answers(sides, scored, loss, np.arange(len(scored.examples)), "dev")
     )
 
 
@@ -49,7 +49,7 @@ def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: Loss) -> An
         "n": len(dev.examples),
         "metrics": metrics_of(sides, dev, loss),
         "test_metrics": metrics_of(sides, test, loss) if len(test.examples) else {},
-        "examples": _answered(sides, dev, loss, shown, "dev"),
+        "examples": _describe_answers(sides, dev, loss, shown, "dev"),
         "n_unknown": sides.n_unknown,
     }
     if sides.task == "reconstruction":
@@ -63,11 +63,11 @@ def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: Loss) -> An
     classes, likely = dev.targets.numpy(), dev.scores.argmax(1).numpy()
     confusion, calibration = metrics.confusion(likely, classes, sides.classes), None
     if loss.probabilities:
-        calibration = metrics.calibration(probabilities(dev.scores, loss).max(1), likely == classes)
+        calibration = metrics.calibration(class_probabilities(dev.scores, loss).max(1), likely == classes)
     return Answers(**common, confusion=confusion, calibration=calibration)
 
 
-def probabilities(scores: Tensor, loss: Loss) -> Floats:
+def class_probabilities(scores: Tensor, loss: Loss) -> Floats:
     """(examples, classes), in double precision, so that small ones do not vanish."""
     assert loss.probabilities is not None, f"{loss.name} has no probabilities"
     found: Floats = loss.probabilities(scores.double()).numpy()
@@ -80,7 +80,7 @@ def metrics_of(sides: ExampleSides, scored: Scored, loss: Loss) -> dict[str, flo
         truth = scored.targets.numpy()
         found = {"accuracy": metrics.accuracy(scored.scores.numpy(), truth)}
         if loss.probabilities:
-            found["log loss"] = metrics.log_loss(probabilities(scored.scores, loss), truth)
+            found["log loss"] = metrics.log_loss(class_probabilities(scored.scores, loss), truth)
         return found
     said, truth = scored.scores.double().numpy(), scored.targets.double().numpy()
     found = {"R²": metrics.r_squared(said.reshape(truth.shape), truth)}
@@ -99,12 +99,12 @@ def _worst(sides: ExampleSides, scored: Scored, loss: Loss) -> npt.NDArray[Any]:
     return each.argsort(descending=True, stable=True)[:MOST_SHOWN].numpy()
 
 
-def _answered(
+def _describe_answers(
     sides: ExampleSides, scored: Scored, loss: Loss, rows: npt.NDArray[Any], side: str
 ) -> tuple[Answered, ...]:
     names = [_name(sides, int(sides.places[side][row])) for row in rows]
     if sides.task == "reconstruction":
-        return _reconstructed(sides, scored, rows, names)
+        return _describe_reconstructions(sides, scored, rows, names)
     if sides.task == "regression":
         preparation = sides.preparation
         assert isinstance(preparation, TablePreparation)
@@ -114,7 +114,7 @@ def _answered(
             for name, row in zip(names, rows, strict=True)
         )
     likely = scored.scores.argmax(1).tolist()
-    chances = probabilities(scored.scores, loss) if loss.probabilities else None
+    chances = class_probabilities(scored.scores, loss) if loss.probabilities else None
     return tuple(
         Answered(
             what=name,
@@ -128,7 +128,7 @@ def _answered(
     )
 
 
-def _reconstructed(
+def _describe_reconstructions(
     sides: ExampleSides, scored: Scored, rows: npt.NDArray[Any], names: Sequence[str]
 ) -> tuple[Answered, ...]:
     errors = (scored.scores - scored.targets).square().mean(1).tolist()

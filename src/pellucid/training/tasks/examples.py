@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan
 from pellucid.training.options import TrainOptions
-from pellucid.training.tasks.answers import Scored, answers_of, texts_of
+from pellucid.training.tasks.answers import Scored, answers_of, preview_texts
 from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines, flatten_examples
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
 from pellucid.training.tasks.metrics import accuracy, r_squared
@@ -178,6 +178,10 @@ class ExampleTask(Task):
 
         return mean_loss
 
+    def output_loss(self, plan: Plan) -> Callable[[Tensor, Tensor], Tensor]:
+        losses = self.loss(plan).losses
+        return lambda outputs, targets: losses(outputs, targets).mean()
+
     @cached_property
     def train_part(self) -> Examples:
         """Of train, as large as dev, spread evenly over it."""
@@ -199,7 +203,7 @@ class ExampleTask(Task):
 
     def evaluate(self, model: ExampleModel, side: str) -> SideResult:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
-        scored = self.scored(model, self.examples(side))
+        scored = self.score_examples(model, self.examples(side))
         losses = loss_called(self.default_loss, self.sides.task).losses
         loss = losses(scored.scores, scored.targets).mean(dtype=torch.float64).item()
         return SideResult(loss, self._metric(scored.scores.double().numpy(), scored.targets.double().numpy()))
@@ -221,13 +225,13 @@ class ExampleTask(Task):
         """A few examples from all of dev with their answers; the same ones each time."""
         every = max(1, len(self.sides.dev) // PREVIEWED)
         some = self.sides.dev.rows(slice(0, every * PREVIEWED, every))
-        return texts_of(self.sides, self.scored(model, some), self.loss(plan))
+        return preview_texts(self.sides, self.score_examples(model, some), self.loss(plan))
 
     def answers(self, model: ExampleModel, plan: Plan) -> Answers:
-        scored = {side: self.scored(model, self.examples(side)) for side in ("dev", "test")}
+        scored = {side: self.score_examples(model, self.examples(side)) for side in ("dev", "test")}
         return answers_of(self.sides, scored["dev"], scored["test"], self.loss(plan))
 
-    def scored(self, model: ExampleModel, examples: Examples) -> Scored:
+    def score_examples(self, model: ExampleModel, examples: Examples) -> Scored:
         """What the network says of these examples, and what it should say; of a reconstructor also what is left."""
         scores, targets, latent = [], [], []
         for answer, batch in _passes(model, examples):

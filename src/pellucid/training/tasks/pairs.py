@@ -54,7 +54,7 @@ def open_pairs(data: PairsData, source: str) -> PairTask:
         items={name: len(getattr(sides, name)) for name in SIDES},
         n_tokens={name: sum(len(target) + 1 for _, target in getattr(sides, name)) for name in SIDES},
         notes=data.notes,
-        first=tuple(f"{before} → {after}" for before, after in sides.texts["train"][:12]),
+        first_pairs=tuple((before, after) for before, after in sides.texts["train"][:12]),
         about=(f"sources of up to {sides.longest_source} letters, targets of up to {sides.longest_target}",),
     )
     return PairTask(sides, facts)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.settings import SIZES
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Sample
@@ -99,6 +100,10 @@ class Task(ABC):
     @abstractmethod
     def loss_function(self, plan: Plan) -> LossFunction:
         """What is made small: a network and a batch -> the mean loss of the batch."""
+
+    def output_loss(self, plan: Plan) -> Callable[[Tensor, Tensor], Tensor]:
+        """What is made small, without the penalty, as a function of a network's outputs and targets."""
+        return cross_entropy_loss
 
     @abstractmethod
     def evaluate(self, model: Any, side: str) -> SideResult:
