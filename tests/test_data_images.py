@@ -70,7 +70,7 @@ def header_only_png(width, height):
 def test_a_folder_of_class_folders_is_images(folder):
     data = open_data(folder)
     assert isinstance(data, ImagesData)
-    assert data.said.startswith("shapes: 6 images in 2 classes, 8×6 (a folder of class folders)")
+    assert data.description.startswith("shapes: 6 images in 2 classes, 8×6 (a folder of class folders)")
     assert [(file.label, file.path.name, file.width, file.height) for file in data.files][:2] == [
         ("cat", "0.png", 8, 6), ("cat", "1.png", 8, 6)
     ]  # fmt: skip

@@ -52,9 +52,7 @@ def test_the_line_says_what_why_and_the_flag(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("emma\nava\nemma\n\n")
     data = open_data(path)
-    assert data.said == (
-        "names.txt: a list of 3 items (short lines, no commas); --kind text to read it as running text"
-    )
+    assert data.description == ("names.txt: a list of 3 items (short lines, no commas)")
     assert data.notes == ("1 empty lines were left out", "1 of the 3 items repeat an earlier one")
 
 

@@ -486,9 +486,7 @@ def test_what_python_writes_is_read_back_cell_by_cell(rows):
 def test_a_table_is_said_with_its_reason(write, capsys):
     data = open_data(write("a,b\n1,2\n3,4\n"))
     assert isinstance(data, TableData)
-    assert (
-        data.said == "some.csv: a table of 2 rows and 2 columns (its name ends in .csv); --kind text to read it as text"
-    )
+    assert data.description == "some.csv: a table of 2 rows and 2 columns (its name ends in .csv)"
     assert answer(lambda: open_data(write("a,b\n1\n")), []) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 

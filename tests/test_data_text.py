@@ -329,7 +329,7 @@ def test_names_that_could_move_the_cursor_are_printed_as_codes(tmp_path, name):
     path.write_text("emma\nolivia\nava\n")
     data = open_data(path)
     assert isinstance(data, ListData)
-    assert data.said.isprintable()
+    assert data.description.isprintable()
     path.write_bytes(b"\xff\xfe\xfd")
     assert refusal(path)
 
@@ -340,7 +340,7 @@ def test_a_path_with_a_nul_or_of_nothing():
 
 
 def test_standard_input_is_a_dash(pellucid):
-    code = "from pellucid.data import open_data; d = open_data('-'); print(d.said, d.items)"
+    code = "from pellucid.data import open_data; d = open_data('-'); print(d.description, d.items)"
     run = subprocess.run(
         [sys.executable, "-c", code], input="emma\nava\nolivia\n", capture_output=True, encoding="utf-8", check=True
     )

@@ -51,7 +51,7 @@ def as_pairs(counts: BigramCounts) -> dict[tuple[str, str], int]:
 
 
 def listed(items: list[str], name: str = "words") -> ListData:
-    return ListData(name, items, said=f"{name}: a list", fingerprint="")
+    return ListData(name, items, because="", fingerprint="")
 
 
 def cells(picture: Picture) -> dict[tuple[str, str], int]:

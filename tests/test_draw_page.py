@@ -52,7 +52,7 @@ def visitor(browser: Browser, tmp_path: Path) -> Iterator[Visitor]:
 
 
 def data() -> ListData:
-    return ListData("words", WORDS, said="", fingerprint="")
+    return ListData("words", WORDS, because="", fingerprint="")
 
 
 @pytest.mark.browser
@@ -132,7 +132,7 @@ def test_a_symbol_under_the_pointer_keeps_its_own_arrows(visitor: Visitor) -> No
 
 @pytest.mark.browser
 def test_no_text_is_ever_taken_for_markup(visitor: Visitor) -> None:
-    hostile = ListData(HOSTILE, [HOSTILE] * 3 + WORDS, said="", fingerprint="")
+    hostile = ListData(HOSTILE, [HOSTILE] * 3 + WORDS, because="", fingerprint="")
     drawings = [
         draw_bigram_matrix(bigram_counts(hostile)),
         draw_bigram_graph(bigram_counts(hostile)),

@@ -32,7 +32,7 @@ def test_every_set_opens_by_its_name(name):
     card, data = datasets()[name], open_data(name)
     assert data.kind == card.kind
     assert data.name == name
-    assert data.said.startswith(f"{name}: ")
+    assert data.description.startswith(f"{name}: ")
     assert len(data.fingerprint) == 64
     assert len(data) > 0
     assert all([card.says, card.source, card.licence])

@@ -20,11 +20,11 @@ N = 40_000
 
 def table(frame: pl.DataFrame) -> TableData:
     columns = tuple(Column(name, "numeric", 0) for name in frame.columns)
-    return TableData(name="t", frame=frame, columns=columns, said="t: a table", fingerprint="")
+    return TableData(name="t", frame=frame, columns=columns, because="", fingerprint="")
 
 
 def words(*items: str) -> ListData:
-    return ListData(name="words", items=list(items), said="words: a list", fingerprint="")
+    return ListData(name="words", items=list(items), because="", fingerprint="")
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def test_a_class_with_one_member_trains():
 
 def test_pairs_stay_with_their_source():
     pairs = [(f"word {number % 300}", f"meaning {number}") for number in range(900)]
-    data = PairsData(name="p", pairs=pairs, said="p: pairs", fingerprint="")
+    data = PairsData(name="p", pairs=pairs, because="", fingerprint="")
     division = split_data(data)
     sides = {}
     for (source, _), side in zip(pairs, division.sides.tolist(), strict=True):
@@ -249,7 +249,7 @@ def test_misuse_of_the_command(pellucid, tmp_path):
         ((), "there is nothing to divide"),
         (("a.txt", "--demo", "names"), "both name what to divide"),
         (("names", "--drift"), "--drift belongs to the made-up transactions"),
-        (("names", "--format", "xlsx"), "cannot be written as 'xlsx'"),
+        (("names", "--format", "xlsx"), "no format of a table's parts called 'xlsx'"),
         (("names", "--dry-run", "--out", "x"), "--out says nothing"),
         (("--demo", "../names"), "is no name of a set"),
         (("missing.csv",), "missing.csv"),

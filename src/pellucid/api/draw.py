@@ -191,7 +191,7 @@ def _count_bigrams(card: FigureCard[Any], options: DrawOptions) -> Measured:
     data = _open_sequences(options)
     from pellucid.models.counting.tables import bigram_counts
 
-    return Measured(bigram_counts(data), (data.said, *data.notes))
+    return Measured(bigram_counts(data), (data.description, *data.notes))
 
 
 def _search_learning_rate(card: FigureCard[Any], options: DrawOptions) -> Measured:

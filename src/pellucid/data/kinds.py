@@ -79,9 +79,15 @@ class ListData:
     kind: ClassVar[str] = "list"
     name: str
     items: list[str] = field(repr=False)
-    said: str
+    because: str  # how it was taken for this, or where it comes from
     fingerprint: str
     notes: tuple[str, ...] = ()
+    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
+
+    @property
+    def description(self) -> str:
+        """What was inferred, in one line."""
+        return _describe(self, f"a list of {len(self):,} item{'s' * (len(self) != 1)}")
 
     def __len__(self) -> int:
         return len(self.items)
@@ -98,9 +104,10 @@ class TextData:
     newlines: str
     n_characters: int  # before newlines are converted
     first_nul: int
-    said: str
+    because: str  # how it was taken for this, or where it comes from
     fingerprint: str
     notes: tuple[str, ...] = ()
+    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
 
     def characters(self) -> Iterator[str]:
         """The text in pieces of about a million characters."""
@@ -111,6 +118,11 @@ class TextData:
     def read(self) -> str:
         """The whole text at once."""
         return "".join(self.characters())
+
+    @property
+    def description(self) -> str:
+        """What was inferred, in one line."""
+        return _describe(self, f"running text of {len(self):,} characters")
 
     def __len__(self) -> int:
         return self.n_characters
@@ -132,11 +144,19 @@ class TableData:
     name: str
     frame: "polars.DataFrame" = field(repr=False)
     columns: tuple[Column, ...]
-    said: str
+    because: str  # how it was taken for this, or where it comes from
     fingerprint: str
     notes: tuple[str, ...] = ()
+    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
     row_word: str = "line"
     lines: "numpy.ndarray[Any, Any] | None" = field(default=None, repr=False)
+
+    @property
+    def description(self) -> str:
+        """What was inferred, in one line."""
+        return _describe(
+            self, f"a table of {len(self):,} rows and {len(self.columns):,} column{'s' * (len(self.columns) != 1)}"
+        )
 
     def __len__(self) -> int:
         return self.frame.height
@@ -158,9 +178,15 @@ class PairsData:
     kind: ClassVar[str] = "pairs"
     name: str
     pairs: list[tuple[str, str]] = field(repr=False)
-    said: str
+    because: str  # how it was taken for this, or where it comes from
     fingerprint: str
     notes: tuple[str, ...] = ()
+    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
+
+    @property
+    def description(self) -> str:
+        """What was inferred, in one line."""
+        return _describe(self, f"{len(self):,} pairs")
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -183,9 +209,18 @@ class ImagesData:
     name: str
     files: tuple[ImageFile, ...] = field(repr=False)
     classes: tuple[str, ...]
-    said: str
+    because: str  # how it was taken for this, or where it comes from
     fingerprint: str
     notes: tuple[str, ...] = ()
+    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
+
+    @property
+    def description(self) -> str:
+        """What was inferred, in one line."""
+        shapes = {(file.width, file.height) for file in self.files}
+        width, height = min(shapes)
+        sizes = f"{len(shapes):,} sizes" if len(shapes) > 1 else f"{width}×{height}"
+        return _describe(self, f"{len(self):,} images in {len(self.classes)} classes, {sizes}")
 
     def __len__(self) -> int:
         return len(self.files)
@@ -200,15 +235,26 @@ class PixelsData:
     pixels: "numpy.ndarray[Any, Any]" = field(repr=False)
     labels: "numpy.ndarray[Any, Any]" = field(repr=False)  # the place of each image's class in `classes`
     classes: tuple[str, ...]
-    said: str
+    because: str  # how it was taken for this, or where it comes from
     fingerprint: str
     notes: tuple[str, ...] = ()
+    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
+
+    @property
+    def description(self) -> str:
+        """What was inferred, in one line."""
+        height, width = self.pixels.shape[1:3]
+        return _describe(self, f"{len(self):,} images in {len(self.classes)} classes, {width}×{height}")
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
 Data: TypeAlias = ListData | TextData | TableData | PairsData | ImagesData | PixelsData
+
+
+def _describe(data: Data, what: str) -> str:
+    return f"{data.name}: {what}{f' ({data.because})' if data.because else ''}"
 
 
 def require_kind(data: Data, *kinds: str) -> None:

@@ -6,6 +6,7 @@ What a file holds is told by its first bytes, else by the ending of its name, el
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ def open_data(
     fewest_rows     that a table must have; 2 for what is to be learned from, 1 for a single new row
     skip_bad        leave out images that cannot be read; skip_empty leaves out class folders without images
 
-    >>> open_data("names").said
+    >>> open_data("names").description
     'names: a list of 30,000 items (comes with pellucid)'
     """
     if kind:
@@ -85,7 +86,7 @@ def open_data(
 
 def _read(kind: str, source: Source | Path, options: ReadOptions, because: str = "") -> Data:
     data: Data = load_named(KINDS[kind].reader)(source, options, because)
-    return data
+    return replace(data, is_file=True)
 
 
 def _require_there(text: str, also: tuple[str, ...]) -> None:

@@ -113,7 +113,7 @@ def smooth_counts(data: ListData | TextData, after: str = "") -> SmoothingStudy:
         n_dev_unseen=int(n_dev[in_train == 0].sum()),
         rows=tuple([SmoothedRow(s, tuple(_add_s(row, sums[place], s, vocab_size).tolist())) for s in SHOWN]),
         losses=tuple([SmoothedLoss(s, *[_loss(*side, s, vocab_size) for side in measured]) for s in TRIED]),
-        notes=(data.said, *data.notes),
+        notes=(data.description, *data.notes),
     )
 
 

@@ -103,7 +103,8 @@ class SplitReport:
 
     name: str
     kind: str
-    said: str
+    description: str
+    is_file: bool  # and no set that comes with pellucid
     strategy: str
     asked: Mapping[str, str]  # the options that were given
     settings: Mapping[str, str]  # the options that give this split again

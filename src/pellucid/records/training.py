@@ -278,6 +278,7 @@ class DataFacts(NamedTuple):
     task: str = ""  # classification, regression or reconstruction of a table or of images
     target: str = ""  # the column that is predicted
     about: tuple[str, ...] = ()  # what the network reads, in sentences
+    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
 
 
 class NetworkFacts(NamedTuple):

@@ -147,7 +147,7 @@ def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
 
 def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
     step = -(-len(data.files) // LOOKED_AT)
-    some = ImagesData(data.name, data.files[::step], data.classes, data.said, data.fingerprint)
+    some = ImagesData(data.name, data.files[::step], data.classes, data.because, data.fingerprint)
     seen = decode_images(some, size=size, mode="rgb").pixels
     if int((seen.max(axis=-1) - seen.min(axis=-1)).max()) > COLOUR:
         return "rgb", "the images have colour, and are read as rgb; --colour gray changes that"

@@ -39,7 +39,7 @@ class Target:
     frame: "polars.DataFrame"  # without the rows that miss the target
     features: tuple[str, ...]
     classes: tuple[str, ...]  # empty for regression
-    said: str
+    description: str
     notes: tuple[str, ...]
 
 
@@ -47,7 +47,7 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
     """Take a column as the target, for classification or regression, or say why it cannot be.
 
     >>> from pellucid.data import open_data
-    >>> choose_target(open_data("penguins"), "species").said
+    >>> choose_target(open_data("penguins"), "species").description
     'species: classification into 3 classes (it holds texts); --task regression to predict a number'
     """
     if task and task not in TARGET_TASKS:
@@ -85,7 +85,7 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
         frame=frame,
         features=features,
         classes=classes,
-        said=f"{name}: {what} ({asked}); --task {other} to {wants}",
+        description=f"{name}: {what} ({asked}); --task {other} to {wants}",
         notes=tuple(notes),
     )
 
@@ -230,7 +230,13 @@ def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: 
         task=task,
         classes=chosen.classes,
         target=target,
-        notes=(*([chosen.said] if chosen.said else []), *chosen.notes, *notes, *about_train, *about_forms),
+        notes=(
+            *([chosen.description] if chosen.description else []),
+            *chosen.notes,
+            *notes,
+            *about_train,
+            *about_forms,
+        ),
         n_unknown=read.n_unknown,  # train knows all of its own
     )
 

@@ -268,7 +268,7 @@ def make_table(
         name=name,
         frame=frame,
         columns=columns,
-        said=said_of(name, frame.height, len(columns), because),
+        because=because,
         fingerprint=fingerprint,
         notes=(*notes, *missing_note(columns), *(note for one in decided for note in one.notes)),
         row_word=row_word,
@@ -302,13 +302,6 @@ def stack_tables(tables: Sequence[TableData]) -> TableData:
         fingerprint=hashlib.sha256("".join(table.fingerprint for table in tables).encode()).hexdigest(),
         row_word="row",
     )
-
-
-def said_of(name: str, n_rows: int, n_columns: int, because: str) -> str:
-    """One line on what was opened."""
-    reason = f" ({because})" if because else ""
-    many = "s" if n_columns != 1 else ""
-    return f"{name}: a table of {n_rows:,} rows and {n_columns:,} column{many}{reason}; --kind text to read it as text"
 
 
 def missing_note(columns: Sequence[Column]) -> tuple[str, ...]:

@@ -76,14 +76,11 @@ def read_images(folder: Path, options: ReadOptions, because: str = "") -> Images
     if len(left) < 2:
         raise PellucidError(f"{name} has no two classes with readable images", fix="Give at least two class folders")
     index.keep()
-    shapes = {(one.width, one.height) for _, _, one in good}
-    size = f"{next(iter(shapes))[0]}×{next(iter(shapes))[1]}" if len(shapes) == 1 else f"{len(shapes):,} sizes"
     return ImagesData(
         name=name,
         files=tuple(ImageFile(path, label, one.width, one.height) for label, path, one in good),
         classes=tuple(left),
-        said=f"{name}: {len(good):,} images in {len(left)} classes, {size} (a folder of class folders); "
-        "--kind list, text or table wants a file",
+        because="a folder of class folders",
         fingerprint=_fingerprint([(_inside_bytes(path, folder), one.sha256) for _, path, one in good]),
         notes=(*_notes(found, len(bad), [label for label in classes if label not in left]), *_twins(good)),
     )

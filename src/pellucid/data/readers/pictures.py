@@ -108,7 +108,7 @@ def decode_images(images: ImagesData, *, size: tuple[int, int], mode: str = "gra
         pixels=pixels,
         labels=labels,
         classes=images.classes,
-        said=images.said,
+        because=images.because,
         fingerprint=images.fingerprint,
         notes=images.notes,
     )

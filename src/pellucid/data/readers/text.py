@@ -40,8 +40,7 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
     return ListData(
         name=source.name,
         items=items,
-        said=f"{source.name}: a list of {len(items):,} item{'s' if len(items) > 1 else ''}{_reason(because)}; "
-        "--kind text to read it as running text",
+        because=because,
         fingerprint=found.fingerprint,
         notes=(
             *_line_ends(found, newlines),
@@ -68,8 +67,7 @@ def read_text(source: Source, options: ReadOptions, because: str = "") -> TextDa
         newlines=options.newlines,
         n_characters=found.n_characters,
         first_nul=found.first_nul,
-        said=f"{source.name}: running text of {found.n_characters:,} characters{_reason(because)}; "
-        "--kind list to read each line as an item",
+        because=because,
         fingerprint=found.fingerprint,
         notes=(*notes_of(found, options.newlines), *([nul] if found.first_nul >= 0 else [])),
     )
@@ -96,7 +94,7 @@ def read_pairs(source: Source, options: ReadOptions, because: str = "") -> Pairs
     return PairsData(
         name=source.name,
         pairs=pairs,
-        said=f"{source.name}: {len(pairs):,} pairs{_reason(because)}; --kind table to read it as a table",
+        because=because,
         fingerprint=found.fingerprint,
         notes=(
             *notes_of(found, options.newlines),
@@ -117,10 +115,6 @@ def _pair(line: str, where: str) -> tuple[str, str]:
     if "\0" in line:
         raise PellucidError("there is a NUL", where=where, fix="Remove it")
     return parts[0], parts[1]
-
-
-def _reason(because: str) -> str:
-    return f" ({because})" if because else ""
 
 
 def _counted(n: int, what: str) -> list[str]:

@@ -117,7 +117,7 @@ def dataset_table(
         name=name,
         frame=frame,
         columns=tuple(Column(column, kind, 0) for column, kind in kinds.items()),
-        said=f"{name}: a table of {frame.height:,} rows and {frame.width} columns ({because})",
+        because=because,
         fingerprint=fingerprint,
         row_word="row",
     )

@@ -33,7 +33,7 @@ def load(seed: int = 0, n: int = 2_000, n_symbols: int = 4, longest: int = 6) ->
     return PairsData(
         name="dedupe-sort",
         pairs=pairs,
-        said=f"dedupe-sort: {n:,} pairs over {LETTERS[:n_symbols]} (generated, seed {seed})",
+        because=f"over {LETTERS[:n_symbols]}; generated, seed {seed}",
         fingerprint=hashlib.sha256(content.encode()).hexdigest(),
     )
 

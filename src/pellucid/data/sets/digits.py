@@ -23,7 +23,7 @@ def load(seed: int = 0, n: int = IMAGES) -> PixelsData:
         pixels=pixels,
         labels=labels,
         classes=tuple("0123456789"),
-        said=f"digits: {len(labels):,} images in 10 classes, 8×8 (comes with scikit-learn)",
+        because="comes with scikit-learn",
         fingerprint=fingerprint_of(pixels, labels),
     )
 

@@ -64,7 +64,7 @@ def load(seed: int = 0, n: int = 2_000) -> PixelsData:
         pixels=pixels,
         labels=labels,
         classes=tuple("0123456789"),
-        said=f"house-numbers: {n:,} images in 10 classes, {SIDE}×{SIDE} (generated, seed {seed})",
+        because=f"generated, seed {seed}",
         fingerprint=fingerprint_of(pixels, labels),
     )
 

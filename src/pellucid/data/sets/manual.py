@@ -23,7 +23,7 @@ def load(seed: int = 0, n: int = 0) -> TextData:
         newlines="keep",
         n_characters=len(text),
         first_nul=-1,
-        said=f"manual: running text of {len(text):,} characters (the manual topics of this Python {version})",
+        because=f"the manual topics of this Python {version}",
         fingerprint=hashlib.sha256(content).hexdigest(),
         notes=("other versions of Python have other texts",),
     )

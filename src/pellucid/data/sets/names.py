@@ -30,7 +30,7 @@ def load(seed: int = 0, n: int = 30_000) -> ListData:
     return ListData(
         name="names",
         items=items,
-        said=f"names: a list of {len(items):,} items (comes with pellucid)",
+        because="comes with pellucid",
         fingerprint=hashlib.sha256("\n".join(items).encode()).hexdigest(),
     )
 

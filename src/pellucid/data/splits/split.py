@@ -168,7 +168,8 @@ def _division(
     report = SplitReport(
         name=data.name,
         kind=data.kind,
-        said=data.said,
+        description=data.description,
+        is_file=data.is_file,
         strategy=request.strategy,
         asked=asked.settings(),
         settings=request.settings(),

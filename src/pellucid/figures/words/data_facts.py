@@ -10,6 +10,25 @@ NOUNS = {"list": "item", "pairs": "pair", "table": "row", "images": "image"}
 MOST_CLASSES, LONGEST_CLASS = 12, 20
 
 
+# How a file could be read otherwise.
+OTHER_KINDS = {
+    "list": "--kind text to read it as running text",
+    "text": "--kind list to read each line as an item",
+    "table": "--kind text to read it as text",
+    "pairs": "--kind table to read it as a table",
+    "images": "--kind list, text or table wants a file",
+}
+
+
+def describe_source(description: str, kind: str, is_file: bool) -> str:
+    """What was inferred of the data, and how to say otherwise where they are a user's own.
+
+    >>> describe_source("a.txt: a list of 3 items", "list", is_file=True)
+    'a.txt: a list of 3 items; --kind text to read it as running text'
+    """
+    return f"{description}; {OTHER_KINDS[kind]}" if is_file and kind in OTHER_KINDS else description
+
+
 def example_noun(kind: str) -> str:
     """What one example of such data is called.
 

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, heading, indent
+from pellucid.figures.words.data_facts import describe_source
 from pellucid.figures.words.numbers import percent, short
 from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
 from pellucid.records.plain import as_plain
@@ -19,7 +20,7 @@ MOST_COLUMNS = 20  # of a table that are listed one by one
 
 def split_parts(report: SplitReport) -> Iterator[Part]:
     """What a terminal shows of a split."""
-    yield Text(printable(report.said))
+    yield Text(printable(describe_source(report.description, report.kind, report.is_file)))
     yield from _strategy(report)
     yield heading("Sides")
     yield _sides(report)

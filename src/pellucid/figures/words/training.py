@@ -13,7 +13,7 @@ from pellucid.figures.charts.series import block_means
 from pellucid.figures.tables import Part, Table, indent
 from pellucid.figures.words.answers import answer_parts
 from pellucid.figures.words.counting import novelty_parts
-from pellucid.figures.words.data_facts import guessing_costs, has_tokens, side_sizes, task_words
+from pellucid.figures.words.data_facts import describe_source, guessing_costs, has_tokens, side_sizes, task_words
 from pellucid.figures.words.diagnosis import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
 from pellucid.figures.words.numbers import count_of, duration, rough
@@ -51,7 +51,10 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
 
 def data_lines(data: DataFacts) -> list[str]:
     """What was read, its sides, and its symbols or what is to be foretold of it."""
-    lines = [data.said, "; ".join([f"{side} {held}" for side, held in side_sizes(data).items()])]
+    lines = [
+        describe_source(data.said, data.kind, data.is_file),
+        "; ".join([f"{side} {held}" for side, held in side_sizes(data).items()]),
+    ]
     lines += [f"reads {part}" for part in data.about]
     if has_tokens(data):
         lines.append(

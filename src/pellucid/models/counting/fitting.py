@@ -104,7 +104,7 @@ def fitted(data: ListData | TextData, options: CountOptions) -> Fitted:
     has_dev = len(dev.tokens) > 1
     facts = ModelFacts(
         name=name,
-        source=data.said,
+        source=data.description,
         vocab_size=vocab_size,
         n_train=len(train.tokens) - 1,
         n_dev=max(0, len(dev.tokens) - 1),

@@ -69,7 +69,8 @@ def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSide
         first = [f"{name}: {n:,}" for name, n in zip(sides.classes, counts, strict=True)]
     return DataFacts(
         source=source,
-        said=data.said,
+        said=data.description,
+        is_file=data.is_file,
         kind=data.kind,
         tokens="",
         fingerprint=data.fingerprint,

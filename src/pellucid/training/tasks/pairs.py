@@ -45,7 +45,8 @@ def open_pairs(data: PairsData, source: str) -> PairTask:
             )
     facts = DataFacts(
         source=source,
-        said=data.said,
+        said=data.description,
+        is_file=data.is_file,
         kind="pairs",
         tokens="characters",
         fingerprint=data.fingerprint,
