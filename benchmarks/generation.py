@@ -39,9 +39,9 @@ from pellucid.data import ListData, open_data
 from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.sampling import draw
 from pellucid.models.contracts import SequenceModel
-from pellucid.models.reading import ForwardReading, NeuralReading
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
+from pellucid.models.stepwise import ForwardReading, NeuralReading
 
 VOCAB, CONTEXT, WIDTH, DEPTH, HEADS = 65, 256, 128, 4, 4
 N_TOKENS = CONTEXT - 1

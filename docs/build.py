@@ -16,7 +16,7 @@ from pellucid.cli import COMMANDS, pellucid
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.inspection.rules import rules as doctors_rules
 from pellucid.lessons.lesson import Lesson
-from pellucid.models.counting.tables import word_counts
+from pellucid.models.counting.simple_models import word_counts
 
 DOCS = Path(__file__).parent
 NEURON = ("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2.0, "x0": -1.0, "w1": -2.0, "x1": -2.0, "w2": -3.0})

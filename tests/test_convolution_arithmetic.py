@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from pellucid.errors import PellucidError
-from pellucid.layers.convolution import Convolution, Dense, Layer, Pooling, Stage, parameters_of, slid, stages
+from pellucid.layers.convolution import Convolution, Dense, Layer, Pooling, Stage, count_windows, parameters_of, stages
 from pellucid.lessons.scalar_rnn import ACTIVATIONS, measure, step_down, unroll, unroll_batch
 
 SVHN: tuple[Layer, ...] = (
@@ -84,12 +84,12 @@ def test_sizes_and_parameters_are_torchs(channels, size, chain):
 def test_the_unused_are_those_that_get_no_gradient(n, kernel, stride, padding):
     if kernel > n + 2 * padding:
         with pytest.raises(PellucidError, match="does not fit"):
-            slid(n, kernel, stride, padding)
+            count_windows(n, kernel, stride, padding)
         return
     row = torch.zeros(1, 1, n, requires_grad=True)
     out = nn.functional.conv1d(row, torch.ones(1, 1, kernel), stride=stride, padding=padding)
     out.sum().backward()
-    found = slid(n, kernel, stride, padding)
+    found = count_windows(n, kernel, stride, padding)
     assert found.length == out.shape[2] == math.floor((n - kernel + 2 * padding) / stride) + 1
     assert found.unused == (row.grad == 0).sum().item()
 
@@ -151,7 +151,7 @@ def test_what_the_floor_drops_is_said():
     (one,) = stages(1, (4, 3), [Pooling(kernel=(3, 3), stride=(2, 2))])
     assert one.note == "1 row is not used"
     # Windows further apart than they are wide leave gaps as well.
-    assert slid(33, kernel=3, stride=4) == (8, 2 + 7)
+    assert count_windows(33, kernel=3, stride=4) == (8, 2 + 7)
     # Padding is dropped first: the last row of zeros is, and the picture's own is not.
     (padded,) = stages(1, (4, 4), [Convolution(1, kernel=(3, 3), stride=(2, 2), padding=(1, 1))])
     assert padded.note == ""
@@ -160,10 +160,10 @@ def test_what_the_floor_drops_is_said():
 
 def test_what_cannot_slide_is_refused():
     with pytest.raises(PellucidError, match=r"a kernel of 9 does not fit into 4 places with 1 more .* a padding of 3"):
-        slid(4, kernel=9, padding=1)
-    assert slid(4, kernel=9, padding=3).length == 2
+        count_windows(4, kernel=9, padding=1)
+    assert count_windows(4, kernel=9, padding=3).length == 2
     with pytest.raises(PellucidError, match="a stride of 0"):
-        slid(4, kernel=2, stride=0)
+        count_windows(4, kernel=2, stride=0)
     assert parameters_of(Pooling((2, 2), (2, 2)), 8, (4, 4)) == 0
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pellucid.errors import PellucidError
 from pellucid.models.counting import counts as counting
 from pellucid.models.counting.counts import count
-from pellucid.models.counting.fitting import best_ngram, loss
+from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.simple_models import Bigram, BigramConfig
 from pellucid.models.counting.smoothing import AddS, KneserNey, WittenBell
-from pellucid.models.counting.tables import Bigram, BigramConfig
 
 VOCAB = 4
 Gram = tuple[int, ...]
@@ -189,19 +189,19 @@ def test_an_item_sees_nothing_of_the_one_before_it():
 
 def test_what_was_never_seen_is_infinitely_surprising_only_without_smoothing():
     train, dev = of_items([[1, 2], [1, 1]]), of_items([[2, 1]])
-    bare = loss(NGram.fit(train, NGramConfig(VOCAB, 2, AddS(0.0))), dev)
+    bare = count_loss(NGram.fit(train, NGramConfig(VOCAB, 2, AddS(0.0))), dev)
     assert bare.nats == math.inf
     assert bare.n_impossible == 2  # 2 at the beginning, 1 after 2; the end after 1 was seen
     assert bare.perplexity == math.inf
     for smoothing in (AddS(0.01), WittenBell(), KneserNey()):
-        found = loss(NGram.fit(train, NGramConfig(VOCAB, 2, smoothing)), dev)
+        found = count_loss(NGram.fit(train, NGramConfig(VOCAB, 2, smoothing)), dev)
         assert math.isfinite(found.nats)
         assert found.n_impossible == 0
 
 
 def test_as_s_grows_every_token_becomes_as_likely_as_any():
     data = of_items([[1, 2], [1, 1, 3]])
-    losses = [loss(Bigram.fit(data, BigramConfig(VOCAB, s)), data).nats for s in (0.0, 1.0, 100.0, 1e9)]
+    losses = [count_loss(Bigram.fit(data, BigramConfig(VOCAB, s)), data).nats for s in (0.0, 1.0, 100.0, 1e9)]
     assert losses == sorted(losses)
     assert losses[-1] == pytest.approx(math.log(VOCAB), abs=1e-6)
 
@@ -227,7 +227,7 @@ def test_the_best_on_dev_is_kept_and_everything_tried_is_told():
         (1, "modified Kneser–Ney"),
     ]
     assert len(choice.trials) == 9
-    assert loss(choice.model, dev).nats == choice.best.dev == min(trial.dev for trial in choice.trials)
+    assert count_loss(choice.model, dev).nats == choice.best.dev == min(trial.dev for trial in choice.trials)
     assert (choice.model.grams.order, choice.model.smoothing.says) == choice.best[:2]
 
 

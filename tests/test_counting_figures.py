@@ -10,10 +10,10 @@ from pellucid.data import Characters, open_data
 from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list
 from pellucid.models.counting.counts import count
-from pellucid.models.counting.fitting import best_ngram, loss
+from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.simple_models import Bigram, BigramConfig
 from pellucid.models.counting.smoothing import AddS, KneserNey
-from pellucid.models.counting.tables import Bigram, BigramConfig
 
 REFERENCE = Path(__file__).parent.parent.parent / "shared" / "data" / "names.txt"
 
@@ -36,10 +36,10 @@ def test_the_whole_list_by_maximum_likelihood(reference):
     assert corpus.n_predicted == 228_146  # as many bigrams
     bigram = Bigram.fit(corpus, BigramConfig(vocab_size))
     assert bigram.counts.sum() == 228_146
-    assert loss(bigram, corpus).nats == pytest.approx(2.4540, abs=5e-5)
+    assert count_loss(bigram, corpus).nats == pytest.approx(2.4540, abs=5e-5)
     for order, wanted in ((2, 2.4540), (3, 2.1857), (5, 1.6058)):
         model = NGram.fit(corpus, NGramConfig(vocab_size, order, AddS(0.0)))
-        assert loss(model, corpus).nats == pytest.approx(wanted, abs=5e-5)
+        assert count_loss(model, corpus).nats == pytest.approx(wanted, abs=5e-5)
         assert model.n_entries == 27**order
 
 
@@ -50,7 +50,7 @@ def test_kneser_ney_on_the_lectures_split(reference):
     random.shuffle(shuffled)
     first, second = int(0.8 * len(shuffled)), int(0.9 * len(shuffled))
     vocab_size, train, dev = corpora(shuffled[:first], shuffled[first:second])
-    found = loss(NGram.fit(train, NGramConfig(vocab_size, 6)), dev)
+    found = count_loss(NGram.fit(train, NGramConfig(vocab_size, 6)), dev)
     assert found.nats == pytest.approx(1.9740, abs=5e-5)
 
 
@@ -67,7 +67,7 @@ def test_kneser_ney_on_our_own_names():
     split = split_list(open_data("names").items)
     vocab_size, train, dev = corpora(split.train, split.dev)
     grams = count(train, vocab_size, 6)
-    losses = [loss(NGram(grams.up_to(order), KneserNey()), dev).nats for order in (1, 2, 3, 4, 5, 6)]
+    losses = [count_loss(NGram(grams.up_to(order), KneserNey()), dev).nats for order in (1, 2, 3, 4, 5, 6)]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 1.97
     assert losses[0] < math.log(vocab_size)

@@ -26,8 +26,8 @@ from pellucid.figures.words.text import symbol_labels
 from pellucid.lessons.bigram_smoothing import SHOWN, TRIED, smooth_counts
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
 from pellucid.lessons.lesson import Lesson, all_lessons
-from pellucid.models.counting.fitting import loss
-from pellucid.models.counting.tables import Bigram, BigramConfig, bigram_counts, word_counts
+from pellucid.models.counting.fitting import count_loss
+from pellucid.models.counting.simple_models import Bigram, BigramConfig, bigram_counts, word_counts
 from pellucid.records import BigramCounts
 from pellucid.runs import RunResult, RunWriter
 
@@ -177,8 +177,8 @@ def test_smoothing_is_what_the_models_and_loops_say():
     assert [found.s for found in seen.losses] == list(TRIED)
     for found in seen.losses:
         model = Bigram.fit(train, BigramConfig(len(vocabulary), found.s))
-        assert found.train == pytest.approx(loss(model, train).nats, rel=1e-12)
-        assert found.dev == pytest.approx(loss(model, dev).nats, rel=1e-12)
+        assert found.train == pytest.approx(count_loss(model, train).nats, rel=1e-12)
+        assert found.dev == pytest.approx(count_loss(model, dev).nats, rel=1e-12)
     assert seen.losses[-1].dev == pytest.approx(math.log(len(vocabulary)), abs=1e-3)
     chart = draw_smoothing(seen)
     best = min(seen.losses, key=lambda found: found.dev)

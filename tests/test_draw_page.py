@@ -12,7 +12,7 @@ from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix
 from pellucid.figures.picture import Picture, picture_html
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
 from pellucid.lessons.bigram_smoothing import smooth_counts
-from pellucid.models.counting.tables import bigram_counts, word_counts
+from pellucid.models.counting.simple_models import bigram_counts, word_counts
 from pellucid.records import BigramCount, BigramCounts
 
 WORDS = [first + second + third for first in "abcdefghijklmnopqrstuvwxyz" for second in "aeiou" for third in "nrstl"]

@@ -14,8 +14,8 @@ from pellucid.decoding.sampling import draw
 from pellucid.models import reading
 from pellucid.models.catalogue import networks_for
 from pellucid.models.contracts import PairModel
-from pellucid.models.pairs.padding import lengths_of, padded, right_aligned, trimmed
-from pellucid.models.reading import PairReading, answers
+from pellucid.models.pairs.padding import align_right, lengths_of, pad_rows, trim_padding
+from pellucid.models.stepwise import PairReading, greedy_answers
 
 CARDS = networks_for("pairs")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -44,7 +44,7 @@ def half_taught(name: str) -> PairModel:
 
 
 def learn(model: PairModel, sources: Tensor, targets: list[list[int]], steps: int, batch: int = 64) -> None:
-    tokens, wanted = padded([[0, *target] for target in targets]), padded([[*target, 0] for target in targets])
+    tokens, wanted = pad_rows([[0, *target] for target in targets]), pad_rows([[*target, 0] for target in targets])
     lengths = torch.tensor([len(target) for target in targets])
     wanted = wanted.masked_fill(torch.arange(wanted.shape[1]) > lengths[:, None], -100)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -59,7 +59,7 @@ def learn(model: PairModel, sources: Tensor, targets: list[list[int]], steps: in
 def sources_of(n: int, seed: int = 0) -> Tensor:
     chance = torch.Generator().manual_seed(seed)
     rows = [torch.randint(1, 7, (1 + row % 5,), generator=chance).tolist() for row in range(n)]
-    return padded(rows)
+    return pad_rows(rows)
 
 
 def greedy(model: PairModel, source: Tensor) -> list[int]:
@@ -80,9 +80,9 @@ def test_answers_in_batches_are_those_one_by_one(name, monkeypatch):
     ready = model.for_inference()
     expected = [greedy(ready, source) for source in sources]
     assert len({len(answer) for answer in expected}) > 2  # so rows end at different times
-    assert answers(model, sources) == expected
+    assert greedy_answers(model, sources) == expected
     monkeypatch.setattr(reading, "AT_ONCE", 7)
-    assert answers(model, sources) == expected
+    assert greedy_answers(model, sources) == expected
     assert model.training  # as it was
 
 
@@ -96,19 +96,19 @@ def test_an_answer_without_an_end_is_longer_than_any_target(name):
             head.weight[1:4], head.weight[4:] = head.weight[4:].clone(), -head.weight[4:].clone()
         else:
             model.head.bias[0] = -1e6
-    assert {len(answer) for answer in answers(model, sources_of(6))} == {model.longest_target + 1}
+    assert {len(answer) for answer in greedy_answers(model, sources_of(6))} == {model.longest_target + 1}
 
 
 def test_no_source_has_no_answer():
     model = drawn("encoder-decoder")
-    assert answers(model, torch.zeros(0, 3, dtype=torch.int64)) == []
+    assert greedy_answers(model, torch.zeros(0, 3, dtype=torch.int64)) == []
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_a_beam_of_one_is_greedy(name):
     model, sources = drawn(name), sources_of(12)
     longest = model.longest_target + 1
-    for source, answer in zip(sources, answers(model, sources), strict=True):
+    for source, answer in zip(sources, greedy_answers(model, sources), strict=True):
         tokens = source[source != 0].tolist()
         best = beam_search(PairReading(model, tokens), width=1, longest=longest, start=[0], stop=0)[0]
         assert list(best.drawn.tokens) == answer
@@ -151,7 +151,7 @@ def test_a_reading_knows_nothing_before_the_boundary(name):
 
 def test_the_encoder_decoders_weights_are_told_for_each_head():
     model = drawn("encoder-decoder")
-    sources, tokens = padded([[3, 1, 4], [2]]), torch.tensor([[0, 1, 2, 3], [0, 4, 4, 4]])
+    sources, tokens = pad_rows([[3, 1, 4], [2]]), torch.tensor([[0, 1, 2, 3], [0, 4, 4, 4]])
     before = model(sources, tokens)
     maps = model.attention_maps(functional.pad(sources, (0, 4)), tokens)
     assert {name: tuple(found.shape) for name, found in maps.items()} == {
@@ -170,12 +170,12 @@ def test_the_encoder_decoders_weights_are_told_for_each_head():
 def test_the_weights_are_those_that_the_stream_is_mixed_by():
     """The last block's cross-attention by hand: weights times values, combined, is what the module itself gives."""
     model = drawn("encoder-decoder").eval()
-    sources, tokens = padded([[3, 1, 4], [2]]), torch.tensor([[0, 1, 2, 3], [0, 4, 4, 4]])
+    sources, tokens = pad_rows([[3, 1, 4], [2]]), torch.tensor([[0, 1, 2, 3], [0, 4, 4, 4]])
     attention = model.decoder.blocks[-1].memory_attention
     seen = {}
     attention.combine.register_forward_hook(lambda module, came, out: seen.update(mixed=came[0]))
     model(sources, tokens)
-    _, values = attention.remembered(model.remembered(sources)[0])
+    _, values = attention.project_memory(model.encode(sources)[0])
     weights = model.attention_maps(sources, tokens)["cross"][-1]
     by_hand = (weights @ values).transpose(1, 2).flatten(2)
     assert torch.allclose(by_hand, seen["mixed"], atol=1e-10)
@@ -183,7 +183,7 @@ def test_the_weights_are_those_that_the_stream_is_mixed_by():
 
 def test_the_encoders_weights_are_told_for_each_head():
     model = drawn("encoder")
-    maps = model.attention_maps(padded([[3, 1, 4], [2]]), torch.tensor([[0, 1, 2, 3, 4]] * 2))
+    maps = model.attention_maps(pad_rows([[3, 1, 4], [2]]), torch.tensor([[0, 1, 2, 3, 4]] * 2))
     assert maps.keys() == {"source"}
     assert maps["source"].shape == (2, 2, 2, 5, 5)  # as many places as are written
     assert (maps["source"][:, 0, :, :, 3:] == 0).all()
@@ -191,16 +191,16 @@ def test_the_encoders_weights_are_told_for_each_head():
 
 
 def test_rows_are_padded_trimmed_and_moved():
-    rows = padded([[3, 1], [], [2, 2, 2]])
+    rows = pad_rows([[3, 1], [], [2, 2, 2]])
     assert rows.tolist() == [[3, 1, 0], [0, 0, 0], [2, 2, 2]]
-    assert padded([]).shape == (0, 1)
-    assert padded([[]]).tolist() == [[0]]
+    assert pad_rows([]).shape == (0, 1)
+    assert pad_rows([[]]).tolist() == [[0]]
     assert lengths_of(rows).tolist() == [2, 0, 3]
     wide = functional.pad(rows, (0, 5))
-    assert torch.equal(trimmed(wide, longest=3), rows)
+    assert torch.equal(trim_padding(wide, longest=3), rows)
     for given in (rows, wide):
-        assert right_aligned(given, room=4).tolist() == [[0, 0, 3, 1], [0, 0, 0, 0], [0, 2, 2, 2]]
-        assert torch.equal(right_aligned(given, room=3)[:, -1], torch.tensor([1, 0, 2]))
+        assert align_right(given, room=4).tolist() == [[0, 0, 3, 1], [0, 0, 0, 0], [0, 2, 2, 2]]
+        assert torch.equal(align_right(given, room=3)[:, -1], torch.tensor([1, 0, 2]))
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -210,6 +210,6 @@ def test_it_learns_to_sort(name):
     known, new = pairs[:800], pairs[800:]
     torch.manual_seed(0)
     model = CARDS[name].build(CARDS[name].sized("tiny", 5, 6, 4))
-    learn(model, padded([source for source, _ in known]), [target for _, target in known], steps=200)
-    found = answers(model, padded([source for source, _ in new]))
+    learn(model, pad_rows([source for source, _ in known]), [target for _, target in known], steps=200)
+    found = greedy_answers(model, pad_rows([source for source, _ in new]))
     assert sum(answer == target for answer, (_, target) in zip(found, new, strict=True)) >= 0.9 * len(new)

@@ -215,7 +215,7 @@ def test_the_slope_of_a_residual_block_is_one_more():
     model = deep(Residual).double()
     block, x = model.blocks[0], torch.randn(8, dtype=torch.float64)
     of_feat = torch.autograd.functional.jacobian(block, x)
-    of_block = torch.autograd.functional.jacobian(lambda stream: model.joined(stream, block(stream)), x)
+    of_block = torch.autograd.functional.jacobian(lambda stream: model.combine(stream, block(stream)), x)
     assert torch.allclose(of_block, torch.eye(8).double() + of_feat, atol=1e-12)
 
 
@@ -228,7 +228,7 @@ def test_a_new_residual_network_does_not_know_how_deep_it_is():
 def test_left_out_a_residual_block_is_the_identity_and_a_plain_one_the_end():
     x = torch.randn(64, 4)
     residual, plain = deep(Residual), deep(Plain)
-    assert torch.allclose(residual.without([1, 3], x, NO_CODES), residual.shortened([1, 3])(x, NO_CODES), atol=1e-6)
+    assert torch.allclose(residual.without([1, 3], x, NO_CODES), residual.drop_blocks([1, 3])(x, NO_CODES), atol=1e-6)
     assert torch.equal(residual.without([], x, NO_CODES), residual(x, NO_CODES))
     scores = plain.without([1], x, NO_CODES)
     assert torch.equal(scores, scores[:1].expand_as(scores))
@@ -236,13 +236,13 @@ def test_left_out_a_residual_block_is_the_identity_and_a_plain_one_the_end():
 
 def test_a_shortened_network_is_built_by_its_configuration():
     model = deep(Residual)
-    short = model.shortened([0])
+    short = model.drop_blocks([0])
     assert short.config == dataclasses.replace(model.config, depth=3)
     assert len(model.blocks) == 4
     again = Residual(short.config)
     again.load_state_dict(short.state_dict())
     with pytest.raises(PellucidError, match="all 4 blocks would be left out"):
-        model.shortened(range(4))
+        model.drop_blocks(range(4))
 
 
 def test_what_each_block_is_worth_is_measured():
@@ -254,8 +254,8 @@ def test_what_each_block_is_worth_is_measured():
     depth = depth_of(model, x, NO_CODES, classes, losses)
     assert depth.whole == pytest.approx(losses(model(x, NO_CODES), classes).mean().item(), abs=1e-6)
     assert depth.without[1] == pytest.approx(losses(model.without([1], x, NO_CODES), classes).mean().item(), abs=1e-6)
-    assert depth.lost[2] == 0
-    assert all(lost != 0 for block, lost in enumerate(depth.lost) if block != 2)
+    assert depth.loss_increases[2] == 0
+    assert all(lost != 0 for block, lost in enumerate(depth.loss_increases) if block != 2)
 
 
 def test_a_trained_residual_network_bears_the_loss_of_a_block_and_its_twin_does_not():
@@ -297,10 +297,10 @@ def test_without_hidden_layers_it_finds_the_principal_axes():
 def test_it_gives_back_numbers_and_categories_as_one_row():
     model = Autoencoder(AutoencoderConfig(numbers=(2,), categories=(3, 2), outputs=7, latent=3))
     numbers, codes = torch.tensor([[0.5, -1.0]]), torch.tensor([[2, 0]])
-    assert model.wanted(numbers, codes).tolist() == [[0.5, -1.0, 0, 0, 1, 1, 0]]
+    assert model.reconstruction_target(numbers, codes).tolist() == [[0.5, -1.0, 0, 0, 1, 1, 0]]
     latent = model.latent(numbers, codes)
     assert latent.shape == (1, 3)
-    assert torch.equal(model.decoded(latent), model(numbers, codes))
+    assert torch.equal(model.decode(latent), model(numbers, codes))
 
 
 @pytest.mark.parametrize(

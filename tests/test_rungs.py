@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.layers.norms import NORMS, BatchNorm
-from pellucid.models.counting.fitting import loss
-from pellucid.models.counting.tables import Bigram, BigramConfig
+from pellucid.models.counting.fitting import count_loss
+from pellucid.models.counting.simple_models import Bigram, BigramConfig
 from pellucid.models.sequences.configs import NeuralNGramConfig, RecurrentConfig, WavenetConfig, WindowMLPConfig
 from pellucid.models.sequences.recurrent import GRU, LSTM, RNN
 from pellucid.models.sequences.windows import NeuralNGram, Wavenet, WindowMLP
@@ -64,7 +64,7 @@ def test_a_neural_bigram_learns_what_counting_finds():
         tokens.append(int(state.choice(6, p=0.9 * chain[tokens[-1]] + 0.1 / 6)))
     stream = SimpleNamespace(tokens=np.array(tokens, np.uint8), has_boundary=False)
     counted = Bigram.fit(stream, BigramConfig(6))
-    best = loss(counted, stream).nats
+    best = count_loss(counted, stream).nats
 
     model = NeuralNGram(NeuralNGramConfig(6, order=2)).double()
     whole = torch.tensor(tokens)[None]

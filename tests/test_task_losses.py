@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from pellucid.autograd.nn import hinge as scalar_hinge
 from pellucid.errors import PellucidError
-from pellucid.layers.losses import LOSSES, PENALTIES, loss_called, losses_for, penalty
+from pellucid.layers.losses import LOSSES, PENALTIES, find_loss, losses_for, penalty
 
 N, K = 40, 4
 TASKS = {"classification", "regression", "reconstruction"}
@@ -166,7 +166,7 @@ def test_each_task_has_its_losses():
         assert loss.says
         assert set(loss.tasks) <= TASKS
         for task in loss.tasks:
-            assert loss_called(name, task) is loss
+            assert find_loss(name, task) is loss
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_each_task_has_its_losses():
 )
 def test_a_wrong_name_is_answered_with_a_right_one(name, task, said):
     with pytest.raises(PellucidError) as refusal:
-        loss_called(name, task)
+        find_loss(name, task)
     assert str(refusal.value).endswith(said)
 
 

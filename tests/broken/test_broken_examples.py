@@ -123,7 +123,7 @@ class HasNoNarrowPlace(Reconstructor):
         super().__init__()
         self.head = nn.Linear(config.outputs, config.outputs)
 
-    def wanted(self, numbers, codes):
+    def reconstruction_target(self, numbers, codes):
         return numbers
 
     def latent(self, numbers, codes):

@@ -36,7 +36,7 @@ class IsNotTold(EncoderDecoder):
 class SeesWhatFillsUp(EncoderDecoder):
     """A source that is padded further becomes another one."""
 
-    def remembered(self, sources):
+    def encode(self, sources):
         return self.encoder(self.embedding(sources[:, : self.longest_source]), EVERYTHING), EVERYTHING
 
 
@@ -46,13 +46,13 @@ class CountsWhatFillsUp(EncoderDecoder):
 
 
 class ReadsTheFirstTokenAlone(EncoderDecoder):
-    def remembered(self, sources):
-        return super().remembered(sources[:, :1])
+    def encode(self, sources):
+        return super().encode(sources[:, :1])
 
 
 class StumblesOverAnEmptySource(EncoderDecoder):
-    def remembered(self, sources):
-        memory, mask = super().remembered(sources)
+    def encode(self, sources):
+        memory, mask = super().encode(sources)
         return memory / (mask.lengths > 0).to(memory.dtype)[:, None, None] * 1.0, mask
 
 

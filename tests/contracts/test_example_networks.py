@@ -58,7 +58,7 @@ def loss_of(model: ExampleModel, examples: tuple[Tensor, Tensor, Tensor]) -> Ten
     numbers, codes, classes = examples
     scores = model(numbers, codes)
     if isinstance(model, Reconstructor):
-        return functional.mse_loss(scores, model.wanted(numbers, codes))
+        return functional.mse_loss(scores, model.reconstruction_target(numbers, codes))
     return functional.cross_entropy(scores, classes)
 
 
@@ -111,9 +111,9 @@ def test_scores_have_their_shape(card):
 def test_a_reconstruction_is_as_wide_as_what_is_wanted(model, examples):
     if isinstance(model, Reconstructor):
         numbers, codes, _ = examples
-        assert model.wanted(numbers, codes).shape == model(numbers, codes).shape
+        assert model.reconstruction_target(numbers, codes).shape == model(numbers, codes).shape
         assert model.latent(numbers, codes).ndim == 2
-        assert model.latent(numbers, codes).shape[1] < model.wanted(numbers, codes).shape[1]
+        assert model.latent(numbers, codes).shape[1] < model.reconstruction_target(numbers, codes).shape[1]
 
 
 @torch.no_grad()
@@ -248,7 +248,7 @@ def test_the_first_loss_is_that_of_guessing(card):
             examples = draw(inputs, n=64)
             guessing = math.log(inputs.outputs)
             if isinstance(model, Reconstructor):
-                guessing = model.wanted(*examples[:2]).square().mean().item()
+                guessing = model.reconstruction_target(*examples[:2]).square().mean().item()
             with torch.no_grad():
                 assert abs(loss_of(model, examples).item() - guessing) < 0.05 * guessing
 

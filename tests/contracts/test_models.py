@@ -11,7 +11,7 @@ from pellucid.errors import PellucidError
 from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.counting.options import COUNT_MODELS, CountOptions
-from pellucid.models.counting.tables import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
+from pellucid.models.counting.simple_models import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
 
 MODELS = {
     "uniform": (Uniform, UniformConfig(vocab_size=5)),

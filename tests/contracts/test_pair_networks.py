@@ -12,9 +12,9 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network, networks_for
 from pellucid.models.contracts import PairModel
-from pellucid.models.pairs.padding import padded
-from pellucid.models.reading import answers
+from pellucid.models.pairs.padding import pad_rows
 from pellucid.models.settings import SIZES
+from pellucid.models.stepwise import greedy_answers
 
 CARDS = networks_for("pairs")
 BATCH, SOURCE, TIME = 3, 5, 5
@@ -212,7 +212,7 @@ def test_it_fits_eight_pairs(card):
     model = built(card)
     sources = sources_for(card, 8, seed=3)
     targets = [row[: 1 + at % (TIME - 1)] for at, row in enumerate(draw(card, 8, TIME - 1, seed=4).tolist())]
-    tokens = padded([[0, *target] for target in targets])
+    tokens = pad_rows([[0, *target] for target in targets])
     wanted = torch.full_like(tokens, -100)
     for row, target in enumerate(targets):
         wanted[row, : len(target) + 1] = torch.tensor([*target, 0])
@@ -223,7 +223,7 @@ def test_it_fits_eight_pairs(card):
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.05
-    assert answers(model, sources) == targets
+    assert greedy_answers(model, sources) == targets
 
 
 def test_the_same_seed_gives_the_same_bits(card, sources, tokens):

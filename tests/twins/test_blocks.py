@@ -237,7 +237,7 @@ def test_a_decoder_blocks_weights_are_those_it_used(kind):
     mixed = {}
     attention.combine.register_forward_pre_hook(lambda _, args: mixed.update(heads=args[0]))
     block(stream, memory, memory_mask=mask)
-    _, values = attention.remembered(memory)
+    _, values = attention.project_memory(memory)
     assert torch.allclose(mixed["heads"], (weights.memory @ values).transpose(1, 2).flatten(2), atol=1e-12)
 
 

@@ -9,8 +9,8 @@ from scipy import integrate, optimize, special
 from torch import nn
 
 from pellucid.errors import PellucidError
-from pellucid.layers.activations import ACTIVATIONS, activation, gain
-from pellucid.layers.norms import NORMS, BatchNorm, GroupNorm, InstanceNorm, RMSNorm, folded, normalisation
+from pellucid.layers.activations import ACTIVATIONS, build_activation, gain
+from pellucid.layers.norms import NORMS, BatchNorm, GroupNorm, InstanceNorm, RMSNorm, build_norm, fold_batch_norm
 
 # Each activation once more, by NumPy and scipy.
 PLAIN = {
@@ -61,13 +61,13 @@ def test_the_gain_keeps_the_variance_through_ten_layers(name):
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(500, 512, generator=draw)
     for _ in range(10):
-        x = activation(name)(x) @ torch.randn(512, 512, generator=draw) * gain(name) / math.sqrt(512)
+        x = build_activation(name)(x) @ torch.randn(512, 512, generator=draw) * gain(name) / math.sqrt(512)
     assert 0.4 < x.square().mean().item() < 2.5
 
 
 def test_an_unknown_activation_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"there is no activation called 'leaky'\. Perhaps you meant leaky_relu"):
-        activation("leaky")
+        build_activation("leaky")
 
 
 def twins(features=6, momentum=0.1):
@@ -159,7 +159,7 @@ def test_group_norm_is_torchs(groups):
 def test_norms_of_rows_are_torchs(kind):
     theirs = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}[kind](12, eps=1e-5, dtype=torch.float64)
     x = 3 * torch.randn(2, 5, 12, dtype=torch.float64) + 1
-    require_torchs(normalisation(kind, 12, groups=1).double(), theirs, x, flat=x.shape)
+    require_torchs(build_norm(kind, 12, groups=1).double(), theirs, x, flat=x.shape)
 
 
 def test_rms_norm_is_its_formula():
@@ -171,7 +171,7 @@ def test_rms_norm_is_its_formula():
 
 def test_layer_norm_is_one_group():
     x = torch.randn(2, 5, 12, dtype=torch.float64)
-    layer, group = normalisation("layer", 12, groups=1).double(), GroupNorm(12, groups=1).double()
+    layer, group = build_norm("layer", 12, groups=1).double(), GroupNorm(12, groups=1).double()
     assert torch.allclose(layer(x), group(x), atol=1e-12, rtol=0)
 
 
@@ -187,12 +187,12 @@ def test_instance_norm_is_torchs_on_channels_and_places():
 @pytest.mark.parametrize("kind", NORMS)
 def test_gains_and_biases_are_rows(kind):
     """Who treats matrices otherwise, as weight decay and Muon do, tells them by their two dimensions."""
-    assert all(parameter.ndim == 1 for parameter in normalisation(kind, 8, groups=2).parameters())
+    assert all(parameter.ndim == 1 for parameter in build_norm(kind, 8, groups=2).parameters())
 
 
 @pytest.mark.parametrize("kind", NORMS)
 def test_only_batch_norm_lets_rows_meet(kind):
-    norm = normalisation(kind, 8, groups=2)
+    norm = build_norm(kind, 8, groups=2)
     x = torch.randn(4, 8, generator=torch.Generator().manual_seed(4))
     changed = x.clone()
     changed[1:] += 1 + torch.arange(24).reshape(3, 8)
@@ -211,7 +211,7 @@ def test_folded_is_unfolded(has_bias, dtype, tolerance):
         norm(linear(torch.randn(64, 30, generator=draw, dtype=dtype)))
     norm.eval()
     before = {name: value.clone() for name, value in norm.state_dict().items()}
-    one = folded(linear, norm)
+    one = fold_batch_norm(linear, norm)
     assert one.weight.dtype == dtype
     for batch in (1, 33):  # a single example as well
         x = torch.randn(batch, 30, generator=draw, dtype=dtype)

@@ -7,9 +7,9 @@ import torch
 from pellucid.decoding.beam import beam_search
 from pellucid.decoding.sampling import draw
 from pellucid.models.catalogue import networks_for
-from pellucid.models.reading import ForwardReading, NeuralReading, scores_after_each
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
+from pellucid.models.stepwise import ForwardReading, NeuralReading, scores_after_each
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

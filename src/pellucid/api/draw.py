@@ -185,11 +185,11 @@ def _open_sequences(options: DrawOptions) -> ListData | TextData:
 
 def _count_bigrams(card: FigureCard[Any], options: DrawOptions) -> Measured:
     if options.word is not None:
-        from pellucid.models.counting.tables import word_counts
+        from pellucid.models.counting.simple_models import word_counts
 
         return Measured(word_counts(options.word), ())
     data = _open_sequences(options)
-    from pellucid.models.counting.tables import bigram_counts
+    from pellucid.models.counting.simple_models import bigram_counts
 
     return Measured(bigram_counts(data), (data.description, *data.notes))
 

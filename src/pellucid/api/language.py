@@ -99,12 +99,12 @@ def _count(source: str, given: Mapping[str, Any]) -> CountedModel:
 
     from pellucid.data import open_data, require_kind
     from pellucid.data.kinds import ListData, TextData
-    from pellucid.models.counting.fitting import fitted
+    from pellucid.models.counting.fitting import fit_count_model
 
     data = open_data(source, **{name: given[name] for name in READING if name in given})
     require_kind(data, "list", "text")
     assert isinstance(data, ListData | TextData)
-    return CountedModel(fitted(data, asked), data)
+    return CountedModel(fit_count_model(data, asked), data)
 
 
 def _require_known(options: Mapping[str, Any], own: Mapping[str, Option]) -> None:

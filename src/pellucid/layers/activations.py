@@ -27,10 +27,10 @@ ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = MappingProxyType(
 )
 
 
-def activation(name: str) -> nn.Module:
+def build_activation(name: str) -> nn.Module:
     """The module of this name.
 
-    >>> activation("relu")(torch.tensor([-1.0, 2.0]))
+    >>> build_activation("relu")(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
     if name not in ACTIVATIONS:
@@ -54,5 +54,5 @@ def gain(name: str) -> float:
     nodes, parts = np.polynomial.legendre.leggauss(200)
     z = np.concatenate([6 * (nodes - 1), 6 * (nodes + 1)])
     density = np.concatenate([6 * parts, 6 * parts]) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    values = activation(name)(torch.from_numpy(z)).numpy()
+    values = build_activation(name)(torch.from_numpy(z)).numpy()
     return float(1 / np.sqrt((values**2 * density).sum()))

@@ -199,33 +199,33 @@ class MultiHeadAttention(nn.Module):
         self, stream: Tensor, memory: Tensor, *, mask: Mask, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """bias: on the scores, broadcasts to (batch, heads, n, m). angles: rotary, in self-attention alone."""
-        queries, keys, values = self._projected(stream, memory, angles)
-        return self._combined(attend(queries, keys, values, mask=mask, bias=bias))
+        queries, keys, values = self._project(stream, memory, angles)
+        return self._combine(attend(queries, keys, values, mask=mask, bias=bias))
 
     def weights(
         self, stream: Tensor, memory: Tensor, *, mask: Mask, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """How much of each position of the memory each head takes: (batch, heads, n, m). Only this call makes them."""
-        queries, keys, _ = self._projected(stream, memory, angles)
+        queries, keys, _ = self._project(stream, memory, angles)
         return attention_weights(queries, keys, mask=mask, bias=bias)
 
     def advance(
         self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """Self-attention of the next positions, (batch, n, width), on all that the cache holds and on themselves."""
-        queries, keys, values = self._projected(stream, stream, angles)
+        queries, keys, values = self._project(stream, stream, angles)
         keys, values = cache.append(keys, values)
-        return self._combined(attend(queries, keys, values, mask=cache.mask, bias=bias))
+        return self._combine(attend(queries, keys, values, mask=cache.mask, bias=bias))
 
-    def remembered(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory that is asked again and again: each (batch, heads, m, head_width)."""
         keys, values = self._linear(memory, 1, 3)
         return keys, values
 
     def recall(self, stream: Tensor, keys: Tensor, values: Tensor, *, mask: Mask) -> Tensor:
-        """What the stream gathers from a memory by its `remembered` keys and values."""
+        """What the stream gathers from a memory by its `project_memory` keys and values."""
         (queries,) = self._linear(stream, 0, 1)
-        return self._combined(attend(queries, keys, values, mask=mask))
+        return self._combine(attend(queries, keys, values, mask=mask))
 
     def cache(self, batch: int, longest: int) -> KeyValueCache:
         """An empty one for this attention: up to `longest` positions."""
@@ -241,7 +241,7 @@ class MultiHeadAttention(nn.Module):
             batch=batch, n_heads=self.n_heads, before=before, key_width=d, value_width=d, like=self.project.data
         )
 
-    def _projected(self, stream: Tensor, memory: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, stream: Tensor, memory: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of the stream, keys and values of the memory: each (batch, heads, time, head_width)."""
         if memory is stream:
             queries, keys, values = self._linear(stream, 0, 3)
@@ -263,7 +263,7 @@ class MultiHeadAttention(nn.Module):
         # Cut before heads are split: back through this their gradients are copied once, else twice.
         return [split_heads(part, self.n_heads) for part in parts.chunk(last - first, dim=-1)]
 
-    def _combined(self, mixed: Tensor) -> Tensor:
+    def _combine(self, mixed: Tensor) -> Tensor:
         out: Tensor = self.combine(join_heads(mixed))
         return out
 

@@ -157,7 +157,7 @@ class PreNormDecoderBlock(nn.Module):
     ) -> Tensor:
         level = self.attention_norm(stream)
         stream = stream + self.dropout(self.attention(level, level, mask=mask, bias=bias, angles=angles))
-        return self._rest(stream, *self.memory_attention.remembered(memory), memory_mask)
+        return self._rest(stream, *self.memory_attention.project_memory(memory), memory_mask)
 
     def weights(
         self,
@@ -177,7 +177,7 @@ class PreNormDecoderBlock(nn.Module):
 
     def begin(self, memory: Tensor, own: Cache, *, memory_mask: Mask = EVERYTHING) -> DecoderState:
         """Before anything was read. own: empty, made by `attention`; the memory's mask is the same for all queries."""
-        return _begun(self.memory_attention, memory, own, memory_mask)
+        return _begin_decoder(self.memory_attention, memory, own, memory_mask)
 
     def advance(
         self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, angles: Tensor | None = None
@@ -228,7 +228,7 @@ class PostNormDecoderBlock(nn.Module):
     ) -> Tensor:
         gathered = self.attention(stream, stream, mask=mask, bias=bias, angles=angles)
         stream = self.attention_norm(stream + self.dropout(gathered))
-        return self._rest(stream, *self.memory_attention.remembered(memory), memory_mask)
+        return self._rest(stream, *self.memory_attention.project_memory(memory), memory_mask)
 
     def weights(
         self,
@@ -248,7 +248,7 @@ class PostNormDecoderBlock(nn.Module):
 
     def begin(self, memory: Tensor, own: Cache, *, memory_mask: Mask = EVERYTHING) -> DecoderState:
         """Before anything was read. own: empty, made by `attention`; the memory's mask is the same for all queries."""
-        return _begun(self.memory_attention, memory, own, memory_mask)
+        return _begin_decoder(self.memory_attention, memory, own, memory_mask)
 
     def advance(
         self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, angles: Tensor | None = None
@@ -265,8 +265,8 @@ class PostNormDecoderBlock(nn.Module):
         return out
 
 
-def _begun(attention: MultiHeadAttention, memory: Tensor, own: Cache, mask: Mask) -> DecoderState:
-    keys, values = attention.remembered(memory)
+def _begin_decoder(attention: MultiHeadAttention, memory: Tensor, own: Cache, mask: Mask) -> DecoderState:
+    keys, values = attention.project_memory(memory)
     batch, m, _ = memory.shape
     seen = mask.visible((batch, attention.n_heads, 1, m), memory.device).expand(batch, 1, 1, m)
     return DecoderState(own, keys, values, seen)

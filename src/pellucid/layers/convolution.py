@@ -79,10 +79,10 @@ class Stage(NamedTuple):
         return f"{' and '.join(parts)} {'is' if sum(self.unused) == 1 else 'are'} not used" if parts else ""
 
 
-def slid(n: int, kernel: int, stride: int = 1, padding: int = 0) -> Side:
+def count_windows(n: int, kernel: int, stride: int = 1, padding: int = 0) -> Side:
     """How many windows fit along a side of n places: ⌊(n - kernel + 2·padding) / stride⌋ + 1.
 
-    >>> slid(128, kernel=5, stride=3), slid(10, kernel=3, stride=5)
+    >>> count_windows(128, kernel=5, stride=3), count_windows(10, kernel=3, stride=5)
     (Side(length=42, unused=0), Side(length=2, unused=4))
     """
     if min(n, kernel, stride) < 1 or padding < 0:
@@ -140,7 +140,7 @@ def stages(channels: int, size: Pair, layers: Sequence[Layer]) -> tuple[Stage, .
             kernel, stride, padding = before.size, (1, 1), (0, 0)
         else:
             kernel, stride, padding = layer.kernel, layer.stride, layer.padding
-        rows, columns = (slid(*side) for side in zip(before.size, kernel, stride, padding, strict=True))
+        rows, columns = (count_windows(*side) for side in zip(before.size, kernel, stride, padding, strict=True))
         before = Stage(
             channels=_channels(layer, before.channels),
             size=(rows.length, columns.length),

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pellucid.layers.activations import activation
-from pellucid.layers.norms import BatchNorm, folded, normalisation
+from pellucid.layers.activations import build_activation
+from pellucid.layers.norms import BatchNorm, build_norm, fold_batch_norm
 
 WIDER = 4
 
@@ -58,7 +58,7 @@ class FeedForward(nn.Module):
 
 
 class ActivatedFeedForward(nn.Module):
-    """contract(activation(expand(stream))): (..., width) -> (..., width).
+    """contract(build_activation(expand(stream))): (..., width) -> (..., width).
 
     >>> import torch
     >>> ActivatedFeedForward(8, nn.GELU())(torch.ones(2, 3, 8)).shape
@@ -78,7 +78,7 @@ class ActivatedFeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """contract(activation(gate(stream)) · expand(stream)): (..., width) -> (..., width).
+    """contract(build_activation(gate(stream)) · expand(stream)): (..., width) -> (..., width).
 
     Three matrices where the others have two: at the same `wider` it has half as many numbers again.
 
@@ -116,8 +116,8 @@ class Hidden(nn.Module):
         super().__init__()
         # Batch norm takes the mean away, and a bias with it: it would never get a gradient.
         self.linear = nn.Linear(inputs, outputs, bias=norm != "batch")
-        self.norm = normalisation(norm, outputs, groups)
-        self.activation = activation(function)
+        self.norm = build_norm(norm, outputs, groups)
+        self.activation = build_activation(function)
         nn.init.normal_(self.linear.weight, std=scale * inputs**-0.5)
         if self.linear.bias is not None:
             nn.init.zeros_(self.linear.bias)
@@ -129,7 +129,7 @@ class Hidden(nn.Module):
     def fold(self) -> None:
         """Let the linear layer do the work of its batch norm, as it is in eval mode. Other norms stay."""
         if isinstance(self.norm, BatchNorm):
-            self.linear, self.norm = folded(self.linear, self.norm), nn.Identity()
+            self.linear, self.norm = fold_batch_norm(self.linear, self.norm), nn.Identity()
 
 
 def output_head(inputs: int, vocab_size: int, scale: float) -> nn.Linear:

@@ -32,7 +32,7 @@ OF_NUMBERS = ("regression", "reconstruction")
 
 
 @dataclass(frozen=True)
-class Loss:
+class ExampleLoss:
     """One way to be wrong.
 
     losses: scores (batch, outputs) and targets -> (batch,). Targets are the numbers of the classes, (batch,), or what
@@ -56,22 +56,22 @@ class Penalty:
     of: Callable[[list[Tensor]], Tensor]
 
 
-def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
+def cross_entropy_losses(scores: Tensor, classes: Tensor) -> Tensor:
     """-ln of what softmax gives the true class: (batch, classes), (batch,) -> (batch,).
 
     >>> p = torch.tensor([0.01, 0.0001])  # of the true class
-    >>> cross_entropy(torch.stack([1 - p, p], dim=1).log(), torch.tensor([1, 1])).round(decimals=2)
+    >>> cross_entropy_losses(torch.stack([1 - p, p], dim=1).log(), torch.tensor([1, 1])).round(decimals=2)
     tensor([4.6100, 9.2100])
     """
     return functional.cross_entropy(scores, classes, reduction="none")
 
 
-def against_the_rest(scores: Tensor, classes: Tensor) -> Tensor:
+def bce_losses(scores: Tensor, classes: Tensor) -> Tensor:
     """Each class is a question of its own, yes or no; the mean of their cross-entropies: (batch, classes) -> (batch,).
 
     Each score goes through a sigmoid, so that none needs the others. At scores of 0 it is ln 2, whatever the classes.
 
-    >>> against_the_rest(torch.tensor([[0.0, 0.0, 0.0]]), torch.tensor([2]))
+    >>> bce_losses(torch.tensor([[0.0, 0.0, 0.0]]), torch.tensor([2]))
     tensor([0.6931])
     """
     truths = functional.one_hot(classes, scores.shape[1]).to(scores.dtype)
@@ -90,14 +90,14 @@ def shares_of_yes(scores: Tensor) -> Tensor:
     return functional.logsigmoid(scores).softmax(1)
 
 
-def hinge(scores: Tensor, classes: Tensor) -> Tensor:
+def hinge_losses(scores: Tensor, classes: Tensor) -> Tensor:
     """max(0, 1 + the best other score - the true score): Crammer and Singer 2001; (batch, classes) -> (batch,).
 
     For two classes that is the usual max(0, 1 - y·s) with the side y = ±1 and the lead s = score₁ - score₀. Other than
     the sum over all rivals (Weston and Watkins 1999, torch's `multi_margin_loss`), it is 1 at scores of 0, whatever the
     number of classes.
 
-    >>> hinge(torch.tensor([[2.0, 0.5, 1.5], [0.0, 0.0, 3.0]]), torch.tensor([0, 2]))
+    >>> hinge_losses(torch.tensor([[2.0, 0.5, 1.5], [0.0, 0.0, 3.0]]), torch.tensor([0, 2]))
     tensor([0.5000, 0.0000])
     """
     true = scores.gather(1, classes[:, None])
@@ -105,19 +105,19 @@ def hinge(scores: Tensor, classes: Tensor) -> Tensor:
     return (1 + rivals.amax(1) - true[:, 0]).relu()
 
 
-def squared(scores: Tensor, targets: Tensor) -> Tensor:
+def mse_losses(scores: Tensor, targets: Tensor) -> Tensor:
     """The mean square of the distances in each row: (batch, outputs) -> (batch,).
 
-    >>> squared(torch.tensor([[0.01], [0.1]]), torch.tensor([1.0, 1.0]))  # a probability, where the truth is 1
+    >>> mse_losses(torch.tensor([[0.01], [0.1]]), torch.tensor([1.0, 1.0]))  # a probability, where the truth is 1
     tensor([0.9801, 0.8100])
     """
     return (scores - _like(scores, targets)).square().mean(1)
 
 
-def absolute(scores: Tensor, targets: Tensor) -> Tensor:
+def l1_losses(scores: Tensor, targets: Tensor) -> Tensor:
     """The mean distance in each row: (batch, outputs) -> (batch,).
 
-    >>> absolute(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 1.0]]))
+    >>> l1_losses(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 1.0]]))
     tensor([1.5000])
     """
     return (scores - _like(scores, targets)).abs().mean(1)
@@ -134,37 +134,37 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 # In this order: the first that fits a task is what is taken for it unless another is asked for.
-LOSSES: Mapping[str, Loss] = MappingProxyType(
+LOSSES: Mapping[str, ExampleLoss] = MappingProxyType(
     {
         loss.name: loss
         for loss in (
-            Loss(
+            ExampleLoss(
                 "cross-entropy",
                 "the surprise at the true class, in nats, when scores are made probabilities by softmax",
                 CLASSIFICATION,
-                cross_entropy,
+                cross_entropy_losses,
                 _softmax,
             ),
-            Loss(
+            ExampleLoss(
                 "bce",
                 "each class against the rest as a question of its own, yes or no, by sigmoid",
                 CLASSIFICATION,
-                against_the_rest,
+                bce_losses,
                 shares_of_yes,
             ),
-            Loss(
+            ExampleLoss(
                 "hinge",
                 "what the true class lacks of a lead of 1 over every other; its scores are no probabilities",
                 CLASSIFICATION,
-                hinge,
+                hinge_losses,
                 None,
             ),
-            Loss("mse", "the square of the distance, which asks for the mean", OF_NUMBERS, squared, None),
-            Loss(
+            ExampleLoss("mse", "the square of the distance, which asks for the mean", OF_NUMBERS, mse_losses, None),
+            ExampleLoss(
                 "l1",
                 "the distance itself, which asks for the median and minds outliers less",
                 OF_NUMBERS,
-                absolute,
+                l1_losses,
                 None,
             ),
         )
@@ -224,10 +224,10 @@ def losses_for(task: str) -> tuple[str, ...]:
     return tuple(name for name, loss in LOSSES.items() if task in loss.tasks)
 
 
-def loss_called(name: str, task: str) -> Loss:
+def find_loss(name: str, task: str) -> ExampleLoss:
     """The loss of this name, if it fits the task (classification, regression or reconstruction).
 
-    >>> loss_called("hinge", "regression")
+    >>> find_loss("hinge", "regression")
     Traceback (most recent call last):
     pellucid.errors.PellucidError: hinge is no loss for regression. Choose mse or l1.
     """

@@ -126,10 +126,10 @@ class InstanceNorm(nn.Module):
         return (level * self.gain[:, None] + self.bias[:, None]).flatten(-2)
 
 
-def normalisation(kind: str, features: int, groups: int) -> nn.Module:
+def build_norm(kind: str, features: int, groups: int) -> nn.Module:
     """The norm of this kind. groups: of group norm, or the channels of instance norm; the others have none.
 
-    >>> normalisation("group", 4, groups=2).groups
+    >>> build_norm("group", 4, groups=2).groups
     2
     """
     match kind:
@@ -149,14 +149,14 @@ def normalisation(kind: str, features: int, groups: int) -> nn.Module:
 
 
 @torch.no_grad()
-def folded(linear: nn.Linear, norm: BatchNorm) -> nn.Linear:
+def fold_batch_norm(linear: nn.Linear, norm: BatchNorm) -> nn.Linear:
     """One linear layer that does what the two do in eval mode: W' = s·W and b' = s·(b - mean) + bias.
 
     s = gain / √(variance + ε), one for each feature that the linear layer puts out; neither of the two is changed.
 
     >>> linear, norm = nn.Linear(2, 3), BatchNorm(3).eval()
     >>> x = torch.randn(1, 2)
-    >>> torch.allclose(folded(linear, norm)(x), norm(linear(x)), atol=1e-6)
+    >>> torch.allclose(fold_batch_norm(linear, norm)(x), norm(linear(x)), atol=1e-6)
     True
     """
     # In float64, so that the only rounding is the last one.

@@ -25,7 +25,7 @@ def patches(pictures: Tensor, patch: int) -> Tensor:
     tensor([[[0., 1., 4., 5.],
              [2., 3., 6., 7.]]])
     """
-    whole = _covered(pictures, patch)
+    whole = _pad_to_patches(pictures, patch)
     batch, channels, height, width = whole.shape
     rows, columns = height // patch, width // patch
     cut = whole.reshape(batch, channels, rows, patch, columns, patch)
@@ -62,7 +62,7 @@ class ConvolutionPatches(nn.Module):
         self.project = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        maps: Tensor = self.project(_covered(pictures, self.patch))
+        maps: Tensor = self.project(_pad_to_patches(pictures, self.patch))
         return maps.flatten(2).transpose(1, 2)
 
 
@@ -82,7 +82,7 @@ def as_convolution(cut: LinearPatches) -> ConvolutionPatches:
     return window
 
 
-def _covered(pictures: Tensor, patch: int) -> Tensor:
+def _pad_to_patches(pictures: Tensor, patch: int) -> Tensor:
     """The picture with as many zeros on the right and below as its last patches lack."""
     height, width = pictures.shape[2:]
     lacking = (-width % patch, -height % patch)

@@ -79,7 +79,7 @@ def smooth_counts(data: ListData | TextData, after: str = "") -> SmoothingStudy:
 
     from pellucid.data.prepare.tokens import split_sequences
     from pellucid.models.counting.counts import count
-    from pellucid.models.counting.tables import counted_pairs
+    from pellucid.models.counting.simple_models import counted_pairs
 
     sides = split_sequences(data)
     vocab_size = len(sides.vocabulary)

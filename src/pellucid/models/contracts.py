@@ -95,7 +95,7 @@ class Reconstructor(ExampleModel):
     """A network whose answer is the example itself, gone through a narrow place."""
 
     @abstractmethod
-    def wanted(self, numbers: Tensor, codes: Tensor) -> Tensor:
+    def reconstruction_target(self, numbers: Tensor, codes: Tensor) -> Tensor:
         """The example as one row of numbers, (batch, features): what `forward` should give back."""
 
     @abstractmethod

@@ -23,9 +23,9 @@ from pellucid.models.contracts import PairModel
 from pellucid.models.examples.vit import ViT
 from pellucid.models.pairs.decoder_only import PairTransformer
 from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder
-from pellucid.models.pairs.padding import right_aligned
-from pellucid.models.reading import answers
+from pellucid.models.pairs.padding import align_right
 from pellucid.models.sequences.transformer import CausalSelfAttention, Transformer
+from pellucid.models.stepwise import greedy_answers
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
 from pellucid.records.attention import Matrix, as_matrix
 from pellucid.training.language_models import TrainedModel
@@ -84,13 +84,13 @@ def text_maps(trained: TrainedModel, text: str) -> AttentionMaps:
 def pair_maps(model: PairModel, vocabulary: Vocabulary, source: Sequence[int], says: str) -> AttentionMaps:
     """What a network for pairs attends to while it reads a source and writes what it answers."""
     sources = torch.tensor([list(source)])
-    (answer,) = answers(model, sources)
+    (answer,) = greedy_answers(model, sources)
     # What an answer ends with is only said, never read; and one without an end is longer than what can be read.
     target = [0, *answer][: model.longest_target + 1]
     read, written = _names(vocabulary, source), _names(vocabulary, target)
     tokens = torch.tensor([target])
     if isinstance(model, PairTransformer):
-        row = torch.cat([right_aligned(sources, model.longest_source), tokens], dim=1)
+        row = torch.cat([align_right(sources, model.longest_source), tokens], dim=1)
         names = _names(vocabulary, row[0].tolist())
         parts = [Attended("self-attention", names, names, _layers(transformer_weights(model.network, row)))]
     elif isinstance(model, Encoder):

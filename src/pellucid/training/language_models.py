@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pellucid.decoding.sampling import Drawn
     from pellucid.decoding.scores import Reading
     from pellucid.models.contracts import SequenceModel
-    from pellucid.models.counting.fitting import Fitted
+    from pellucid.models.counting.fitting import FittedCounts
     from pellucid.records import ModelFacts
 
 Track = Callable[[Sequence["Drawn"]], Iterable["Drawn"]]
@@ -148,7 +148,7 @@ class TrainedModel(LanguageModel):
         return next((tokens.index(mark) for mark in marks if mark in tokens), 0)
 
     def reading(self, *, is_cached: bool = True) -> Reading:
-        from pellucid.models.reading import ForwardReading, NeuralReading
+        from pellucid.models.stepwise import ForwardReading, NeuralReading
 
         return NeuralReading(self.model) if is_cached else ForwardReading(self.model)
 
@@ -161,7 +161,7 @@ class TrainedModel(LanguageModel):
         import numpy as np
 
         from pellucid.decoding.scores import log_softmax
-        from pellucid.models.reading import scores_after_each
+        from pellucid.models.stepwise import scores_after_each
 
         scored = [*tokens, 0] if self.is_list else list(tokens)
         read = [self.opening, *scored]
@@ -178,7 +178,7 @@ class CountedModel(LanguageModel):
 
     longest_prompt = LONGEST_PROMPT
 
-    def __init__(self, fitted: Fitted, data: ListData | TextData) -> None:
+    def __init__(self, fitted: FittedCounts, data: ListData | TextData) -> None:
         self.fitted = fitted
         self.vocabulary = fitted.vocabulary
         self.notes = data.notes

@@ -11,8 +11,7 @@ from pellucid.data.prepare import TablePreparation
 from pellucid.decoding.beam import beam_search
 from pellucid.layers.losses import LOSSES
 from pellucid.models.contracts import Network, PairModel, Reconstructor
-from pellucid.models.pairs.padding import padded
-from pellucid.models.reading import PairReading, answers
+from pellucid.models.stepwise import PairReading
 from pellucid.records import Prediction, Predictions
 from pellucid.runs import Run
 from pellucid.training.new_examples import NewExamples
@@ -44,7 +43,7 @@ def _scored(run: Run, model: Network, examples: NewExamples) -> tuple[Prediction
         firsts = range(0, len(numbers), AT_ONCE)
         scores = torch.cat([model(*(part[at : at + AT_ONCE] for part in (numbers, codes))) for at in firsts]).double()
         if isinstance(model, Reconstructor):
-            errors = (scores - model.wanted(numbers, codes)).square().mean(1).tolist()
+            errors = (scores - model.reconstruction_target(numbers, codes)).square().mean(1).tolist()
             return tuple(
                 Prediction(name, f"error {error:.4f}", None) for name, error in zip(examples.names, errors, strict=True)
             )
@@ -76,7 +75,7 @@ def _ranked(name: str, shares: np.ndarray[Any, Any], classes: tuple[str, ...]) -
 def _written(run: Run, model: PairModel, examples: NewExamples, beam: int) -> tuple[Prediction, ...]:
     decode = load_vocabulary(run).decode
     if not beam:
-        written = answers(model, padded(examples.sources))
+        written = greedy_answers(model, pad_rows(examples.sources))
         return tuple(
             Prediction(name, decode(answer), None) for name, answer in zip(examples.names, written, strict=True)
         )

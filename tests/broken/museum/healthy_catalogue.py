@@ -47,7 +47,9 @@ def examples(card: NetworkCard) -> Callable[[], Specimen]:
         batches = []
         for seed in BATCHES:
             numbers, codes, labels = _examples(ExampleShape.of(card.tiny), seed)
-            batches.append(((numbers, codes), model.wanted(numbers, codes).detach() if is_mirror else labels))
+            batches.append(
+                ((numbers, codes), model.reconstruction_target(numbers, codes).detach() if is_mirror else labels)
+            )
         (inputs, targets), *more = batches
         loss = nn.MSELoss() if is_mirror else nn.CrossEntropyLoss()
         return Specimen(model, inputs, targets, loss, _optimizer(model), tuple(more))

@@ -235,12 +235,12 @@ class _Tally:
             codes, tails = np.flatnonzero(self.bins), _NONE
             counts = self.bins[codes]
         else:
-            codes, counts, tails = self.parts[0] if len(self.parts) == 1 else _merged(self.parts)
+            codes, counts, tails = self.parts[0] if len(self.parts) == 1 else _merge(self.parts)
         rows, starts = np.unique(codes // self.vocab_size, return_index=True)
         return Level(self.order, self.vocab_size, codes, counts, False, rows, starts, shorter, tails)
 
 
-def _merged(parts: list[tuple[IntArray, IntArray, IntArray]]) -> tuple[IntArray, IntArray, IntArray]:
+def _merge(parts: list[tuple[IntArray, IntArray, IntArray]]) -> tuple[IntArray, IntArray, IntArray]:
     all_codes, all_counts, all_tails = (np.concatenate(column) for column in zip(*parts, strict=True))
     codes, first, where = np.unique(all_codes, return_index=True, return_inverse=True)
     counts = np.bincount(where, weights=all_counts, minlength=len(codes)).astype(np.int64)

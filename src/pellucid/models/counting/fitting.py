@@ -14,8 +14,8 @@ from pellucid.models.counting.count_model import CountModel, Stream
 from pellucid.models.counting.counts import count
 from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.counting.options import AUTO, CountOptions
+from pellucid.models.counting.simple_models import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
 from pellucid.models.counting.smoothing import AddS, KneserNey, Smoothing, WittenBell
-from pellucid.models.counting.tables import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
 from pellucid.records import Loss, ModelFacts, Trial
 
 ORDERS = range(1, 8)
@@ -55,7 +55,7 @@ def best_ngram(
     for order in wanted:
         for smoothing in smoothings:
             model = NGram(grams.up_to(order), smoothing)
-            dev_loss = loss(model, dev).nats
+            dev_loss = count_loss(model, dev).nats
             trials.append(Trial(order, smoothing.says, dev_loss, model.n_stored))
             if best is None or dev_loss < least:
                 best, least = model, dev_loss
@@ -63,7 +63,7 @@ def best_ngram(
     return Choice(best, tuple(trials))
 
 
-def loss(model: CountModel, corpus: Stream) -> Loss:
+def count_loss(model: CountModel, corpus: Stream) -> Loss:
     """The mean surprise in nats over every predicted token of the corpus, closing boundaries included.
 
     Infinite as soon as one token was impossible; then `n_impossible` says how many were.
@@ -74,7 +74,7 @@ def loss(model: CountModel, corpus: Stream) -> Loss:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedCounts:
     """A model and all that is needed to show what it does."""
 
     model: CountModel
@@ -86,7 +86,7 @@ class Fitted:
         return self.sides.vocabulary
 
 
-def fitted(data: ListData | TextData, options: CountOptions) -> Fitted:
+def fit_count_model(data: ListData | TextData, options: CountOptions) -> FittedCounts:
     """Divide the data, fit the model on train, and see how it does on dev beside the simplest models."""
     sides = split_sequences(data, options.tokens)
     train, dev, vocab_size = sides.train, sides.dev, len(sides.vocabulary)
@@ -110,12 +110,12 @@ def fitted(data: ListData | TextData, options: CountOptions) -> Fitted:
         n_dev=max(0, len(dev.tokens) - 1),
         n_entries=model.n_entries,
         n_stored=model.n_stored,
-        train=loss(model, train),
-        dev=loss(model, dev) if has_dev else None,
+        train=count_loss(model, train),
+        dev=count_loss(model, dev) if has_dev else None,
         baselines=_baselines(train, dev, vocab_size) if has_dev else (),
         trials=trials,
     )
-    return Fitted(model, sides, facts)
+    return FittedCounts(model, sides, facts)
 
 
 def _ngram(train: Corpus, dev: Corpus, vocab_size: int, options: CountOptions) -> tuple[NGram, tuple[Trial, ...]]:
@@ -144,4 +144,4 @@ def _baselines(train: Stream, dev: Stream, vocab_size: int) -> tuple[tuple[str, 
         "unigram": Unigram.fit(train, UnigramConfig(vocab_size, 1.0)),
         "bigram": NGram.fit(train, NGramConfig(vocab_size, 2, AddS(1.0))),
     }
-    return tuple((name, loss(model, dev).nats) for name, model in models.items())
+    return tuple((name, count_loss(model, dev).nats) for name, model in models.items())

@@ -179,7 +179,7 @@ class Deep(ExampleModel):
         self.head = output_head(config.width, config.outputs, 1.0)
 
     @abstractmethod
-    def joined(self, x: Tensor, feat: Tensor) -> Tensor:
+    def combine(self, x: Tensor, feat: Tensor) -> Tensor:
         """F(X), of X and feat(X)."""
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ class Deep(ExampleModel):
         """The scores when feat(X) of these blocks, counted from 0, is zero: (batch, outputs)."""
         x = self.stem(self.columns(numbers, codes))
         for number, block in enumerate(self.blocks):
-            x = self.joined(x, torch.zeros_like(x) if number in blocks else block(x))
+            x = self.combine(x, torch.zeros_like(x) if number in blocks else block(x))
         scores: Tensor = self.head(x)
         return scores
 
@@ -209,7 +209,7 @@ class Depth(NamedTuple):
     without: tuple[float, ...]
 
     @property
-    def lost(self) -> tuple[float, ...]:
+    def loss_increases(self) -> tuple[float, ...]:
         """What each block is worth: by how much the loss rises without it; below 0 it is better left out."""
         return tuple(loss - self.whole for loss in self.without)
 
@@ -246,7 +246,7 @@ class Plain(Deep):
         super().__init__(config, scale=1.0)
         self.config = config
 
-    def joined(self, x: Tensor, feat: Tensor) -> Tensor:
+    def combine(self, x: Tensor, feat: Tensor) -> Tensor:
         return feat
 
 
@@ -268,10 +268,10 @@ class Residual(Deep):
         super().__init__(config, scale=0.0)
         self.config = config
 
-    def joined(self, x: Tensor, feat: Tensor) -> Tensor:
+    def combine(self, x: Tensor, feat: Tensor) -> Tensor:
         return x + feat
 
-    def shortened(self, blocks: Collection[int]) -> Residual:
+    def drop_blocks(self, blocks: Collection[int]) -> Residual:
         """A copy that does not have these blocks: what `without` says, at the price of the blocks that are left."""
         kept = [block for number, block in enumerate(self.blocks) if number not in blocks]
         if not kept:
@@ -313,16 +313,16 @@ class Autoencoder(Reconstructor):
         )
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
-        return self.decoded(self.latent(numbers, codes))
+        return self.decode(self.latent(numbers, codes))
 
-    def wanted(self, numbers: Tensor, codes: Tensor) -> Tensor:
+    def reconstruction_target(self, numbers: Tensor, codes: Tensor) -> Tensor:
         return one_hot_row(numbers, codes, self.config.categories)
 
     def latent(self, numbers: Tensor, codes: Tensor) -> Tensor:
-        narrow: Tensor = self.narrow(self.encoder(self.wanted(numbers, codes)))
+        narrow: Tensor = self.narrow(self.encoder(self.reconstruction_target(numbers, codes)))
         return narrow
 
-    def decoded(self, latent: Tensor) -> Tensor:
+    def decode(self, latent: Tensor) -> Tensor:
         """The row that belongs to any point of the narrow place: (batch, latent) -> (batch, outputs)."""
         row: Tensor = self.head(self.decoder(latent))
         return row

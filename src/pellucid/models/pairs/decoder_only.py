@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.configs import PairTransformerConfig
-from pellucid.models.pairs.padding import require_target_room, right_aligned
+from pellucid.models.pairs.padding import align_right, require_target_room
 from pellucid.models.sequences.fast_decoding import DecodingState
 from pellucid.models.sequences.transformer import Transformer
 
@@ -35,12 +35,12 @@ class PairTransformer(PairModel):
 
     def forward(self, sources: Tensor, tokens: Tensor) -> Tensor:
         require_target_room(tokens.shape[1], self.longest_target)
-        row = torch.cat([right_aligned(sources, self.longest_source), tokens], dim=1)
+        row = torch.cat([align_right(sources, self.longest_source), tokens], dim=1)
         scores: Tensor = self.network(row)
         return scores[:, self.longest_source :]
 
     def begin(self, sources: Tensor) -> DecodingState:
-        _, state = self.network.read(right_aligned(sources, self.longest_source), self.network.begin(len(sources)))
+        _, state = self.network.read(align_right(sources, self.longest_source), self.network.begin(len(sources)))
         return state
 
     def advance(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:

@@ -25,7 +25,7 @@ from pellucid.layers.masks import CAUSAL, Mask, PaddingMask
 from pellucid.layers.positions import build_positions
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig
-from pellucid.models.pairs.padding import lengths_of, require_target_room, trimmed
+from pellucid.models.pairs.padding import lengths_of, require_target_room, trim_padding
 
 EncoderBlock = PreNormBlock | PostNormBlock
 DecoderBlock = PreNormDecoderBlock | PostNormDecoderBlock
@@ -64,7 +64,7 @@ class EncoderStack(nn.Module):
 
     def forward(self, stream: Tensor, mask: Mask) -> Tensor:
         time = stream.shape[1]
-        stream = self.dropout(_placed(stream, self.positions.embeddings(0, time)))
+        stream = self.dropout(_add_positions(stream, self.positions.embeddings(0, time)))
         bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         for block in self.blocks:
             stream = block(stream, mask=mask, bias=bias, angles=angles)
@@ -74,7 +74,7 @@ class EncoderStack(nn.Module):
     def maps(self, stream: Tensor, mask: Mask) -> Tensor:
         """What each head of each block takes of each position: (depth, batch, heads, time, time)."""
         time = stream.shape[1]
-        stream = _placed(stream, self.positions.embeddings(0, time))
+        stream = _add_positions(stream, self.positions.embeddings(0, time))
         bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         found = []
         for block in self._each():
@@ -95,7 +95,7 @@ class DecoderMaps(NamedTuple):
     memory: Tensor
 
 
-class Written(NamedTuple):
+class DecoderStates(NamedTuple):
     """What each block of a decoder goes on with, and how many tokens were read, the opening boundary included."""
 
     blocks: tuple[DecoderState, ...]
@@ -126,17 +126,17 @@ class DecoderStack(nn.Module):
 
     def forward(self, stream: Tensor, memory: Tensor, memory_mask: Mask) -> Tensor:
         time = stream.shape[1]
-        stream = self.dropout(_placed(stream, self.positions.embeddings(0, time)))
+        stream = self.dropout(_add_positions(stream, self.positions.embeddings(0, time)))
         bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         for block in self.blocks:
             stream = block(stream, memory, mask=CAUSAL, memory_mask=memory_mask, bias=bias, angles=angles)
         normed: Tensor = self.norm(stream)
         return normed
 
-    def begin(self, memory: Tensor, memory_mask: Mask) -> Written:
+    def begin(self, memory: Tensor, memory_mask: Mask) -> DecoderStates:
         """Before anything was read. Keys and values of the memory are computed here, once."""
         batch = len(memory)
-        return Written(
+        return DecoderStates(
             tuple(
                 block.begin(memory, block.attention.cache(batch, self.longest), memory_mask=memory_mask)
                 for block in self._each()
@@ -144,10 +144,10 @@ class DecoderStack(nn.Module):
             read=0,
         )
 
-    def advance(self, stream: Tensor, state: Written) -> tuple[Tensor, Written]:
+    def advance(self, stream: Tensor, state: DecoderStates) -> tuple[Tensor, DecoderStates]:
         """stream: (batch, width), the next position alone -> (batch, width) and the next state."""
         start, end = state.read, state.read + 1
-        stream = self.dropout(_placed(stream[:, None], self.positions.embeddings(start, end)))
+        stream = self.dropout(_add_positions(stream[:, None], self.positions.embeddings(start, end)))
         bias, angles = self.positions.bias(1, end), self.positions.angles(start, end)
         for block, own in zip(self._each(), state.blocks, strict=True):
             stream = block.advance(stream, own, bias=bias, angles=angles)
@@ -155,7 +155,7 @@ class DecoderStack(nn.Module):
 
     def maps(self, stream: Tensor, memory: Tensor, memory_mask: Mask) -> DecoderMaps:
         time = stream.shape[1]
-        stream = _placed(stream, self.positions.embeddings(0, time))
+        stream = _add_positions(stream, self.positions.embeddings(0, time))
         bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
         found = []
         for block in self._each():
@@ -173,7 +173,7 @@ def _feed_forward(config: StackConfig) -> nn.Module:
     return ActivatedFeedForward(config.width, nn.ReLU(), dropout=config.dropout)
 
 
-def _placed(stream: Tensor, added: Tensor | None) -> Tensor:
+def _add_positions(stream: Tensor, added: Tensor | None) -> Tensor:
     return stream if added is None else stream + added
 
 
@@ -200,25 +200,25 @@ class EncoderDecoder(PairModel):
 
     def forward(self, sources: Tensor, tokens: Tensor) -> Tensor:
         require_target_room(tokens.shape[1], self.longest_target)
-        memory, mask = self.remembered(sources)
+        memory, mask = self.encode(sources)
         scores: Tensor = self.head(self.decoder(self.embedding(tokens), memory, mask))
         return scores
 
-    def remembered(self, sources: Tensor) -> tuple[Tensor, PaddingMask]:
+    def encode(self, sources: Tensor) -> tuple[Tensor, PaddingMask]:
         """What the encoder makes of the sources, (batch, source, width), and which of it there is to see."""
-        sources = trimmed(sources, self.longest_source)
+        sources = trim_padding(sources, self.longest_source)
         mask = PaddingMask(lengths_of(sources))
         return self.encoder(self.embedding(sources), mask), mask
 
-    def begin(self, sources: Tensor) -> Written:
-        return self.decoder.begin(*self.remembered(sources))
+    def begin(self, sources: Tensor) -> DecoderStates:
+        return self.decoder.begin(*self.encode(sources))
 
-    def advance(self, tokens: Tensor, state: Written) -> tuple[Tensor, Written]:
+    def advance(self, tokens: Tensor, state: DecoderStates) -> tuple[Tensor, DecoderStates]:
         require_target_room(state.read + 1, self.longest_target)
         stream, state = self.decoder.advance(self.embedding(tokens), state)
         return self.head(stream), state
 
-    def keep(self, state: Written, rows: Tensor) -> Written:
+    def keep(self, state: DecoderStates, rows: Tensor) -> DecoderStates:
         return state._replace(blocks=tuple(block.keep(rows) for block in state.blocks))
 
     @torch.no_grad()
@@ -229,13 +229,13 @@ class EncoderDecoder(PairModel):
         """
         require_target_room(tokens.shape[1], self.longest_target)
         ready = self.for_inference()
-        memory, mask = ready.remembered(sources)
-        source = ready.encoder.maps(ready.embedding(trimmed(sources, self.longest_source)), mask)
+        memory, mask = ready.encode(sources)
+        source = ready.encoder.maps(ready.embedding(trim_padding(sources, self.longest_source)), mask)
         own, cross = ready.decoder.maps(ready.embedding(tokens), memory, mask)
         return {"source": source, "target": own, "cross": cross}
 
 
-class Answered(NamedTuple):
+class EncoderAnswer(NamedTuple):
     """All that there is to say, (batch, longest_target + 1, vocab), and how much of it was said."""
 
     scores: Tensor
@@ -276,14 +276,14 @@ class Encoder(PairModel):
         require_target_room(tokens.shape[1], self.longest_target)
         return self._scores(sources, tokens.shape[1])
 
-    def begin(self, sources: Tensor) -> Answered:
-        return Answered(self._scores(sources, self.longest_target + 1), said=0)
+    def begin(self, sources: Tensor) -> EncoderAnswer:
+        return EncoderAnswer(self._scores(sources, self.longest_target + 1), said=0)
 
-    def advance(self, tokens: Tensor, state: Answered) -> tuple[Tensor, Answered]:
+    def advance(self, tokens: Tensor, state: EncoderAnswer) -> tuple[Tensor, EncoderAnswer]:
         require_target_room(state.said + 1, self.longest_target)
         return state.scores[:, state.said], state._replace(said=state.said + 1)
 
-    def keep(self, state: Answered, rows: Tensor) -> Answered:
+    def keep(self, state: EncoderAnswer, rows: Tensor) -> EncoderAnswer:
         return state._replace(scores=state.scores[rows])
 
     @torch.no_grad()
@@ -293,14 +293,14 @@ class Encoder(PairModel):
         "source": (depth, batch, heads, places, places); the tokens say how many places are written.
         """
         require_target_room(tokens.shape[1], self.longest_target)
-        return {"source": self.for_inference().encoder.maps(*self._read(sources, tokens.shape[1]))}
+        return {"source": self.for_inference().encoder.maps(*self._embed_places(sources, tokens.shape[1]))}
 
     def _scores(self, sources: Tensor, n_written: int) -> Tensor:
-        scores: Tensor = self.head(self.encoder(*self._read(sources, n_written))[:, :n_written])
+        scores: Tensor = self.head(self.encoder(*self._embed_places(sources, n_written))[:, :n_written])
         return scores
 
-    def _read(self, sources: Tensor, n_written: int) -> tuple[Tensor, PaddingMask]:
+    def _embed_places(self, sources: Tensor, n_written: int) -> tuple[Tensor, PaddingMask]:
         """The embedded places, at least as many as are written, and which of them may be seen: those of the source."""
-        sources = trimmed(sources, self.longest_source)
+        sources = trim_padding(sources, self.longest_source)
         places = functional.pad(sources, (0, max(0, n_written - sources.shape[1])))
         return self.embedding(places), PaddingMask(lengths_of(sources))

@@ -10,10 +10,10 @@ from torch import Tensor
 from pellucid.errors import PellucidError
 
 
-def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+def pad_rows(rows: Sequence[Sequence[int]]) -> Tensor:
     """Rows of tokens, filled up with 0 on the right: (batch, longest), at least one place wide.
 
-    >>> padded([[3, 1], [2]])
+    >>> pad_rows([[3, 1], [2]])
     tensor([[3, 1],
             [2, 0]])
     """
@@ -31,10 +31,10 @@ def lengths_of(sources: Tensor) -> Tensor:
     return (sources != 0).sum(1)
 
 
-def trimmed(sources: Tensor, longest: int) -> Tensor:
+def trim_padding(sources: Tensor, longest: int) -> Tensor:
     """The same sources as wide as the longest of them, and at least 1; one of more than `longest` tokens is refused.
 
-    >>> trimmed(torch.tensor([[3, 1, 0, 0], [2, 0, 0, 0]]), longest=8)
+    >>> trim_padding(torch.tensor([[3, 1, 0, 0], [2, 0, 0, 0]]), longest=8)
     tensor([[3, 1],
             [2, 0]])
     """
@@ -47,14 +47,14 @@ def trimmed(sources: Tensor, longest: int) -> Tensor:
     return sources[:, : max(n_tokens, 1)]
 
 
-def right_aligned(sources: Tensor, room: int) -> Tensor:
+def align_right(sources: Tensor, room: int) -> Tensor:
     """The same sources, each ending at the last of `room` places, with zeros before them: (batch, room).
 
-    >>> right_aligned(torch.tensor([[3, 1, 0], [2, 0, 0]]), room=4)
+    >>> align_right(torch.tensor([[3, 1, 0], [2, 0, 0]]), room=4)
     tensor([[0, 0, 3, 1],
             [0, 0, 0, 2]])
     """
-    sources = trimmed(sources, room)
+    sources = trim_padding(sources, room)
     wide = torch.nn.functional.pad(sources, (0, room - sources.shape[1]))
     n_empty = room - lengths_of(sources)
     places = (torch.arange(room, device=sources.device) - n_empty[:, None]) % room  # the zeros go round to the front

@@ -29,7 +29,7 @@ class RecurrentModel(SequenceModel, Generic[State]):
         self.head = output_head(config.width, config.vocab_size, 1.0)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self._rolled(tokens, self.begin(len(tokens)))[0]
+        return self._roll(tokens, self.begin(len(tokens)))[0]
 
     @abstractmethod
     def begin(self, batch: int) -> State: ...
@@ -38,14 +38,14 @@ class RecurrentModel(SequenceModel, Generic[State]):
         return self.read(tokens[:, None], state)
 
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        scores, state = self._rolled(tokens, state)
+        scores, state = self._roll(tokens, state)
         return scores[:, -1], state
 
-    def _rolled(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def _roll(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         carried, state = self.cell(self.dropout(self.embedding(tokens)), state)
         return self.head(self.dropout(carried)), state
 
-    def nothing(self, batch: int) -> Tensor:
+    def zero_state(self, batch: int) -> Tensor:
         """A hidden tensor before anything was read, (depth, batch, width)."""
         return self.head.weight.new_zeros(self.config.depth, batch, self.config.width)
 
@@ -67,7 +67,7 @@ class RNN(RecurrentModel[Tensor]):
         super().__init__(config, nn.RNN)
 
     def begin(self, batch: int) -> Tensor:
-        return self.nothing(batch)
+        return self.zero_state(batch)
 
     def keep(self, state: Tensor, rows: Tensor) -> Tensor:
         return state[:, rows]
@@ -90,7 +90,7 @@ class GRU(RecurrentModel[Tensor]):
         super().__init__(config, nn.GRU)
 
     def begin(self, batch: int) -> Tensor:
-        return self.nothing(batch)
+        return self.zero_state(batch)
 
     def keep(self, state: Tensor, rows: Tensor) -> Tensor:
         return state[:, rows]
@@ -121,7 +121,7 @@ class LSTM(RecurrentModel[Cells]):
             nn.init.ones_(bias[config.width : 2 * config.width])
 
     def begin(self, batch: int) -> Cells:
-        return self.nothing(batch), self.nothing(batch)
+        return self.zero_state(batch), self.zero_state(batch)
 
     def keep(self, state: Cells, rows: Tensor) -> Cells:
         said, cell = state

@@ -45,21 +45,21 @@ class WindowModel(SequenceModel):
         return state[rows]
 
 
-def begun(tokens: Tensor, before: int) -> Tensor:
+def pad_start(tokens: Tensor, before: int) -> Tensor:
     """tokens: (batch, time) -> (batch, before + time), with as many 0 before the first as a window there looks back.
 
-    >>> begun(torch.tensor([[5, 6]]), before=2)
+    >>> pad_start(torch.tensor([[5, 6]]), before=2)
     tensor([[0, 0, 5, 6]])
     """
     return functional.pad(tokens, (before, 0))
 
 
-def slid(values: Tensor, reach: int) -> Tensor:
+def slide_windows(values: Tensor, reach: int) -> Tensor:
     """values: (batch, reach - 1 + time, features) -> (batch, time, reach * features), one window for each position.
 
     Side by side, the oldest first. Each value was computed once and is only copied, not looked up again.
 
-    >>> slid(torch.tensor([[[1.0], [2.0], [3.0]]]), reach=2)
+    >>> slide_windows(torch.tensor([[[1.0], [2.0], [3.0]]]), reach=2)
     tensor([[[1., 2.],
              [2., 3.]]])
     """
@@ -92,7 +92,7 @@ class NeuralNGram(WindowModel):
 
     def forward(self, tokens: Tensor) -> Tensor:
         time = tokens.shape[1]
-        seen = begun(tokens, self.reach - 1)
+        seen = pad_start(tokens, self.reach - 1)
         return self._sum([seen[:, place : place + time] for place in range(self.reach)])
 
     def of_windows(self, windows: Tensor) -> Tensor:
@@ -139,8 +139,8 @@ class WindowMLP(WindowModel):
         self.head = output_head(config.hidden, config.vocab_size, factor)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        vectors = self.embedding(begun(tokens, self.reach - 1))
-        scores: Tensor = self.head(self.layers(slid(vectors, self.reach)))
+        vectors = self.embedding(pad_start(tokens, self.reach - 1))
+        scores: Tensor = self.head(self.layers(slide_windows(vectors, self.reach)))
         return scores
 
     def of_windows(self, windows: Tensor) -> Tensor:
@@ -187,7 +187,7 @@ class Wavenet(WindowModel):
         self.head = output_head(config.hidden, config.vocab_size, gain("tanh"))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embedding(begun(tokens, self.reach - 1))
+        x = self.embedding(pad_start(tokens, self.reach - 1))
         for doubling, layer in enumerate(self.layers):
             back = 2**doubling
             x = layer(torch.cat([x[:, :-back], x[:, back:]], dim=-1))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data.prepare import Examples, ExampleSides, ImagePreparation, TablePreparation
-from pellucid.layers.losses import Loss
+from pellucid.layers.losses import ExampleLoss
 from pellucid.records import Answered, Answers, LatentPoint
 from pellucid.training.tasks import metrics
 
@@ -31,7 +31,7 @@ class Scored(NamedTuple):
     latent: Tensor  # (examples, latent); no columns where there is no narrow place
 
 
-def preview_texts(sides: ExampleSides, scored: Scored, loss: Loss) -> tuple[str, ...]:
+def preview_texts(sides: ExampleSides, scored: Scored, loss: ExampleLoss) -> tuple[str, ...]:
     """Each example as truth → answer, with the answer's probability where there is one."""
     if sides.task == "reconstruction":
         errors = (scored.scores - scored.targets).square().mean(1)
@@ -42,7 +42,7 @@ def preview_texts(sides: ExampleSides, scored: Scored, loss: Loss) -> tuple[str,
     )
 
 
-def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: Loss) -> Answers:
+def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: ExampleLoss) -> Answers:
     """Everything that is told of the answers on dev, and the numbers on test."""
     shown = _worst(sides, dev, loss)
     common: dict[str, Any] = {
@@ -67,14 +67,14 @@ def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: Loss) -> An
     return Answers(**common, confusion=confusion, calibration=calibration)
 
 
-def class_probabilities(scores: Tensor, loss: Loss) -> Floats:
+def class_probabilities(scores: Tensor, loss: ExampleLoss) -> Floats:
     """(examples, classes), in double precision, so that small ones do not vanish."""
     assert loss.probabilities is not None, f"{loss.name} has no probabilities"
     found: Floats = loss.probabilities(scores.double()).numpy()
     return found
 
 
-def metrics_of(sides: ExampleSides, scored: Scored, loss: Loss) -> dict[str, float]:
+def metrics_of(sides: ExampleSides, scored: Scored, loss: ExampleLoss) -> dict[str, float]:
     """The numbers by which a network is judged on a side, by name."""
     if sides.task == "classification":
         truth = scored.targets.numpy()
@@ -93,14 +93,14 @@ def metrics_of(sides: ExampleSides, scored: Scored, loss: Loss) -> dict[str, flo
     return found
 
 
-def _worst(sides: ExampleSides, scored: Scored, loss: Loss) -> npt.NDArray[Any]:
+def _worst(sides: ExampleSides, scored: Scored, loss: ExampleLoss) -> npt.NDArray[Any]:
     """The examples that are shown: those with the largest loss, the worst first."""
     each = loss.losses(scored.scores, scored.targets)
     return each.argsort(descending=True, stable=True)[:MOST_SHOWN].numpy()
 
 
 def _describe_answers(
-    sides: ExampleSides, scored: Scored, loss: Loss, rows: npt.NDArray[Any], side: str
+    sides: ExampleSides, scored: Scored, loss: ExampleLoss, rows: npt.NDArray[Any], side: str
 ) -> tuple[Answered, ...]:
     names = [_name(sides, int(sides.places[side][row])) for row in rows]
     if sides.task == "reconstruction":

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from pellucid.data.prepare import Examples, ExampleSides, PairSides
 from pellucid.data.prepare.tokens import SequenceSides
 from pellucid.models.counting.count_model import CountModel
-from pellucid.models.counting.fitting import best_ngram, loss
+from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.simple_models import Uniform, UniformConfig, Unigram, UnigramConfig
 from pellucid.models.counting.smoothing import AddS, KneserNey
-from pellucid.models.counting.tables import Uniform, UniformConfig, Unigram, UnigramConfig
 from pellucid.records import Rung
 from pellucid.training.tasks.metrics import accuracy, exact_match, log_loss, r_squared
 
@@ -101,7 +101,7 @@ def sequence_baselines(sides: SequenceSides) -> Iterator[Baseline]:
         seconds = time.perf_counter() - began
 
         def evaluate(side: str, model: CountModel = model) -> SideResult:
-            return SideResult(loss(model, getattr(sides, side)).nats)
+            return SideResult(count_loss(model, getattr(sides, side)).nats)
 
         found = _make_baseline(name, model.n_stored, evaluate, seconds, has_test=sides.test.n_predicted > 0)
         rung = found.rung._replace(bits_per_character=bits_per_character(found.rung.dev, sides))

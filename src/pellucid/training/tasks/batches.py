@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from pellucid.data.prepare import Examples
 from pellucid.data.prepare.tokens import Corpus
-from pellucid.models.pairs.padding import padded
+from pellucid.models.pairs.padding import pad_rows
 from pellucid.training.rng import numpy_rng
 
 IGNORED = -100  # the target of padding, which torch's cross-entropy passes over
@@ -246,8 +246,8 @@ def make_pair_batch(pairs: Pairs) -> PairBatch:
     >>> make_pair_batch([([3, 1], [1, 3]), ([2], [2])]).targets.tolist()
     [[1, 3, 0], [2, 0, -100]]
     """
-    sources = padded([source for source, _ in pairs])
-    tokens = padded([[0, *target] for _, target in pairs])
+    sources = pad_rows([source for source, _ in pairs])
+    tokens = pad_rows([[0, *target] for _, target in pairs])
     targets = torch.full_like(tokens, IGNORED)
     for row, (_, target) in enumerate(pairs):
         targets[row, : len(target) + 1] = torch.tensor([*target, 0])

@@ -20,7 +20,7 @@ from pellucid.data.options import DataOptions
 from pellucid.data.prepare import Examples, ExampleSides, image_sides, table_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
-from pellucid.layers.losses import Loss, loss_called, losses_for, penalty
+from pellucid.layers.losses import ExampleLoss, find_loss, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
@@ -166,8 +166,8 @@ class ExampleTask(Task):
     def split_batch(self, model: ExampleModel, batch: ExampleBatch) -> Inputs:
         return (batch.numbers, batch.codes), targets_of(model, batch)
 
-    def loss(self, plan: Plan) -> Loss:
-        return loss_called(plan.loss, self.sides.task)
+    def loss(self, plan: Plan) -> ExampleLoss:
+        return find_loss(plan.loss, self.sides.task)
 
     def loss_function(self, plan: Plan) -> LossFunction:
         """The mean loss of a batch, and the penalty on top of it where the plan has one."""
@@ -205,7 +205,7 @@ class ExampleTask(Task):
     def evaluate(self, model: ExampleModel, side: str) -> SideResult:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
         scored = self.score_examples(model, self.examples(side))
-        losses = loss_called(self.default_loss, self.sides.task).losses
+        losses = find_loss(self.default_loss, self.sides.task).losses
         loss = losses(scored.scores, scored.targets).mean(dtype=torch.float64).item()
         return SideResult(loss, self._metric(scored.scores.double().numpy(), scored.targets.double().numpy()))
 
@@ -261,7 +261,9 @@ class ExampleTask(Task):
 
 def targets_of(model: ExampleModel, batch: ExampleBatch) -> Tensor:
     """What the scores should be: the targets, or the example itself."""
-    return model.wanted(batch.numbers, batch.codes) if isinstance(model, Reconstructor) else batch.targets
+    return (
+        model.reconstruction_target(batch.numbers, batch.codes) if isinstance(model, Reconstructor) else batch.targets
+    )
 
 
 def _passes(model: ExampleModel, examples: Examples) -> Iterator[tuple[Tensor, ExampleBatch]]:

@@ -21,8 +21,8 @@ from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import PairModel
-from pellucid.models.pairs.padding import padded
-from pellucid.models.reading import answers
+from pellucid.models.pairs.padding import pad_rows
+from pellucid.models.stepwise import greedy_answers
 from pellucid.records import Answered, Answers, DataFacts, InitialLoss, Measure, Plan
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
@@ -141,7 +141,7 @@ class PairTask(Task):
     def write_answers(self, model: PairModel, sources: Sequence[Sequence[int]]) -> list[str]:
         """What the network writes for each source, by the likeliest token each time."""
         decode = self.sides.vocabulary.decode
-        return [decode(answer) for answer in answers(model, padded(sources))] if sources else []
+        return [decode(answer) for answer in greedy_answers(model, pad_rows(sources))] if sources else []
 
     def answers(self, model: PairModel, plan: Plan) -> Answers:
         said = {

@@ -22,7 +22,7 @@ from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
 from pellucid.models.contracts import SequenceModel
-from pellucid.models.reading import NeuralReading
+from pellucid.models.stepwise import NeuralReading
 from pellucid.records import DataFacts, InitialLoss, Loss, Measure, Plan, Sample
 from pellucid.training.loop import next_token_loss
 from pellucid.training.options import TrainOptions

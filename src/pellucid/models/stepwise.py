@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from pellucid.models.contracts import PairModel, SequenceModel
-from pellucid.models.pairs.padding import padded
+from pellucid.models.pairs.padding import pad_rows
 
 IntArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
@@ -118,7 +118,7 @@ class PairReading:
 
     def __init__(self, model: PairModel, source: Sequence[int]) -> None:
         self.model = model.for_inference()
-        self.source = padded([source])
+        self.source = pad_rows([source])
         self.state: Any = None
 
     @torch.inference_mode()
@@ -147,7 +147,7 @@ class PairReading:
 
 
 @torch.inference_mode()
-def answers(model: PairModel, sources: Tensor) -> list[list[int]]:
+def greedy_answers(model: PairModel, sources: Tensor) -> list[list[int]]:
     """The greedy answer to each source, without its closing boundary. sources: (batch, source), padded with 0.
 
     The likeliest token, then the likeliest after it, to the end; a beam search over a `PairReading` finds better ones.
@@ -158,7 +158,7 @@ def answers(model: PairModel, sources: Tensor) -> list[list[int]]:
     >>> from pellucid.models.catalogue import find_network
     >>> card = find_network("transformer", "pairs")
     >>> model = card.build(card.tiny)  # it knows nothing yet, and of equals the first is said: 0, the end
-    >>> answers(model, torch.tensor([[3, 1, 0], [2, 2, 2]]))
+    >>> greedy_answers(model, torch.tensor([[3, 1, 0], [2, 2, 2]]))
     [[], []]
     """
     ready = model.for_inference()
