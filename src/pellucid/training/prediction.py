@@ -11,7 +11,8 @@ from pellucid.data.prepare import TablePreparation
 from pellucid.decoding.beam import beam_search
 from pellucid.layers.losses import LOSSES
 from pellucid.models.contracts import Network, PairModel, Reconstructor
-from pellucid.models.stepwise import PairReading
+from pellucid.models.pairs.padding import pad_rows
+from pellucid.models.stepwise import PairReading, greedy_answers
 from pellucid.records import Prediction, Predictions
 from pellucid.runs import Run
 from pellucid.training.new_examples import NewExamples
