@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import click
-from pellucid.models.counting.simple_models import word_counts
 
 from pellucid.api.derive import derive
 from pellucid.api.draw import drawable
