@@ -22,7 +22,7 @@ from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_stat
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.losses import LOSSES, find_loss
 from pellucid.inspection.rules import DoctorRule, rules
-from pellucid.inspection.sandbox.examine import patient_from
+from pellucid.inspection.specimens import specimen_from
 from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain
 from pellucid.records.plain import from_plain
 
@@ -258,11 +258,13 @@ def test_a_module_that_changes_its_batch_leaves_it_as_it_was():
 # The verb
 
 
-def test_a_batch_is_a_pair_with_one_or_several_inputs():
+def test_a_batch_is_a_pair_with_one_or_several_inputs(tmp_path):
     x, y = torch.randn(32, 4), torch.arange(32) % 3
     for batch in ((x, y), [x, y], ((x,), y), x):
         found = pellucid.doctor(nn.Linear(4, 3), batch, "cross-entropy", rules=[next(iter(rules()))])
         assert not found.is_ill
+    torch.save((x, y), tmp_path / "batch.pt")
+    assert not pellucid.doctor(nn.Linear(4, 3), tmp_path / "batch.pt", "cross-entropy", rules=["batch-mixing"]).is_ill
     bilinear = nn.Bilinear(4, 4, 3)
     assert not pellucid.doctor(bilinear, ((x, x), y), nn.CrossEntropyLoss()).is_ill
 
@@ -322,14 +324,14 @@ def test_a_function_a_class_a_module_and_a_patient_are_patients(tmp_path):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     np.savez(tmp_path / "batch.npz", x=x.numpy(), y=y.numpy())
     batch = str(tmp_path / "batch.npz")
-    full = patient_from(lambda: (model, x, y, nn.CrossEntropyLoss(), optimizer), "patient")
+    full = specimen_from(lambda: (model, x, y, nn.CrossEntropyLoss(), optimizer), "patient")
     assert full.optimizer is optimizer
     assert full.loss_of(full.outputs()).dim() == 0
-    assert patient_from(model, "model", batch, "cross-entropy").targets.tolist() == y.tolist()
-    assert patient_from(lambda: Failing(), "make", batch).n_rows == 8
-    assert patient_from(Failing, "Failing", batch).n_rows == 8
-    assert patient_from(full, "full") is full
-    assert patient_from(lambda: (model, (x,), y, "mse"), "patient").loss is LOSSES["mse"]
+    assert specimen_from(model, "model", batch, "cross-entropy").targets.tolist() == y.tolist()
+    assert specimen_from(lambda: Failing(), "make", batch).n_rows == 8
+    assert specimen_from(Failing, "Failing", batch).n_rows == 8
+    assert specimen_from(full, "full") is full
+    assert specimen_from(lambda: (model, (x,), y, "mse"), "patient").loss is LOSSES["mse"]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +347,7 @@ def test_a_function_a_class_a_module_and_a_patient_are_patients(tmp_path):
 )
 def test_what_gives_no_patient_is_refused(given, words):
     with pytest.raises(PellucidError, match=words):
-        patient_from(given, "it")
+        specimen_from(given, "it")
 
 
 # What is printed

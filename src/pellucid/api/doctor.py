@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from pellucid.inspection.instrument.specimen import LossFunction, Specimen
+    from pellucid.inspection.instrument.specimen import LossFunction
     from pellucid.records import Diagnosis
 
-CHILD = "pellucid.inspection.sandbox.examine:examine_file"
+CHILD = "pellucid.inspection.specimens:examine_file"
 LONGEST = 120.0  # seconds that code of someone's own may take
 
 
@@ -36,7 +36,8 @@ def doctor(
 ) -> Shown[Diagnosis]:
     """Everything that can be proven of a module on a batch, the gravest first. The module is left as it was.
 
-    batch: (inputs, targets), where inputs is a tensor or a tuple of what forward takes; a tensor alone has no targets.
+    batch: (inputs, targets), where inputs is a tensor or a tuple of what forward takes; a tensor alone has no targets;
+    or the path of a .npy, .npz, .safetensors or .pt file.
     loss: a function of outputs and targets, or a name such as "cross-entropy"; without it what needs it is passed over.
     more: further batches of the same form. is_causal: whether position t must not see what comes after it, if you know.
     rules: the names of those to run; all where none is named.
@@ -47,80 +48,10 @@ def doctor(
     False
     """
     from pellucid.inspection.doctor import diagnose
+    from pellucid.inspection.specimens import make_specimen
 
-    patient = as_patient(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)
-    return Shown(diagnose(patient, rules, seed))
-
-
-def as_patient(
-    model: nn.Module,
-    batch: Any,
-    loss: LossFunction | str = "",
-    optimizer: torch.optim.Optimizer | None = None,
-    *,
-    more: Sequence[Any] = (),
-    is_causal: bool | None = None,
-    name: str = "",
-) -> Specimen:
-    """What the doctor is shown; what cannot be one is refused."""
-    import torch
-    from torch import nn
-
-    from pellucid.inspection.instrument.specimen import Specimen
-    from pellucid.inspection.losses import find_loss
-
-    if not isinstance(model, nn.Module):
-        fix = "Call the class first" if isinstance(model, type) else "Give an instance of torch.nn.Module"
-        raise PellucidError(f"the model is a {type(model).__name__}, not a module", fix=fix)
-    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
-        raise PellucidError(
-            f"the optimizer is a {type(optimizer).__name__}", fix="Give one torch.optim.Optimizer, or leave it out"
-        )
-    function = (find_loss(loss) if loss else None) if isinstance(loss, str) else loss
-    if function is not None and not callable(function):
-        raise PellucidError(
-            f"the loss is a {type(loss).__name__}", fix="Give a function of outputs and targets, or a name"
-        )
-    inputs, targets = parted(batch)
-    return Specimen(
-        model=model,
-        inputs=inputs,
-        targets=targets,
-        loss=function,
-        optimizer=optimizer,
-        more=tuple(parted(one) for one in more),
-        is_causal=is_causal,
-        name=name or type(model).__name__,
-    )
-
-
-def parted(batch: Any) -> tuple[tuple[Any, ...], torch.Tensor | None]:
-    """A batch as what forward takes, and the targets.
-
-    >>> import torch
-    >>> inputs, targets = parted([torch.zeros(4, 2), torch.zeros(4)])  # as a DataLoader gives it
-    >>> len(inputs), targets.shape
-    (1, torch.Size([4]))
-    """
-    from torch import Tensor
-
-    if isinstance(batch, Tensor):
-        return (batch,), None
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        came = f"of {len(batch)}" if isinstance(batch, tuple | list) else f"that is a {type(batch).__name__}"
-        raise PellucidError(
-            f"a batch {came} came where (inputs, targets) is wanted",
-            fix="Give ((first, second), targets) where forward takes several inputs",
-        )
-    inputs, targets = batch
-    if targets is not None and not isinstance(targets, Tensor):
-        raise PellucidError(f"the targets are a {type(targets).__name__}", fix="Give them as one tensor")
-    if isinstance(inputs, dict):
-        raise PellucidError(
-            "the inputs are a dictionary, and names cannot be told to forward",
-            fix="Give them as a tuple in the order of forward",
-        )
-    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets
+    specimen = make_specimen(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)
+    return Shown(diagnose(specimen, rules, seed))
 
 
 def doctor_run(word: str | Path, *, data: str = "", rules: Sequence[str] = (), seed: int = 0) -> Diagnosis:
