@@ -252,3 +252,16 @@ def test_every_skip_has_its_row():
     for path in sorted((ROOT / "tests").rglob("*.py")):
         if re.search(r"pytest\.(mark\.)?(skip|skipif|importorskip)\b", path.read_text()):
             assert path.relative_to(ROOT / "tests").as_posix() in listed, path.name
+
+
+def test_the_page_on_architecture_names_what_exists():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`([\w/]+\.py)(?::(\w+))?`", page)
+    assert len(named) > 30
+    for path, name in named:
+        if path == "model.py":  # the reader's own
+            continue
+        assert (PACKAGE / path).is_file(), path
+        tree = ast.parse((PACKAGE / path).read_text())
+        here = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert not name or name in here, f"{path} has no {name}"
