@@ -54,7 +54,7 @@ def rule_row(rule: Rule) -> str:
 
 
 def commands_page() -> str:
-    parts = ["# The commands\n\nWhat each one prints for `--help`; written by `docs/build.py`.\n"]
+    parts = ["# The commands\n\nWhat each one prints for `--help`, with all options; written by `docs/build.py`.\n"]
     for name in COMMANDS:
         parts.append(f"## pellucid {name}\n\n```text\n{help_text(name)}\n```\n")
     return "\n".join(parts)
@@ -97,6 +97,7 @@ def help_text(name: str) -> str:
         command = pellucid.get_command(context, name)
         assert command is not None
         inner = click.Context(command, info_name=f"pellucid {name}", max_content_width=100, terminal_width=100)
+        inner.meta["pellucid.help_all"] = True
         return command.get_help(inner).rstrip()
 
 

@@ -15,7 +15,7 @@ from PIL import Image, ImageChops
 from tests.tiny_records import TINY_RUN, tiny_record
 
 from pellucid.api.draw import MEASURES, DrawOptions, draw, drawable
-from pellucid.cli.draw import SUFFIXES
+from pellucid.api.outputs import PICTURES as SUFFIXES
 from pellucid.data import Characters, ListData, open_data
 from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from pellucid.cli.inspecting import seen
 from torch import nn
 
 import pellucid
+from pellucid.api.inspect import names_in
+from pellucid.api.inspect_child import inspect_job
 from pellucid.cli import main
-from pellucid.cli.inspect import names_in
 from pellucid.errors import ExpressionError, PellucidError
 from pellucid.figures.show import record_json, show
 from pellucid.inspection.sandbox.process import MOST_PRINTED, run_in_child
@@ -278,7 +278,7 @@ odd = nn.ModuleDict({"\\x1b[2J": nn.Linear(4, 2)})
     path = tmp_path / "model.py"
 
     def found(name: str, *inputs: str) -> Inspection:
-        plain = seen(job(path, name, *inputs))
+        plain = inspect_job(job(path, name, *inputs))
         json.dumps(plain, allow_nan=False)
         return from_plain(Inspection, plain[0])  # type: ignore[index]
 
@@ -346,7 +346,7 @@ def test_two_side_by_side():
         {"kind": "expression", "name": text, "text": text}
         for text in ("nn.Linear(6, 2)", "nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 2))")
     ]
-    both = [from_plain(Inspection, one) for one in seen({"models": models, "inputs": ["3,6"], "batch": ""})]  # type: ignore[attr-defined]
+    both = [from_plain(Inspection, one) for one in inspect_job({"models": models, "inputs": ["3,6"], "batch": ""})]  # type: ignore[attr-defined]
     assert [one.parameters for one in both] == [14, 38]
     assert [str(one.rows[0].inputs[0]) for one in both] == ["(batch 3, features 6)"] * 2
 
@@ -366,7 +366,7 @@ def test_a_run_of_our_own(tmp_path):
     for name, wishes in asked.items():
         train(*wishes, tmp_path / name, Callbacks())
         run = {"kind": "run", "name": name, "run": str(tmp_path / name)}
-        (plain,) = seen({"models": [run], "inputs": [], "batch": ""})  # type: ignore[misc, attr-defined]
+        (plain,) = inspect_job({"models": [run], "inputs": [], "batch": ""})  # type: ignore[misc, attr-defined]
         found = from_plain(Inspection, plain)
         assert found.failure is None
         assert found.parameters > 0
@@ -402,7 +402,7 @@ def prints():
         print(line)
 """
     )
-    entry = "pellucid.cli.inspecting:seen"
+    entry = "pellucid.api.inspect_child:inspect_job"
 
     def ended(name: str, seconds: float = 60.0) -> str:
         with pytest.raises(PellucidError) as caught:

@@ -77,6 +77,7 @@ def _show_all_help(ctx: click.Context, parameter: click.Parameter, is_asked: boo
 def declared_option(name: str, declared: Option, type_: type, default: Any = None, section: str = "") -> Decorator:
     """The option of a declaration; without a default it is not given."""
     flags = [f"--{flag_of(name, declared)}", *(_alias(word) for word in declared.aliases)]
+    metavar = declared.value_name or ("NAME" if declared.choices else None)
     is_unset = default is dataclasses.MISSING or default in (None, "", 0, 0.0, False)
     return click.option(
         *flags,
@@ -85,7 +86,7 @@ def declared_option(name: str, declared: Option, type_: type, default: Any = Non
         section=section,
         is_common=declared.is_common or not section,
         help=help_of(declared),
-        **({"is_flag": True} if type_ is bool else {"type": type_, "metavar": declared.value_name or None}),
+        **({"is_flag": True} if type_ is bool else {"type": type_, "metavar": metavar}),
         **({} if is_unset else {"default": default, "show_default": True}),
     )
 

@@ -27,12 +27,12 @@ class DataOptions:
     source: str = "names"
     kind: str = option(
         "",
-        "Read the data as this kind, whatever they look like",
+        "Kind of the data; by default it is inferred",
         noun="kind of data",
         choices=tuple(KINDS),
     )
     encoding: str = option("utf-8", "Character encoding of the file.")
-    newlines: str = option("keep", "Line endings: leave them, or make them all LF", choices=NEWLINES)
+    newlines: str = option("keep", "Line endings; unix makes them all LF", choices=NEWLINES)
     tokens: str = option(
         "characters", "Tokens of a text or list", noun="kind of tokens", choices=TOKENS, is_common=True
     )

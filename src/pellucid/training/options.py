@@ -42,7 +42,13 @@ class TrainOptions:
     pellucid.errors.PellucidError: width 30 cannot be shared equally by 4 heads. The nearest that can is 32.
     """
 
-    model: str = option("", "Network to train; by default one that suits the data.", is_common=True)
+    model: str = option(
+        "",
+        "Network to train; by default one that suits the data",
+        noun="network",
+        choices=network_names(),
+        is_common=True,
+    )
     minutes: float = option(
         2.0,
         "Time budget in minutes, everything included.",
