@@ -36,7 +36,7 @@ from pellucid.figures.words.ladder import baseline_table, rank_rungs, results_by
 from pellucid.figures.words.numbers import metric_words, percent
 from pellucid.figures.words.training import data_lines, loss_picture
 from pellucid.records import (
-    Answered,
+    AnsweredExample,
     ConfidenceBin,
     Confusion,
     Evaluation,
@@ -280,7 +280,7 @@ def test_nothing_of_the_data_is_markup_or_moves_the_cursor(capsys):
         data=TINY_IMAGES.data._replace(target=HOSTILE, symbols=(HOSTILE,) * 3, about=(HOSTILE,)),
         answers=answers._replace(
             confusion=answers.confusion._replace(classes=(HOSTILE,) * 3),
-            examples=(Answered(HOSTILE, HOSTILE, HOSTILE, 0.5, False),),
+            examples=(AnsweredExample(HOSTILE, HOSTILE, HOSTILE, 0.5, False),),
         ),
     )
     show(hostile)
@@ -481,7 +481,7 @@ def test_the_letters_that_differ_are_marked():
     svg = draw_mistakes(TINY_PAIRS).svg
     assert {"ccab", "abc", "abb"} <= set(words_of(svg))
     assert len(re.findall(r'stroke="#c26a16" stroke-width="3"/>', svg)) == 1  # the last letter of abb
-    short = Answered("cab", "abc", "a", 0.4, False)
+    short = AnsweredExample("cab", "abc", "a", 0.4, False)
     shorter = replace(TINY_PAIRS, answers=TINY_PAIRS.answers._replace(examples=(short,)))
     assert 'stroke-dasharray="3 3"' in draw_mistakes(shorter).svg  # what is missing
 

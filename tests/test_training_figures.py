@@ -17,8 +17,8 @@ from tests.tiny_records import TINY, TINY_RUN
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.layer_maps import unit_grid
-from pellucid.figures.charts.panel import Axis, axis_spanning, spread_labels
-from pellucid.figures.charts.series import thin_series
+from pellucid.figures.charts.panel import Axis, axis_spanning
+from pellucid.figures.charts.series import spread_labels, thin_series
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
@@ -240,10 +240,17 @@ def test_the_hockey_stick_tells_how_long_the_blade_is():
 def test_a_search_without_an_answer_marks_nothing():
     sweep = TINY["learning-rate"].sweeps[0]
     search = TINY["learning-rate"]._replace(
-        sweeps=(sweep,), seeds=(1,), by_percentile=(None,), by_valley=(None,), suggestion=None, says=("No answer.",)
+        sweeps=(sweep,),
+        seeds=(1,),
+        by_percentile=(None,),
+        by_valley=(None,),
+        answers=(None,),
+        failures=(None,),
+        suggestion=None,
     )
     picture = draw_learning_rate(search)
-    assert picture.caption == ("names. mlp, a step at each of up to 13 rates; seed 1.", "No answer.")
+    assert picture.caption[0] == "names. mlp, a step at each of up to 13 rates; seed 1."
+    assert picture.caption[1] == "No answer: none of the 1 sweeps has one."
     assert "suggested" not in picture.svg
     assert "suggested: 0.02" in draw_learning_rate(TINY["learning-rate"]).svg
     assert not [title for title in titles(picture.svg) if "rule" in title]
@@ -293,12 +300,13 @@ def test_a_rate_search_in_a_terminal(capsys):
     assert lines[2].split() == ["seed", "percentile", "rule", "valley", "rule", "lowest", "at"]
     assert lines[3].split() == ["1", "0.01", "0.02", "0.0464"]
     assert lines[4].split() == ["2", "no", "answer", "0.03", "0.0464"]
-    assert lines[-1] == "Try a rate of 0.02: 2 of 2 seeds."
+    assert "Try a learning rate of 0.02: 2 of 2 seeds say between 0.015 and 0.025." in lines
     assert json.loads(record_json(TINY["learning-rate"]))["by_percentile"] == [0.01, None]
-    nothing = TINY["learning-rate"]._replace(sweeps=((), ()), suggestion=None, says=("No answer.",))
+    nothing = TINY["learning-rate"]._replace(sweeps=((), ()), suggestion=None, answers=(None, None))
     show(nothing)
-    last = capsys.readouterr().out.splitlines()[-3:]
-    assert last == ["   2        no answer         0.03  no answer", "", "No answer."]
+    lines = capsys.readouterr().out.splitlines()
+    assert "   2        no answer         0.03  no answer" in lines
+    assert "No answer: none of the 2 sweeps has one." in lines
 
 
 def test_the_parts_before_the_first_step():

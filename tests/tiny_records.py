@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pellucid.lessons.lesson import all_lessons
 from pellucid.records import (
-    Answered,
+    AnsweredExample,
     Answers,
     Attended,
     AttentionMaps,
@@ -207,10 +207,10 @@ TINY_IMAGES = _run(
             0.12,
         ),
         examples=(
-            Answered("image 17", "7", "1", 0.71, False, _pixels(SEVEN_LIKE_ONE)),
-            Answered("image 4", "1", "7", 0.55, False, _pixels(ONE)),
-            Answered("image 21", "2", "2", 0.97, True, _pixels(TWO)),
-            Answered("image 30", "7", "7", 0.88, True, _pixels(SEVEN)),
+            AnsweredExample("image 17", "7", "1", 0.71, False, _pixels(SEVEN_LIKE_ONE)),
+            AnsweredExample("image 4", "1", "7", 0.55, False, _pixels(ONE)),
+            AnsweredExample("image 21", "2", "2", 0.97, True, _pixels(TWO)),
+            AnsweredExample("image 30", "7", "7", 0.88, True, _pixels(SEVEN)),
         ),
     ),
     **_learning(1.12, 0.48),
@@ -253,10 +253,10 @@ TINY_ROWS = _run(
         metrics={"R²": 0.988, "MAE": 75.0},
         test_metrics={"R²": 0.7, "MAE": 210.0},
         examples=(
-            Answered("row 3", "3,500", "3,600", None, False),
-            Answered("row 9", "4,000", "3,900", None, False),
-            Answered("row 14", "5,000", "5,100", None, False),
-            Answered("row 17", "5,500", "5,500", None, True),
+            AnsweredExample("row 3", "3,500", "3,600", None, False),
+            AnsweredExample("row 9", "4,000", "3,900", None, False),
+            AnsweredExample("row 14", "5,000", "5,100", None, False),
+            AnsweredExample("row 17", "5,500", "5,500", None, True),
         ),
         points=((3500.0, 3600.0), (4000.0, 3900.0), (5000.0, 5100.0), (5500.0, 5500.0)),
         n_unknown=1,
@@ -295,10 +295,10 @@ TINY_PAIRS = _run(
         metrics={"exact match": 0.75, "tokens right": 13 / 14},
         test_metrics={"exact match": 5 / 6, "tokens right": 20 / 21},
         examples=(
-            Answered("ccab", "abc", "abb", 0.48, False),
-            Answered("bba", "ab", "ab", 0.93, True),
-            Answered("cacb", "abc", "abc", 0.95, True),
-            Answered("ab", "ab", "ab", 0.99, True),
+            AnsweredExample("ccab", "abc", "abb", 0.48, False),
+            AnsweredExample("bba", "ab", "ab", 0.93, True),
+            AnsweredExample("cacb", "abc", "abc", 0.95, True),
+            AnsweredExample("ab", "ab", "ab", 0.99, True),
         ),
     ),
     **_learning(1.41, 0.14),
@@ -332,8 +332,8 @@ TINY_RECONSTRUCTION = _run(
         metrics={"R²": 0.64},
         test_metrics={"R²": 0.6},
         examples=(
-            Answered("image 21", "2", "", None, True, _pixels(TWO), _pixels(BLURRED_TWO)),
-            Answered("image 17", "7", "", None, True, _pixels(SEVEN_LIKE_ONE), _pixels(SEVEN)),
+            AnsweredExample("image 21", "2", "", None, True, _pixels(TWO), _pixels(BLURRED_TWO)),
+            AnsweredExample("image 17", "7", "", None, True, _pixels(SEVEN_LIKE_ONE), _pixels(SEVEN)),
         ),
         latent=(
             LatentPoint(-1.2, 0.3, "1"),

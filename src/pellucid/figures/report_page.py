@@ -41,7 +41,7 @@ from pellucid.figures.words.ladder import earned_words, gap_number, gap_unit, ju
 from pellucid.figures.words.numbers import count_of, duration, loss_unit_words, metric_words
 from pellucid.figures.words.text import cut_middle, end_sentence, symbol_labels
 from pellucid.figures.words.training import config_words, ending_words, plan_facts, start_words, verdict_words
-from pellucid.records import NetworkFacts, Rung, TrainingReport
+from pellucid.records import DataFacts, NetworkFacts, Rung, TrainingReport
 
 MOST_SYMBOLS = 200
 NARROW = 900  # below it, a picture as wide as the page would be coarse
@@ -77,7 +77,7 @@ def report_html(report: TrainingReport) -> str:
         health_figures=list(_health_figures(report)),
         data_facts=_data_facts(report),
         has_tokens=has_tokens(report.data),
-        symbols=symbol_labels(report.data.symbols[:MOST_SYMBOLS], has_boundary=report.data.kind in ("list", "pairs")),
+        symbols=_symbol_words(report.data),
         first=[cut_middle(text, LONGEST) for text in (*report.data.first, *map(" → ".join, report.data.first_pairs))],
         first_heading="How train begins"
         if report.data.kind == "text"
@@ -212,6 +212,14 @@ def _data_facts(report: TrainingReport) -> list[tuple[str, str]]:
     else:
         facts.append(("the network", task_words(data)))
     return [*facts, ("fingerprint", data.fingerprint), *[("note", note) for note in data.notes]]
+
+
+def _symbol_words(data: DataFacts) -> list[str]:
+    """The symbols, or the classes with how many examples of train are of each."""
+    names = symbol_labels(data.symbols[:MOST_SYMBOLS], has_boundary=data.kind in ("list", "pairs"))
+    if not data.class_counts:
+        return names
+    return [f"{name}: {n:,}" for name, n in zip(names, data.class_counts, strict=False)]
 
 
 def _parameter_table(network: NetworkFacts) -> Table:

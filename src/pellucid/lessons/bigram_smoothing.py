@@ -270,7 +270,7 @@ def _losses(record: SmoothingStudy, height: float) -> list[str]:
     return [
         svg_text(LEFT, 18, "What it costs", INK, is_bold=True, size=20),
         svg_text(LEFT, 42, "train is what was counted, dev is what was not", QUIET),
-        *panel.drawn(0, TOP),
+        *panel.draw(0, TOP),
     ]
 
 

@@ -115,7 +115,7 @@ def draw(record: DecayStudy) -> Picture:
         labels.append((median(finite) if finite else losses.y.high, name, colour))
     losses.ends(labels)
     rates.line(list(zip(record.rates.steps, record.rates.values, strict=True)), BLUE, says="rate")
-    marks = [*losses.drawn(0, 12, has_numbers_below=False), *rates.drawn(0, 12 + UPPER + BETWEEN)]
+    marks = [*losses.draw(0, 12, has_numbers_below=False), *rates.draw(0, 12 + UPPER + BETWEEN)]
     title = "An unstable run settles when its learning rate is divided"
     return picture(title, _captions(record), marks, LEFT + WIDTH + RIGHT, 12 + UPPER + BETWEEN + LOWER + BOTTOM)
 

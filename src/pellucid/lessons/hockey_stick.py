@@ -72,7 +72,7 @@ def draw(record: StartStudy) -> Picture:
     ):
         marks.append(svg_text(left + LEFT, 18, heading, colour, is_bold=True, size=19))
         marks.append(svg_text(left + LEFT, 41, says, QUIET, size=15))
-        marks += _panel(curve, y, record.uniform, colour).drawn(left, TOP)
+        marks += _panel(curve, y, record.uniform, colour).draw(left, TOP)
         left += LEFT + WIDTH + BETWEEN
     title = "The hockey stick: a bad start spends its first steps on unlearning its own opinions"
     return picture(title, _captions(record), marks, left - BETWEEN + RIGHT, TOP + HEIGHT + BOTTOM)

@@ -166,7 +166,7 @@ def draw(record: UnrolledNetworks) -> Picture:
         labels.append((points[-1][1], f"w = {w:g}", colour))
     panel.ends(labels)
     title = "A gradient through time: it vanishes, stays or explodes with the recurrent weight"
-    return picture(title, _captions(record), panel.drawn(0, 12), LEFT + WIDTH + RIGHT, 12 + HEIGHT + BOTTOM)
+    return picture(title, _captions(record), panel.draw(0, 12), LEFT + WIDTH + RIGHT, 12 + HEIGHT + BOTTOM)
 
 
 def _captions(record: UnrolledNetworks) -> list[str]:

@@ -4,7 +4,7 @@ A record does not know how to show itself: `pellucid.figures.show` does.
 """
 
 from pellucid.records.answers import (
-    Answered,
+    AnsweredExample,
     Answers,
     Calibration,
     ConfidenceBin,
@@ -19,7 +19,7 @@ from pellucid.records.attention import Attended, AttentionMaps, PatchAttention, 
 from pellucid.records.counting import (
     BigramCount,
     BigramCounts,
-    Loss,
+    MeanLoss,
     ModelFacts,
     Sample,
     Samples,
@@ -88,7 +88,7 @@ from pellucid.records.training import (
 __all__ = [
     "SEVERITIES",
     "Agreement",
-    "Answered",
+    "AnsweredExample",
     "Answers",
     "Attended",
     "AttentionMaps",
@@ -121,7 +121,7 @@ __all__ = [
     "LayerStats",
     "LearningRateSearch",
     "LearningRateTrial",
-    "Loss",
+    "MeanLoss",
     "Measure",
     "Mistake",
     "ModelFacts",

@@ -28,7 +28,7 @@ class Calibration(NamedTuple):
     error: float  # the mean distance between confidence and share right, weighted by n ("expected calibration error")
 
 
-class Answered(NamedTuple):
+class AnsweredExample(NamedTuple):
     """One example: what it is, what is true of it, what was answered."""
 
     what: str  # "row 17", an image's file or number, a source
@@ -56,7 +56,7 @@ class Answers(NamedTuple):
     test_metrics: Mapping[str, float]  # empty where there is no test side
     confusion: Confusion | None = None
     calibration: Calibration | None = None
-    examples: tuple[Answered, ...] = ()  # a few, wrong ones first
+    examples: tuple[AnsweredExample, ...] = ()  # a few, wrong ones first
     points: tuple[tuple[float, float], ...] = ()  # of a regression: truth and answer
     latent: tuple[LatentPoint, ...] = ()
     n_unknown: int = 0  # cells of dev and test with a category that train does not have

@@ -42,7 +42,7 @@ class BigramCounts(NamedTuple):
         return sums
 
 
-class Loss(NamedTuple):
+class MeanLoss(NamedTuple):
     """The mean surprise of a model over every predicted token; infinite as soon as one was impossible."""
 
     nats: float
@@ -77,8 +77,8 @@ class ModelFacts(NamedTuple):
     n_dev: int
     n_entries: int  # of a full table
     n_stored: int  # numbers really kept
-    train: Loss
-    dev: Loss | None  # None: there is no dev side
+    train: MeanLoss
+    dev: MeanLoss | None  # None: there is no dev side
     baselines: tuple[tuple[str, float], ...]  # name and nats on dev
     trials: tuple[Trial, ...] = ()  # where n was chosen on dev
 
@@ -94,8 +94,8 @@ class TrainedFacts(NamedTuple):
     step: int  # whose weights these are
     n_train: int  # predicted tokens
     n_dev: int
-    train: Loss | None  # at that step; None: not evaluated
-    dev: Loss | None
+    train: MeanLoss | None  # at that step; None: not evaluated
+    dev: MeanLoss | None
     baselines: tuple[tuple[str, float], ...]  # name and nats on dev; empty until the run is finished
     is_finished: bool = True
 
@@ -152,7 +152,7 @@ class ScoredText(NamedTuple):
         return math.fsum(surprise.nats for surprise in self.surprises)
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> MeanLoss:
         """The mean over the tokens."""
         impossible = sum(surprise.nats == math.inf for surprise in self.surprises)
-        return Loss(self.nats / len(self.surprises), len(self.surprises), impossible)
+        return MeanLoss(self.nats / len(self.surprises), len(self.surprises), impossible)

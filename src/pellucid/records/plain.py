@@ -39,25 +39,25 @@ def from_plain(kind: type[Record], plain: object) -> Record:
     >>> from_plain(Evaluation, {"step": 3, "train": 2.0, "dev": "inf"})
     Evaluation(step=3, train=2.0, dev=inf, metric=None)
     """
-    made: Record = _made(kind, plain, kind.__name__)
+    made: Record = _make(kind, plain, kind.__name__)
     return made
 
 
-def _made(kind: Any, plain: object, where: str) -> Any:
+def _make(kind: Any, plain: object, where: str) -> Any:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind in (object, Any):
         return plain
     if origin in (typing.Union, types.UnionType):
-        return None if plain is None else _made(next(one for one in inner if one is not types.NoneType), plain, where)
+        return None if plain is None else _make(next(one for one in inner if one is not types.NoneType), plain, where)
     if origin is tuple and (len(inner) != 2 or inner[1] is not ...):
         _require(isinstance(plain, list) and len(plain) == len(inner), where, plain)
-        return tuple(_made(one, item, where) for one, item in zip(inner, typing.cast(list[object], plain), strict=True))
+        return tuple(_make(one, item, where) for one, item in zip(inner, typing.cast(list[object], plain), strict=True))
     if origin in (tuple, list, Sequence):
         _require(isinstance(plain, list), where, plain)
-        return tuple(_made(inner[0], item, where) for item in typing.cast(list[object], plain))
+        return tuple(_make(inner[0], item, where) for item in typing.cast(list[object], plain))
     if origin in (dict, Mapping):
         _require(isinstance(plain, dict), where, plain)
-        return {name: _made(inner[1], item, where) for name, item in typing.cast(dict[str, object], plain).items()}
+        return {name: _make(inner[1], item, where) for name, item in typing.cast(dict[str, object], plain).items()}
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
         _require(isinstance(plain, dict), where, plain)
         fields = typing.cast(dict[str, object], plain)
@@ -65,7 +65,7 @@ def _made(kind: Any, plain: object, where: str) -> Any:
         for name in fields:
             _require(name in hints, where, name)
         try:
-            return kind(**{name: _made(hints[name], item, f"{where}.{name}") for name, item in fields.items()})
+            return kind(**{name: _make(hints[name], item, f"{where}.{name}") for name, item in fields.items()})
         except TypeError as error:
             raise ValueError(f"{where}: {error}") from error
     if kind is float and (plain in ("nan", "inf", "-inf") or (isinstance(plain, int) and not isinstance(plain, bool))):

@@ -275,6 +275,7 @@ class DataFacts(NamedTuple):
     notes: tuple[str, ...] = ()
     first: tuple[str, ...] = ()  # a few items of train, or how the text begins
     first_pairs: tuple[tuple[str, str], ...] = ()  # a few sources of train with their targets
+    class_counts: tuple[int, ...] = ()  # of train, for each of the classes in `symbols`
     task: str = ""  # classification, regression or reconstruction of a table or of images
     target: str = ""  # the column that is predicted
     about: tuple[str, ...] = ()  # what the network reads, in sentences

@@ -17,7 +17,7 @@ from pellucid.data import Vocabulary
 from pellucid.decoding.options import USUAL_LENGTH, SampleOptions
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.models.catalogue import find_network
-from pellucid.records import Loss, Sample, Samples, ScoredText, Surprise, TrainedFacts
+from pellucid.records import MeanLoss, Sample, Samples, ScoredText, Surprise, TrainedFacts
 from pellucid.runs import Run
 from pellucid.training.run_data import MOST_SEARCHED, KnownData, load_known_data, load_vocabulary
 
@@ -118,8 +118,8 @@ class TrainedModel(LanguageModel):
             step=step,
             n_train=n_train,
             n_dev=n_dev,
-            train=Loss(measured.train, n_train) if measured else None,
-            dev=Loss(measured.dev, n_dev) if measured else None,
+            train=MeanLoss(measured.train, n_train) if measured else None,
+            dev=MeanLoss(measured.dev, n_dev) if measured else None,
             baselines=tuple((rung.name, rung.dev) for rung in sorted(counted, key=lambda rung: -rung.dev)),
             is_finished=run.is_finished,
         )

@@ -10,7 +10,7 @@ from PIL import Image
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, svg_text
 from pellucid.figures.words.numbers import chance_words
 from pellucid.figures.words.text import cut_end
-from pellucid.records import Answered
+from pellucid.records import AnsweredExample
 
 WIDTH = 960.0
 SIDE, GAP, ACROSS = 140.0, 20.0, 6
@@ -53,7 +53,7 @@ class Gallery(NamedTuple):
     height: float
 
 
-def image_grid(examples: Sequence[Answered]) -> Gallery:
+def image_grid(examples: Sequence[AnsweredExample]) -> Gallery:
     """Each image in a frame, orange where the answer is wrong, with what it is and what was answered below it."""
     marks = []
     for i, example in enumerate(examples):
@@ -72,7 +72,7 @@ def image_grid(examples: Sequence[Answered]) -> Gallery:
     return Gallery(marks, -(-len(examples) // ACROSS) * (SIDE + 78) - 30)
 
 
-def reconstruction_grid(examples: Sequence[Answered]) -> Gallery:
+def reconstruction_grid(examples: Sequence[AnsweredExample]) -> Gallery:
     """Each image above what came back of it."""
     below = SIDE + 8
     marks = []
@@ -94,7 +94,7 @@ def _frame(top: float, colour: str) -> str:
     )
 
 
-def text_rows(examples: Sequence[Answered], noun: str, *, by_letter: bool) -> Gallery:
+def text_rows(examples: Sequence[AnsweredExample], noun: str, *, by_letter: bool) -> Gallery:
     """A row for each: what was read, the truth, and the answer with an orange rule under it where it is wrong.
 
     by_letter: the rule is under the letters that differ, as of a text; a class is wrong as a whole.

@@ -53,7 +53,7 @@ def draw_ridges(rows: Sequence[Ridge], axis: Axis, width: float, label_width: fl
         marks.append(f'<path d="M{x:.1f} {bottom:.1f}v6" stroke="{LINE}"/>')
         marks.append(
             f'<text x="{x:.1f}" y="{bottom + 23:.1f}" font-size="{SIZE - 1:g}" fill="{INK}" text-anchor="middle">'
-            f"{axis.written(tick)}</text>"
+            f"{axis.tick_label(tick)}</text>"
         )
     marks.append(svg_text(label_width + width / 2, bottom + 45, axis.title, QUIET, align="middle"))
     return marks

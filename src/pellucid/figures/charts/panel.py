@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.series import Point, thin_series
+from pellucid.figures.charts.series import Point, spread_labels, thin_series
 from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, escape_text, line_style, move_marks, svg_text
 from pellucid.figures.words.text import cut_end
 
@@ -58,10 +58,10 @@ class Axis(NamedTuple):
                 return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
         return []
 
-    def written(self, tick: float) -> str:
+    def tick_label(self, tick: float) -> str:
         """The tick as SVG text: powers of ten raised, all others as they are.
 
-        >>> Axis(0.1, 1e6, is_log=True).written(1000.0), Axis(0, 2000).written(1500.0)
+        >>> Axis(0.1, 1e6, is_log=True).tick_label(1000.0), Axis(0, 2000).tick_label(1500.0)
         ('10<tspan dy="-7" font-size="12">3</tspan>', '1,500')
         """
         power = math.log10(tick) if self.is_log and tick > 0 else 0.5
@@ -192,7 +192,7 @@ class Panel:
             self._above.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
             self._above.append(svg_text(self.width + 19, top + SIZE * 0.35, text, colour))
 
-    def drawn(self, left: float = 0.0, top: float = 0.0, *, has_numbers_below: bool = True) -> list[str]:
+    def draw(self, left: float = 0.0, top: float = 0.0, *, has_numbers_below: bool = True) -> list[str]:
         """The marks of the panel, whose frame begins LEFT to the right of the given place."""
         return [
             f'<g transform="translate({left + LEFT:.1f} {top:.1f})">',
@@ -210,12 +210,12 @@ class Panel:
         for tick in self.y.ticks(max(3, int(self.height / 50))):
             top = self.at(self.x.low, tick)[1]
             marks.append(f'<path d="M0 {top:.1f}H{self.width:.1f}" stroke="#e6e9ec"/>')
-            marks.append(_number(-10, top + SIZE * 0.35, self.y.written(tick), "end"))
+            marks.append(_number(-10, top + SIZE * 0.35, self.y.tick_label(tick), "end"))
         for tick in self.x.ticks(max(2, int(self.width / 90))):
             left = self.at(tick, self.y.low)[0]
             marks.append(f'<path d="M{left:.1f} {self.height:.1f}v6" stroke="{LINE}"/>')
             if has_numbers_below:
-                marks.append(_number(left, self.height + 24, self.x.written(tick), "middle"))
+                marks.append(_number(left, self.height + 24, self.x.tick_label(tick), "middle"))
         marks.append(f'<path d="M0 0V{self.height:.1f}H{self.width:.1f}" fill="none" stroke="{LINE}"/>')
         if has_numbers_below:
             marks.append(svg_text(self.width / 2, self.height + 50, self.x.title, QUIET, align="middle"))
@@ -233,23 +233,6 @@ def _number(x: float, y: float, written: str, align: str) -> str:
 def _rule(x: float, y: float, to_x: float, to_y: float, colour: str, dash: str) -> str:
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
     return f'<path d="M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}" stroke="{colour}" stroke-width="2"{dashes}/>'
-
-
-def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Places in the same order as the wanted ones, near to them, at least that far apart and if possible in bounds.
-
-    >>> spread_labels([10.0, 12.0, 90.0], apart=20.0, low=0.0, high=100.0)
-    [1.0, 21.0, 90.0]
-    """
-    groups: list[tuple[list[int], float]] = []  # neighbours that touch, and where the first of them stands
-    for place, height in enumerate(wanted):
-        groups.append(([place], min(max(height, low), max(low, high))))
-        while len(groups) > 1 and groups[-1][1] < groups[-2][1] + apart * len(groups[-2][0]):
-            members = groups[-2][0] + groups[-1][0]
-            del groups[-2:]
-            middle = sum([wanted[i] - apart * n for n, i in enumerate(members)]) / len(members)
-            groups.append((members, max(low, min(middle, high - apart * (len(members) - 1)))))
-    return [first + apart * i for members, first in groups for i in range(len(members))]
 
 
 def draw_lines(panel: Panel, lines: Mapping[str, Sequence[Point]], rules: Sequence[tuple[float, str]] = ()) -> int:

@@ -1,7 +1,7 @@
-"""Long series made short enough to draw, without hiding what they did."""
+"""Long series made short enough to draw without hiding what they did, and drawn as lines of text."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from pellucid.figures.words.text import join_words
@@ -9,6 +9,10 @@ from pellucid.figures.words.text import join_words
 Point = tuple[float, float]
 
 MOST_POINTS = 2000
+# Of a canvas of letters: the bit of each dot in the letter, from the upper left; as Unicode has it.
+DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+EMPTY = 0x2800
+LABELS = 8  # letters for the numbers at the left
 
 
 def thin_series(points: Sequence[Point], most: int = MOST_POINTS) -> list[list[Point]]:
@@ -86,3 +90,83 @@ def gap_words_of(points: Sequence[Point], noun: str) -> str:
     shown = places if len(places) < 5 else [*places[:3], f"{len(places) - 3:,} more"]
     at = f"step{'s' * (len(places) > 1)} {join_words(shown)}"
     return f"At {at} the {noun} was not a finite number: {'gaps' if len(places) > 1 else 'a gap'}."
+
+
+def spread_labels(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+    """Places in the same order as the wanted ones, near to them, at least that far apart and if possible in bounds.
+
+    >>> spread_labels([10.0, 12.0, 90.0], apart=20.0, low=0.0, high=100.0)
+    [1.0, 21.0, 90.0]
+    """
+    groups: list[tuple[list[int], float]] = []  # neighbours that touch, and where the first of them stands
+    for place, height in enumerate(wanted):
+        groups.append(([place], min(max(height, low), max(low, high))))
+        while len(groups) > 1 and groups[-1][1] < groups[-2][1] + apart * len(groups[-2][0]):
+            members = groups[-2][0] + groups[-1][0]
+            del groups[-2:]
+            middle = sum([wanted[i] - apart * n for n, i in enumerate(members)]) / len(members)
+            groups.append((members, max(low, min(middle, high - apart * (len(members) - 1)))))
+    return [first + apart * i for members, first in groups for i in range(len(members))]
+
+
+class TextCanvas:
+    """A frame of letters that lines are drawn into. What leaves it is not drawn."""
+
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], width: int = 64, height: int = 9) -> None:
+        self.x, self.y, self.width, self.height = x, y, width, height
+        self._letters = [[0] * width for _ in range(height)]
+
+    def line(self, points: Sequence[Point]) -> None:
+        """Straight from point to point; it breaks where a number is not finite."""
+        for (x, y), (to_x, to_y) in pairwise(points):
+            if not all(math.isfinite(number) for number in (x, y, to_x, to_y)):
+                continue
+            left, right = self._column(x), self._column(to_x)
+            top, bottom = self._row(y), self._row(to_y)
+            # A far leap, as of a loss that flies apart, is drawn only where it can be seen.
+            n = max(1, math.ceil(min(max(abs(right - left), abs(bottom - top)), 4.0 * self.height + 2.0 * self.width)))
+            for i in range(n + 1):
+                self._dot(left + (right - left) * i / n, top + (bottom - top) * i / n)
+
+    def across(self, y: float) -> None:
+        """A dotted rule from the left to the right."""
+        for column in range(0, 2 * self.width, 4):
+            self._dot(column, self._row(y))
+
+    def upright(self, x: float) -> None:
+        """A dotted rule from the top to the bottom."""
+        for row in range(0, 4 * self.height, 2):
+            self._dot(self._column(x), row)
+
+    def lines(self, written: Callable[[float], str], labels: Iterable[tuple[float, str]] = ()) -> list[str]:
+        """The picture as lines of text: numbers at the left of the first and the last, words at the right.
+
+        >>> canvas = TextCanvas((0, 1), (0, 1), width=4, height=2)
+        >>> canvas.line([(0, 1), (1, 0)])
+        >>> for line in canvas.lines(lambda y: f"{y:.0f}"):
+        ...     print(line)
+              1 ⠑⢄⠀⠀
+              0 ⠀⠀⠑⢄
+        """
+        wanted = sorted([(self._row(y) // 4, words) for y, words in labels])
+        rows = spread_labels([row for row, _ in wanted], 1.0, 0.0, self.height - 1.0)
+        notes = {round(row): words for row, (_, words) in zip(rows, wanted, strict=True)}
+        left = {0: written(self.y[1]), self.height - 1: written(self.y[0])}
+        return [
+            left.get(row, "").rjust(LABELS - 1)
+            + " "
+            + "".join([chr(EMPTY + letter) for letter in letters])
+            + (f" {notes[row]}" if row in notes else "")
+            for row, letters in enumerate(self._letters)
+        ]
+
+    def _column(self, x: float) -> float:
+        return (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1.0) * (2 * self.width - 1)
+
+    def _row(self, y: float) -> float:
+        return (self.y[1] - y) / ((self.y[1] - self.y[0]) or 1.0) * (4 * self.height - 1)
+
+    def _dot(self, column: float, row: float) -> None:
+        across, down = round(column), round(row)
+        if 0 <= across < 2 * self.width and 0 <= down < 4 * self.height:
+            self._letters[down // 4][across // 2] |= DOTS[across % 2][down % 4]

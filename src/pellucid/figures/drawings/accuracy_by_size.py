@@ -32,7 +32,7 @@ def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
         label = f"{cut_end(name, LONGEST)} {metric_words(seen.metric, line[-1].mean)}"
         ends.append((scale * line[-1].mean, label, colour))
     panel.ends(ends)
-    marks = [*_key(), *panel.drawn(0, KEY, has_numbers_below=False), *_sizes(panel, seen.sizes)]
+    marks = [*_key(), *panel.draw(0, KEY, has_numbers_below=False), *_sizes(panel, seen.sizes)]
     title = f"{seen.metric[:1].upper()}{seen.metric[1:]} against the number of examples to learn from"
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + HEIGHT + BOTTOM)
 

@@ -52,7 +52,7 @@ def draw_attention_maps(seen: AttentionMaps) -> Picture:
 
 def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
     askers, asked = [[token_label(token) for token in tokens[-MOST_TOKENS:]] for tokens in (part.askers, part.asked)]
-    lines = _in_lines(*_shown(part, is_alone=is_alone), per_line=MOST_HEADS if is_alone else 2)
+    lines = _in_lines(*_drawn_places(part, is_alone=is_alone), per_line=MOST_HEADS if is_alone else 2)
     side = SIDES.get(len(lines), SMALL_SIDE) if is_alone else SMALL_SIDE
     cell = min(LARGEST_CELL, max(SMALLEST_CELL, side / max(len(askers), len(asked))))
     marks = [] if is_alone else [svg_text(0, 20, part.says, INK, is_bold=True, size=19)]
@@ -61,7 +61,7 @@ def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
         left = bottom = 0.0
         for layer, head in line:
             weights = [row[-MOST_TOKENS:] for row in part.layers[layer][head][-MOST_TOKENS:]]
-            says = [_told(asker, asked, row) for asker, row in zip(askers, weights, strict=True)]
+            says = [_row_words(asker, asked, row) for asker, row in zip(askers, weights, strict=True)]
             # The labels of the rows stand once, at the left: all maps of a line have the same.
             drawn = heat_map(weights, weight_colour, cell, () if left else askers, asked, written=hundredths, says=says)
             one = [
@@ -76,7 +76,7 @@ def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
     return marks, widest, top - ROW_GAP
 
 
-def _shown(part: Attended, *, is_alone: bool) -> tuple[list[int], list[int]]:
+def _drawn_places(part: Attended, *, is_alone: bool) -> tuple[list[int], list[int]]:
     """Which layers and heads are drawn: fewer where each needs much room."""
     tokens = (*part.askers, *part.asked)
     is_short = max(len(part.askers), len(part.asked)) <= FEW_TOKENS and max([len(token) for token in tokens]) <= 2
@@ -98,7 +98,7 @@ def _in_lines(layers: list[int], heads: list[int], per_line: int) -> list[list[t
     return [maps[first : first + length] for first in range(0, len(maps), length)]
 
 
-def _told(asker: str, asked: list[str], row: list[float] | tuple[float, ...]) -> str:
+def _row_words(asker: str, asked: list[str], row: list[float] | tuple[float, ...]) -> str:
     """The row's largest weights, for the pointer."""
     ranked = sorted(range(len(row)), key=lambda i: -row[i])[:3]
     return f"{asker} looks at " + ", ".join([f"{asked[i]} {percent(row[i])}" for i in ranked if row[i] > 0])
@@ -151,7 +151,7 @@ def _left_out(seen: AttentionMaps) -> list[str]:
     if longest > MOST_TOKENS:
         said.append(f"Drawn: the last {MOST_TOKENS} of {longest:,} tokens; all of them are in the numbers above.")
     part = max(seen.parts, key=lambda one: len(one.layers) * len(one.layers[0]))
-    layers, heads = _shown(part, is_alone=len(seen.parts) == 1)
+    layers, heads = _drawn_places(part, is_alone=len(seen.parts) == 1)
     if len(layers) < len(part.layers) or len(heads) < len(part.layers[0]):
         said.append(
             f"Drawn: {len(layers)} of {count_of(len(part.layers), 'layer')} and {len(heads)} of "

@@ -99,6 +99,7 @@ def captions(seen: BigramCounts, n_shown: int, n_drawn: int) -> tuple[str, ...]:
 def sums_line(seen: BigramCounts) -> str:
     """Whether every symbol is left as often as it is reached.
 
+    >>> from pellucid.records import BigramCount
     >>> sums_line(BigramCounts("emma", ("·", "a"), True, (BigramCount(0, 1, 1), BigramCount(1, 0, 1))))
     'Row sums equal column sums for all 2 symbols: each is left as often as it is reached.'
     """

@@ -32,12 +32,13 @@ def draw_calibration(seen: TrainingReport) -> Picture:
         right.line([(each.confidence, low), (each.confidence, high)], BLUE, width=2.5, fade=0.5)
     right.line([(each.confidence, each.share_right) for each in bins], BLUE, width=2.0, fade=0.6)
     for each in bins:
-        says = f"{_named(each)}: {count_of(each.n, 'answer')}, sure {each.confidence:.3f}, right {each.share_right:.3f}"
+        sure = f"sure {each.confidence:.3f}, right {each.share_right:.3f}"
+        says = f"{_bin_words(each)}: {count_of(each.n, 'answer')}, {sure}"
         right.dot(each.confidence, each.share_right, BLUE, size=6.5, says=says)
     most = max([each.n for each in bins])
     below = Panel(x, Axis(0.0, 1.15 * most, "answers"), SIDE, LOWER)
-    marks = [*_key(), *right.drawn(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
-    marks += below.drawn(0, KEY + SIDE + BETWEEN)
+    marks = [*_key(), *right.draw(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
+    marks += below.draw(0, KEY + SIDE + BETWEEN)
     captions = [
         f"{seen.data.source}, {count_of(sum([each.n for each in bins]), example_noun(seen.data.kind))} of dev. "
         + calibration_words(calibration),
@@ -61,7 +62,7 @@ def interval(each: ConfidenceBin) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _named(each: ConfidenceBin) -> str:
+def _bin_words(each: ConfidenceBin) -> str:
     return f"{each.low:.2f} to {each.high:.2f}"
 
 
@@ -71,7 +72,7 @@ def _bars(bins: list[ConfidenceBin], most: int) -> list[str]:
         width, height = SIDE * (each.high - each.low) - 2, LOWER * each.n / (1.15 * most)
         marks.append(
             f'<rect x="{SIDE * each.low + 1:.1f}" y="{LOWER - height:.1f}" width="{width:.1f}" height="{height:.1f}" '
-            f'fill="{BLUE}" opacity="0.55"><title>{_named(each)}: {each.n:,}</title></rect>'
+            f'fill="{BLUE}" opacity="0.55"><title>{_bin_words(each)}: {each.n:,}</title></rect>'
         )
     return [*marks, "</g>"]
 
@@ -85,7 +86,7 @@ def _notes(bins: list[ConfidenceBin]) -> list[str]:
     ]
     for i, each in enumerate(reversed(bins)):
         y = KEY + 40 + 26 * i
-        marks.append(svg_text(left, y, _named(each)))
+        marks.append(svg_text(left, y, _bin_words(each)))
         marks.append(svg_text(left + 170, y, f"{each.share_right:.3f}", align="end"))
         marks.append(svg_text(left + 256, y, f"{each.n:,}", align="end"))
     return marks

@@ -25,7 +25,7 @@ def draw_confusion(seen: TrainingReport) -> Picture:
             f"the run {seen.name} tells no classes apart, so none are confused",
             fix="Draw loss-curves, which every run has",
         )
-    shown = _shown(confusion)
+    shown = _shown_classes(confusion)
     names = [cut_middle(name, LONGEST) for name in symbol_labels(confusion.classes, has_boundary=False)]
     cell = min(64.0, max(34.0, WIDEST / len(shown)))
     longest = LETTER * max([len(names[i]) for i in shown])
@@ -51,7 +51,7 @@ def draw_confusion(seen: TrainingReport) -> Picture:
     return picture(title, _captions(seen, confusion, shown), marks, max(width, 560.0), top + side + 44)
 
 
-def _shown(confusion: Confusion) -> list[int]:
+def _shown_classes(confusion: Confusion) -> list[int]:
     """All classes; of very many those that are most often part of a mistake."""
     n = len(confusion.classes)
     wrong = [

@@ -29,7 +29,7 @@ def draw_gradient_norms(seen: TrainingReport | Watched) -> Picture:
     values = [value for points in lines.values() for _, value in points]
     below = Panel(x, axis_spanning(values, "each parameter", is_log=True), WIDTH, LOWER)
     named = draw_lines(below, lines)
-    marks = [*above.drawn(0, 12, has_numbers_below=False), *below.drawn(0, 12 + UPPER + BETWEEN)]
+    marks = [*above.draw(0, 12, has_numbers_below=False), *below.draw(0, 12 + UPPER + BETWEEN)]
     title = "How large the gradients are"
     height = 12 + UPPER + BETWEEN + LOWER + BOTTOM
     return picture(title, _captions(seen, norms, len(lines), named), marks, LEFT + WIDTH + RIGHT, height)

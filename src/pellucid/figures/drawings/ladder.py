@@ -58,14 +58,14 @@ def _row(seen: Ladder, rung: Rung, axis: Axis) -> list[str]:
         f'<path d="M{beside:.1f} -8v16" stroke="{colour}" stroke-width="3" opacity="0.7"/>',
         f'<circle cx="{dev:.1f}" r="8" fill="{"#fcfcfa" if rung.is_counted else colour}" stroke="{colour}" '
         f'stroke-width="3"><title>{count_of(rung.parameters, "parameter")}</title></circle>',
-        svg_text(LABELS + WIDTH + 20, 0, _reached(seen, rung), INK, is_bold=not rung.is_counted),
+        svg_text(LABELS + WIDTH + 20, 0, _reached_words(seen, rung), INK, is_bold=not rung.is_counted),
         svg_text(LABELS + WIDTH + (110 if seen.measure.metric else 90), 0, _gap(seen, rung), BLUE),
         svg_text(LABELS + WIDTH + 20, 16, size, QUIET, size=13),
     ]
     return marks if math.isfinite(second) else [marks[0], *marks[3:]]
 
 
-def _reached(seen: Ladder, rung: Rung) -> str:
+def _reached_words(seen: Ladder, rung: Rung) -> str:
     return metric_words(seen.measure.metric, rung.metric) if seen.measure.metric else f"{rung.dev:.4f}"
 
 
@@ -83,7 +83,7 @@ def _ticks(axis: Axis, bottom: float) -> list[str]:
     for tick in axis.ticks():
         x = LABELS + WIDTH * axis.part(tick)
         marks.append(f'<path d="M{x:.1f} {TOP}V{bottom:.1f}" stroke="#e6e9ec"/>')
-        marks.append(svg_text(x, bottom + 22, axis.written(tick), INK, align="middle"))
+        marks.append(svg_text(x, bottom + 22, axis.tick_label(tick), INK, align="middle"))
     marks.append(f'<path d="M{LABELS} {bottom:.1f}h{WIDTH}" stroke="{LINE}"/>')
     marks.append(svg_text(LABELS + WIDTH / 2, bottom + 47, axis.title, QUIET, align="middle"))
     return marks

@@ -34,7 +34,7 @@ def draw_latent(seen: TrainingReport) -> Picture:
         place = names.index(point.label) if point.label in names else -1
         is_hollow = place >= len(COLOURS)
         panel.dot(point.x, point.y, _colour(place), size=size, is_hollow=is_hollow, says=cut_end(point.label, LONGEST))
-    marks = [*panel.drawn(), *_middles(panel, points, names), *_key(names)]
+    marks = [*panel.draw(), *_middles(panel, points, names), *_key(names)]
     title = f"Where the {seen.network.name} puts them"
     height = max(HEIGHT + BOTTOM, ROW * (len(names) + 2))
     return picture(title, _captions(seen, points, names, every), marks, LEFT + WIDTH + KEY_WIDTH, height)

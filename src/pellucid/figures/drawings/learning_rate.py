@@ -40,8 +40,8 @@ def draw_learning_rate(seen: LearningRateSearch) -> Picture:
                 says = f"seed {seed}, {rule} rule: {rough(at)}"
                 losses.mark(at, _height(sweep, at, "smoothed"), shape, colour, says)
                 slopes.mark(at, _height(sweep, at, "slope"), shape, colour, says)
-    marks = [*_key(len(seen.seeds)), *losses.drawn(0, KEY, has_numbers_below=False)]
-    marks += slopes.drawn(0, KEY + UPPER + BETWEEN)
+    marks = [*_key(len(seen.seeds)), *losses.draw(0, KEY, has_numbers_below=False)]
+    marks += slopes.draw(0, KEY + UPPER + BETWEEN)
     title = "The learning rate: too small learns nothing, too large unlearns"
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
 

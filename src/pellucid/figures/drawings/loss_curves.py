@@ -44,7 +44,7 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
         x, Axis(0.0, 1.15 * max([step.learning_rate for step in seen.steps], default=1.0), "rate"), WIDTH, LOWER
     )
     rates.line([(step.step, step.learning_rate) for step in seen.steps], INK, width=2.5, says="learning rate")
-    marks = [*_key(seen), *losses.drawn(0, KEY, has_numbers_below=False), *rates.drawn(0, KEY + UPPER + BETWEEN)]
+    marks = [*_key(seen), *losses.draw(0, KEY, has_numbers_below=False), *rates.draw(0, KEY + UPPER + BETWEEN)]
     title = f"How the {seen.network.name} learned: the loss, step by step"
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
 

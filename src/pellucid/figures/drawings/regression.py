@@ -37,7 +37,7 @@ def draw_regression(seen: TrainingReport) -> Picture:
     panel.dot(*worst, ORANGE, size=_size(len(points)) + 2, says=_says(worst))
     title = f"What the {seen.network.name} says {target} is, and what it is"
     captions = _captions(seen, points, worst, every)
-    return picture(title, captions, [*_key(), *panel.drawn(0, KEY)], LEFT + SIDE + 40, KEY + SIDE + BOTTOM)
+    return picture(title, captions, [*_key(), *panel.draw(0, KEY)], LEFT + SIDE + 40, KEY + SIDE + BOTTOM)
 
 
 def _error(point: Point) -> float:

@@ -32,7 +32,7 @@ def draw_unit_maps(seen: TrainingReport | Watched) -> Picture:
         values = unit_grid(units.values, value_colours(), dead, WIDEST, TALLEST)
         gradients = unit_grid(units.gradients, gradient_colours(), dead, WIDEST, TALLEST)
         says = f"{count_of(len(units.values[0]), 'unit')} →, {count_of(len(units.values), 'example')} ↓"
-        marks += [f'<g transform="translate(0 {top:.1f})">', svg_text(0, 16, _named(units), INK, is_bold=True)]
+        marks += [f'<g transform="translate(0 {top:.1f})">', svg_text(0, 16, _map_heading(units), INK, is_bold=True)]
         marks.append(svg_text(WIDEST + GAP, 16, says, QUIET))
         marks += ['<g transform="translate(0 22)">', *values.marks, "</g>"]
         marks += [f'<g transform="translate({WIDEST + GAP:.0f} 22)">', *gradients.marks, "</g></g>"]
@@ -50,7 +50,7 @@ def _look(seen: TrainingReport | Watched) -> Health:
     return looks[-1]
 
 
-def _named(units: UnitMap) -> str:
+def _map_heading(units: UnitMap) -> str:
     dead = flat_columns(units.values)
     flat = sum([row.count("9") for row in units.values])
     whole = sum([len(row) for row in units.values])

@@ -23,7 +23,7 @@ def draw_update_ratios(seen: TrainingReport | Watched) -> Picture:
     named = draw_lines(panel, lines, [(USUAL, "usual: 0.001")])
     title = "How large the updates are beside what they change"
     width, height = LEFT + WIDTH + RIGHT, 12 + HEIGHT + BOTTOM
-    return picture(title, _captions(seen, lines, named), panel.drawn(0, 12), width, height)
+    return picture(title, _captions(seen, lines, named), panel.draw(0, 12), width, height)
 
 
 def ratios(seen: TrainingReport | Watched) -> dict[str, list[Point]]:

@@ -42,7 +42,8 @@ def _captions(seen: PatchPositions, down: int, across: int) -> list[str]:
     said = [
         f"{seen.source}. {rows} × {columns} patches: each map shows how alike the position of its own patch (framed) "
         "is to those of all patches.",
-        f"The mean cosine is {_signed(seen.neighbours)} between patches that touch and {_signed(seen.others)} between "
+        f"The mean cosine is {_cosine_words(seen.neighbours)} between patches that touch and "
+        f"{_cosine_words(seen.others)} between "
         "all others. Nothing told the network which touch.",
     ]
     if down < rows or across < columns:
@@ -50,7 +51,7 @@ def _captions(seen: PatchPositions, down: int, across: int) -> list[str]:
     return said
 
 
-def _signed(cosine: float) -> str:
+def _cosine_words(cosine: float) -> str:
     return f"{cosine:.3f}".replace("-", "−")
 
 

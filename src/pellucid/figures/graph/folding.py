@@ -68,7 +68,7 @@ def fold_graph(nodes: Sequence[GraphNode], outputs: Sequence[int], gradients: Se
     [(0, 1, 0), (0, 1, 1)]
     """
     if len(nodes) <= MOST_DRAWN:
-        return _drawn(nodes, range(len(nodes)), [], {}, Counter())
+        return _place_boxes(nodes, range(len(nodes)), [], {}, Counter())
     uses: Counter[int] = Counter(chain.from_iterable([node.parents for node in nodes]))
     top = _near_outputs(nodes, outputs, uses)
     given = _givens(nodes, top, gradients) - top
@@ -76,7 +76,7 @@ def fold_graph(nodes: Sequence[GraphNode], outputs: Sequence[int], gradients: Se
     kept = sorted(given) + sorted(bottom) + sorted(top)
     folds, fold_of, spared = _folds(nodes, set(kept))
     kept = sorted(given) + sorted([*bottom, *spared]) + sorted(top)
-    return _drawn(nodes, kept, folds, fold_of, uses)
+    return _place_boxes(nodes, kept, folds, fold_of, uses)
 
 
 def _near_outputs(nodes: Sequence[GraphNode], outputs: Sequence[int], uses: Counter[int]) -> set[int]:
@@ -158,7 +158,7 @@ def _folds(nodes: Sequence[GraphNode], kept: set[int]) -> tuple[list[Box], dict[
     return [Box(None, sizes[fold], inputs[fold]) for fold in range(len(sizes))], fold_of, spared
 
 
-def _drawn(
+def _place_boxes(
     nodes: Sequence[GraphNode], kept: Sequence[int], folds: list[Box], fold_of: dict[int, int], uses: Counter[int]
 ) -> FoldedGraph:
     """The folds stand before the first node made from them; with the order of `kept` that is left to right."""

@@ -291,7 +291,7 @@ def heights(
                 pulls = before[place] + after[place] if sweep >= 4 else (before if is_rightward else after)[place]
                 ends = [(y[pull.other] + pull.shift - above, pull.weight) for pull in pulls]
                 wanted.append(ends or [(y[place] - above, WAITING)])
-            settled = _pooled(wanted, has_means=sweep < SPREADING)
+            settled = _pool_wishes(wanted, has_means=sweep < SPREADING)
             for place, above, at in zip(row, offset, settled, strict=True):
                 y[place] = at + above
     _stretch_trunks(drawing, offsets, y)
@@ -356,10 +356,10 @@ def _offsets(row: Sequence[int], room: Sequence[float], n_boxes: int, gap: float
     return offsets
 
 
-def _pooled(wanted: Sequence[list[tuple[float, float]]], has_means: bool) -> list[float]:
+def _pool_wishes(wanted: Sequence[list[tuple[float, float]]], has_means: bool) -> list[float]:
     """Numbers that never fall, as near as possible to the wishes [(number, weight), ...] of each.
 
-    >>> _pooled([[(1.0, 1.0)], [(5.0, 1.0)], [(3.0, 1.0)]], has_means=True)
+    >>> _pool_wishes([[(1.0, 1.0)], [(5.0, 1.0)], [(3.0, 1.0)]], has_means=True)
     [1.0, 4.0, 4.0]
     """
     centre = _mean if has_means else _median

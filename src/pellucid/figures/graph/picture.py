@@ -203,7 +203,7 @@ def _box(
     rect = f'x="{left:.1f}" y="{top:.1f}" width="{at.width:.1f}" height="{at.height:.1f}" rx="{radius}"'
     marks = [f'<rect class="body" {rect}/>']
     if is_output:
-        marks.append(f'<path class="band" d="{_rounded(left, top, at.width, HEADER, radius, is_top=True)}"/>')
+        marks.append(f'<path class="band" d="{_rounded_path(left, top, at.width, HEADER, radius, is_top=True)}"/>')
     marks.append(
         f'<text class="title" x="{left + PADDING:.1f}" y="{top + 17:.1f}" xml:space="preserve">'
         f'<tspan class="name">{escape_text(title[0])}</tspan>{escape_text(title[1])}</text>'
@@ -218,7 +218,7 @@ def _box(
             marks.append(_line("value", short(node.value), left, right, bottom - strip - 7, "value"))
         if not is_constant(node):
             gradient = back.gradients[node.place]
-            corner = _rounded(left, bottom - STRIP, at.width, STRIP, radius, is_top=False)
+            corner = _rounded_path(left, bottom - STRIP, at.width, STRIP, radius, is_top=False)
             marks.append(f'<path class="strip {gradient_tint(gradient, scale)}" d="{corner}"/>')
             marks.append(_line("grad", short(gradient), left, right, bottom - 7, "gradient"))
             # Once more on top of the strip, so that the outline is whole.
@@ -242,7 +242,7 @@ def _node_words(nodes: Sequence[GraphNode], node: GraphNode, back: BackwardPass,
     return f"{words}\ngradient of {back.output} toward it: {back.gradients[node.place]!r}{role}"
 
 
-def _rounded(left: float, top: float, width: float, height: float, r: float, is_top: bool) -> str:
+def _rounded_path(left: float, top: float, width: float, height: float, r: float, is_top: bool) -> str:
     """A band with two round corners, at the top or at the bottom."""
     if is_top:
         return (
@@ -276,17 +276,17 @@ def frame_graph(derivation: Derivation, marks: Sequence[str], picture_width: flo
         for i, line in enumerate(caption)
     ]
     heading = f'<text class="heading" x="{MARGIN}" y="{MARGIN + 10}">{escape_text(text + result)}</text>'
-    picture = [heading, *_moved(marks, left, top), colour_key(colours, MARGIN, legend), *lines]
+    picture = [heading, *_move_group(marks, left, top), colour_key(colours, MARGIN, legend), *lines]
     return _svg(f"The graph of {cut_middle(text, 200)}", picture, width, height)
 
 
 def bare_graph(marks: Sequence[str], picture_width: float, picture_height: float) -> str:
     """The marks as a picture for a page that says everything else itself."""
-    picture = _moved(marks, MARGIN, MARGIN)
+    picture = _move_group(marks, MARGIN, MARGIN)
     return _svg("The graph", picture, picture_width + 2 * MARGIN, picture_height + 2 * MARGIN)
 
 
-def _moved(marks: Sequence[str], left: float, top: float) -> list[str]:
+def _move_group(marks: Sequence[str], left: float, top: float) -> list[str]:
     return [f'<g transform="translate({left:.1f} {top:.1f})">', *marks, "</g>"]
 
 

@@ -10,7 +10,7 @@ from pellucid.figures.tables import Cell, Part, Table, note_lines
 from pellucid.figures.words.data_facts import example_noun, is_judged, source_noun
 from pellucid.figures.words.numbers import chance_words, count_of, metric_words, percent
 from pellucid.figures.words.text import cut_end
-from pellucid.records import Answered, Answers, Calibration, Confusion, DataFacts, Predictions
+from pellucid.records import AnsweredExample, Answers, Calibration, Confusion, DataFacts, Predictions
 
 MOST_CLASSES = 12  # whose matrix still fits a terminal
 MOST_SHOWN = 8
@@ -130,7 +130,7 @@ def confusion_table(confusion: Confusion) -> Table:
     return made
 
 
-def examples_table(examples: Sequence[Answered], data: DataFacts, longest: int = LONGEST) -> Table:
+def examples_table(examples: Sequence[AnsweredExample], data: DataFacts, longest: int = LONGEST) -> Table:
     """A few answers beside the truth; a wrong one is marked, which of numbers would be nearly all."""
     has_mark = is_judged(data)
     has_probability = any(example.probability is not None for example in examples)

@@ -116,8 +116,8 @@ def novelty_words(sample: Sample) -> str:
 def drawing_words(samples: Samples) -> str:
     """How the tokens were chosen, where it was not by chance among all of them.
 
-    >>> from pellucid.records import Loss, ModelFacts
-    >>> facts = ModelFacts("bigram", "names", 27, 10, 10, 729, 729, Loss(2.0, 10), None, ())
+    >>> from pellucid.records import MeanLoss, ModelFacts
+    >>> facts = ModelFacts("bigram", "names", 27, 10, 10, 729, 729, MeanLoss(2.0, 10), None, ())
     >>> drawing_words(Samples(facts, "", 0.8, 0, (), filters={"top_k": 5, "top_p": 0.9}))
     'drawn from the 5 likeliest tokens, and of these from the fewest that hold 0.9 of the probability'
     >>> drawing_words(Samples(facts, "", 1.0, 0, (), beam=4, length_penalty=1.0))

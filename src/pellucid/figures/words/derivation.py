@@ -36,7 +36,9 @@ def with_names(nodes: Sequence[GraphNode], node: GraphNode, longest_name: int = 
     """The operation with its inputs' names; "" for a number that was given."""
     if not node.parents:
         return ""
-    return formula(node, _shortened(node, [cut_middle(_behind_sign(nodes[p].name), longest_name) for p in _told(node)]))
+    return formula(
+        node, _shorten_inputs(node, [cut_middle(_behind_sign(nodes[p].name), longest_name) for p in _told_inputs(node)])
+    )
 
 
 def with_numbers(nodes: Sequence[GraphNode], node: GraphNode) -> str:
@@ -44,14 +46,14 @@ def with_numbers(nodes: Sequence[GraphNode], node: GraphNode) -> str:
     if not node.parents:
         return ""
     write = short if node.form == "call" else in_brackets
-    return formula(node, _shortened(node, [write(nodes[p].value) for p in _told(node)]))
+    return formula(node, _shorten_inputs(node, [write(nodes[p].value) for p in _told_inputs(node)]))
 
 
-def _told(node: GraphNode) -> Sequence[int]:
+def _told_inputs(node: GraphNode) -> Sequence[int]:
     return node.parents if len(node.parents) <= MOST_INPUTS else (*node.parents[:2], node.parents[-1])
 
 
-def _shortened(node: GraphNode, inputs: list[str]) -> list[str]:
+def _shorten_inputs(node: GraphNode, inputs: list[str]) -> list[str]:
     left_out = len(node.parents) - len(inputs)
     return [*inputs[:-1], f"… {left_out:,} more …", inputs[-1]] if left_out else inputs
 

@@ -3,7 +3,7 @@
 import math
 
 from pellucid.records import (
-    Loss,
+    MeanLoss,
     Measure,
 )
 
@@ -54,9 +54,9 @@ def count_of(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
-def nats_words(loss: Loss) -> str:
+def nats_words(loss: MeanLoss) -> str:
     """
-    >>> nats_words(Loss(2.0, 100))
+    >>> nats_words(MeanLoss(2.0, 100))
     '2.0000 nats (2.885 bits, perplexity 7.389)'
     """
     if loss.nats == math.inf:

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.charts.braille import Canvas
-from pellucid.figures.charts.series import block_means
+from pellucid.figures.charts.series import TextCanvas, block_means
 from pellucid.figures.tables import Part, Table, indent
 from pellucid.figures.words.answers import answer_parts
 from pellucid.figures.words.counting import novelty_parts
@@ -307,7 +306,7 @@ def loss_picture(report: TrainingReport) -> list[str]:
     # Near the end is where it is decided; the first steps, far above, leave the picture.
     reach = max([finite[-1].dev, best.dev if best else finite[0].dev]) - min(losses)
     high = min(max(losses), min(losses) + max(4 * reach, 0.2))
-    canvas = Canvas((0, report.steps[-1].step), (min(losses), max(high, min(losses) + 1e-9)))
+    canvas = TextCanvas((0, report.steps[-1].step), (min(losses), max(high, min(losses) + 1e-9)))
     labels = [(finite[-1].dev, f"dev {finite[-1].dev:.4f}")]
     if best:
         canvas.across(best.dev)
@@ -355,7 +354,7 @@ def rate_picture(search: LearningRateSearch) -> list[str]:
     low, first = min(loss for _, loss in points), points[0][1]
     # Where a sweep flies apart it leaves the picture.
     high = min(max(loss for _, loss in points), first + 0.5 * max(first - low, 0.05 * abs(first)))
-    canvas = Canvas((min(x for x, _ in points), max(x for x, _ in points)), (low, max(high, low + 1e-9)))
+    canvas = TextCanvas((min(x for x, _ in points), max(x for x, _ in points)), (low, max(high, low + 1e-9)))
     for sweep in search.sweeps:
         canvas.line([(math.log10(trial.learning_rate), trial.smoothed) for trial in sweep if trial.learning_rate > 0])
     if search.suggestion:

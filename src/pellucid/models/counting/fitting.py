@@ -16,7 +16,7 @@ from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.counting.options import AUTO, CountOptions
 from pellucid.models.counting.simple_models import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
 from pellucid.models.counting.smoothing import AddS, KneserNey, Smoothing, WittenBell
-from pellucid.records import Loss, ModelFacts, Trial
+from pellucid.records import MeanLoss, ModelFacts, Trial
 
 ORDERS = range(1, 8)
 SMOOTHINGS: tuple[Smoothing, ...] = (
@@ -63,14 +63,14 @@ def best_ngram(
     return Choice(best, tuple(trials))
 
 
-def count_loss(model: CountModel, corpus: Stream) -> Loss:
+def count_loss(model: CountModel, corpus: Stream) -> MeanLoss:
     """The mean surprise in nats over every predicted token of the corpus, closing boundaries included.
 
     Infinite as soon as one token was impossible; then `n_impossible` says how many were.
     """
     found = model.of_each(corpus.tokens)
     n_impossible = int((found == -math.inf).sum())
-    return Loss(float(-found.mean()) + 0.0 if len(found) else math.nan, len(found), n_impossible)
+    return MeanLoss(float(-found.mean()) + 0.0 if len(found) else math.nan, len(found), n_impossible)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pellucid.data.prepare import Examples, ExampleSides, ImagePreparation, TablePreparation
 from pellucid.layers.losses import ExampleLoss
-from pellucid.records import Answered, Answers, LatentPoint
+from pellucid.records import AnsweredExample, Answers, LatentPoint
 from pellucid.training.tasks import metrics
 
 MOST_SHOWN = 24  # examples in a report
@@ -101,7 +101,7 @@ def _worst(sides: ExampleSides, scored: Scored, loss: ExampleLoss) -> npt.NDArra
 
 def _describe_answers(
     sides: ExampleSides, scored: Scored, loss: ExampleLoss, rows: npt.NDArray[Any], side: str
-) -> tuple[Answered, ...]:
+) -> tuple[AnsweredExample, ...]:
     names = [_name(sides, int(sides.places[side][row])) for row in rows]
     if sides.task == "reconstruction":
         return _describe_reconstructions(sides, scored, rows, names)
@@ -110,13 +110,15 @@ def _describe_answers(
         assert isinstance(preparation, TablePreparation)
         truth, said = (preparation.in_units(part.reshape(-1).numpy()) for part in (scored.targets, scored.scores))
         return tuple(
-            Answered(name, f"{truth[row]:,.6g}", f"{said[row]:,.6g}", None, bool(abs(truth[row] - said[row]) < 1e-9))
+            AnsweredExample(
+                name, f"{truth[row]:,.6g}", f"{said[row]:,.6g}", None, bool(abs(truth[row] - said[row]) < 1e-9)
+            )
             for name, row in zip(names, rows, strict=True)
         )
     likely = scored.scores.argmax(1).tolist()
     chances = class_probabilities(scored.scores, loss) if loss.probabilities else None
     return tuple(
-        Answered(
+        AnsweredExample(
             what=name,
             truth=sides.classes[int(scored.targets[row])],
             answer=sides.classes[likely[row]],
@@ -130,7 +132,7 @@ def _describe_answers(
 
 def _describe_reconstructions(
     sides: ExampleSides, scored: Scored, rows: npt.NDArray[Any], names: Sequence[str]
-) -> tuple[Answered, ...]:
+) -> tuple[AnsweredExample, ...]:
     errors = (scored.scores - scored.targets).square().mean(1).tolist()
     shape = scored.examples.numbers.shape[1:]
     found = []
@@ -139,7 +141,7 @@ def _describe_reconstructions(
         numbers = scored.examples.numbers[row]
         back = scored.scores[row].numpy().reshape(shape) if len(shape) == 3 else numbers[:0]
         before, after = gray(sides.preparation, numbers), gray(sides.preparation, back)
-        found.append(Answered(name, label, f"error {errors[row]:.3f}", None, False, before, after))
+        found.append(AnsweredExample(name, label, f"error {errors[row]:.3f}", None, False, before, after))
     return tuple(found)
 
 

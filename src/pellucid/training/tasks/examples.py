@@ -63,10 +63,8 @@ def open_examples(data: TableData | ImagesData | PixelsData, source: str, option
 
 def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSides, source: str) -> DataFacts:
     sizes = {name: len(getattr(sides, name)) for name in SIDES}
-    first: list[str] = []
-    if sides.classes:
-        counts = np.bincount(sides.train.targets, minlength=len(sides.classes))
-        first = [f"{name}: {n:,}" for name, n in zip(sides.classes, counts, strict=True)]
+    is_classes = sides.task == "classification"
+    counts = np.bincount(sides.train.targets, minlength=len(sides.classes)) if is_classes else np.zeros(0, np.int64)
     return DataFacts(
         source=source,
         said=data.description,
@@ -74,12 +72,12 @@ def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSide
         kind=data.kind,
         tokens="",
         fingerprint=data.fingerprint,
-        vocab_size=len(sides.classes) if sides.task == "classification" else 0,
-        symbols=sides.classes[:256] if sides.task == "classification" else (),
+        vocab_size=len(sides.classes) if is_classes else 0,
+        symbols=sides.classes[:256] if is_classes else (),
         items=sizes,
         n_tokens=sizes,
         notes=(*data.notes, *sides.notes),
-        first=tuple(first[:24]),
+        class_counts=tuple(counts[:256].tolist()),
         task=sides.task,
         target=sides.target,
         about=(_describe_inputs(sides),),

@@ -23,7 +23,7 @@ from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.padding import pad_rows
 from pellucid.models.stepwise import greedy_answers
-from pellucid.records import Answered, Answers, DataFacts, InitialLoss, Measure, Plan
+from pellucid.records import AnsweredExample, Answers, DataFacts, InitialLoss, Measure, Plan
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
@@ -152,7 +152,7 @@ class PairTask(Task):
         pairs = self.sides.texts["dev"]
         shown = sorted(range(len(pairs)), key=lambda row: said["dev"][row] == pairs[row][1])[:MOST_SHOWN]
         examples = tuple(
-            Answered(pairs[row][0], pairs[row][1], said["dev"][row], None, said["dev"][row] == pairs[row][1])
+            AnsweredExample(pairs[row][0], pairs[row][1], said["dev"][row], None, said["dev"][row] == pairs[row][1])
             for row in shown
         )
         return Answers(len(pairs), metrics["dev"], metrics["test"], examples=examples)

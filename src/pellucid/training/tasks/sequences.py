@@ -23,7 +23,7 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.stepwise import NeuralReading
-from pellucid.records import DataFacts, InitialLoss, Loss, Measure, Plan, Sample
+from pellucid.records import DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample
 from pellucid.training.loop import next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
@@ -224,7 +224,7 @@ def take_part(side: Corpus, n_predicted: int) -> Corpus:
     return Corpus(np.concatenate([*items, side.tokens[:1]]), True)
 
 
-def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> Loss:
+def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> MeanLoss:
     """The mean loss in nats over every token of the side but the first. The model is left in the mode it was in.
 
     A text is read in windows of `context` targets, one after another; each begins with the last token of the one
@@ -245,7 +245,7 @@ def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> Loss:
                 n_tokens += n
     finally:
         model.train(was_training)
-    return Loss(total / n_tokens if n_tokens else math.nan, n_tokens, n_impossible)
+    return MeanLoss(total / n_tokens if n_tokens else math.nan, n_tokens, n_impossible)
 
 
 def _passes(side: Corpus, context: int, most_tokens: int) -> Iterator[Batch]:
