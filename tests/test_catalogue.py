@@ -97,3 +97,90 @@ def test_the_catalogue_needs_neither_torch_nor_numpy():
     code = "import sys, pellucid.models.catalogue; print('torch' in sys.modules, 'numpy' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout.strip() == "False False"
+
+
+ADDED_NETWORK = """
+from dataclasses import dataclass
+
+from torch import nn
+
+from pellucid.models.contracts import ExampleModel
+from pellucid.models.settings import setting
+from pellucid.options import check_options, option
+
+
+@dataclass(frozen=True)
+class StripesConfig:
+    numbers: tuple[int, ...]
+    categories: tuple[int, ...]
+    outputs: int
+    width: int = setting("width", 4)
+    stripes: int = option(3, "Number of stripes of the test network.", minimum=1)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @classmethod
+    def sized(cls, size, inputs):
+        return cls(inputs.numbers, inputs.categories, inputs.outputs)
+
+
+class Stripes(ExampleModel):
+    def __init__(self, config):
+        super().__init__()
+        self.head = nn.Linear(config.numbers[0], config.outputs)
+
+    def forward(self, numbers, codes):
+        return self.head(numbers)
+"""
+WITH_A_NETWORK = """
+import sys
+from pellucid.models import catalogue
+from stripes import StripesConfig
+catalogue.NETWORKS = (*catalogue.NETWORKS, catalogue.NetworkCard(
+    name="stripes", summary="a network of a test", kinds=("table",), config=StripesConfig, network="stripes:Stripes",
+    tiny=StripesConfig((5,), (), 3), compared_on=("table",)))
+from pellucid.models.examples.configs import ExampleShape
+card = catalogue.find_network("stripes", "table")
+assert "stripes" in catalogue.compared_networks("table")
+assert card.build(card.sized("tiny", ExampleShape((5,), (), 3))).n_parameters == 18
+"""
+
+
+def run_python(code: str, folder: object) -> str:
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", cwd=folder)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_a_network_is_its_file_and_one_row(tmp_path):
+    """Then it is compared, can be asked for by name, and its own setting is an option of train."""
+    (tmp_path / "stripes.py").write_text(ADDED_NETWORK, encoding="utf-8")
+    help_of = "from pellucid.cli import main\nmain(['train', '--help-all'])"
+    assert "--stripes INTEGER" in run_python(WITH_A_NETWORK + help_of, tmp_path)
+    refused = "from pellucid.errors import PellucidError\ntry: catalogue.find_network('stripe', 'table')\n"
+    assert "Perhaps you meant stripes" in run_python(
+        WITH_A_NETWORK + refused + "except PellucidError as error: print(error)", tmp_path
+    )
+
+
+def test_a_position_encoding_is_its_class_and_one_row(tmp_path):
+    """Then it is a choice of `positions` everywhere, and a transformer can be built with it."""
+    (tmp_path / "halves.py").write_text(
+        "import torch\nfrom pellucid.layers.positions.interface import Positions\n\n\n"
+        "class Halves(Positions):\n    acts_on = 'input'\n\n"
+        "    def embeddings(self, start, end):\n        return torch.arange(start, end)[:, None] / 2\n",
+        encoding="utf-8",
+    )
+    code = (
+        "import torch\nfrom pellucid.layers import positions\n"
+        "positions.ENCODINGS['halves'] = 'halves:Halves'\npositions.POSITIONS = tuple(positions.ENCODINGS)\n"
+        "from pellucid.models.catalogue import find_network\n"
+        "import dataclasses\ncard = find_network('transformer', 'list')\n"
+        "model = card.build(dataclasses.replace(card.tiny, positions='halves')).eval()\n"
+        "tokens = torch.tensor([[0, 1, 2]])\n"
+        "logits, _ = model.read(tokens, model.begin(1))\n"
+        "assert torch.allclose(logits, model(tokens)[:, -1])\n"
+        "from pellucid.cli import main\nmain(['train', '--help-all'])"
+    )
+    assert "halves" in run_python(code, tmp_path)
