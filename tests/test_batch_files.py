@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+import pellucid
 from pellucid.errors import PellucidError
 from pellucid.inspection import batch_file
 from pellucid.inspection.batch_file import read_batch
@@ -36,6 +37,12 @@ def test_several_inputs_come_as_a_tuple_or_in_the_order_of_their_names(tmp_path)
     save_file({"b": Y, "a": X}, tmp_path / "sorted.safetensors")
     assert len(read_batch(tmp_path / "named.pt").inputs) == 2
     assert [tuple(one.shape) for one in read_batch(tmp_path / "sorted.safetensors").inputs] == [(3, 2), (3,)]
+
+
+def test_inspect_takes_the_path_of_a_batch(tmp_path):
+    np.savez(tmp_path / "batch.npz", x=X.numpy(), y=Y.numpy())
+    seen = pellucid.inspect("nn.Linear(2, 4)", tmp_path / "batch.npz")
+    assert seen.rows[0].inputs[0].sizes == (3, 2)
 
 
 def test_files_that_hold_no_plain_tensors_are_refused(tmp_path):

@@ -36,8 +36,8 @@ class InspectTarget(NamedTuple):
 def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Inspection]:
     """Everything that one forward of a module shows. The module is left as it was.
 
-    model: a module, or an expression such as "nn.Linear(4, 2)". example: what forward is called with; without it,
-    inputs are guessed from the first layers.
+    model: a module, or an expression such as "nn.Linear(4, 2)". example: what forward is called with, or the path of a
+    .npy, .npz, .safetensors or .pt file with it; without it, inputs are guessed from the first layers.
 
     >>> seen = inspect("nn.Sequential(nn.Flatten(), nn.Linear(784, 10))")
     >>> seen.parameters, str(seen.rows[-1].outputs[0])
@@ -45,8 +45,11 @@ def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Insp
     """
     from torch import nn
 
+    from pellucid.inspection.batch_file import read_batch
     from pellucid.inspection.inspect import inspect_expression, inspect_module
 
+    if len(example) == 1 and isinstance(example[0], str | Path):
+        example = read_batch(Path(example[0])).inputs
     if isinstance(model, str):
         from pellucid.inspection.expression.modules import build_module
 
