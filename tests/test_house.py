@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "models",
         ),
     },
-    "figures": {"errors", "options", "records", "cards"},
+    "figures": {"errors", "options", "records", "cards", "data"},
     "lessons": {
         "runs",
         *("errors", "options", "records", "cards", "autograd", "data", "layers", "decoding", "inspection", "models"),

@@ -90,7 +90,7 @@ def test_what_was_never_seen_is_named(vocabulary, text, says):
     with pytest.raises(PellucidError, match=says):
         vocabulary.encode(text)
     assert len(vocabulary.encode(text, unknown="skip")) < len(text)
-    with pytest.raises(PellucidError, match="Write error or skip"):
+    with pytest.raises(PellucidError, match="Choose one of error, skip"):
         vocabulary.encode(text, unknown="guess")
 
 

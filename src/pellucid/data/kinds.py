@@ -25,7 +25,6 @@ class Kind:
 
     name: str
     noun: str  # as in "this is a list"
-    plural: str
     example: str  # what one of its examples is called
     family: str  # which tasks and networks are made for it: sequences, pairs or examples
     reader: str  # module:function, called as read(source, options, because)
@@ -34,11 +33,11 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("list", "a list", "lists", "item", "sequences", "pellucid.data.readers.text:read_list"),
-        Kind("text", "a text", "texts", "line", "sequences", "pellucid.data.readers.text:read_text"),
-        Kind("table", "a table", "tables", "row", "examples", "pellucid.data.readers:read_table"),
-        Kind("pairs", "pairs", "pairs", "pair", "pairs", "pellucid.data.readers.text:read_pairs"),
-        Kind("images", "images", "images", "image", "examples", "pellucid.data.readers.images:read_images"),
+        Kind("list", "a list", "item", "sequences", "pellucid.data.readers.text:read_list"),
+        Kind("text", "a text", "item", "sequences", "pellucid.data.readers.text:read_text"),
+        Kind("table", "a table", "row", "examples", "pellucid.data.readers:read_table"),
+        Kind("pairs", "pairs", "pair", "pairs", "pellucid.data.readers.text:read_pairs"),
+        Kind("images", "images", "image", "examples", "pellucid.data.readers.images:read_images"),
     )
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pellucid.data.kinds import ListData, TextData
-from pellucid.errors import PellucidError, TooLarge, nearest, quoted
+from pellucid.errors import PellucidError, TooLarge, nearest, quoted, require_one_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -70,7 +70,43 @@ def distinct(text: str) -> set[str]:
     return {chr(code) for code in numpy.flatnonzero(numpy.bincount(codes))}
 
 
-class Characters:
+class _Symbols:
+    """What characters and words share: every symbol that was seen is a token."""
+
+    kind: str
+    noun: str
+
+    def __init__(self, symbols: Sequence[str], has_boundary: bool = True) -> None:
+        self.has_boundary = has_boundary
+        self.symbols = list(symbols)
+        self.tokens = [BOUNDARY, *symbols] if has_boundary else list(symbols)
+        self.index = {symbol: i for i, symbol in enumerate(symbols, start=int(has_boundary))}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def cut(self, text: str) -> Iterable[str]:
+        """The symbols that a text is made of."""
+        return text
+
+    def encode(self, text: str, unknown: str = "error") -> list[int]:
+        require_one_of("way to treat the unknown", unknown, UNKNOWN_WAYS)
+        if unknown == "skip":
+            return [self.index[symbol] for symbol in self.cut(text) if symbol in self.index]
+        try:
+            return [self.index[symbol] for symbol in self.cut(text)]
+        except KeyError as error:
+            raise unknown_symbol(error.args[0], self.index, self.noun) from None
+
+    def decode(self, ids: Sequence[int]) -> str:
+        require_ids(ids, len(self.tokens))
+        return "".join(self.tokens[i] for i in ids if i or not self.has_boundary)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.symbols}
+
+
+class Characters(_Symbols):
     """Each character is a token.
 
     >>> vocabulary = Characters.of(["bad", "dab"])
@@ -79,12 +115,7 @@ class Characters:
     """
 
     kind = "characters"
-
-    def __init__(self, symbols: Sequence[str], has_boundary: bool = True) -> None:
-        self.has_boundary = has_boundary
-        self.symbols = list(symbols)
-        self.tokens = [BOUNDARY, *symbols] if has_boundary else list(symbols)
-        self.index = {symbol: i for i, symbol in enumerate(symbols, start=int(has_boundary))}
+    noun = "character"
 
     @classmethod
     def of(cls, texts: Texts, has_boundary: bool = True) -> "Characters":
@@ -102,20 +133,8 @@ class Characters:
         _require_size(len(symbols), "symbols", has_boundary)
         return cls(sorted(symbols), has_boundary)
 
-    def __len__(self) -> int:
-        return len(self.tokens)
 
-    def encode(self, text: str, unknown: str = "error") -> list[int]:
-        return _encode(text, self.index, unknown, "character")
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return _decode(ids, self.tokens, self.has_boundary)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.symbols}
-
-
-class Words:
+class Words(_Symbols):
     """Each word and each mark is a token, and takes one space before it along, so that decoding gives back the text.
 
     >>> vocabulary = Words.of("the cat saw the dog.", has_boundary=False)
@@ -126,12 +145,7 @@ class Words:
     """
 
     kind = "words"
-
-    def __init__(self, words: Sequence[str], has_boundary: bool = True) -> None:
-        self.has_boundary = has_boundary
-        self.words = list(words)
-        self.tokens = [BOUNDARY, *words] if has_boundary else list(words)
-        self.index = {word: i for i, word in enumerate(words, start=int(has_boundary))}
+    noun = "word"
 
     @classmethod
     def of(cls, texts: Texts, has_boundary: bool = True) -> "Words":
@@ -142,17 +156,8 @@ class Words:
         _require_size(len(words), "words", has_boundary, most=10 * MOST_SYMBOLS)
         return cls(sorted(words), has_boundary)
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def encode(self, text: str, unknown: str = "error") -> list[int]:
-        return _encode(words_in(text), self.index, unknown, "word")
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return _decode(ids, self.tokens, self.has_boundary)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.words}
+    def cut(self, text: str) -> Iterable[str]:
+        return words_in(text)
 
 
 class Bytes:
@@ -173,7 +178,7 @@ class Bytes:
         return len(self.tokens)
 
     def encode(self, text: str, unknown: str = "error") -> list[int]:
-        _require_way(unknown)
+        require_one_of("way to treat the unknown", unknown, UNKNOWN_WAYS)
         content = text.encode("utf-8", "surrogatepass")
         return [byte + 1 for byte in content] if self.has_boundary else list(content)
 
@@ -336,16 +341,6 @@ def words_in(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def _encode(symbols: Iterable[str], index: dict[str, int], unknown: str, noun: str) -> list[int]:
-    _require_way(unknown)
-    if unknown == "skip":
-        return [index[symbol] for symbol in symbols if symbol in index]
-    try:
-        return [index[symbol] for symbol in symbols]
-    except KeyError as error:
-        raise unknown_symbol(error.args[0], index, noun) from None
-
-
 def unknown_symbol(symbol: str, index: Iterable[str], noun: str = "character") -> PellucidError:
     """The error that names what was never seen."""
     known = set(index)
@@ -353,16 +348,6 @@ def unknown_symbol(symbol: str, index: Iterable[str], noun: str = "character") -
     named = quoted(symbol) if len(symbol) > 1 else f"{quoted(symbol)} (U+{ord(symbol):04X})"
     fix = f"Write {quoted(twin)}, or use {{unknown}}" if twin else "Use {unknown} to leave it out"
     return PellucidError(f"the {noun} {named} was never seen in the data", fix=fix, options={"unknown": "skip"})
-
-
-def _decode(ids: Sequence[int], tokens: list[str], has_boundary: bool) -> str:
-    require_ids(ids, len(tokens))
-    return "".join(tokens[i] for i in ids if i or not has_boundary)
-
-
-def _require_way(unknown: str) -> None:
-    if unknown not in UNKNOWN_WAYS:
-        raise PellucidError(f"{quoted(unknown)} is no way to treat the unknown", fix="Write error or skip")
 
 
 def _require_size(n: int, noun: str, has_boundary: bool, most: int = MOST_SYMBOLS) -> None:

@@ -114,12 +114,13 @@ class SplitReport:
     sizes: Mapping[str, int]
     n_distinct: int
     agreements: Sequence[Agreement]
-    tails: Sequence[Tail]
     straddles: Sequence[Straddle]
-    drifts: Sequence[Drift]
-    wanders: Sequence[Wander]
     notes: Sequence[str]
     has_found_something_wrong: bool
+    # Of a table:
+    tails: Sequence[Tail] = ()
+    drifts: Sequence[Drift] = ()
+    wanders: Sequence[Wander] = ()
     order: OrderColumn | None = None
     heavy_tail: HeavyTail | None = None  # of the heaviest column, or of the most skewed where none is heavy
     n_values: Mapping[str, int] = field(default_factory=dict)  # of each column that divides the strata further

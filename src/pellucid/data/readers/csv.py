@@ -320,33 +320,22 @@ def _likely_separator(source: Source) -> str:
 
 def _require_utf8(content: bytes, name: str, separator: str) -> None:
     """Refuse bytes that are no UTF-8, by line and column."""
+    head = content[:4096]
     try:
-        for start in range(0, len(content), 1 << 24):
-            # Cut between characters: a byte that continues one has the form 10xxxxxx.
-            end = min(start + (1 << 24), len(content))
-            start = _boundary(content, start)
-            content[start : _boundary(content, end)].decode("utf-8")
+        content.decode("utf-8")
     except UnicodeDecodeError as error:
-        offset = start + error.start
+        offset = error.start
         begin = content.rfind(b"\n", 0, offset) + 1
         line = content.count(b"\n", 0, offset) + 1
         number = content[begin:offset].count(separator.encode()) + 1
         header = content.split(b"\n", 1)[0].decode("utf-8", "replace").split(separator)
         column = quoted(header[number - 1].strip(' "\r\ufeff')) if line > 1 and number <= len(header) else str(number)
-        guess = guessed_encoding(content[:4096], content[max(0, offset - 64) : offset + 64])
+        guess = guessed_encoding(head, content[max(0, offset - 64) : offset + 64])
         raise PellucidError(
             f"a cell is not UTF-8 at byte {offset:,}",
             where=f"in {name}:{line}, column {column}",
             fix=f"It looks like {guess.upper()}; try {{encoding}}" if guess else "Write the file again as UTF-8",
             options={"encoding": guess},
         ) from None
-    if b"\0" in content and guessed_encoding(content[:4096]):
-        guess = guessed_encoding(content[:4096])
+    if b"\0" in content and (guess := guessed_encoding(head)):
         raise PellucidError(f"{name} looks like {guess.upper()}", fix="Try {encoding}", options={"encoding": guess})
-
-
-def _boundary(content: bytes, at: int) -> int:
-    for back in range(4):
-        if at - back <= 0 or at >= len(content) or content[at - back] & 0xC0 != 0x80:
-            return max(0, at - back)
-    return at

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from pellucid.data.splits.proposal import choose_strategy, drifts_along, find_or
 from pellucid.data.splits.request import SIDES, STABLE, SplitRequest
 from pellucid.data.splits.tails import heavy_tail, tails, wanders
 from pellucid.errors import PellucidError, did_you_mean, printable, quoted
-from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Tail, Wander
+from pellucid.records import Agreement, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
 from pellucid.records.splitting import worst_drift
 
 FEWEST_ROWS = len(SIDES)
@@ -80,19 +79,9 @@ def _split_items(data: ListData | PairsData, request: SplitRequest) -> Division:
     near, notes = near_items(items, sides, noun)
     lengths = np.array([len(item) for item in items])
     length = Levels("length", True, np.arange(int(lengths.max(initial=0)) + 1), lengths, False)
-    return _division(
-        data,
-        request,
-        chosen,
-        sides,
-        twins,
-        agreements=agreements(length, length.counts(sides, len(SIDES))),
-        straddles=[
-            *straddles(twins, sides, f"equal {noun}", is_leak=True, show=lambda row: printable(items[row][:60])),
-            *near,
-        ],
-        notes=notes,
-    )
+    equal = straddles(twins, sides, f"equal {noun}", is_leak=True, show=lambda row: printable(items[row][:60]))
+    compared = agreements(length, length.counts(sides, len(SIDES)))
+    return Division(sides, _report(data, request, chosen, sides, twins, [*equal, *near], compared, notes))
 
 
 def _split_table(data: TableData, asked: SplitRequest) -> Division:
@@ -128,44 +117,33 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
         notes.append(_about(strata))
     if order and request.strategy != "time":
         notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take --strategy time")
-    return _division(
-        data,
-        asked,
-        request,
-        sides,
-        twins,
-        agreements=compared,
-        straddles=[*straddling, *near],
-        notes=[*notes, *about_near],
+    report = _report(data, asked, request, sides, twins, [*straddling, *near], compared, [*notes, *about_near])
+    worst = worst_drift(drifts)
+    looks_ahead = worst is not None and worst.matters and request.strategy != "time"
+    report = replace(
+        report,
         tails=tail_rows,
         drifts=drifts,
         wanders=_wanders(request, levels, skewed, strata, hashes),
+        has_found_something_wrong=report.has_found_something_wrong or looks_ahead,
         order=found,
         heavy_tail=most_telling(skewed.values()),
         n_values={name: _of(levels, data, name).n_levels for name in request.together_with},
     )
+    return Division(sides, report)
 
 
-def _division(
+def _report(
     data: Splittable,
     asked: SplitRequest,
     request: SplitRequest,
     sides: SideNumbers,
     twins: Twins,
-    *,
-    agreements: Sequence[Agreement],
     straddles: Sequence[Straddle],
+    agreements: Sequence[Agreement],
     notes: Sequence[str],
-    tails: Sequence[Tail] = (),
-    drifts: Sequence[Drift] = (),
-    wanders: Sequence[Wander] = (),
-    order: OrderColumn | None = None,
-    heavy_tail: HeavyTail | None = None,
-    n_values: Mapping[str, int] = MappingProxyType({}),
-) -> Division:
-    worst = worst_drift(drifts)
-    looks_ahead = worst is not None and worst.matters and request.strategy != "time"
-    report = SplitReport(
+) -> SplitReport:
+    return SplitReport(
         name=data.name,
         kind=data.kind,
         description=data.description,
@@ -179,17 +157,10 @@ def _division(
         sizes=dict(zip(SIDES, np.bincount(sides, minlength=len(SIDES)).tolist(), strict=True)),
         n_distinct=twins.n_distinct,
         agreements=agreements,
-        tails=tails,
         straddles=straddles,
-        drifts=drifts,
-        wanders=wanders,
         notes=(*data.notes, *notes),
-        has_found_something_wrong=looks_ahead or any(one.is_leak and one.n_shared for one in straddles),
-        order=order,
-        heavy_tail=heavy_tail,
-        n_values=n_values,
+        has_found_something_wrong=any(one.is_leak and one.n_shared for one in straddles),
     )
-    return Division(sides, report)
 
 
 def _require_rows_and_columns(data: TableData, request: SplitRequest) -> None:

@@ -2,11 +2,11 @@
 
 import math
 
+from pellucid.data.kinds import KINDS
 from pellucid.figures.words.numbers import count_of, percent
 from pellucid.figures.words.text import cut_end
 from pellucid.records import DataFacts
 
-NOUNS = {"list": "item", "pairs": "pair", "table": "row", "images": "image"}
 MOST_CLASSES, LONGEST_CLASS = 12, 20
 
 
@@ -35,7 +35,7 @@ def example_noun(kind: str) -> str:
     >>> example_noun("images"), example_noun("list")
     ('image', 'item')
     """
-    return NOUNS.get(kind, "item")
+    return KINDS[kind].example if kind in KINDS else "item"
 
 
 def source_noun(kind: str) -> str:
@@ -49,7 +49,7 @@ def source_noun(kind: str) -> str:
 
 def has_tokens(data: DataFacts) -> bool:
     """Whether the data are sequences, whose tokens are predicted: lists, texts and pairs."""
-    return data.kind not in ("table", "images")
+    return data.kind not in KINDS or KINDS[data.kind].family != "examples"
 
 
 def is_judged(data: DataFacts) -> bool:
