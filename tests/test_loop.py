@@ -17,7 +17,7 @@ from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan, Step
 from pellucid.training.loop import mean_token_loss, steps
-from pellucid.training.optimizers import build_optimizer
+from pellucid.training.optimizers import OPTIMIZERS, build_optimizer
 from pellucid.training.tasks.batches import make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
 
@@ -70,10 +70,10 @@ def run(plan: Plan, model: Transformer, first: int = 1, last: int = 10**9, optim
     return found
 
 
-@pytest.mark.parametrize("optimizer", ["muon", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_it_learns(optimizer):
     model = new_model()
-    plan = PLAN._replace(optimizer=optimizer, learning_rate={"sgd": 0.3, "adamw": 0.01, "muon": 0.01}[optimizer])
+    plan = PLAN._replace(optimizer=optimizer, learning_rate=3 * OPTIMIZERS[optimizer].learning_rate)
     seen = run(plan, model)
     assert [step.step for step in seen] == list(range(1, 61))
     assert seen[0].loss == pytest.approx(math.log(6), abs=1e-5)

@@ -1,6 +1,9 @@
 """Optimizers beside torch's and beside the paper's formula in plain loops; a resumed one goes on bit by bit."""
 
+import json
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -11,7 +14,7 @@ from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan
 from pellucid.training.muon import COEFFICIENTS, MOMENTUM, Muon, orthogonalize
-from pellucid.training.optimizers import BETAS, build_optimizer, hidden_matrices
+from pellucid.training.optimizers import BETAS, OPTIMIZERS, build_optimizer, hidden_matrices
 
 MODEL = find_network("transformer", "list")
 
@@ -154,7 +157,7 @@ def test_muon_takes_hidden_matrices_alone():
     }
 
 
-@pytest.mark.parametrize("name", ["sgd", "adamw", "muon"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_resumed_optimizer_goes_on_bit_by_bit(name):
     plan = PLAN._replace(optimizer=name)
 
@@ -195,3 +198,40 @@ def test_another_networks_state_is_refused():
 def test_an_unknown_optimizer_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"'adam'\. Perhaps you meant adamw"):
         build_optimizer(network(), PLAN._replace(optimizer="adam"))
+
+
+ADDED_ROW = """
+import sys
+from types import MappingProxyType
+from pellucid.training import optimizers
+
+def build(model, plan):
+    import torch
+    parameters = optimizers.trainable_parameters(model)
+    adagrad = torch.optim.Adagrad(optimizers.parameter_groups(parameters, plan), lr=plan.learning_rate)
+    return [optimizers.TorchRule(parameters, adagrad, ["step", "sum"])]
+
+row = optimizers.OptimizerCard("adagrad", "Smaller steps where gradients were large.", build, learning_rate=0.05)
+optimizers.OPTIMIZERS = MappingProxyType({**optimizers.OPTIMIZERS, row.name: row})
+from pellucid.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_an_optimizer_is_added_by_a_row(tmp_path):
+    def run(*words: str) -> str:
+        done = subprocess.run([sys.executable, "-c", ADDED_ROW, *words], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "adagrad" in run("train", "--help")
+    assert "adagrad" in run("rate", "--help")
+    words = ("--model", "mlp", "--size", "tiny", "--steps", "4", "--optimizer", "adagrad", "--threads", "1", "--json")
+    report = json.loads(run("train", "names", *words))
+    assert (report["plan"]["optimizer"], report["plan"]["learning_rate"]) == ("adagrad", 0.05)
+
+
+def test_the_names_of_optimizers_are_known_without_torch():
+    code = "import sys; from pellucid.training.optimizers import OPTIMIZERS; print(*OPTIMIZERS, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [*OPTIMIZERS, "False"]

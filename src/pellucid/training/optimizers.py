@@ -112,7 +112,7 @@ class TorchRule:
 def build_optimizer(model: nn.Module, plan: Plan) -> Optimizer:
     """The optimizer that the plan names, with its peak learning rates."""
     require_one_of("optimizer", plan.optimizer, tuple(OPTIMIZERS))
-    return Optimizer(_trainable(model), OPTIMIZERS[plan.optimizer].build(model, plan))
+    return Optimizer(trainable_parameters(model), OPTIMIZERS[plan.optimizer].build(model, plan))
 
 
 def require_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
@@ -142,12 +142,12 @@ def hidden_matrices(model: nn.Module) -> dict[str, nn.Parameter]:
     looked_up = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     return {
         name: parameter
-        for name, parameter in _trainable(model).items()
+        for name, parameter in trainable_parameters(model).items()
         if parameter.ndim >= 2 and id(parameter) not in looked_up and "head" not in name.split(".")
     }
 
 
-def _trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
@@ -155,31 +155,33 @@ def _build_muon(model: nn.Module, plan: Plan) -> list[UpdateRule]:
     from pellucid.training.muon import Muon
 
     hidden = hidden_matrices(model)
-    rest = {name: parameter for name, parameter in _trainable(model).items() if name not in hidden}
+    rest = {name: parameter for name, parameter in trainable_parameters(model).items() if name not in hidden}
     muon = Muon(hidden, plan.matrix_learning_rate, plan.weight_decay)
     return [muon, _adamw(rest, plan, BETAS_BESIDE_MUON)] if rest else [muon]
 
 
 def _build_adamw(model: nn.Module, plan: Plan) -> list[UpdateRule]:
-    return [_adamw(_trainable(model), plan, BETAS)]
+    return [_adamw(trainable_parameters(model), plan, BETAS)]
 
 
 def _build_sgd(model: nn.Module, plan: Plan) -> list[UpdateRule]:
     import torch
 
-    parameters = _trainable(model)
-    sgd = torch.optim.SGD(_groups(parameters, plan), lr=plan.learning_rate, momentum=plan.momentum, foreach=True)
+    parameters = trainable_parameters(model)
+    sgd = torch.optim.SGD(
+        parameter_groups(parameters, plan), lr=plan.learning_rate, momentum=plan.momentum, foreach=True
+    )
     return [TorchRule(parameters, sgd, ["momentum_buffer"] if plan.momentum else [])]
 
 
 def _adamw(parameters: Parameters, plan: Plan, betas: tuple[float, float]) -> TorchRule:
     import torch
 
-    adamw = torch.optim.AdamW(_groups(parameters, plan), lr=plan.learning_rate, betas=betas, fused=True)
+    adamw = torch.optim.AdamW(parameter_groups(parameters, plan), lr=plan.learning_rate, betas=betas, fused=True)
     return TorchRule(parameters, adamw, ["step", "exp_avg", "exp_avg_sq"])
 
 
-def _groups(parameters: Parameters, plan: Plan) -> list[dict[str, Any]]:
+def parameter_groups(parameters: Parameters, plan: Plan) -> list[dict[str, Any]]:
     """Weight decay is on matrices; biases, gains and other single rows have none."""
     matrices = [parameter for parameter in parameters.values() if parameter.ndim >= 2]
     rows = [parameter for parameter in parameters.values() if parameter.ndim < 2]
