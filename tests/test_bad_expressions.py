@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from pellucid.autograd.derivation import derive
+from pellucid.autograd.derivation import differentiate
 from pellucid.autograd.expression import RESERVED
 from pellucid.autograd.grammar import MOST_NODES, parse
 from pellucid.autograd.value import Value, where
@@ -16,7 +16,7 @@ from pellucid.errors import ExpressionError, NotReal, PellucidError, TooLarge
 
 def refusal(text: str, **values: float) -> PellucidError:
     with pytest.raises(PellucidError) as caught:
-        derive(text, values)
+        differentiate(text, values)
     assert len("pellucid: " + str(caught.value)) <= 240
     return caught.value
 
@@ -68,13 +68,13 @@ def test_unfinished(text, column, says):
     ids=["parentheses", "minus signs", "tower", "sum", "shared doubling"],
 )
 def test_nested_a_hundred_thousand_deep(shape, value, gradient):
-    derived = derive(shape, {"x": 1.0})
+    derived = differentiate(shape, {"x": 1.0})
     assert derived.value == value
     assert derived.gradients == {"x": gradient}
 
 
 def test_sines_a_hundred_thousand_deep():
-    derived = derive("sin(" * 10**5 + "x" + ")" * 10**5, {"x": 1.0})
+    derived = differentiate("sin(" * 10**5 + "x" + ")" * 10**5, {"x": 1.0})
     value, slope = 1.0, 1.0
     for _ in range(10**5):
         value, slope = math.sin(value), slope * math.cos(value)
@@ -99,7 +99,7 @@ def test_a_million_nodes_and_not_one_more():
     ],
 )
 def test_division_by_zero_is_infinite_and_said(text, value, note):
-    derived = derive(text, {"x": 0.0} if "x" in text else {})
+    derived = differentiate(text, {"x": 0.0} if "x" in text else {})
     assert derived.value == value
     assert derived.notes[0].text == note
 
@@ -133,7 +133,7 @@ def test_the_library_gives_nan_with_nan_and_never_a_finite_gradient():
 
 @pytest.mark.parametrize("text", ["exp(1000)", "10^400", "1e400", "9^9^9^9", "9" * 400])
 def test_overflow_is_infinite_at_once(text):
-    derived = derive(text, {})  # in whole numbers 9^9^9^9 would not end in our lifetime
+    derived = differentiate(text, {})  # in whole numbers 9^9^9^9 would not end in our lifetime
     assert derived.value == math.inf
     assert "is infinite" in derived.notes[0].text
 
@@ -149,7 +149,7 @@ def test_overflow_is_infinite_at_once(text):
     ],
 )
 def test_the_small_end_is_float64(text, value):
-    found = derive(text, {}).value
+    found = differentiate(text, {}).value
     assert (found, math.copysign(1.0, found)) == (value, math.copysign(1.0, value))
 
 
@@ -166,13 +166,13 @@ def test_the_small_end_is_float64(text, value):
     ],
 )
 def test_kinks_are_torchs_and_are_said(text, values, gradients):
-    derived = derive(text, values)
+    derived = differentiate(text, values)
     assert derived.gradients == gradients
     assert "not differentiable here" in derived.notes[0].text
 
 
 def test_the_road_not_taken_gives_exactly_nothing():
-    derived = derive("where(x, x^2, log(y)*x)", {"x": 3.0, "y": -1.0})
+    derived = differentiate("where(x, x^2, log(y)*x)", {"x": 3.0, "y": -1.0})
     assert derived.value == 9.0
     assert derived.gradients == {"x": 6.0, "y": 0.0}
     x, y = Value(3.0), Value(0.0)
@@ -207,7 +207,7 @@ def test_nothing_reaches_into_python(text):
 
 
 def test_a_small_set_of_signs_is_read_and_all_else_is_named():
-    assert derive("π×2−1÷2·3⋅4", {}).value == math.pi * 2 - 1 / 2 * 3 * 4
+    assert differentiate("π×2−1÷2·3⋅4", {}).value == math.pi * 2 - 1 / 2 * 3 * 4
     for text, code_point in [
         ("２+3", "U+FF12"),
         ("х+1", "U+0445"),
@@ -268,7 +268,7 @@ def test_ambiguous_is_refused_with_the_repair(text, says):
     ],
 )
 def test_the_precedence_table(text, value):
-    assert derive(text, {}).value == value
+    assert differentiate(text, {}).value == value
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -299,22 +299,22 @@ def test_values_on_the_command_line(pellucid, word, says):
 
 def test_a_hundred_thousand_variables_and_what_was_not_measured_is_said():
     names = [f"x{i}" for i in range(100_000)]
-    derived = derive("+".join(names), dict.fromkeys(names, 0.5))
+    derived = differentiate("+".join(names), dict.fromkeys(names, 0.5))
     assert derived.value == 50_000
     assert set(derived.gradients.values()) == {1.0}
     assert sum(check.measured is None for check in derived.checks) > 99_000
 
 
 def test_a_node_used_twice():
-    assert derive("b = a+a; c = b+b; c*c", {"a": 1.0}).gradients == {"a": 32.0}
+    assert differentiate("b = a+a; c = b+b; c*c", {"a": 1.0}).gradients == {"a": 32.0}
 
 
 def test_toward_a_constant_or_an_absent_variable():
     for name in ("pi", "y", "2"):
         with pytest.raises(PellucidError, match="is not an input of the expression"):
-            derive("x*pi", {"x": 1.0}, wrt=[name])
-    assert derive("0*x + 3", {"x": 1.0}).gradients == {"x": 0.0}
-    assert derive("3", {}).gradients == {}
+            differentiate("x*pi", {"x": 1.0}, wrt=[name])
+    assert differentiate("0*x + 3", {"x": 1.0}).gradients == {"x": 0.0}
+    assert differentiate("3", {}).gradients == {}
 
 
 def test_a_hundred_thousand_nodes_are_drawn_folded():

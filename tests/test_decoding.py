@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decoding.novelty import Known, edit_distances, longest_copied
-from pellucid.decoding.sampling import draw, probabilities
+from pellucid.decoding.sampling import draw, sampling_probabilities
 from pellucid.decoding.scores import FromContexts
 from pellucid.errors import PellucidError
 
@@ -111,13 +111,13 @@ def test_the_ith_sample_is_the_same_in_any_company():
 
 def test_temperature_0_takes_the_likeliest_and_extremes_stay_finite():
     assert {sample.tokens for sample in drawn(5, temperature=0)} == {(1,)}
-    assert probabilities(np.log([0.4, 0.4, 0.2]), 0).tolist() == [1, 0, 0]  # of equals the first
+    assert sampling_probabilities(np.log([0.4, 0.4, 0.2]), 0).tolist() == [1, 0, 0]  # of equals the first
     for temperature in (1e-320, 1e-9, 1.0, 1e9, 1e300):
         for row in (np.log([0.6, 0.3, 0.1]), np.array([1e300, -1e300, 0.0]), np.array([-np.inf, 0.0, -np.inf])):
-            found = probabilities(row, temperature)
+            found = sampling_probabilities(row, temperature)
             assert np.isfinite(found).all()
             assert found.sum() == pytest.approx(1)
-    assert probabilities(scores(np.array([[0]])), 1e9)[0] == pytest.approx([0, 0.5, 0.5])
+    assert sampling_probabilities(scores(np.array([[0]])), 1e9)[0] == pytest.approx([0, 0.5, 0.5])
 
 
 @pytest.mark.parametrize("temperature", [-1.0, math.nan, math.inf])

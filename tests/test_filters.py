@@ -21,7 +21,7 @@ from pellucid.decoding.options import (
     require_seed,
     require_top_k_fits,
 )
-from pellucid.decoding.sampling import draw, probabilities
+from pellucid.decoding.sampling import draw, sampling_probabilities
 from pellucid.decoding.scores import log_softmax, softmax
 from pellucid.errors import PellucidError
 from pellucid.options import Option
@@ -79,7 +79,7 @@ def test_every_row_is_looked_at_alone(rows, k):
 @settings(max_examples=100, deadline=None)
 @given(row=ROW, k=st.integers(1, 9), mass=st.floats(1e-300, 1, exclude_min=True), temperature=st.floats(0, 1e9))
 def test_there_is_always_one_to_choose(row, k, mass, temperature):
-    found = probabilities(np.array(row), temperature, top_k=k, top_p=mass)
+    found = sampling_probabilities(np.array(row), temperature, top_k=k, top_p=mass)
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)
     assert found[int(np.argmax(row))] > 0
@@ -92,10 +92,10 @@ def test_a_mass_of_1_keeps_what_rounding_would_drop():
 
 def test_the_mass_is_that_of_the_bent_probabilities():
     scores = np.log([0.6, 0.3, 0.1])
-    assert np.count_nonzero(probabilities(scores, 1.0, top_p=0.65)) == 2
-    assert np.count_nonzero(probabilities(scores, 0.2, top_p=0.65)) == 1
-    assert np.count_nonzero(probabilities(scores, 1e9, top_p=0.65)) == 2  # a third each
-    assert np.count_nonzero(probabilities(scores, 1e9, top_p=0.7)) == 3
+    assert np.count_nonzero(sampling_probabilities(scores, 1.0, top_p=0.65)) == 2
+    assert np.count_nonzero(sampling_probabilities(scores, 0.2, top_p=0.65)) == 1
+    assert np.count_nonzero(sampling_probabilities(scores, 1e9, top_p=0.65)) == 2  # a third each
+    assert np.count_nonzero(sampling_probabilities(scores, 1e9, top_p=0.7)) == 3
 
 
 def test_what_is_barred_is_never_drawn():
@@ -172,7 +172,7 @@ def test_a_new_row_is_a_new_filter_everywhere(monkeypatch, capsys):
     row = SamplingFilter("min_p", float, Option("Min-p sampling.", noun="min-p", minimum=0, maximum=1), keep_min_p)
     for module in (options, sampling, sys.modules["pellucid.api.language"]):
         monkeypatch.setattr(module, "FILTERS", (*FILTERS, row))
-    assert np.count_nonzero(probabilities(np.log([0.6, 0.3, 0.1]), 1.0, min_p=0.4)) == 2
+    assert np.count_nonzero(sampling_probabilities(np.log([0.6, 0.3, 0.1]), 1.0, min_p=0.4)) == 2
     with pytest.raises(PellucidError, match="min-p is 2"):
         SampleOptions(filters={"min_p": 2.0})
     importlib.reload(sample)

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from pellucid.autograd.derivation import derive
+from pellucid.autograd.derivation import differentiate
 from pellucid.figures.charts.svg import text_width
 from pellucid.figures.graph.folding import MOST_DRAWN, fold_graph
 from pellucid.figures.graph.layers import arrange_layers
@@ -33,31 +33,35 @@ def network(n_inputs: int, n_hidden: int) -> Derivation:
         terms = [f"{number(f'w{j}_{i}')}*{number(f'x{i}')}" for i in range(n_inputs)]
         hidden.append(f"h{j} = tanh({'+'.join(terms)} + {number(f'b{j}')})")
     top = "+".join([f"{number(f'u{j}')}*h{j}" for j in range(n_hidden)])
-    return derive("; ".join([*hidden, f"y = tanh({top})"]), values)
+    return differentiate("; ".join([*hidden, f"y = tanh({top})"]), values)
 
 
 def neuron() -> Derivation:
-    return derive("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2, "x0": -1, "w1": -2, "x1": -2, "w2": -3})
+    return differentiate("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2, "x0": -1, "w1": -2, "x1": -2, "w2": -3})
 
 
 def dot(n: int) -> Derivation:
     values = {f"{letter}{i}": i % 5 - 1.5 for letter in "wx" for i in range(n)}
-    return derive("+".join([f"w{i}*x{i}" for i in range(n)]), values)
+    return differentiate("+".join([f"w{i}*x{i}" for i in range(n)]), values)
 
 
 def sharing() -> Derivation:
-    return derive("s = a*b; p = sin(s) + a; q = s^2/p; r = max(p, q, s); d = s*where(p, a, q)", {"a": 1.5, "b": -2})
+    return differentiate(
+        "s = a*b; p = sin(s) + a; q = s^2/p; r = max(p, q, s); d = s*where(p, a, q)", {"a": 1.5, "b": -2}
+    )
 
 
 PICTURES = {
-    "5 nodes": lambda: derive("a*b + sin(a)", {"a": 1, "b": 2}),
+    "5 nodes": lambda: differentiate("a*b + sin(a)", {"a": 1, "b": 2}),
     "a neuron": neuron,
     "50 nodes": lambda: network(2, 4),
     "125 nodes": lambda: network(4, 7),
     "199 nodes in rows": lambda: dot(50),
-    "a wide sum": lambda: derive(f"sum({', '.join(f'x{i}' for i in range(60))})", {f"x{i}": i for i in range(60)}),
+    "a wide sum": lambda: differentiate(
+        f"sum({', '.join(f'x{i}' for i in range(60))})", {f"x{i}": i for i in range(60)}
+    ),
     "sharing": sharing,
-    "a chain": lambda: derive("sin(" * 150 + "x" + ")" * 150, {"x": 1}),
+    "a chain": lambda: differentiate("sin(" * 150 + "x" + ")" * 150, {"x": 1}),
     "folded": lambda: network(8, 30),
 }
 
@@ -125,7 +129,7 @@ def test_every_edge_of_a_graph_that_is_not_folded_is_drawn() -> None:
 
 
 def test_both_edges_of_a_square_are_visible() -> None:
-    svg = graph_svg(derive("x*x", {"x": 3}))
+    svg = graph_svg(differentiate("x*x", {"x": 3}))
     lines = [path.get("d") for path in ET.fromstring(svg).iter(f"{SVG}path") if path.get("class") == "line"]
     assert len(set(lines)) == 2
     assert texts(svg, "wire", "slope") == ["3", "3"]
@@ -196,7 +200,7 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_graph_is_folded_quickly_and_the_counts_add_up(name: str) -> None:
-    derivation = derive(*LARGE[name])
+    derivation = differentiate(*LARGE[name])
     before = time.perf_counter()
     svg = graph_svg(derivation)
     # About 0.2 s on an ordinary laptop; the bound leaves room for a busy one.
@@ -212,7 +216,7 @@ def test_a_large_graph_is_folded_quickly_and_the_counts_add_up(name: str) -> Non
 
 def test_folding_keeps_the_output_and_the_strongest_inputs() -> None:
     values = {f"x{i}": 1.0 for i in range(300)}
-    derivation = derive("+".join([f"{1000 if i in (40, 220) else 1}*x{i}" for i in range(300)]), values)
+    derivation = differentiate("+".join([f"{1000 if i in (40, 220) else 1}*x{i}" for i in range(300)]), values)
     place = draw_graph(derivation).folded.place
     strongest = [node.place for node in derivation.nodes if node.name in ("x40", "x220")]
     assert derivation.passes[-1].place in place

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from pellucid.autograd.derivation import derive
+from pellucid.autograd.derivation import differentiate
 from pellucid.figures.derivation_page import page_html
 from pellucid.figures.graph.folding import MOST_DRAWN
 from pellucid.figures.graph.picture import graph_svg
@@ -20,7 +20,7 @@ PHONE, DESK = {"width": 360, "height": 740}, {"width": 1400, "height": 900}
 
 
 def neuron() -> Derivation:
-    return derive("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2, "x0": -1, "w1": -2, "x1": -2, "w2": -3})
+    return differentiate("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2, "x0": -1, "w1": -2, "x1": -2, "w2": -3})
 
 
 class Visitor:
@@ -103,7 +103,7 @@ def test_forward_steps_are_written_out_with_names_and_numbers(visitor: Visitor) 
 
 @pytest.mark.browser
 def test_a_value_used_twice_adds_up_before_ones_eyes(visitor: Visitor) -> None:
-    page = visitor.open(page_html(derive("x*x", {"x": 3})))
+    page = visitor.open(page_html(differentiate("x*x", {"x": 3})))
     first = press(page, "End", "ArrowLeft")
     assert "Use 1 of 2, sum so far: 3" in first
     assert page.locator(".box.input .gradient").text_content() == "3"
@@ -155,7 +155,7 @@ def test_each_step_is_announced_and_focus_is_visible(visitor: Visitor) -> None:
 
 @pytest.mark.browser
 def test_the_selector_chooses_whose_way_back_is_shown(visitor: Visitor) -> None:
-    derivation = derive("s = a*b; p = s + a; q = s^3", {"a": 1.5, "b": -2})
+    derivation = differentiate("s = a*b; p = s + a; q = s^3", {"a": 1.5, "b": -2})
     page = visitor.open(page_html(derivation))
     for i, back in enumerate(derivation.passes):
         page.select_option("#output", str(i))
@@ -227,10 +227,12 @@ def test_texts_fit_their_boxes_as_the_browser_measures_them(visitor: Visitor) ->
     long_name = "a_name_of_thirty_two_characters_"
     cases = [
         neuron(),
-        derive("s = a*b; p = sin(s) + a; q = s^2/p; d = s*where(p, a, q)", {"a": 1.5, "b": -2}),
-        derive(f"{long_name}*WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW", {long_name: 1e-300, "W" * 32: -1.23456789e-200}),
-        derive("sin(" * 400 + "x" + ")" * 400, {"x": 1}),
-        derive("+".join([f"w{i}*x{i}" for i in range(300)]), {f"{a}{i}": i / 7 for a in "wx" for i in range(300)}),
+        differentiate("s = a*b; p = sin(s) + a; q = s^2/p; d = s*where(p, a, q)", {"a": 1.5, "b": -2}),
+        differentiate(f"{long_name}*WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW", {long_name: 1e-300, "W" * 32: -1.23456789e-200}),
+        differentiate("sin(" * 400 + "x" + ")" * 400, {"x": 1}),
+        differentiate(
+            "+".join([f"w{i}*x{i}" for i in range(300)]), {f"{a}{i}": i / 7 for a in "wx" for i in range(300)}
+        ),
     ]
     for derivation in cases:
         page = visitor.open(graph_svg(derivation), suffix="svg")
@@ -247,7 +249,7 @@ def test_texts_fit_their_boxes_as_the_browser_measures_them(visitor: Visitor) ->
 
 @pytest.mark.browser
 def test_a_large_graph_gives_a_small_page_that_says_what_it_leaves_out(visitor: Visitor) -> None:
-    derivation = derive("sin(" * 20_000 + "x" + ")" * 20_000, {"x": 1})
+    derivation = differentiate("sin(" * 20_000 + "x" + ")" * 20_000, {"x": 1})
     document = page_html(derivation)
     assert len(document.encode()) < 2_000_000
     page = visitor.open(document)
@@ -266,7 +268,7 @@ def test_many_outputs_stay_small() -> None:
     values = {f"x{i}": float(i) for i in range(20)}
     shared = "+".join([f"x{i}*x{j}" for i in range(20) for j in range(20)])
     outputs = "; ".join([f"y{i} = s*x{i}" for i in range(20)])
-    derivation = derive(f"s = {shared}; {outputs}", values)
+    derivation = differentiate(f"s = {shared}; {outputs}", values)
     assert len(derivation.nodes) > MOST_DRAWN
     assert len(page_html(derivation).encode()) < 2_000_000
 

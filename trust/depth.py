@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pellucid.autograd.derivation import derive
+from pellucid.autograd.derivation import differentiate
 from pellucid.autograd.explanation import explain
 from pellucid.autograd.value import Value, total
 from pellucid.errors import TooLarge
@@ -100,7 +100,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def by_text(shape: Shape, depth: int) -> tuple[float, float]:
-    derived = derive(shape.text(depth), {"x": shape.x})
+    derived = differentiate(shape.text(depth), {"x": shape.x})
     return derived.value, derived.gradients["x"]
 
 
@@ -127,7 +127,7 @@ def is_right(shape: Shape, depth: int, value: float, slope: float) -> bool:
 
 
 def long_sum() -> tuple[float, float]:
-    derived = derive("+".join(["x"] * LONG_SUM), {"x": 0.5})
+    derived = differentiate("+".join(["x"] * LONG_SUM), {"x": 0.5})
     return derived.value, derived.gradients["x"]
 
 
@@ -141,7 +141,7 @@ def long_sum_of_values() -> tuple[float, float]:
 def refusal(n_terms: int = LONG_SUM + 2) -> str:
     """What is said to an expression past the limit of a million nodes."""
     try:
-        derive("+".join(["x"] * n_terms), {"x": 0.5})
+        differentiate("+".join(["x"] * n_terms), {"x": 0.5})
     except TooLarge as error:
         return str(error)
     return ""

@@ -4,7 +4,7 @@ import pytest
 from trust import bytes as texts
 from trust.depth import DEPTH, LONG_SUM, SHAPES, WAYS, is_right, long_sum_of_values, refusal
 
-from pellucid.autograd import derive
+from pellucid.autograd import differentiate
 from pellucid.errors import ExpressionError
 
 SEED = 1
@@ -40,7 +40,7 @@ def test_shallow_ones_are_the_same_shapes(name: str) -> None:
         "long sum": (1.0, 2.0),
         "shared doubling": (3.0, 1.0),
     }
-    derived = derive(SHAPES[name].text(2), {"x": SHAPES[name].x})
+    derived = differentiate(SHAPES[name].text(2), {"x": SHAPES[name].x})
     if name in by_hand:
         assert (derived.value, derived.gradients["x"]) == by_hand[name] == SHAPES[name].answer(2)
     assert WAYS["value"](SHAPES[name], 2) == (derived.value, derived.gradients["x"])

@@ -47,4 +47,4 @@ def derive(
     {'h': 6.0}
     """
     toward = [wrt] if isinstance(wrt, str) else wrt
-    return ShownDerivation(derivation.derive(expression, {**(values or {}), **named_values}, wrt=toward, h=h))
+    return ShownDerivation(derivation.differentiate(expression, {**(values or {}), **named_values}, wrt=toward, h=h))

@@ -14,7 +14,7 @@
 
 from typing import TYPE_CHECKING
 
-from pellucid.autograd.derivation import derive, differences, sweep
+from pellucid.autograd.derivation import differences, differentiate, sweep
 from pellucid.autograd.explanation import explain, graph, n_paths, paths
 from pellucid.autograd.grammar import parse
 from pellucid.autograd.nn import (
@@ -44,8 +44,8 @@ __all__ = [
     "apply",
     "binary_cross_entropy",
     "cross_entropy",
-    "derive",
     "differences",
+    "differentiate",
     "explain",
     "graph",
     "hinge",

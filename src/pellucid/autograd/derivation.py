@@ -1,4 +1,4 @@
-"""`derive`: an expression and its numbers in; value, gradients, every step and its check out."""
+"""`differentiate`: an expression and its numbers in; value, gradients, every step and its check out."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +20,14 @@ UNNAMED = "output"
 NUDGE = 0.01
 
 
-def derive(text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float | None = None) -> Derivation:
+def differentiate(
+    text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float | None = None
+) -> Derivation:
     """Evaluate the expression, differentiate it toward its inputs (or those in `wrt`) and measure the result.
 
     h is the step of the differences that the gradients are checked with; left to itself it grows with the input.
 
-    >>> derived = derive("x^2 + 3*x", {"x": 2.0})
+    >>> derived = differentiate("x^2 + 3*x", {"x": 2.0})
     >>> derived.value, derived.gradients
     (10.0, {'x': 7.0})
     """

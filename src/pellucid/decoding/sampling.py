@@ -125,14 +125,14 @@ def after_start(reading: Reading, start: Sequence[int], n_rows: int) -> FloatArr
     return scores[rows]
 
 
-def probabilities(scores: FloatArray, temperature: float, **filters: float) -> FloatArray:
+def sampling_probabilities(scores: FloatArray, temperature: float, **filters: float) -> FloatArray:
     """(..., vocab) scores -> probabilities. Below 1 the likely become likelier; at 0 the first likeliest gets all.
 
     The filters come after the temperature, so that the mass is that of the bent probabilities.
 
-    >>> probabilities(np.log([0.1, 0.6, 0.3]), 0).tolist()
+    >>> sampling_probabilities(np.log([0.1, 0.6, 0.3]), 0).tolist()
     [0.0, 1.0, 0.0]
-    >>> probabilities(np.log([0.1, 0.6, 0.3]), 1, top_k=2).round(4).tolist()
+    >>> sampling_probabilities(np.log([0.1, 0.6, 0.3]), 1, top_k=2).round(4).tolist()
     [0.0, 0.6667, 0.3333]
     """
     shifted = scores - scores.max(axis=-1, keepdims=True)
