@@ -427,7 +427,7 @@ def test_a_run_on_pairs_is_drawn_by_the_command(pellucid, tmp_path):
     said = pellucid("draw", "attention-maps", "p", "--input", "DA", "--out", "x.svg", "--json")
     assert (said.returncode, said.stderr) == (0, "")
     parts = json.loads(said.stdout)["data"]["parts"]
-    assert [part["says"].split()[1] for part in parts] == ["encoder's", "decoder's", "the"]
+    assert [part["name"].split()[1] for part in parts] == ["encoder's", "decoder's", "the"]
     assert parts[0]["askers"] == ["D", "A"]
     ElementTree.fromstring((tmp_path / "x.svg").read_text())
     refused = pellucid("draw", "patch-attention", "p", "--out", "y.svg")

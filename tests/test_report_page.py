@@ -79,14 +79,14 @@ def test_the_page_holds_what_the_run_reached():
     text = html.unescape(re.sub(r"<[^>]+>", " ", page.split("<body>")[1]))
     for said in (
         earned_words(TINY_RUN.ladder),
-        TINY_RUN.data.said,
+        TINY_RUN.data.description,
         TINY_RUN.data.fingerprint,
         ending_words(TINY_RUN.ending, TINY_RUN.evaluations, 4),
         start_words(TINY_RUN.start),
         verdict_words(TINY_RUN.verdict, TINY_RUN.evaluations, TINY_RUN.ladder),
         TINY_RUN.findings[0].seen,
         plan_reason(TINY_RUN.plan.reasons[0]),
-        TINY_RUN.network.says,
+        TINY_RUN.network.summary,
         *[name for name, _ in TINY_RUN.network.layers],
         *[rung.name for rung in TINY_RUN.ladder.rungs],
         *[f"{rung.dev:.4f}" for rung in TINY_RUN.ladder.rungs],

@@ -50,7 +50,7 @@ def made(folder: Path, name: str, *, kind: str = "list", tokens: str = "characte
             parameter.copy_(torch.randn(parameter.shape, generator=chance) * (0.4 if parameter.dim() > 1 else 0.1))
     facts = DataFacts(
         source=file.name,
-        said=data.description,
+        description=data.description,
         kind=kind,
         tokens=tokens,
         fingerprint=data.fingerprint,

@@ -346,7 +346,7 @@ def test_the_report_in_a_terminal(capsys):
 
 def test_nothing_of_the_data_moves_the_cursor_or_reaches_a_shell(capsys):
     hostile = "\x1b[2J; rm -rf x"
-    data = TINY_RUN.data._replace(first=(hostile,), said=hostile, source=hostile)
+    data = TINY_RUN.data._replace(first=(hostile,), description=hostile, source=hostile)
     samples = (TINY_RUN.samples[0]._replace(text=hostile, nearest=hostile, copied=hostile),)
     show(replace(TINY_RUN, data=data, samples=samples))
     said = capsys.readouterr().out

@@ -65,7 +65,7 @@ TINY_RUN = TrainingReport(
     versions={"pellucid": "0", "python": "3"},
     data=DataFacts(
         source="words.txt",
-        said="words.txt: a list of 4 items",
+        description="words.txt: a list of 4 items",
         kind="list",
         tokens="characters",
         fingerprint="c0ffee",
@@ -77,7 +77,7 @@ TINY_RUN = TrainingReport(
     ),
     network=NetworkFacts(
         name="mlp",
-        says="An embedding, one hidden layer and a softmax.",
+        summary="An embedding, one hidden layer and a softmax.",
         config={"vocab_size": 3, "context": 3},
         parameters=45,
         layers=(("table.weight", (3, 2)), ("layers.0.weight", (4, 6)), ("layers.0.bias", (4,))),
@@ -160,7 +160,7 @@ TINY_IMAGES = _run(
     "tiny-images",
     data=TINY_RUN.data._replace(
         source="digits",
-        said="digits: 40 images of 3 classes",
+        description="digits: 40 images of 3 classes",
         kind="images",
         tokens="",
         vocab_size=3,
@@ -220,7 +220,7 @@ TINY_ROWS = _run(
     "tiny-rows",
     data=TINY_RUN.data._replace(
         source="penguins",
-        said="penguins: a table of 20 rows and 4 columns",
+        description="penguins: a table of 20 rows and 4 columns",
         kind="table",
         tokens="",
         vocab_size=0,
@@ -268,7 +268,7 @@ TINY_PAIRS = _run(
     "tiny-pairs",
     data=TINY_RUN.data._replace(
         source="dedupe-sort",
-        said="dedupe-sort: 40 pairs",
+        description="dedupe-sort: 40 pairs",
         kind="pairs",
         vocab_size=4,
         symbols=("·", "a", "b", "c"),

@@ -240,7 +240,7 @@ def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
         with train_small_run(SMALL_MLP, seed) as (report, _):
             return Measured(report, (_no_run_named(SMALL_MLP, "names", seed),))
     report = _open_run(options).report()
-    return Measured(report, (f"{report.name}: {report.network.name} on {report.data.said}",))
+    return Measured(report, (f"{report.name}: {report.network.name} on {report.data.description}",))
 
 
 def _ladder_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
@@ -285,7 +285,7 @@ def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
     model = TrainedModel(run)
     text = _first_text(model) if options.input is None else options.input
     _require_readable(model.vocabulary, text)
-    return _maps_of_text(model, text, f"{run.name}: {run.model} on {run.data.said}")
+    return _maps_of_text(model, text, f"{run.name}: {run.model} on {run.data.description}")
 
 
 def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
@@ -304,7 +304,7 @@ def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
     model = load_network(run)[0].for_inference().double()
     assert isinstance(model, PairModel)
     record = pair_maps(model, vocabulary, wanted.sources[0], f"A run of {run.model}")
-    return Measured(record, (f"{run.name}: {run.model} on {run.data.said}",))
+    return Measured(record, (f"{run.name}: {run.model} on {run.data.description}",))
 
 
 def _maps_of_small_transformer(options: DrawOptions) -> Measured:
@@ -402,7 +402,7 @@ def _open_vit(options: DrawOptions) -> Iterator[tuple[Run, str]]:
         raise PellucidError(
             f"{run.name} is a run of {run.model}, and patches are read by vit", fix="Name a run of vit, or none"
         )
-    yield run, f"{run.name}: vit on {run.data.said}"
+    yield run, f"{run.name}: vit on {run.data.description}"
 
 
 def _load_vit(run: Run) -> ViT:

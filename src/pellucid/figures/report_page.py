@@ -83,7 +83,7 @@ def report_html(report: TrainingReport) -> str:
         if report.data.kind == "text"
         else f"A few {example_noun(report.data.kind)}s of train",
         network_facts=[
-            ("network", f"{report.network.name}: {report.network.says}"),
+            ("network", f"{report.network.name}: {report.network.summary}"),
             ("made with", config_words(report.network.config)),
             *plan_facts(report.plan),
         ],
@@ -202,7 +202,7 @@ def _data_facts(report: TrainingReport) -> list[tuple[str, str]]:
     data = report.data
     facts = [
         ("read from", data.source),
-        ("read as", data.said),
+        ("read as", data.description),
         ("sides", "; ".join([f"{side}: {held}" for side, held in side_sizes(data).items()])),
         *[("the network reads", part) for part in data.about],
     ]

@@ -20,7 +20,7 @@ def as_matrix(values: Array) -> Matrix:
 class Attended(NamedTuple):
     """One kind of attention in a network: who asks, who is asked, and the weights of every head."""
 
-    says: str  # "self-attention", or of which part
+    name: str  # "self-attention", or of which part
     askers: tuple[str, ...]  # tokens
     asked: tuple[str, ...]
     layers: tuple[tuple[Matrix, ...], ...]  # by layer and head; a row for each asker, which sums to one

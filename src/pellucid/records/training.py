@@ -264,7 +264,7 @@ class DataFacts(NamedTuple):
     """The data of a run."""
 
     source: str  # the word that opens it again
-    said: str  # what was inferred, in one line
+    description: str  # what was inferred, in one line
     kind: str  # list, text, pairs, table or images
     tokens: str  # characters, words, bytes or bpe; "" where there are none
     fingerprint: str
@@ -286,7 +286,7 @@ class NetworkFacts(NamedTuple):
     """The network of a run."""
 
     name: str
-    says: str
+    summary: str
     config: Mapping[str, object]
     parameters: int
     layers: tuple[tuple[str, tuple[int, ...]], ...]  # each parameter and its shape

@@ -51,7 +51,7 @@ def compare(
             f"{each.model}: {report.verdict.name}; it ended by {report.ending.reason} after "
             f"{report.ending.step:,} of {report.plan.steps:,} steps"
         )
-    return rank_ladder(Ladder(task.facts.said, tuple(rungs), tuple(notes), task.measure))
+    return rank_ladder(Ladder(task.facts.description, tuple(rungs), tuple(notes), task.measure))
 
 
 def compare_sizes(
@@ -82,7 +82,7 @@ def compare_sizes(
             heard = callbacks.for_run(f"{each.model} on {n_train:,}")
             report = train_on(part, simple, asked, each, folder / f"{each.model}-{n_train}", heard)
             found.append(_at(next(rung for rung in report.ladder.rungs if not rung.is_counted), n_train))
-    ladder = SizeLadder(task.facts.said, task.measure.metric, tuple(sorted(chosen)), tuple(found))
+    ladder = SizeLadder(task.facts.description, task.measure.metric, tuple(sorted(chosen)), tuple(found))
     (folder / SIZES_FILE).write_text(json.dumps(as_plain(ladder), ensure_ascii=False, allow_nan=False), "utf-8")
     return ladder
 

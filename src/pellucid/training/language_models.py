@@ -112,7 +112,7 @@ class TrainedModel(LanguageModel):
         return TrainedFacts(
             name=run.model,
             run=run.name,
-            source=run.data.said,
+            source=run.data.description,
             vocab_size=len(self.vocabulary),
             parameters=model.n_parameters,
             step=step,

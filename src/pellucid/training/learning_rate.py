@@ -68,7 +68,7 @@ def search_learning_rate(
         lambda seed: task.make_batches(plan._replace(seed=seed), is_fair=True),
         plan._replace(steps=N_RATES),
         seeds,
-        source=task.facts.said,
+        source=task.facts.description,
         network=f"{card.name} with {plan.optimizer}",
         loss_function=task.loss_function(plan),
     )

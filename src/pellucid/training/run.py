@@ -140,7 +140,7 @@ def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingR
         step, note = _restore_checkpoint(writer, state, changes.is_optimizer_fresh)
         callbacks.on_resume(step, (*notes, *note))
         if task.facts.fingerprint != record["data"]["fingerprint"]:
-            says = f"new data from step {step + 1} on: {task.facts.said}"
+            says = f"new data from step {step + 1} on: {task.facts.description}"
             writer.append(
                 "findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step)
             )
@@ -180,7 +180,7 @@ def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline]) ->
 def measure_baselines(task: Task, options: TrainOptions, callbacks: Callbacks) -> list[Baseline]:
     """What baselines reach; told when all are known."""
     baselines = list(task.fit_baselines(options))
-    callbacks.on_baselines(Ladder(task.facts.said, tuple(one.rung for one in baselines), (), task.measure))
+    callbacks.on_baselines(Ladder(task.facts.description, tuple(one.rung for one in baselines), (), task.measure))
     return baselines
 
 
@@ -215,7 +215,7 @@ def reopen_data(run: Run, changes: ResumeOptions) -> tuple[Task, tuple[str, ...]
             options={"data": None, "allow_new_data": None},
         )
     _require_symbols(run.record["data"], found)
-    return found, (f"new data: {found.facts.said}",)
+    return found, (f"new data: {found.facts.description}",)
 
 
 def _require_symbols(stored: Mapping[str, Any], found: Task) -> None:
@@ -266,7 +266,9 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         metric=answers.metrics[task.measure.metric] if answers else None,
         test_metric=answers.test_metrics.get(task.measure.metric) if answers else None,
     )
-    ladder = rank_ladder(Ladder(task.facts.said, (rung, *(one.with_test() for one in baselines)), (), task.measure))
+    ladder = rank_ladder(
+        Ladder(task.facts.description, (rung, *(one.with_test() for one in baselines)), (), task.measure)
+    )
     for finding in judge_run(trainer.read_health(), trainer.start):
         writer.append("findings", finding)
         trainer.callbacks.on_finding(finding)

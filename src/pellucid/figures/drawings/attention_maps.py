@@ -55,7 +55,7 @@ def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
     lines = _in_lines(*_drawn_places(part, is_alone=is_alone), per_line=MOST_HEADS if is_alone else 2)
     side = SIDES.get(len(lines), SMALL_SIDE) if is_alone else SMALL_SIDE
     cell = min(LARGEST_CELL, max(SMALLEST_CELL, side / max(len(askers), len(asked))))
-    marks = [] if is_alone else [svg_text(0, 20, part.says, INK, is_bold=True, size=19)]
+    marks = [] if is_alone else [svg_text(0, 20, part.name, INK, is_bold=True, size=19)]
     top, widest = 0.0 if is_alone else 40.0, 0.0
     for line in lines:
         left = bottom = 0.0
@@ -120,7 +120,7 @@ def _is_of_one_row(part: Attended) -> bool:
 def _captions(seen: AttentionMaps) -> list[str]:
     said = [f"{seen.source}. A row for each token that looks, a column for each it looks at; rows sum to 1."]
     for part in seen.parts:
-        lead = f"{part.says[:1].upper()}{part.says[1:]}. " if len(seen.parts) > 1 else ""
+        lead = f"{part.name[:1].upper()}{part.name[1:]}. " if len(seen.parts) > 1 else ""
         said.append(lead + " ".join(_in_words(part)))
     return said + _left_out(seen)
 

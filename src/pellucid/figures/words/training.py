@@ -51,7 +51,7 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
 def data_lines(data: DataFacts) -> list[str]:
     """What was read, its sides, and its symbols or what is to be foretold of it."""
     lines = [
-        describe_source(data.said, data.kind, data.is_file),
+        describe_source(data.description, data.kind, data.is_file),
         "; ".join([f"{side} {held}" for side, held in side_sizes(data).items()]),
     ]
     lines += [f"reads {part}" for part in data.about]

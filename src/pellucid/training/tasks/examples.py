@@ -67,7 +67,7 @@ def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSide
     counts = np.bincount(sides.train.targets, minlength=len(sides.classes)) if is_classes else np.zeros(0, np.int64)
     return DataFacts(
         source=source,
-        said=data.description,
+        description=data.description,
         is_file=data.is_file,
         kind=data.kind,
         tokens="",

@@ -45,7 +45,7 @@ def open_pairs(data: PairsData, source: str) -> PairTask:
             )
     facts = DataFacts(
         source=source,
-        said=data.description,
+        description=data.description,
         is_file=data.is_file,
         kind="pairs",
         tokens="characters",

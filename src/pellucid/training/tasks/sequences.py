@@ -48,7 +48,7 @@ def open_sequences(data: ListData | TextData, source: str, *, tokens: str, conte
     context, note = _fit_context(sides, context)
     facts = DataFacts(
         source=source,
-        said=data.description,
+        description=data.description,
         is_file=data.is_file,
         kind=data.kind,
         tokens=tokens,
