@@ -39,7 +39,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import Tensor, nn
 
-from pellucid.layers.attention import MultiHeadAttention, attend
+from pellucid.layers.attention import MultiHeadAttention, attend, attention_weights
 from pellucid.layers.blocks import PreNormBlock
 from pellucid.layers.feed_forward import ActivatedFeedForward
 from pellucid.layers.masks import CAUSAL
@@ -255,7 +255,7 @@ def asking(turns: int) -> list[Row]:
         inputs = three(size.batch, size.n_heads, size.time, size.width // size.n_heads)
         arms: dict[str, Arm] = {
             "not asked": lambda inputs=inputs: attend(*inputs),  # type: ignore[misc]
-            "asked": lambda inputs=inputs: attend(*inputs, with_weights=True),  # type: ignore[misc]
+            "asked": lambda inputs=inputs: attention_weights(*inputs[:2]) @ inputs[2],  # type: ignore[misc]
             "afterwards": lambda inputs=inputs: attend(*inputs),  # type: ignore[misc]
         }
         rows.append(Row(str(size), taken_in_turns(arms, turns)))
@@ -278,7 +278,7 @@ def one_point(way: str, length: int, turns: int) -> dict[str, float]:
     up = torch.randn(1, N_HEADS, length, HEAD_WIDTH)
 
     def passed(given: tuple[Tensor, Tensor, Tensor], above: Tensor) -> None:
-        mixed = attend(*given) if way == "fused" else attend(*given, with_weights=True)[0]
+        mixed = attend(*given) if way == "fused" else attention_weights(*given[:2]) @ given[2]
         torch.autograd.backward(mixed, above)
 
     passed(small, up[:, :, :8])  # what is loaded only once

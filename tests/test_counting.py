@@ -228,7 +228,7 @@ def test_the_best_on_dev_is_kept_and_everything_tried_is_told():
     ]
     assert len(choice.trials) == 9
     assert count_loss(choice.model, dev).nats == choice.best.dev == min(trial.dev for trial in choice.trials)
-    assert (choice.model.grams.order, choice.model.smoothing.says) == choice.best[:2]
+    assert (choice.model.grams.order, choice.model.smoothing.description) == choice.best[:2]
 
 
 def test_sizes_full_and_kept():

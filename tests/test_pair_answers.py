@@ -11,7 +11,7 @@ from torch.nn import functional
 from pellucid.data.sets.dedupe_sort import load
 from pellucid.decoding.beam import beam_search
 from pellucid.decoding.sampling import draw
-from pellucid.models import reading
+from pellucid.models import stepwise
 from pellucid.models.catalogue import networks_for
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.padding import align_right, lengths_of, pad_rows, trim_padding
@@ -81,7 +81,7 @@ def test_answers_in_batches_are_those_one_by_one(name, monkeypatch):
     expected = [greedy(ready, source) for source in sources]
     assert len({len(answer) for answer in expected}) > 2  # so rows end at different times
     assert greedy_answers(model, sources) == expected
-    monkeypatch.setattr(reading, "AT_ONCE", 7)
+    monkeypatch.setattr(stepwise, "AT_ONCE", 7)
     assert greedy_answers(model, sources) == expected
     assert model.training  # as it was
 

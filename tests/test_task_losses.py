@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from pellucid.autograd.nn import hinge as scalar_hinge
 from pellucid.errors import PellucidError
-from pellucid.layers.losses import LOSSES, PENALTIES, find_loss, losses_for, penalty
+from pellucid.layers.losses import LOSSES, PENALTIES, find_example_loss, losses_for, penalty
 
 N, K = 40, 4
 TASKS = {"classification", "regression", "reconstruction"}
@@ -163,10 +163,10 @@ def test_each_task_has_its_losses():
     assert losses_for("regression") == losses_for("reconstruction") == ("mse", "l1")
     for name, loss in LOSSES.items():
         assert loss.name == name
-        assert loss.says
+        assert loss.description
         assert set(loss.tasks) <= TASKS
         for task in loss.tasks:
-            assert find_loss(name, task) is loss
+            assert find_example_loss(name, task) is loss
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_each_task_has_its_losses():
 )
 def test_a_wrong_name_is_answered_with_a_right_one(name, task, said):
     with pytest.raises(PellucidError) as refusal:
-        find_loss(name, task)
+        find_example_loss(name, task)
     assert str(refusal.value).endswith(said)
 
 
@@ -203,7 +203,7 @@ def test_penalties_are_over_all_weights_as_one_vector(name, dice):
     together = np.concatenate([weight.flatten().numpy() for weight in weights])
     assert penalty(name, weights).item() == pytest.approx(FORMULAS[name](together), rel=1e-12)
     assert PENALTIES[name].name == name
-    assert PENALTIES[name].says
+    assert PENALTIES[name].description
 
 
 @pytest.mark.parametrize("name", PENALTIES)

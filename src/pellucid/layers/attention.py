@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -39,36 +38,6 @@ def inverse_root(width: int) -> float:
     return 1 / math.sqrt(width)
 
 
-@overload
-def attend(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    *,
-    scale: Scale = ...,
-    mask: Mask = ...,
-    bias: Tensor | None = ...,
-    temperature: float = ...,
-    hard: bool = ...,
-    with_weights: Literal[False] = ...,
-) -> Tensor: ...
-
-
-@overload
-def attend(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    *,
-    scale: Scale = ...,
-    mask: Mask = ...,
-    bias: Tensor | None = ...,
-    temperature: float = ...,
-    hard: bool = ...,
-    with_weights: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
 def attend(
     queries: Tensor,
     keys: Tensor,
@@ -79,23 +48,21 @@ def attend(
     bias: Tensor | None = None,
     temperature: float = 1.0,
     hard: bool = False,
-    with_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Tensor:
     """What each query gathers: `attention_weights(queries, keys, ...) @ values`, by one fused kernel where that can.
 
     queries: (..., n, d); keys: (..., m, d); values: (..., m, t); bias: broadcasts to (..., n, m). Back: (..., n, t).
-    A query that may see nothing gathers zeros. With weights these come behind: (..., n, m); only then are they made.
+    A query that may see nothing gathers zeros.
 
     >>> attend(torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor([[1.0], [3.0]]))
     tensor([[1.],
             [2.]])
     """
-    if hard or with_weights:
+    if hard:
         weights = attention_weights(
-            queries, keys, scale=scale, mask=mask, bias=bias, temperature=temperature, hard=hard
+            queries, keys, scale=scale, mask=mask, bias=bias, temperature=temperature, hard=True
         )
-        mixed = weights @ values
-        return (mixed, weights) if with_weights else mixed
+        return weights @ values
     _require_warm(temperature)
     beta = _beta(scale, queries) / temperature
     n, m = queries.shape[-2], keys.shape[-2]

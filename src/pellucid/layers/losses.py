@@ -41,7 +41,7 @@ class ExampleLoss:
     """
 
     name: str
-    says: str
+    description: str
     tasks: tuple[str, ...]
     losses: Callable[[Tensor, Tensor], Tensor]
     probabilities: Callable[[Tensor], Tensor] | None
@@ -52,7 +52,7 @@ class Penalty:
     """One way to make large weights cost something. of: weights, at least one -> a single number."""
 
     name: str
-    says: str
+    description: str
     of: Callable[[list[Tensor]], Tensor]
 
 
@@ -224,10 +224,10 @@ def losses_for(task: str) -> tuple[str, ...]:
     return tuple(name for name, loss in LOSSES.items() if task in loss.tasks)
 
 
-def find_loss(name: str, task: str) -> ExampleLoss:
+def find_example_loss(name: str, task: str) -> ExampleLoss:
     """The loss of this name, if it fits the task (classification, regression or reconstruction).
 
-    >>> find_loss("hinge", "regression")
+    >>> find_example_loss("hinge", "regression")
     Traceback (most recent call last):
     pellucid.errors.PellucidError: hinge is no loss for regression. Choose mse or l1.
     """

@@ -164,13 +164,11 @@ def scale_key(
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, scale: Scale | None, mask: Mask | None) -> AttentionChange:
-    from pellucid.layers.attention import attend, inverse_root
+    from pellucid.layers.attention import attention_weights, inverse_root
     from pellucid.layers.masks import EVERYTHING
 
-    outputs, weights = attend(
-        queries, keys, values, scale=scale or inverse_root, mask=mask or EVERYTHING, with_weights=True
-    )
-    return AttentionChange(weights, outputs)
+    weights = attention_weights(queries, keys, scale=scale or inverse_root, mask=mask or EVERYTHING)
+    return AttentionChange(weights, weights @ values)
 
 
 def _replace(vectors: Tensor, which: int, vector: Tensor) -> Tensor:

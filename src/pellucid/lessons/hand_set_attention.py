@@ -94,13 +94,13 @@ class HandSetDecoder:
 
     def attend(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Z, heads side by side, (time, heads · 2), and the attention matrices, (heads, time, time)."""
-        from pellucid.layers.attention import attend, join_heads
+        from pellucid.layers.attention import attention_weights, join_heads
         from pellucid.layers.masks import CAUSAL
 
         stream = self.embedding[tokens]
         queries, keys, values = stream @ self.queries, stream @ self.keys, stream @ self.values  # (heads, time, 2)
-        mixed, weights = attend(queries, keys, values, mask=CAUSAL, hard=self.is_hard, with_weights=True)
-        return join_heads(mixed[None])[0], weights
+        weights = attention_weights(queries, keys, mask=CAUSAL, hard=self.is_hard)
+        return join_heads((weights @ values)[None])[0], weights
 
     def score(self, z: Tensor) -> Tensor:
         """(time, heads · 2) -> logits, (time, vocab)."""

@@ -56,7 +56,7 @@ def best_ngram(
         for smoothing in smoothings:
             model = NGram(grams.up_to(order), smoothing)
             dev_loss = count_loss(model, dev).nats
-            trials.append(Trial(order, smoothing.says, dev_loss, model.n_stored))
+            trials.append(Trial(order, smoothing.description, dev_loss, model.n_stored))
             if best is None or dev_loss < least:
                 best, least = model, dev_loss
     assert best is not None, "no order was given"
@@ -95,12 +95,15 @@ def fit_count_model(data: ListData | TextData, options: CountOptions) -> FittedC
     if options.model == "uniform":
         model, name = Uniform.fit(train, UniformConfig(vocab_size)), "uniform"
     elif options.model == "unigram":
-        model, name = Unigram.fit(train, UnigramConfig(vocab_size, options.s)), f"unigram, {AddS(options.s).says}"
+        model, name = (
+            Unigram.fit(train, UnigramConfig(vocab_size, options.s)),
+            f"unigram, {AddS(options.s).description}",
+        )
     elif options.model == "bigram":
-        model, name = Bigram.fit(train, BigramConfig(vocab_size, options.s)), f"bigram, {AddS(options.s).says}"
+        model, name = Bigram.fit(train, BigramConfig(vocab_size, options.s)), f"bigram, {AddS(options.s).description}"
     else:
         model, trials = _ngram(train, dev, vocab_size, options)
-        name = f"{model.grams.order}-gram, {model.smoothing.says}"
+        name = f"{model.grams.order}-gram, {model.smoothing.description}"
     has_dev = len(dev.tokens) > 1
     facts = ModelFacts(
         name=name,
@@ -124,7 +127,9 @@ def _ngram(train: Corpus, dev: Corpus, vocab_size: int, options: CountOptions) -
         return NGram.fit(train, NGramConfig(vocab_size, options.order, smoothings[0])), ()
     if len(dev.tokens) < 2:
         raise PellucidError(
-            "there is no dev side to choose the n-gram on", fix="Choose it yourself: --n 3 --smoothing kneser-ney"
+            "there is no dev side to choose the n-gram on",
+            fix="Choose it yourself: {n} {smoothing}",
+            options={"n": 3, "smoothing": "kneser-ney"},
         )
     orders = ORDERS if options.n == AUTO else [options.order]
     choice = best_ngram(train, dev, vocab_size, orders, smoothings)

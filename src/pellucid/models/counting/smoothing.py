@@ -40,7 +40,7 @@ class Smoothing(Protocol):
         """Whether the rest goes to the next shorter context; else it is spread evenly."""
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         """Its name, as a reader knows it."""
 
     def shares(self, grams: Grams, order: int) -> Shares: ...
@@ -61,7 +61,7 @@ class AddS:
             raise PellucidError(f"s is {self.s}", fix="Choose a finite s of 0 or more, such as 0.1")
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         return f"add-{self.s:g}" if self.s else "maximum likelihood (s = 0)"
 
     def shares(self, grams: Grams, order: int) -> Shares:
@@ -78,7 +78,7 @@ class WittenBell:
     """As much for the unseen as there were first times: each different token of a context was new once."""
 
     leans_on_shorter: bool = True
-    says: str = "Witten–Bell"
+    description: str = "Witten–Bell"
 
     def shares(self, grams: Grams, order: int) -> Shares:
         level = grams.levels[order - 1]
@@ -104,7 +104,7 @@ class KneserNey:
             raise PellucidError(f"the discount is {self.discount}", fix="Choose one above 0, at most 1, such as 0.75")
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         return f"Kneser–Ney with discount {self.discount:g}" if self.discount else "modified Kneser–Ney"
 
     def shares(self, grams: Grams, order: int) -> Shares:

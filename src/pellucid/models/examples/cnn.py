@@ -1,6 +1,6 @@
 """CNN: small windows slide over the picture and look for the same thing everywhere; pooling keeps that it was there.
 
-The exam's network for house numbers, LeNet's plan (LeCun et al. 1998): convolution, pooling, ReLU, twice, and a head.
+LeNet's plan (LeCun et al. 1998) at its smallest: convolution, pooling, ReLU, twice, and a head.
 Of a gray picture of 32 × 32:
 
     8 filters 5 × 5     8 × 28 × 28     208 parameters

@@ -20,7 +20,7 @@ from pellucid.data.options import DataOptions
 from pellucid.data.prepare import Examples, ExampleSides, image_sides, table_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
-from pellucid.layers.losses import ExampleLoss, find_loss, losses_for, penalty
+from pellucid.layers.losses import ExampleLoss, find_example_loss, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
@@ -165,7 +165,7 @@ class ExampleTask(Task):
         return (batch.numbers, batch.codes), targets_of(model, batch)
 
     def loss(self, plan: Plan) -> ExampleLoss:
-        return find_loss(plan.loss, self.sides.task)
+        return find_example_loss(plan.loss, self.sides.task)
 
     def loss_function(self, plan: Plan) -> LossFunction:
         """The mean loss of a batch, and the penalty on top of it where the plan has one."""
@@ -203,7 +203,7 @@ class ExampleTask(Task):
     def evaluate(self, model: ExampleModel, side: str) -> SideResult:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
         scored = self.score_examples(model, self.examples(side))
-        losses = find_loss(self.default_loss, self.sides.task).losses
+        losses = find_example_loss(self.default_loss, self.sides.task).losses
         loss = losses(scored.scores, scored.targets).mean(dtype=torch.float64).item()
         return SideResult(loss, self._metric(scored.scores.double().numpy(), scored.targets.double().numpy()))
 
