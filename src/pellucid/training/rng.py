@@ -1,6 +1,6 @@
 """Chance as a pure function of (seed, step, purpose).
 
-Nothing is drawn from a stream that remembers, so a resumed run needs no generator's state, and no listener can shift
+Nothing is drawn from a stream that remembers, so a resumed run needs no generator's state, and no callback can shift
 what the loop draws by drawing something itself.
 """
 
