@@ -20,7 +20,7 @@ from pellucid.figures.words.diagnosis import diagnosis_parts
 from pellucid.inspection.doctor import diagnose, examine_with
 from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.losses import LOSSES, find_loss
+from pellucid.inspection.losses import LOSSES, find_loss_function
 from pellucid.inspection.rules import DoctorRule, rules
 from pellucid.inspection.specimens import specimen_from
 from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain
@@ -292,25 +292,27 @@ def test_what_is_no_patient_is_refused(arguments, words):
 def test_losses_by_name_are_those_of_torch():
     scores, classes = torch.randn(4, 5, 3), torch.randint(3, (4, 5))
     assert torch.equal(
-        find_loss("cross-entropy")({"logits": scores}, classes),
+        find_loss_function("cross-entropy")({"logits": scores}, classes),
         functional.cross_entropy(scores.transpose(1, 2), classes),
     )
     # As torch has it: classes in the second place.
     assert torch.equal(
-        find_loss("cross-entropy")(scores, torch.zeros(4, 3).long()),
+        find_loss_function("cross-entropy")(scores, torch.zeros(4, 3).long()),
         functional.cross_entropy(scores, torch.zeros(4, 3).long()),
     )
     numbers = torch.randn(4, 5, 3)
-    assert torch.equal(find_loss("mse")(scores, numbers), functional.mse_loss(scores, numbers))
-    assert torch.equal(find_loss("l1")((scores, 1), numbers), functional.l1_loss(scores, numbers))
-    assert torch.equal(find_loss("huber")(scores, numbers), functional.huber_loss(scores, numbers))
+    assert torch.equal(find_loss_function("mse")(scores, numbers), functional.mse_loss(scores, numbers))
+    assert torch.equal(find_loss_function("l1")((scores, 1), numbers), functional.l1_loss(scores, numbers))
+    assert torch.equal(find_loss_function("huber")(scores, numbers), functional.huber_loss(scores, numbers))
     hinge = functional.multi_margin_loss(scores[0], classes[0])
-    assert torch.equal(find_loss("hinge")(scores[0], classes[0]), hinge)
+    assert torch.equal(find_loss_function("hinge")(scores[0], classes[0]), hinge)
     truth = (numbers > 0).long()
     bce = functional.binary_cross_entropy_with_logits(scores, truth.float())
-    assert torch.equal(find_loss("bce")(scores, truth), bce)
+    assert torch.equal(find_loss_function("bce")(scores, truth), bce)
     logs = scores.log_softmax(-1)
-    assert torch.allclose(find_loss("nll")(logs, classes), find_loss("cross-entropy")(scores, classes))
+    assert torch.allclose(
+        find_loss_function("nll")(logs, classes), find_loss_function("cross-entropy")(scores, classes)
+    )
     with pytest.raises(TypeError, match="no tensor was found"):
         LOSSES["mse"]("words", numbers)
 

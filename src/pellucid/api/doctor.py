@@ -48,9 +48,9 @@ def doctor(
     False
     """
     from pellucid.inspection.doctor import diagnose
-    from pellucid.inspection.specimens import make_specimen
+    from pellucid.inspection.specimens import build_specimen
 
-    specimen = make_specimen(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)
+    specimen = build_specimen(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)
     return Shown(diagnose(specimen, rules, seed))
 
 

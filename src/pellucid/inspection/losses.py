@@ -77,10 +77,10 @@ LOSSES: Mapping[str, LossFunction] = MappingProxyType(
 )
 
 
-def find_loss(name: str) -> LossFunction:
+def find_loss_function(name: str) -> LossFunction:
     """The loss of that name; an unknown one is answered with the nearest.
 
-    >>> find_loss("mse") is mse_loss
+    >>> find_loss_function("mse") is mse_loss
     True
     """
     require_one_of("loss", name, LOSSES)

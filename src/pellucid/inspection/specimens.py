@@ -18,14 +18,14 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.batch_file import StoredBatch, read_batch
 from pellucid.inspection.doctor import diagnose
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
-from pellucid.inspection.losses import find_loss
+from pellucid.inspection.losses import find_loss_function
 from pellucid.inspection.sandbox.their_code import load_name, translate_errors
 from pellucid.records import as_plain
 
 CONTRACT = "Return (model, inputs, targets, loss) from a function without arguments"
 
 
-def make_specimen(
+def build_specimen(
     model: nn.Module,
     batch: Any,
     loss: LossFunction | str | None = None,
@@ -45,7 +45,7 @@ def make_specimen(
             f"the optimizer{whose} is a {type(optimizer).__name__}",
             fix="Give one torch.optim.Optimizer, or leave it out",
         )
-    function = (find_loss(loss) if loss else None) if isinstance(loss, str) else loss
+    function = (find_loss_function(loss) if loss else None) if isinstance(loss, str) else loss
     if function is not None and not callable(function):
         raise PellucidError(
             f"the loss is a {type(loss).__name__}", fix="Give a function of outputs and targets, or a name"
@@ -102,7 +102,7 @@ def specimen_from(given: object, name: str, batch: str = "", loss: str = "") -> 
         parts: list[Any] = [*given, *[None] * (5 - len(given))]
         model, inputs, targets, function, optimizer = parts
         own = (() if inputs is None else inputs, targets)
-        specimen = make_specimen(model, own, function, optimizer, name=name, whose=f" of {quoted(name)}")
+        specimen = build_specimen(model, own, function, optimizer, name=name, whose=f" of {quoted(name)}")
     else:
         raise PellucidError(f"{quoted(name)} gives a {type(given).__name__}, which is no patient", fix=CONTRACT)
     if batch:
@@ -112,7 +112,7 @@ def specimen_from(given: object, name: str, batch: str = "", loss: str = "") -> 
         raise PellucidError(
             f"there is no batch for {quoted(name)}", fix="Give {batch}, or return it", options={"batch": None}
         )
-    return replace(specimen, loss=find_loss(loss)) if loss else specimen
+    return replace(specimen, loss=find_loss_function(loss)) if loss else specimen
 
 
 def _call_maker(make: Any, name: str) -> object:

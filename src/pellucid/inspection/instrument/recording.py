@@ -8,7 +8,7 @@ penalty may) would leave gradients on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.hooks import RemovableHandle
 
 from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or_none
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change
@@ -109,19 +108,12 @@ def hook_modules(
     ...     _ = layer(torch.ones(1, 2))
     it ended
     """
-    handles: list[RemovableHandle] = []
-    try:
+    with ExitStack() as hooks:
         for key, module in modules:
-            handles += [
-                nn.Module.register_forward_pre_hook(
-                    module, partial(begins, key), prepend=is_outermost, with_kwargs=True
-                ),
-                nn.Module.register_forward_hook(module, partial(ends, key), with_kwargs=True, always_call=hears_errors),
-            ]
+            before, after, add = partial(begins, key), partial(ends, key), hooks.enter_context
+            add(nn.Module.register_forward_pre_hook(module, before, prepend=is_outermost, with_kwargs=True))
+            add(nn.Module.register_forward_hook(module, after, with_kwargs=True, always_call=hears_errors))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @dataclass

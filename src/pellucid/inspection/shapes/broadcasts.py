@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -109,7 +110,7 @@ class _Pairs:
         # The shapes as they were: an operation in place would show its result.
         shapes = [tuple(one.shape) for one in pair]
         made = function(*args, **named)
-        if name in OPERATIONS and len(pair) == 2 and _both_stretched(*shapes) and _is_of_numbers(*pair):
+        if name in OPERATIONS and len(pair) == 2 and _is_of_numbers(*pair) and _are_stretched(*shapes):
             path, line = self._place()
             self.stretched.append(Stretched(path, line, OPERATIONS[name], *shapes))
         return made
@@ -132,16 +133,9 @@ class _Pairs:
         return "", ""
 
 
-def _both_stretched(left: Shape, right: Shape) -> bool:
-    result = _broadcast(left, right)
-    return result not in (left, right)
-
-
-def _broadcast(left: Shape, right: Shape) -> Shape:
-    """The shape of what torch made of two shapes that go together."""
-    n = max(len(left), len(right))
-    padded = [(1,) * (n - len(shape)) + shape for shape in (left, right)]
-    return tuple(max(one, other) if min(one, other) else 0 for one, other in zip(*padded, strict=True))
+def _are_stretched(left: Shape, right: Shape) -> bool:
+    """Whether both are."""
+    return np.broadcast_shapes(left, right) not in (left, right)
 
 
 def _is_of_numbers(left: Tensor, right: Tensor) -> bool:
@@ -152,7 +146,7 @@ def _is_of_numbers(left: Tensor, right: Tensor) -> bool:
 
 def _sentence(seen: Stretched, n: int, whole: str) -> str:
     left, right = (tuple(n if size == FEW else size for size in shape) for shape in (seen.left, seen.right))
-    made = _broadcast(left, right)
+    made = np.broadcast_shapes(left, right)
     is_sign = len(seen.sign) == 1
     pair = f"{shape_words(left)} {seen.sign if is_sign else 'and'} {shape_words(right)}"
     said = pair if is_sign else f"{seen.sign} of {pair}"
