@@ -7,16 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.inspection.instrument.gradients import (
-    copy_in_training,
-    objective_gradients,
-    trainable_parameters,
-)
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, agreement, causal_input, loss_view
 from pellucid.inspection.instrument.perturbation import change_input, largest_change
 from pellucid.inspection.instrument.recording import first_meeting, output_part
-from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
+from pellucid.inspection.instrument.short_run import (
+    copy_in_training,
+    objective_gradients,
+    overfit_allowance,
+    overfit_run,
+    trainable_parameters,
+)
 from pellucid.inspection.instrument.specimen import (
     Specimen,
     is_fresh,

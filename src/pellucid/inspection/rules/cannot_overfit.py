@@ -8,9 +8,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pellucid.inspection.instrument.gradients import trainable_parameters
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
-from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
+from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run, trainable_parameters
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.inspection.rules.duplicated_inputs import several_answers

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.gradients import (
+from pellucid.inspection.instrument.perturbation import size_of
+from pellucid.inspection.instrument.recording import first_few, owner_name
+from pellucid.inspection.instrument.short_run import (
     copy_in_training,
     is_kept_from_learning,
     objective_gradients,
     objective_value,
     trainable_parameters,
 )
-from pellucid.inspection.instrument.perturbation import size_of
-from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding

@@ -11,14 +11,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.gradients import (
+from pellucid.inspection.instrument.perturbation import jitter_weights, perturb
+from pellucid.inspection.instrument.recording import first_few, owner_name
+from pellucid.inspection.instrument.short_run import (
     copy_in_training,
     is_kept_from_learning,
     objective_gradients,
     trainable_parameters,
 )
-from pellucid.inspection.instrument.perturbation import jitter_weights, perturb
-from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.gradients import runs_in_training
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
+from pellucid.inspection.instrument.short_run import runs_in_training
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.gradients import copy_in_training, objective_gradients, trainable_parameters
 from pellucid.inspection.instrument.recording import first_few, owner_name
+from pellucid.inspection.instrument.short_run import copy_in_training, objective_gradients, trainable_parameters
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
