@@ -518,7 +518,7 @@ def test_the_ladder_is_drawn_by_its_metric():
 def test_curves_are_drawn_in_their_unit():
     picture = draw_loss_curves(TINY_ROWS)
     words = words_of(picture.svg)
-    assert {"loss, squared error", "simple models, on dev", "linear regression 0.100"} <= set(words)
+    assert {"loss, squared error", "simple models, on dev", "linear regression 0.1000"} <= set(words)
     assert picture.caption[0].startswith("On dev the lowest loss is 0.0120, after step 4 of 4, 0.088 below linear reg")
     assert "without having learned it should be about 1.0000" in picture.caption[1]
     images = draw_loss_curves(TINY_IMAGES)

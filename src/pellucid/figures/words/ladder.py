@@ -130,7 +130,7 @@ def earned_words(ladder: Ladder) -> str:
         against = f"{loss_words(network.dev)} against the {best.name}'s {loss_words(best.dev)} on dev"
         on_test = ""
         if network.test is not None and best.test is not None:
-            on_test = f"; on test {best.test - network.test:.4f}"
+            on_test = f"; on test {best.test - network.test:.4f}".replace("-", "−")
     simple = "the best simple model" if metric else "counting"
     if gap > 0:
         return f"The {network.name} earns {earned} over {simple} ({against}{on_test})."
