@@ -10,7 +10,7 @@ import torch
 import pellucid as package
 from pellucid.cli import main
 from pellucid.runs import open_run
-from pellucid.training.run import MOST_ROWS, make_specimen
+from pellucid.training.run import MOST_ROWS, load_specimen
 
 FILE = """
 import torch
@@ -142,7 +142,7 @@ def place(tmp_path_factory):
 @pytest.mark.parametrize("name", ["list", "table"])
 def test_a_run_is_a_patient_with_its_own_data_and_loss(place, name, monkeypatch):
     monkeypatch.chdir(place)
-    patient = make_specimen(open_run(place / "runs" / name))
+    patient = load_specimen(open_run(place / "runs" / name))
     assert patient.model.training
     assert 0 < patient.n_rows <= MOST_ROWS
     assert patient.loss_of(patient.outputs()).dim() == 0

@@ -355,7 +355,7 @@ def test_a_run_of_our_own(tmp_path):
     from pellucid.data.options import DataOptions
     from pellucid.training.callbacks import Callbacks
     from pellucid.training.options import TrainOptions
-    from pellucid.training.run import train
+    from pellucid.training.run import train_run
 
     words = tmp_path / "words.txt"
     words.write_text("\n".join(f"{one}{other}" for one in "abcdefgh" for other in "klmnopqr"))
@@ -364,7 +364,7 @@ def test_a_run_of_our_own(tmp_path):
         "rows": (DataOptions("penguins", target="species"), TrainOptions("mlp", steps=2, size="tiny", kind="table")),
     }
     for name, wishes in asked.items():
-        train(*wishes, tmp_path / name, Callbacks())
+        train_run(*wishes, tmp_path / name, Callbacks())
         run = {"kind": "run", "name": name, "run": str(tmp_path / name)}
         (plain,) = inspect_job({"models": [run], "inputs": [], "batch": ""})  # type: ignore[misc, attr-defined]
         found = from_plain(Inspection, plain)

@@ -207,7 +207,7 @@ from pellucid.training import optimizers
 
 def build(model, plan):
     import torch
-    parameters = optimizers.trainable_parameters(model)
+    parameters = optimizers.named_trainable(model)
     adagrad = torch.optim.Adagrad(optimizers.parameter_groups(parameters, plan), lr=plan.learning_rate)
     return [optimizers.TorchRule(parameters, adagrad, ["step", "sum"])]
 

@@ -17,7 +17,7 @@ from pellucid.training.callbacks import Callbacks
 from pellucid.training.new_examples import read_examples
 from pellucid.training.options import TrainOptions
 from pellucid.training.prediction import predict_examples
-from pellucid.training.run import train
+from pellucid.training.run import train_run
 from pellucid.training.run_data import load_preparation
 from pellucid.training.tasks import open_task
 from pellucid.training.weights import load_network
@@ -51,7 +51,7 @@ def runs(folder):
     def of(name: str) -> Path:
         place = folder / name
         if not place.exists():
-            train(*ASKED[name], place, Callbacks())
+            train_run(*ASKED[name], place, Callbacks())
         return place
 
     return of

@@ -16,7 +16,7 @@ from pellucid.records import Step, Timing, as_plain
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.options import TrainOptions
-from pellucid.training.run import ResumeOptions, resume, train
+from pellucid.training.run import ResumeOptions, resume_run, train_run
 
 WISHES = TrainOptions(model="mlp", steps=24, size="tiny", seed=3, threads=1)
 LOGS = ("metrics", "evaluations", "health", "samples", "findings")
@@ -36,7 +36,7 @@ def names(tmp_path_factory):
 def whole(names, tmp_path_factory):
     """A run that was never stopped."""
     place = tmp_path_factory.mktemp("whole") / "whole"
-    train(names, WISHES, place, Callbacks(page=report_html))
+    train_run(names, WISHES, place, Callbacks(page=report_html))
     return place
 
 
@@ -73,7 +73,7 @@ def test_a_run_is_a_folder_that_anyone_can_read(whole):
 
 
 def test_what_is_read_back_is_what_was_said(names, tmp_path):
-    said = train(names, WISHES, tmp_path / "run", Callbacks(page=report_html))
+    said = train_run(names, WISHES, tmp_path / "run", Callbacks(page=report_html))
     assert as_plain(open_run(tmp_path / "run").report()) == as_plain(said)  # where nan is a word, and equals itself
     assert earned_words(said.ladder).startswith("The mlp earns")
     assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp"}
@@ -85,7 +85,7 @@ def test_what_is_read_back_is_what_was_said(names, tmp_path):
 
 
 def test_the_same_seed_gives_the_same_bits(whole, names, tmp_path):
-    train(names, WISHES, tmp_path / "again", Callbacks(page=report_html))
+    train_run(names, WISHES, tmp_path / "again", Callbacks(page=report_html))
     assert fingerprint(tmp_path / "again") == fingerprint(whole)
 
 
@@ -95,14 +95,14 @@ def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
     for step in (1, 2, 3, 11, 12, 23):
         run = tmp_path / f"at-{step}"
         with pytest.raises(Stopped, match=rf"stopped by SIGTERM at step {step}\. Go on with pellucid train --resume"):
-            train(names, WISHES, run, StopAt(step))
-        resume(run, ResumeOptions(), Callbacks())
+            train_run(names, WISHES, run, StopAt(step))
+        resume_run(run, ResumeOptions(), Callbacks())
         assert fingerprint(run) == wanted, step
 
 
 def test_a_finished_run_is_only_read(whole):
     before = fingerprint(whole)
-    read = resume(whole, ResumeOptions(), Callbacks(page=report_html))
+    read = resume_run(whole, ResumeOptions(), Callbacks(page=report_html))
     assert as_plain(read) == as_plain(open_run(whole).report())
     assert fingerprint(whole) == before
 
@@ -112,7 +112,7 @@ def stopped(names, tmp_path):
     """A run that was stopped, with data of its own."""
     shutil.copy(names.source, tmp_path / "own.txt")
     with pytest.raises(Stopped):
-        train(
+        train_run(
             DataOptions(str(tmp_path / "own.txt"), kind="list"),
             WISHES,
             tmp_path / "runs" / "own",
@@ -122,7 +122,7 @@ def stopped(names, tmp_path):
 
 
 def going_on(run: Path, **changes: object) -> None:
-    resume(run, ResumeOptions(**changes), Callbacks(page=report_html))
+    resume_run(run, ResumeOptions(**changes), Callbacks(page=report_html))
 
 
 def test_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
@@ -164,7 +164,7 @@ def test_other_threads_are_told(stopped):
         def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
             heard.extend(notes)
 
-    resume(stopped, ResumeOptions(threads=2), Ear())
+    resume_run(stopped, ResumeOptions(threads=2), Ear())
     assert heard == ["2 threads in place of 1: the last bits may differ"]
 
 
@@ -172,7 +172,7 @@ def test_a_text_works_as_well(tmp_path):
     (tmp_path / "song.txt").write_text("row, row, row your boat, gently down the stream. " * 60)
     wishes = TrainOptions(steps=8, size="tiny", threads=1)
     data = DataOptions(str(tmp_path / "song.txt"), kind="text", context=16)
-    report = train(data, wishes, tmp_path / "song", Callbacks(page=report_html))
+    report = train_run(data, wishes, tmp_path / "song", Callbacks(page=report_html))
     assert report.data.kind == "text"
     assert report.plan.context == 16
     assert len(report.samples) == 1
@@ -183,7 +183,7 @@ def test_a_text_works_as_well(tmp_path):
 def test_the_report_says_how_to_make_it_again(pellucid, tmp_path, whole, names):
     wishes = TrainOptions(model="mlp", steps=4, size="tiny", network={"hidden": 24}, batch_size=16, learning_rate=0.02)
     data = DataOptions(names.source, kind="list")
-    report = train(data, wishes, tmp_path / "first", Callbacks())
+    report = train_run(data, wishes, tmp_path / "first", Callbacks())
     shutil.copy(names.source, tmp_path)
     program, *words = report.command
     assert program == "pellucid"

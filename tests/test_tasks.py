@@ -18,7 +18,7 @@ from pellucid.records import Step, Timing, TrainingReport
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
-from pellucid.training.run import ResumeOptions, resume, train
+from pellucid.training.run import ResumeOptions, resume_run, train_run
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.batches import IGNORED, ExampleBatches, PairBatches, shift_images
 from pellucid.training.tasks.examples import ExampleTask
@@ -44,7 +44,7 @@ ASKED = {
 
 def run_of(name: str, place: Path, callbacks: Callbacks | None = None) -> TrainingReport:
     data, wishes = ASKED[name]
-    return train(data, wishes, place, callbacks or Callbacks())
+    return train_run(data, wishes, place, callbacks or Callbacks())
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(name, runs, tmp_path):
     whole = Path(runs(name).folder)
     with pytest.raises(Stopped):
         run_of(name, tmp_path / "stopped", StopAt(17))
-    resume(tmp_path / "stopped", ResumeOptions(), Callbacks())
+    resume_run(tmp_path / "stopped", ResumeOptions(), Callbacks())
     assert fingerprint(tmp_path / "stopped") == fingerprint(whole)
 
 

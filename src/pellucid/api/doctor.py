@@ -63,14 +63,14 @@ def doctor_run(word: str | Path, *, data: str = "", rules: Sequence[str] = (), s
 
     from pellucid.inspection.doctor import diagnose, with_findings
     from pellucid.inspection.judgements import PICTURED, judge_health
-    from pellucid.training.run import make_specimen
+    from pellucid.training.run import load_specimen
 
     seen = [
         finding._replace(again=f"pellucid draw {PICTURED[finding.rule]} {word}")
         for finding in judge_health(run.health)
         if not rules or finding.rule in rules
     ]
-    return with_findings(diagnose(make_specimen(run, data), rules, seed), seen)
+    return with_findings(diagnose(load_specimen(run, data), rules, seed), seen)
 
 
 def doctor_file(

@@ -114,7 +114,7 @@ def train(
     (training,) = request.trainings
     folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}")
 
-    from pellucid.training.run import train as train_run
+    from pellucid.training.run import train_run
 
     train_run(request.reading, training, folder, callbacks or _silent(), read=request.data, began=request.began)
     return TrainedRun(open_run(folder))
@@ -136,8 +136,7 @@ def resume(
     """
     opened = open_run(run)
 
-    from pellucid.training.run import ResumeOptions
-    from pellucid.training.run import resume as resume_run
+    from pellucid.training.run import ResumeOptions, resume_run
 
     changes = ResumeOptions(data, allow_new_data, fresh_optimizer, threads)
     resume_run(opened.path, changes, callbacks or _silent())
@@ -167,10 +166,10 @@ def compare(
 
 def compare_networks(request: TrainRequest, name: str = "", callbacks: Callbacks | None = None) -> Ladder:
     """Each network of a request in a run of its own."""
-    from pellucid.training.comparison import compare as compare_on_split
+    from pellucid.training.comparison import compare_networks
 
     folder = _comparison_folder(request, name)
-    return compare_on_split(request.reading, request.trainings, folder, callbacks or _silent(), read=request.data)
+    return compare_networks(request.reading, request.trainings, folder, callbacks or _silent(), read=request.data)
 
 
 def compare_sizes(
@@ -187,10 +186,10 @@ def compare_sizes(
     from pellucid.api.outputs import write_output
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
     from pellucid.figures.picture import picture_file
-    from pellucid.training.comparison import compare_sizes as compare_on_sizes
+    from pellucid.training.comparison import compare_train_sizes
 
     folder = _comparison_folder(request, name)
-    ladder = compare_on_sizes(
+    ladder = compare_train_sizes(
         request.reading, request.trainings, sizes, folder, callbacks or _silent(), read=request.data
     )
     write_output(folder / SIZE_PICTURE, picture_file(draw_accuracy_by_size(ladder), ".svg"))

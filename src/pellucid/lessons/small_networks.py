@@ -61,12 +61,12 @@ def train_small_run(asked: Mapping[str, Any], seed: int, data: str = "names") ->
     from pellucid.data.options import DataOptions
     from pellucid.training.callbacks import Callbacks, stop_requests
     from pellucid.training.options import TrainOptions
-    from pellucid.training.run import train
+    from pellucid.training.run import train_run
 
     options = TrainOptions(**asked, seed=seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
         run = Path(folder) / "shown"
-        yield train(DataOptions(data), options, run, Callbacks(stop)), run
+        yield train_run(DataOptions(data), options, run, Callbacks(stop)), run
 
 
 def split_names() -> SequenceSides:

@@ -25,7 +25,7 @@ LARGEST_FILE = 1 << 20
 FEWEST_EXAMPLES = 20
 
 
-def compare(
+def compare_networks(
     data: DataOptions,
     options: Sequence[TrainOptions],
     folder: Path,
@@ -54,7 +54,7 @@ def compare(
     return rank_ladder(Ladder(task.facts.description, tuple(rungs), tuple(notes), task.measure))
 
 
-def compare_sizes(
+def compare_train_sizes(
     data: DataOptions,
     options: Sequence[TrainOptions],
     sizes: Sequence[int],

@@ -112,7 +112,7 @@ class TorchRule:
 def build_optimizer(model: nn.Module, plan: Plan) -> Optimizer:
     """The optimizer that the plan names, with its peak learning rates."""
     require_one_of("optimizer", plan.optimizer, tuple(OPTIMIZERS))
-    return Optimizer(trainable_parameters(model), OPTIMIZERS[plan.optimizer].build(model, plan))
+    return Optimizer(named_trainable(model), OPTIMIZERS[plan.optimizer].build(model, plan))
 
 
 def require_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
@@ -142,12 +142,12 @@ def hidden_matrices(model: nn.Module) -> dict[str, nn.Parameter]:
     looked_up = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     return {
         name: parameter
-        for name, parameter in trainable_parameters(model).items()
+        for name, parameter in named_trainable(model).items()
         if parameter.ndim >= 2 and id(parameter) not in looked_up and "head" not in name.split(".")
     }
 
 
-def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+def named_trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
@@ -155,19 +155,19 @@ def _build_muon(model: nn.Module, plan: Plan) -> list[UpdateRule]:
     from pellucid.training.muon import Muon
 
     hidden = hidden_matrices(model)
-    rest = {name: parameter for name, parameter in trainable_parameters(model).items() if name not in hidden}
+    rest = {name: parameter for name, parameter in named_trainable(model).items() if name not in hidden}
     muon = Muon(hidden, plan.matrix_learning_rate, plan.weight_decay)
     return [muon, _adamw(rest, plan, BETAS_BESIDE_MUON)] if rest else [muon]
 
 
 def _build_adamw(model: nn.Module, plan: Plan) -> list[UpdateRule]:
-    return [_adamw(trainable_parameters(model), plan, BETAS)]
+    return [_adamw(named_trainable(model), plan, BETAS)]
 
 
 def _build_sgd(model: nn.Module, plan: Plan) -> list[UpdateRule]:
     import torch
 
-    parameters = trainable_parameters(model)
+    parameters = named_trainable(model)
     sgd = torch.optim.SGD(
         parameter_groups(parameters, plan), lr=plan.learning_rate, momentum=plan.momentum, foreach=True
     )

@@ -62,7 +62,7 @@ class ResumeOptions:
     threads: int = 0  # 0: as many as before
 
 
-def train(
+def train_run(
     data: DataOptions,
     options: TrainOptions,
     place: Path,
@@ -118,7 +118,7 @@ def train_on(
         return _train_to_end(trainer, after=0, baselines=baselines)
 
 
-def resume(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingReport:
+def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingReport:
     """Go on with a run from its newest whole checkpoint; one that is finished is only read."""
     if runs.is_finished(run):
         return runs.open_run(run).report()
@@ -319,7 +319,7 @@ def _judge_start(start: InitialLoss) -> Finding:
     )
 
 
-def make_specimen(run: Run, data: str = "") -> Specimen:
+def load_specimen(run: Run, data: str = "") -> Specimen:
     """A run for the doctor: its best network in the mode it learns in, batches of its dev side, and its loss.
 
     data: where its data are, if they moved.
