@@ -13,9 +13,11 @@ from pellucid.api.derive import derive
 from pellucid.api.draw import drawable
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid
+from pellucid.data import datasets
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.inspection.rules import rules as doctors_rules
 from pellucid.lessons.lesson import Lesson
+from pellucid.models.catalogue import NETWORKS
 from pellucid.models.counting.simple_models import word_counts
 
 DOCS = Path(__file__).parent
@@ -54,9 +56,14 @@ def rule_row(rule: Rule) -> str:
 
 
 def commands_page() -> str:
+    """What each command prints, and the names that they take: networks and data sets."""
     parts = ["# The commands\n\nWhat each one prints for `--help`, with all options; written by `docs/build.py`.\n"]
     for name in COMMANDS:
         parts.append(f"## pellucid {name}\n\n```text\n{help_text(name)}\n```\n")
+    networks = [f"| {card.name} | {', '.join(card.kinds)} | {card.summary} |" for card in NETWORKS]
+    parts.append("\n".join(["## Networks\n", "| name | data | what it is |", "|---|---|---|", *networks, ""]))
+    sets = [f"| {name} | {card.kind} | {card.says} |" for name, card in datasets().items()]
+    parts.append("\n".join(["## Data sets\n", "| name | kind | what it is |", "|---|---|---|", *sets, ""]))
     return "\n".join(parts)
 
 

@@ -164,9 +164,9 @@ def network_settings() -> dict[str, tuple[Option, type]]:
 
 
 def all_options() -> dict[str, Option]:
-    """Everything that may be asked of data, of a split, of a training and of its network, by name."""
+    """Everything that may be asked of data, of a training and of its network, by name."""
     settings = {name: declared for name, (declared, _) in network_settings().items()}
-    return {**options_of(SplitRequest), **options_of(DataOptions), **options_of(TrainOptions), **settings}
+    return {**options_of(DataOptions), **options_of(TrainOptions), **settings}
 
 
 def flag_called(name: str) -> str:
@@ -175,7 +175,7 @@ def flag_called(name: str) -> str:
     >>> flag_called("n_heads"), flag_called("separator"), flag_called("weight_decay")
     ('heads', 'sep', 'weight-decay')
     """
-    declared = all_options().get(name)
+    declared = {**options_of(SplitRequest), **all_options()}.get(name)
     return flag_of(name, declared) if declared else name.replace("_", "-")
 
 
