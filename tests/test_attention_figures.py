@@ -245,7 +245,7 @@ def test_the_road_ends_where_it_is_said():
     picture = road_to_attention.draw(seen)
     weights, average = torch.tensor(seen.weights), torch.tensor(seen.averaging)
     i, j = divmod(int((weights - average).argmax()), 7)
-    assert f"position {i + 1} ({'␣' if seen.tokens[i] == ' ' else seen.tokens[i]}) gives {weights[i, j]:.1%}".replace(
+    assert f"position {i + 1} ({'␣' if seen.tokens[i] == ' ' else seen.tokens[i]}) gives {weights[i, j]:.2%}".replace(
         "%", " %"
     ) in " ".join(picture.caption)
     assert "the largest difference is 0." in picture.caption[1]
