@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageChops
 from tests.tiny_records import TINY_RUN, tiny_record
 
-from pellucid.api.draw import MEASURES, DrawOptions, draw, drawable
+from pellucid.api.draw import MEASURES, draw, drawable
 from pellucid.api.outputs import PICTURES as SUFFIXES
 from pellucid.data import Characters, ListData, open_data
 from pellucid.data.prepare import encode_list
@@ -355,14 +355,14 @@ def test_a_run_is_drawn_without_torch(tmp_path, run):
 
 
 def measured(figure: str, seed: int, source: str | None = None) -> object:
-    record = draw(figure, DrawOptions(source, seed=seed)).record
+    record = draw(figure, source, seed=seed).record
     assert isinstance(record, type(tiny_record(figure)))
     return record
 
 
 @pytest.mark.parametrize("figure", ["saturation", "dead-unit", "gains"])
 def test_a_demonstration_follows_its_seed(figure):
-    first, again, other = (draw(figure, DrawOptions(seed=seed)).drawing.svg for seed in (1, 1, 2))
+    first, again, other = (draw(figure, seed=seed).drawing.svg for seed in (1, 1, 2))
     assert first == again
     assert first != other
 

@@ -155,7 +155,7 @@ def test_a_data_set_is_a_file(tmp_path):
     )
     found = run_with(
         "import pellucid.data.sets as sets\n"
-        f"sets.__path__.append({str(tmp_path)!r})\n"
+        f"sets.__path__.append({str(tmp_path / 'sets')!r})\n"
         "import pellucid\n"
         "samples = pellucid.sample('rivers', count=3).samples\n"
         "print(json.dumps({\n"
