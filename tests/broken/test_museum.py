@@ -4,7 +4,9 @@
 """
 
 import math
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,6 +24,7 @@ SAMPLE = [one for exhibits in ROOMS.values() for one in exhibits[::EVERY] if one
 # Hugging Face's are slow to load: make doctor-score runs them.
 LIGHT = [one for one in HEALTHY if not one.name.startswith("Hugging Face")]
 PASSED = LIGHT[::EVERY]
+ROOT = Path(__file__).parents[2]
 
 
 def test_there_are_enough_of_them_with_names_of_their_own():
@@ -86,6 +89,24 @@ def test_the_doctor_calls_no_healthy_model_broken(healthy):
 def test_the_sample_has_some_of_every_kind():
     assert len(SAMPLE) + len(PASSED) >= 60
     assert {room for room, exhibits in ROOMS.items() if not set(exhibits) & set(SAMPLE)} == set()
+
+
+def test_the_published_score_counts_what_is_in_the_museum():
+    page = (ROOT / "docs" / "doctor-score.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([\w ]+) \| (\d+)", page, flags=re.MULTILINE))
+    assert rows["broken programs"] == str(len(BROKEN))
+    assert rows["healthy programs"] == str(len(HEALTHY))
+    assert rows["of them called broken"] == "0"
+    assert {room: rows[room] for room in ROOMS} == {room: str(len(exhibits)) for room, exhibits in ROOMS.items()}
+    missed = page.partition("## Not found")[2].partition("##")[0]
+    assert set(re.findall(r"^\| `(\w+)`", missed, flags=re.MULTILINE)) == NOT_FOUND
+    assert rows["found"] == str(len(BROKEN) - len(NOT_FOUND))
+
+
+def test_the_readme_has_the_published_score():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"Of {len(BROKEN)} broken programs it finds {len(BROKEN) - len(NOT_FOUND)} " in readme
+    assert f"calls none of {len(HEALTHY)} healthy ones broken" in readme
 
 
 @pytest.mark.parametrize("exhibits", ROOMS.values(), ids=ROOMS)
