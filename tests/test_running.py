@@ -127,7 +127,7 @@ def going_on(run: Path, **changes: object) -> None:
 
 def test_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
     (tmp_path / "own.txt").rename(tmp_path / "elsewhere.txt")
-    with pytest.raises(PellucidError, match=r"the data file of own is gone; it had sha256 .*Pass it with --data FILE"):
+    with pytest.raises(PellucidError, match=r"the data file of own is gone; it had sha256 .*Pass it with data='FILE'"):
         going_on(stopped)
     going_on(stopped, data=str(tmp_path / "elsewhere.txt"))
     assert fingerprint(stopped) == fingerprint(whole)
@@ -136,7 +136,7 @@ def test_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
 def test_other_data_are_refused_unless_allowed(stopped, tmp_path):
     with (tmp_path / "own.txt").open("a") as file:
         file.write("annabella\n")
-    with pytest.raises(PellucidError, match=r"is not what own was trained on.*--allow-new-data"):
+    with pytest.raises(PellucidError, match=r"is not what own was trained on.*add allow_new_data"):
         going_on(stopped)
     going_on(stopped, is_new_data_allowed=True)
     notes = (stopped / "findings.jsonl").read_text()
