@@ -228,7 +228,7 @@ def test_pairs_are_padded_and_shifted_by_one():
         (DataOptions("penguins", target="species"), "autoencoder", "Add task='reconstruction'"),
         (DataOptions("digits", task="reconstruction"), "cnn", "Choose model='autoencoder'"),
         (DataOptions("digits", task="regression"), "cnn", "Leave task out"),
-        (DataOptions("penguins"), "mlp", "Add --target species"),
+        (DataOptions("penguins"), "mlp", "Add target='species'"),
         (DataOptions("penguins", target="speces"), "mlp", "Perhaps you meant 'species'"),
         (DataOptions("digits", examples=10**6), "cnn", "Choose 1 to"),
     ],
