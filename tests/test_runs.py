@@ -89,9 +89,9 @@ def test_names_that_are_free_and_names_that_are_none(run):
 
 
 def test_a_folder_that_holds_another_run(run):
-    said(lambda: new_run_path("x", "names"), "runs/x holds a run", "--resume x")
+    said(lambda: new_run_path("x", "names"), "runs/x holds a run", "resume='x'")
     run.finish({"reason": "budget"})
-    said(lambda: new_run_path("x", "names"), "runs/x holds a finished run", "Choose another --name or --resume")
+    said(lambda: new_run_path("x", "names"), "runs/x holds a finished run", "Choose another name or resume")
     Path("runs/mine").mkdir()
     Path("runs/mine/notes.txt").write_text("kept")
     said(lambda: new_run_path("mine", "names"), "runs/mine exists already and is no run")

@@ -44,11 +44,19 @@ def require_free(path: Path) -> None:
     where = str(path)
     if holds_run(path):
         if is_regular(path / FINISHED):
-            raise PellucidError(f"{where} holds a finished run", fix="Choose another --name or --resume")
-        raise PellucidError(f"{where} holds a run", fix=f"Go on with --resume {path.name} or choose another --name")
+            raise PellucidError(
+                f"{where} holds a finished run",
+                fix="Choose another {name} or {resume}",
+                options={"name": None, "resume": None},
+            )
+        raise PellucidError(
+            f"{where} holds a run",
+            fix="Go on with {resume} or choose another {name}",
+            options={"resume": path.name, "name": None},
+        )
     if os.path.lexists(path):
         what = "is a link" if path.is_symlink() else "exists already and is no run"
-        raise PellucidError(f"{where} {what}", fix="Choose another --name")
+        raise PellucidError(f"{where} {what}", fix="Choose another {name}", options={"name": None})
 
 
 def holds_run(path: Path) -> bool:

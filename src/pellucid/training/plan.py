@@ -113,7 +113,8 @@ def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any
     if needed > available:
         raise PellucidError(
             f"about {n_parameters:,} parameters need {needed:,.0f} GB to train, and this machine has {available:,.0f}",
-            fix="Choose a smaller --width, --hidden or --context, or --tokens bpe",
+            fix="Choose a smaller {width}, {hidden} or {context}, or {tokens}",
+            options={"width": None, "hidden": None, "context": None, "tokens": "bpe"},
         )
     return config
 
