@@ -45,7 +45,7 @@ def _looked_at(
     name = str(wanted["name"])
     if wanted["kind"] == "expression":
         made = build_module(str(wanted["text"]))
-        inputs = _given(job, made.module) or _fitting(first, made.module)
+        inputs = _given_inputs(job, made.module) or _fitting(first, made.module)
         return inspect_expression(made, inputs, name), inputs
     mistakes: tuple[Mistake, ...] = ()
     own: tuple[Any, ...]
@@ -56,7 +56,7 @@ def _looked_at(
         mistakes = tuple(map(as_mistake, found.mistakes))
     else:
         model, own = network_of(Path(wanted["run"]))
-    inputs = _given(job, model) or own or _fitting(first, model)
+    inputs = _given_inputs(job, model) or own or _fitting(first, model)
     try:
         return inspect_module(model, inputs, name)._replace(mistakes=mistakes), inputs
     except (SystemExit, MemoryError):  # what a forward of theirs can raise past every other handler
@@ -64,7 +64,7 @@ def _looked_at(
             raise
 
 
-def _given(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:
+def _given_inputs(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:
     if job["batch"]:
         return read_batch(Path(job["batch"])).inputs
     return make_inputs([parse_shape(word) for word in job["inputs"]], model)

@@ -10,7 +10,7 @@ from pellucid.cli.options import (
     SectionedCommand,
     data_option,
     declared_option,
-    given_options,
+    given_flags,
     json_option,
     options_from,
     source_of,
@@ -60,7 +60,7 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
 
     from pellucid.api.train import SIZE_PICTURE, compare_networks, compare_sizes, request_comparison
 
-    request = request_comparison(source_of(ctx, default="names"), names, given_options(ctx, all_options()))
+    request = request_comparison(source_of(ctx, default="names"), names, given_flags(ctx, all_options()))
     is_by_size = bool(wanted) or request.data.kind == "images"
 
     from pellucid.cli.console import ComparisonCallbacks

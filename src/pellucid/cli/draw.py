@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pellucid.api.draw import Card, DrawOptions, draw, drawable, find_drawable
-from pellucid.cli.options import SETTINGS, given_options, json_option, options_from
+from pellucid.cli.options import SETTINGS, given_flags, json_option, options_from
 from pellucid.errors import PellucidError, quoted
 
 
@@ -60,7 +60,7 @@ def command(
     find_drawable(figure)
     if not out and not as_json:
         raise PellucidError("--out is missing", fix=f"Add --out {figure}.svg, or --json for the numbers")
-    drawn = draw(figure, source, out=out, **given_options(ctx, options))
+    drawn = draw(figure, source, out=out, **given_flags(ctx, options))
     drawing = drawn.drawing
     if as_json:
         from pellucid.records import as_plain

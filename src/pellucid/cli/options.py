@@ -158,7 +158,7 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def given_options(ctx: click.Context, names: Iterable[str]) -> dict[str, Any]:
+def given_flags(ctx: click.Context, names: Iterable[str]) -> dict[str, Any]:
     """The options among these that stood on the command line."""
     source = click.core.ParameterSource.COMMANDLINE
     return {name: ctx.params[name] for name in names if name in ctx.params and ctx.get_parameter_source(name) is source}
@@ -174,5 +174,5 @@ def source_of(ctx: click.Context, default: str) -> str:
 
 def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
     """Refuse an option that stands on the command line and would change nothing."""
-    for name in given_options(ctx, names):
+    for name in given_flags(ctx, names):
         raise PellucidError(f"{{{name}}} changes nothing {why}", fix="Leave it out", options={name: None})

@@ -11,7 +11,7 @@ from pellucid.cli.options import (
     SETTINGS,
     SectionedCommand,
     data_option,
-    given_options,
+    given_flags,
     json_option,
     options_from,
     source_of,
@@ -52,7 +52,7 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
 
     if out:
         require_output_path(out, PICTURES)
-    given = given_options(ctx, [name for name in all_options() if name != "seed"])
+    given = given_flags(ctx, [name for name in all_options() if name != "seed"])
     found = rate(source_of(ctx, default="names"), seeds=range(seed, seed + max(0, seeds)), **given)
 
     from pellucid.figures.show import record_json

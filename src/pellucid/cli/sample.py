@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.api.language import READING
-from pellucid.cli.options import SETTINGS, declared_option, given_options, json_option, options_from, together
+from pellucid.cli.options import SETTINGS, declared_option, given_flags, json_option, options_from, together
 from pellucid.data.options import DataOptions
 from pellucid.decoding.options import FILTERS, SampleOptions
 from pellucid.models.counting.options import CountOptions
@@ -52,7 +52,7 @@ def command(ctx: click.Context, /, source: str, as_json: bool, **options: Any) -
     """
     from pellucid.api.language import sample
 
-    made = sample(source, track=_with_progress, **given_options(ctx, options))
+    made = sample(source, track=_with_progress, **given_flags(ctx, options))
     if as_json:
         from pellucid.figures.show import record_json
 

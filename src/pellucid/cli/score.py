@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pellucid.cli.options import SETTINGS, given_options, json_option, options_from
+from pellucid.cli.options import SETTINGS, given_flags, json_option, options_from
 from pellucid.cli.sample import count_options
 from pellucid.decoding.options import SampleOptions
 
@@ -38,7 +38,7 @@ def command(ctx: click.Context, /, source: str, text: str, as_json: bool, **opti
     """
     from pellucid.api.language import score
 
-    scored = score(source, text, **given_options(ctx, options))
+    scored = score(source, text, **given_flags(ctx, options))
     if as_json:
         from pellucid.figures.show import record_json
 

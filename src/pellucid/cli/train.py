@@ -15,7 +15,7 @@ from pellucid.cli.options import (
     Decorator,
     SectionedCommand,
     data_option,
-    given_options,
+    given_flags,
     json_option,
     options_from,
     refuse_given,
@@ -75,12 +75,12 @@ def command(ctx: click.Context, /, resume: str, name: str, as_json: bool, **_: o
     if resume:
         _require_nothing_else(ctx)
         _say_if_finished(resume, is_quiet=as_json)
-        changes = given_options(ctx, ("threads", *RESUMING))
+        changes = given_flags(ctx, ("threads", *RESUMING))
         with console(is_quiet=as_json) as callbacks:
             run = api.resume(resume, data=source_of(ctx, default=""), callbacks=callbacks, **changes)
     else:
         refuse_given(ctx, RESUMING, "without --resume")
-        source, given = source_of(ctx, default="names"), given_options(ctx, all_options())
+        source, given = source_of(ctx, default="names"), given_flags(ctx, all_options())
         with console(is_quiet=as_json) as callbacks:
             run = api.train(source, name=name, callbacks=callbacks, **given)
 
@@ -119,7 +119,7 @@ def _say_if_finished(word: str, *, is_quiet: bool) -> None:
 
 def _require_nothing_else(ctx: click.Context) -> None:
     """Refuse what would make a resumed run another run."""
-    given = given_options(ctx, {parameter.name for parameter in ctx.command.params if parameter.name} - MAY_CHANGE)
+    given = given_flags(ctx, {parameter.name for parameter in ctx.command.params if parameter.name} - MAY_CHANGE)
     flags = [parameter.opts[0] for parameter in ctx.command.params if parameter.name in given]
     if flags:
         raise PellucidError(

@@ -66,12 +66,12 @@ def holds_run(path: Path) -> bool:
 
 def is_run(word: str) -> bool:
     """Whether `find_run` would find one."""
-    return _found(word) is not None
+    return _find_folder(word) is not None
 
 
 def find_run(word: str) -> Path:
     """The folder of a run, from its name under ./runs or from its path."""
-    found = _found(word)
+    found = _find_folder(word)
     if found is not None:
         return found
     known = sorted(path.name for path in _listed(BASE) if holds_run(path))
@@ -82,7 +82,7 @@ def find_run(word: str) -> Path:
     )
 
 
-def _found(word: str) -> Path | None:
+def _find_folder(word: str) -> Path | None:
     if not word:
         return None
     if NAME.fullmatch(word) and holds_run(BASE / word):

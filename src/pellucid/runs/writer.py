@@ -69,7 +69,7 @@ class RunWriter:
         content = checksummed_json(record)
         try:
             path.parent.mkdir(exist_ok=True)
-            lock = _made(path, content, n_bytes)
+            lock = _make_folder(path, content, n_bytes)
         except OSError as error:
             raise PellucidError(
                 f"a run cannot be made in {quoted(str(path.parent), 80)}: {error.strerror}",
@@ -151,7 +151,7 @@ class RunWriter:
             raise NotWritten(f"{name} could not be written: {error.strerror}", run=self.path.name) from error
 
 
-def _made(path: Path, content: bytes, n_bytes: int) -> Lock:
+def _make_folder(path: Path, content: bytes, n_bytes: int) -> Lock:
     """Make the folder beside its place and rename it; the lock is held from before it can be seen."""
     door = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
