@@ -48,10 +48,10 @@ class KeepsTheFirstRows(GRU):
 
 class RemembersEverything(GRU):
     def begin(self, batch):
-        return self.nothing(batch)[..., :0], super().begin(batch)
+        return self.zero_state(batch)[..., :0], super().begin(batch)
 
     def forward(self, tokens):
-        return self._rolled(tokens, super().begin(len(tokens)))[0]
+        return self._roll(tokens, super().begin(len(tokens)))[0]
 
     def advance(self, tokens, state):
         past, hidden = state
