@@ -162,7 +162,7 @@ def test_running_text(pellucid, tmp_path):
     assert len(sample["text"]) == 84
     assert sample["text"].startswith("the ")
     assert sample["copied"] in sample["text"]
-    assert "--kind" in said["model"]["source"]
+    assert said["model"]["source"] == "story.txt: running text of 1,800 characters"
     words = ["--kind", "text", "--tokens", "words", "--n", "2"]
     assert len(answer(pellucid("sample", "story.txt", *words, "-n", "3", "--length", "5", "--json"))["samples"]) == 3
     scored = answer(pellucid("score", "story.txt", "the dog", "--kind", "text", "--n", "3", "--json"))

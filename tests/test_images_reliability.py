@@ -351,7 +351,7 @@ def test_a_run_does_not_go_on_when_an_image_is_gone(pellucid_here, trained, tmp_
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--colour", "sepia"], ["gray or rgb"]),
+        (["--colour", "sepia"], ["there is no colour called 'sepia'", "gray, rgb"]),
         (["--image-size", "-3"], ["-3"]),
         (["--image-size", "100000"], ["is no size for images"]),
         (["--task", "regression"], ["images, which have classes"]),
@@ -359,7 +359,7 @@ def test_a_run_does_not_go_on_when_an_image_is_gone(pellucid_here, trained, tmp_
         (["--kind", "pictures"], ["pictures"]),
     ],
 )
-def test_wishes_that_images_cannot_fulfil_are_refused_in_a_line(words, said, pellucid_here, shapes, tmp_path):
+def test_options_that_images_cannot_fulfil_are_refused_in_a_line(words, said, pellucid_here, shapes, tmp_path):
     refused(pellucid_here("train", "shapes", "--steps", "2", "--threads", "1", *words), *said)
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
 

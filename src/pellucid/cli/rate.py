@@ -65,3 +65,8 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
     click.echo(record_json(found.record)) if as_json else found.show()
     if out and not as_json:
         click.echo(f"\nWritten: {quoted(str(out), 80)}")
+
+
+for _parameter in command.params:
+    if isinstance(_parameter, click.Option) and _parameter.name == "learning_rate":
+        _parameter.hidden = True  # given, it is refused: it is what is searched for
