@@ -7,6 +7,7 @@ fork of this one, which has loaded everything already; without it every process 
 
 import argparse
 import hashlib
+import importlib
 import os
 import random
 import signal
@@ -63,16 +64,16 @@ class Machine:
         self.is_forked = is_forked
         if is_forked:
             # Everything that a run loads, and nothing that starts a thread, which a fork would not have.
-            import pellucid.figures.words.training_summary
             import torch._dynamo
 
             import pellucid.cli.train
             import pellucid.figures.report_page
+            import pellucid.figures.words.training
             import pellucid.training.run
             from pellucid.models.catalogue import find_network
 
             for case in CASES:
-                find_network(case.words.split()[1], "list")
+                importlib.import_module(find_network(case.words.split()[1], "list").network.partition(":")[0])
             assert torch is not None
             assert pellucid.training.run is not None
 

@@ -72,7 +72,7 @@ def _trained_encoding(kind: str, seed: int) -> PositionEncoding:
 def encoding_of(kind: str, positions: Positions, length: int) -> PositionEncoding:
     """What these positions give the first `length` tokens; a trained network's can be shown as well as new ones.
 
-    >>> from pellucid.layers.positions import IndexPositions
+    >>> from pellucid.layers.positions.absolute import IndexPositions
     >>> encoding_of("index", IndexPositions(width=2), 3).products
     ((0.0, 0.0, 0.0), (0.0, 1.0, 2.0), (0.0, 2.0, 4.0))
     """
