@@ -1,6 +1,5 @@
-"""Public architectures of Hugging Face at tiny sizes; none where the package is not installed."""
+"""Public architectures of Hugging Face at tiny sizes. The package is imported when one is built."""
 
-import importlib.util
 from collections.abc import Callable
 
 import torch
@@ -10,8 +9,6 @@ from torch import nn
 from torch.nn import functional
 
 from pellucid.inspection.instrument.specimen import Specimen
-
-IS_INSTALLED = importlib.util.find_spec("transformers") is not None
 
 
 def _of_scores(outputs, targets):
@@ -138,16 +135,12 @@ def _named(name: str, build: Callable[[], Specimen]) -> Healthy:
     return Healthy(f"Hugging Face {name}", build, "as published, at a tiny size")
 
 
-HEALTHY = (
-    [
-        _named("GPT-2", gpt2),
-        _named("Llama", llama),
-        _named("GPT-NeoX", gpt_neox),
-        _named("BERT", bert),
-        _named("DistilBERT", distilbert),
-        _named("ViT", vit),
-        _named("T5", t5),
-    ]
-    if IS_INSTALLED
-    else []
-)
+HEALTHY = [
+    _named("GPT-2", gpt2),
+    _named("Llama", llama),
+    _named("GPT-NeoX", gpt_neox),
+    _named("BERT", bert),
+    _named("DistilBERT", distilbert),
+    _named("ViT", vit),
+    _named("T5", t5),
+]
