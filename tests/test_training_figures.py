@@ -317,7 +317,7 @@ def test_the_parts_before_the_first_step():
     ]
     assert plan_lines(TINY_RUN.plan, TINY_RUN.network)[:2] == [
         "mlp, 45 parameters: context 3",
-        "4 steps of 2, about 0.1 s; adamw, rate 0.01, 1 step of warm-up, then linear",
+        "4 steps of 2, about 0.1 s; adamw, learning rate 0.01, 1 warmup step, then linear",
     ]
     assert start_words(TINY_RUN.start).startswith("1.1100 nats")
     assert len(baseline_table(TINY_RUN.ladder.rungs[1:]).rows) == 2

@@ -68,14 +68,14 @@ def data_lines(data: DataFacts) -> list[str]:
 def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:
     """The network, the steps, the optimizer, and why they were chosen."""
     config = config_words({name: value for name, value in network.config.items() if name not in GIVEN})
-    rate = f"rate {rough(plan.learning_rate)}" + (
+    rate = f"learning rate {rough(plan.learning_rate)}" + (
         f", {rough(plan.matrix_learning_rate)} for matrices" if plan.matrix_learning_rate else ""
     )
     takes = f", about {duration(plan.seconds)}" if plan.seconds else ""
     lines = [
         f"{network.name}, {count_of(network.parameters, 'parameter')}" + (f": {config}" if config else ""),
         f"{count_of(plan.steps, 'step')} of {plan.batch_size:,}{takes}; {plan.optimizer}, {rate}, "
-        f"{count_of(plan.warmup, 'step')} of warm-up, then {plan.schedule}",
+        f"{count_of(plan.warmup, 'warmup step')}, then {plan.schedule}",
         f"seed {plan.seed}, {count_of(plan.threads, 'thread')}",
         *[f"{name}: {says}" for name, says in goal_facts(plan)],
         *map(plan_reason, plan.reasons),
@@ -119,8 +119,8 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     context = f", with a context of {plan.context:,}" if plan.context else ""
     found = [
         ("steps", f"{plan.steps:,}, each of {plan.batch_size:,}{context}"),
-        ("optimizer", f"{plan.optimizer}, rate {rate}, weight decay {rough(plan.weight_decay)} on matrices"),
-        ("rate", f"{count_of(plan.warmup, 'step')} of warm-up, then {plan.schedule}"),
+        ("optimizer", f"{plan.optimizer}, learning rate {rate}, weight decay {rough(plan.weight_decay)} on matrices"),
+        ("schedule", f"{count_of(plan.warmup, 'warmup step')}, then {plan.schedule}"),
         ("clipped", clip),
         *goal_facts(plan),
         ("looked at", f"every {plan.probe_every:,} steps; evaluated every {plan.evaluate_every:,}"),
