@@ -397,8 +397,9 @@ def writing(run):
 
 
 def test_reading_while_another_process_writes(run, writing):
-    steps = []
-    for _ in range(250):
+    steps: list[int] = []
+    while len(steps) < 250 or steps[-1] - steps[0] <= 5:  # a slow disk may need more reads
+        assert writing.poll() is None
         found = newest_checkpoint(run.path)
         assert found is not None
         assert found.note == ""
@@ -408,9 +409,7 @@ def test_reading_while_another_process_writes(run, writing):
         best, step = load_best(run.path)
         assert bool((best["w"] == step).all())
         steps.append(found.step)
-    assert writing.poll() is None
     assert steps == sorted(steps)
-    assert steps[-1] - steps[0] > 5, "the writer stood still, so nothing was tried"
 
 
 KILLER = """
