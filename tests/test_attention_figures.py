@@ -39,7 +39,7 @@ from pellucid.models.examples.vit import ViT
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Attended, AttentionMaps
-from pellucid.training.attention_maps import pair_maps, patch_attention, patch_positions, transformer_weights
+from pellucid.training.inference.attention_maps import pair_maps, patch_attention, patch_positions, transformer_weights
 
 FIGURES = [
     *("attention-maps", "masks", "road", "positions", "hand-set-attention", "convolution-like"),

@@ -18,13 +18,16 @@ from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
 from pellucid.runs.disk import Damaged, checksummed_json, parse_checksummed
 from pellucid.runs.paths import checkpoint_at, checkpoint_steps
-from pellucid.training.checkpoints import Checkpoint, delete_old_checkpoints, newest_checkpoint, save_checkpoint
-from pellucid.training.weights import (
+from pellucid.training.checkpoints import (
     MOST_TENSORS,
+    Checkpoint,
+    delete_old_checkpoints,
     from_safetensors,
     load_best,
+    newest_checkpoint,
     require_matching_weights,
     save_best,
+    save_checkpoint,
     to_safetensors,
 )
 
@@ -373,7 +376,7 @@ WRITER = """
 import sys, torch
 from pathlib import Path
 from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint, delete_old_checkpoints
-from pellucid.training.weights import load_best, save_best
+from pellucid.training.checkpoints import load_best, save_best
 torch.set_num_threads(1)
 run = Path(sys.argv[1])
 for step in range(3, 100_000):
@@ -416,7 +419,7 @@ KILLER = """
 import os, random, signal, sys, time, torch
 from pathlib import Path
 from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint, delete_old_checkpoints
-from pellucid.training.weights import load_best, save_best
+from pellucid.training.checkpoints import load_best, save_best
 torch.set_num_threads(1)
 run, draw = Path(sys.argv[1]), random.Random(1)
 

@@ -95,7 +95,7 @@ def test_an_optimizer_a_schedule_and_a_position_encoding_are_rows(tmp_path):
         "import pellucid.layers.positions as positions\n"
         'positions.ENCODINGS["compass"] = positions.ENCODINGS["learned"]\n'
         "positions.POSITIONS = tuple(positions.ENCODINGS)\n"
-        "import dataclasses, pellucid.training.optimizers as optimizers, pellucid.training.schedule as schedule\n"
+        "import dataclasses, pellucid.training.optimizers as optimizers, pellucid.training.optimizers as schedule\n"
         'lion = dataclasses.replace(optimizers.OPTIMIZERS["sgd"], name="lion")\n'
         'optimizers.OPTIMIZERS = {**optimizers.OPTIMIZERS, "lion": lion}\n'
         'schedule.SCHEDULES = {**schedule.SCHEDULES, "stairs": schedule.SCHEDULES["step"]}\n'

@@ -14,13 +14,12 @@ from pellucid.data import open_data
 from pellucid.data.options import DataOptions
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.new_examples import read_examples
+from pellucid.training.checkpoints import load_network
+from pellucid.training.inference.prediction import predict_examples, read_examples
 from pellucid.training.options import TrainOptions
-from pellucid.training.prediction import predict_examples
 from pellucid.training.run import train_run
 from pellucid.training.run_data import load_preparation
 from pellucid.training.tasks import open_task
-from pellucid.training.weights import load_network
 
 ASKED = {
     "classes": (DataOptions("penguins", target="species"), TrainOptions("mlp", steps=80, kind="table")),

@@ -18,11 +18,10 @@ from pellucid.records import Plan, Step, Timing
 from pellucid.runs import LOGS, RunWriter, open_run, read_log
 from pellucid.runs.paths import checkpoint_at
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.checkpoints import newest_checkpoint
+from pellucid.training.checkpoints import newest_checkpoint, require_matching_weights
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.trainer import Trainer, TrainingState, build_training
-from pellucid.training.weights import require_matching_weights
 
 STEPS = 100
 AHEAD = 3

@@ -3,7 +3,7 @@
 import pytest
 
 from pellucid.errors import PellucidError
-from pellucid.training.schedule import SCHEDULES, learning_rate_factor
+from pellucid.training.optimizers import SCHEDULES, learning_rate_factor
 
 
 @pytest.mark.parametrize("decay", SCHEDULES)

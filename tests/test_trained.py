@@ -19,8 +19,8 @@ from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
 from pellucid.records import DataFacts, Evaluation
 from pellucid.runs import RunWriter, open_run
-from pellucid.training.language_models import TrainedModel, draw_samples, score_text
-from pellucid.training.weights import save_best
+from pellucid.training.checkpoints import save_best
+from pellucid.training.inference.language_models import TrainedModel, draw_samples, score_text
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

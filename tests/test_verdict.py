@@ -11,7 +11,7 @@ from scipy import stats
 
 from pellucid.figures.words.training import ending_words, start_words, verdict_words
 from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung
-from pellucid.training.schedule import learning_rate_factor
+from pellucid.training.optimizers import learning_rate_factor
 from pellucid.training.stopping import (
     IN_A_ROW,
     NEARLY_DONE,

@@ -13,7 +13,7 @@ from pellucid.layers.positions.absolute import resize_grid
 from pellucid.models.examples.configs import ExampleShape, ViTConfig
 from pellucid.models.examples.vit import ViT
 from pellucid.models.settings import SIZES
-from pellucid.training.attention_maps import rollout, similarity
+from pellucid.training.inference.attention_maps import rollout, similarity
 
 CONFIG = ViTConfig(
     numbers=(2, 8, 12), categories=(), outputs=5, patch=4, width=8, depth=3, n_heads=2, hidden=6, positions="learned"

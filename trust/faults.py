@@ -22,8 +22,13 @@ import torch
 
 from pellucid.errors import PellucidError
 from pellucid.runs import LOGS, RunWriter, read_log
-from pellucid.training.checkpoints import delete_old_checkpoints, newest_checkpoint, save_checkpoint
-from pellucid.training.weights import load_best, save_best
+from pellucid.training.checkpoints import (
+    delete_old_checkpoints,
+    load_best,
+    newest_checkpoint,
+    save_best,
+    save_checkpoint,
+)
 
 CALLS = (
     *("openat", "write", "pwrite64", "ftruncate", "fsync", "fdatasync", "mkdir", "rename", "renameat", "renameat2"),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pellucid.data.prepare import ImagePreparation
     from pellucid.models.examples.vit import ViT
     from pellucid.runs import Run
-    from pellucid.training.language_models import TrainedModel
+    from pellucid.training.inference.language_models import TrainedModel
 
 Card = FigureCard[Any] | Lesson[Any]
 
@@ -280,7 +280,7 @@ def _attention_maps(card: FigureCard[Any], options: DrawOptions) -> Measured:
 
 
 def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
-    from pellucid.training.language_models import TrainedModel
+    from pellucid.training.inference.language_models import TrainedModel
 
     model = TrainedModel(run)
     text = _first_text(model) if options.input is None else options.input
@@ -289,7 +289,7 @@ def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
 
 
 def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
-    from pellucid.training.new_examples import read_examples
+    from pellucid.training.inference.prediction import read_examples
     from pellucid.training.run_data import load_vocabulary
 
     source = run.data.first_pairs[0][0] if options.input is None else options.input
@@ -298,8 +298,8 @@ def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
     wanted = read_examples(run, [], text=source)
 
     from pellucid.models.contracts import PairModel
-    from pellucid.training.attention_maps import pair_maps
-    from pellucid.training.weights import load_network
+    from pellucid.training.checkpoints import load_network
+    from pellucid.training.inference.attention_maps import pair_maps
 
     model = load_network(run)[0].for_inference().double()
     assert isinstance(model, PairModel)
@@ -316,7 +316,7 @@ def _maps_of_small_transformer(options: DrawOptions) -> Measured:
     assert isinstance(names, ListData)
     _require_readable(Characters.of(names.items), text)
     from pellucid.runs import open_run
-    from pellucid.training.language_models import TrainedModel
+    from pellucid.training.inference.language_models import TrainedModel
 
     seed = options.chosen_seed
     with train_small_run(TINY_TRANSFORMER, seed) as (_, run):
@@ -324,7 +324,7 @@ def _maps_of_small_transformer(options: DrawOptions) -> Measured:
 
 
 def _maps_of_text(trained: TrainedModel, text: str, note: str) -> Measured:
-    from pellucid.training.attention_maps import text_maps
+    from pellucid.training.inference.attention_maps import text_maps
 
     n_tokens = len(trained.vocabulary.encode(text))
     notes = [note]
@@ -364,7 +364,7 @@ def _first_text(model: TrainedModel) -> str:
 
 def _patch_positions(card: FigureCard[Any], options: DrawOptions) -> Measured:
     with _open_vit(options) as (run, note):
-        from pellucid.training.attention_maps import patch_positions
+        from pellucid.training.inference.attention_maps import patch_positions
 
         return Measured(patch_positions(_load_vit(run), _describe(run)), (note,))
 
@@ -381,7 +381,7 @@ def _patch_attention(card: FigureCard[Any], options: DrawOptions) -> Measured:
         else:
             file = Path(options.input)
             pixels, where, truth = preparation.pixels_of([file])[0], quoted(file.name), ""
-        from pellucid.training.attention_maps import patch_attention
+        from pellucid.training.inference.attention_maps import patch_attention
 
         record = patch_attention(_load_vit(run), preparation, pixels, f"{_describe(run)}, reads {where}", truth)
         return Measured(record, (note,))
@@ -408,7 +408,7 @@ def _open_vit(options: DrawOptions) -> Iterator[tuple[Run, str]]:
 def _load_vit(run: Run) -> ViT:
     """In double precision, so that what is drawn does not depend on the number of threads."""
     from pellucid.models.examples.vit import ViT
-    from pellucid.training.weights import load_network
+    from pellucid.training.checkpoints import load_network
 
     model = load_network(run)[0].for_inference().double()
     assert isinstance(model, ViT)

@@ -86,7 +86,7 @@ def network_of(run: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
     from pellucid.models.catalogue import find_network
     from pellucid.models.contracts import PairModel, SequenceModel
     from pellucid.runs import open_run
-    from pellucid.training.weights import load_network
+    from pellucid.training.checkpoints import load_network
 
     opened = open_run(run)
     model, _ = load_network(opened)

@@ -14,11 +14,17 @@ from pellucid.errors import PellucidError, did_you_mean, nearest, quoted
 from pellucid.models.counting.options import CountOptions
 from pellucid.options import Option, options_of
 from pellucid.runs import find_run, holds_run, is_run, open_run
-from pellucid.training.language_models import CountedModel, LanguageModel, TrainedModel, draw_samples, score_text
+from pellucid.training.inference.language_models import (
+    CountedModel,
+    LanguageModel,
+    TrainedModel,
+    draw_samples,
+    score_text,
+)
 
 if TYPE_CHECKING:
     from pellucid.records import Samples, ScoredText
-    from pellucid.training.language_models import Track
+    from pellucid.training.inference.language_models import Track
 
 
 READING = ("kind", "encoding")  # how data are read that a model counts

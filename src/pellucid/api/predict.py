@@ -9,7 +9,7 @@ from pellucid.api.shown import Shown
 from pellucid.decoding.options import require_beam
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs import open_run
-from pellucid.training.new_examples import read_examples, require_answers
+from pellucid.training.inference.prediction import predict_examples, read_examples, require_answers
 
 if TYPE_CHECKING:
     from pellucid.records import Predictions
@@ -39,7 +39,4 @@ def predict(
             )
         require_beam(beam)
     examples = read_examples(opened, [str(file) for file in files], text=text, encoding=encoding, separator=separator)
-
-    from pellucid.training.prediction import predict_examples
-
     return Shown(predict_examples(opened, examples, beam))

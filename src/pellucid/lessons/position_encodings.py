@@ -61,7 +61,7 @@ def measure(seed: int = 1) -> PositionEncodings:
 def _trained_encoding(kind: str, seed: int) -> PositionEncoding:
     from pellucid.models.sequences.transformer import Transformer
     from pellucid.runs import open_run
-    from pellucid.training.weights import load_network
+    from pellucid.training.checkpoints import load_network
 
     with train_small_run({**TINY_TRANSFORMER, "network": {"positions": kind}}, seed) as (_, run):
         model = load_network(open_run(run))[0].double().for_inference()

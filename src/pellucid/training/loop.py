@@ -21,9 +21,8 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from pellucid.errors import NotFinite
 from pellucid.records import Plan, Step
-from pellucid.training.optimizers import Optimizer
+from pellucid.training.optimizers import Optimizer, learning_rate_factor
 from pellucid.training.rng import seed_torch
-from pellucid.training.schedule import learning_rate_factor
 from pellucid.training.tasks.batches import IGNORED, Batch
 from pellucid.training.tasks.task import Batches, LossFunction
 

@@ -19,8 +19,7 @@ from pellucid.models.catalogue import NETWORKS, default_network, find_network, n
 from pellucid.models.counting.options import COUNT_MODELS
 from pellucid.models.settings import SIZES, require_share
 from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
-from pellucid.training.optimizers import OPTIMIZERS
-from pellucid.training.schedule import SCHEDULES
+from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES
 
 Setting = int | float | str
 

@@ -37,7 +37,7 @@ from pellucid.records import (
 from pellucid.records.plain import from_plain
 from pellucid.runs import Run, RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.checkpoints import newest_checkpoint
+from pellucid.training.checkpoints import load_best, load_network, newest_checkpoint, require_matching_weights
 from pellucid.training.options import TrainOptions, flag_called
 from pellucid.training.plan import choose_plan
 from pellucid.training.run_data import data_options_of, find_source, source_from_run
@@ -46,7 +46,6 @@ from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import Trainer, TrainingState, build_training, network_facts
-from pellucid.training.weights import load_best, load_network, require_matching_weights
 
 MOST_ROWS = 64  # of a batch for the doctor: more prove no more, and every probe waits for them
 N_BATCHES = 3

@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 
 from pellucid.records import Ending, Evaluation, Plan, Verdict
-from pellucid.training.schedule import learning_rate_factor
+from pellucid.training.optimizers import learning_rate_factor
 
 WORTH_IT = 0.003  # nats; less than two seeds of one network differ by
 FEWEST = 8  # evaluations before a plateau can be told

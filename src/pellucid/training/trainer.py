@@ -22,13 +22,12 @@ from pellucid.models.contracts import Network
 from pellucid.records import Ending, Evaluation, Health, InitialLoss, NetworkFacts, Plan, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.checkpoints import delete_old_checkpoints, save_checkpoint
+from pellucid.training.checkpoints import delete_old_checkpoints, save_best, save_checkpoint
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import Optimizer, build_optimizer
 from pellucid.training.rng import derive_seed
 from pellucid.training.stopping import best_evaluation, check_ending
 from pellucid.training.tasks.task import Batches, Task
-from pellucid.training.weights import save_best
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -24,11 +23,12 @@ from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.padding import pad_rows
 from pellucid.models.stepwise import greedy_answers
 from pellucid.records import AnsweredExample, Answers, DataFacts, InitialLoss, Measure, Plan
+from pellucid.training.loop import mean_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
 from pellucid.training.tasks.metrics import exact_match, tokens_right
-from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
+from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 AT_ONCE = 256  # pairs of one pass that is not learned from
 MEASURE = Measure("nats", "exact match", "simple models", "token")
@@ -112,21 +112,14 @@ class PairTask(Task):
     def evaluate(self, model: PairModel, side: str) -> SideResult:
         """The loss of every token of the targets. Whole answers are only written at the end: they take much longer."""
         pairs = self.train_part if side == "train" else getattr(self.sides, side)
-        was_training = model.training
-        model.eval()
         total, n_tokens = 0.0, 0
-        try:
-            with torch.inference_mode():
-                for first in range(0, len(pairs), AT_ONCE):
-                    batch = make_pair_batch(pairs[first : first + AT_ONCE])
-                    scores = model(batch.sources, batch.tokens).flatten(0, 1)
-                    losses = functional.cross_entropy(
-                        scores, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
-                    )
-                    total += losses.double().item()
-                    n_tokens += batch.n_tokens
-        finally:
-            model.train(was_training)
+        with evaluating(model):
+            for first in range(0, len(pairs), AT_ONCE):
+                batch = make_pair_batch(pairs[first : first + AT_ONCE])
+                scores = model(batch.sources, batch.tokens).flatten(0, 1)
+                loss = functional.cross_entropy(scores, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
+                total += loss.double().item()
+                n_tokens += batch.n_tokens
         return SideResult(total / n_tokens if n_tokens else math.nan)
 
     def check_initial_loss(self, loss: float) -> InitialLoss:
@@ -166,8 +159,7 @@ class PairTask(Task):
 
 def next_target_loss(model: PairModel, batch: PairBatch) -> Tensor:
     """The mean loss over the tokens of the targets, each told the ones before it."""
-    scores = model(batch.sources, batch.tokens)
-    return functional.cross_entropy(scores.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
+    return mean_token_loss(model(batch.sources, batch.tokens), batch.targets)
 
 
 def pair_metrics(said: Sequence[str], truth: Sequence[str]) -> dict[str, float]:

@@ -28,7 +28,7 @@ from pellucid.training.loop import next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
 from pellucid.training.tasks.batches import IGNORED, Batch, list_items, make_batches
-from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, initial_loss
+from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 DEFAULT_CONTEXT = 64  # tokens in a window of a text
 SHOWN = 12  # items, or symbols of a text's beginning times this
@@ -225,26 +225,19 @@ def take_part(side: Corpus, n_predicted: int) -> Corpus:
 
 
 def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> MeanLoss:
-    """The mean loss in nats over every token of the side but the first. The model is left in the mode it was in.
+    """The mean loss in nats over every token of the side but the first.
 
     A text is read in windows of `context` targets, one after another; each begins with the last token of the one
     before it and has seen nothing else.
     """
-    was_training = model.training
-    model.eval()
     total, n_tokens, n_impossible = 0.0, 0, 0
-    try:
-        with torch.inference_mode():
-            for tokens, targets, n in _passes(side, context, max(1, min(MOST_TOKENS, MOST_SCORES // model.vocab_size))):
-                scores = model(tokens)
-                losses = functional.cross_entropy(
-                    scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none"
-                )
-                total += losses.sum(dtype=torch.float64).item()
-                n_impossible += int(losses.isinf().sum())
-                n_tokens += n
-    finally:
-        model.train(was_training)
+    with evaluating(model):
+        for tokens, targets, n in _passes(side, context, max(1, min(MOST_TOKENS, MOST_SCORES // model.vocab_size))):
+            scores = model(tokens).flatten(0, 1)
+            losses = functional.cross_entropy(scores, targets.flatten(), ignore_index=IGNORED, reduction="none")
+            total += losses.sum(dtype=torch.float64).item()
+            n_impossible += int(losses.isinf().sum())
+            n_tokens += n
     return MeanLoss(total / n_tokens if n_tokens else math.nan, n_tokens, n_impossible)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.catalogue import NetworkCard, Recipe
@@ -136,6 +138,18 @@ class Task(ABC):
     def bits_per_character(self, loss: float) -> float:
         """nan where there are no characters."""
         return float("nan")
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Inside, the model is in eval mode and makes no gradients; afterwards it is in the mode it was in."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was_training)
 
 
 def initial_loss(measured: float, targets: npt.ArrayLike, vocab_size: int) -> InitialLoss:

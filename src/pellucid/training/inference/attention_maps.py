@@ -28,7 +28,7 @@ from pellucid.models.sequences.transformer import CausalSelfAttention, Transform
 from pellucid.models.stepwise import greedy_answers
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
 from pellucid.records.attention import Matrix, as_matrix
-from pellucid.training.language_models import TrainedModel
+from pellucid.training.inference.language_models import TrainedModel
 
 
 @torch.no_grad()

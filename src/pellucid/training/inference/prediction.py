@@ -1,4 +1,7 @@
-"""New examples for the network of a run: read and checked without torch, so that a mistake is answered at once."""
+"""New examples for the network of a run: read and checked, then answered.
+
+Torch is loaded when the network is asked, so that a mistake in a file is answered at once.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pellucid.data import ListData, PairsData, TableData, open_data, require_kind
 from pellucid.data.kinds import KINDS
+from pellucid.data.prepare import ImagePreparation, TablePreparation
 from pellucid.data.readers.sources import missing_file
 from pellucid.data.sets import is_dataset
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import find_network
+from pellucid.records import Prediction, Predictions
 from pellucid.runs import Run
 from pellucid.training.run_data import load_preparation, load_vocabulary
 
 if TYPE_CHECKING:
-    import numpy
-
+    from pellucid.models.contracts import Network, PairModel
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+AT_ONCE = 512  # examples of one pass
+RANKED = 3  # classes told for each example
 
 
 @dataclass(frozen=True)
@@ -29,8 +37,8 @@ class NewExamples:
     """New examples for the network of a run, as it reads them."""
 
     names: list[str]
-    numbers: numpy.ndarray[Any, Any] | None = None
-    codes: numpy.ndarray[Any, Any] | None = None
+    numbers: np.ndarray[Any, Any] | None = None
+    codes: np.ndarray[Any, Any] | None = None
     sources: list[list[int]] = field(default_factory=list)
     truths: list[str] = field(default_factory=list)  # where they are known
     notes: tuple[str, ...] = ()
@@ -65,10 +73,6 @@ def read_examples(
 
 
 def _read_images(run: Run, files: Sequence[str]) -> NewExamples:
-    import numpy as np
-
-    from pellucid.data.prepare import ImagePreparation
-
     preparation = load_preparation(run)
     assert isinstance(preparation, ImagePreparation)
     found = [one for word in files for one in _image_files(Path(word))]
@@ -107,10 +111,6 @@ def _is_image(path: Path) -> bool:
 
 
 def _read_rows(run: Run, files: Sequence[str], encoding: str, separator: str) -> NewExamples:
-    import numpy as np
-
-    from pellucid.data.prepare import TablePreparation
-
     preparation = load_preparation(run)
     assert isinstance(preparation, TablePreparation)
     names: list[str] = []
@@ -162,3 +162,76 @@ def _read_sources(run: Run, files: Sequence[str], text: str, encoding: str) -> N
             fix="Shorten it, or train on longer ones",
         )
     return NewExamples(names, sources=sources, truths=truths if len(truths) == len(names) else [])
+
+
+def predict_examples(run: Run, examples: NewExamples, beam: int = 0) -> Predictions:
+    """The network's answers, in the order of the examples. beam: of pairs; 0 takes the likeliest token each time."""
+    from pellucid.training.checkpoints import load_network
+
+    model: Any = load_network(run)[0].for_inference()
+    found = _write_targets(run, model, examples, beam) if run.kind == "pairs" else _score_examples(run, model, examples)
+    data, notes = run.record["data"], (*examples.notes, *_count_right(found, examples, run.kind))
+    return Predictions(run.name, run.model, str(data.get("target", "")), str(data.get("task", "")), found, notes)
+
+
+def _score_examples(run: Run, model: Network, examples: NewExamples) -> tuple[Prediction, ...]:
+    import torch
+
+    from pellucid.layers.losses import LOSSES
+    from pellucid.models.contracts import Reconstructor
+
+    preparation, names = load_preparation(run), examples.names
+    assert examples.numbers is not None
+    assert examples.codes is not None
+    numbers, codes = torch.from_numpy(examples.numbers), torch.from_numpy(examples.codes)
+    with torch.inference_mode():
+        parts = zip(torch.split(numbers, AT_ONCE), torch.split(codes, AT_ONCE), strict=True)
+        scores = torch.cat([model(*part) for part in parts]).double()
+        if isinstance(model, Reconstructor):
+            errors = (scores - model.reconstruction_target(numbers, codes)).square().mean(1).tolist()
+            return tuple(
+                Prediction(name, f"error {error:.4f}", None) for name, error in zip(names, errors, strict=True)
+            )
+    if not preparation.classes:
+        assert isinstance(preparation, TablePreparation)
+        values = preparation.in_units(scores.reshape(-1).numpy()).tolist()
+        return tuple(Prediction(name, f"{value:.6g}", None) for name, value in zip(names, values, strict=True))
+    classes = preparation.classes
+    probabilities = LOSSES[str(run.record["plan"].get("loss", "cross-entropy"))].probabilities
+    if probabilities is None:  # as of hinge, whose scores only rank
+        likeliest = scores.argmax(1).tolist()
+        return tuple(Prediction(name, classes[place], None) for name, place in zip(names, likeliest, strict=True))
+    return tuple(_rank(name, row, classes) for name, row in zip(names, probabilities(scores).numpy(), strict=True))
+
+
+def _rank(name: str, shares: np.ndarray[Any, Any], classes: tuple[str, ...]) -> Prediction:
+    order = np.argsort(-shares, kind="stable")[:RANKED]
+    ranked = tuple((classes[place], float(shares[place])) for place in order)
+    return Prediction(name, ranked[0][0], ranked[0][1], ranked)
+
+
+def _write_targets(run: Run, model: PairModel, examples: NewExamples, beam: int) -> tuple[Prediction, ...]:
+    from pellucid.decoding.beam import beam_search
+    from pellucid.models.pairs.padding import pad_rows
+    from pellucid.models.stepwise import PairReading, greedy_answers
+
+    decode = load_vocabulary(run).decode
+    if not beam:
+        written = greedy_answers(model, pad_rows(examples.sources))
+        return tuple(
+            Prediction(name, decode(answer), None) for name, answer in zip(examples.names, written, strict=True)
+        )
+    found = []
+    for name, source in zip(examples.names, examples.sources, strict=True):
+        best = beam_search(PairReading(model, source), width=beam, longest=model.longest_target + 1, start=[0], stop=0)
+        ways = tuple((decode(list(one.drawn.tokens)), float(np.exp(one.score))) for one in best[:RANKED])
+        found.append(Prediction(name, ways[0][0], ways[0][1], ways))
+    return tuple(found)
+
+
+def _count_right(found: tuple[Prediction, ...], examples: NewExamples, kind: str) -> list[str]:
+    """How many answers are right, where the truth is known and an answer is either right or wrong."""
+    if not examples.truths or (kind != "pairs" and not found[0].ranked):
+        return []
+    n_right = sum(one.answer == truth for one, truth in zip(found, examples.truths, strict=True))
+    return [f"the truth is known: {n_right:,} of {len(found):,} are right, {100 * n_right / len(found):.2f} %"]

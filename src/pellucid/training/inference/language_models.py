@@ -93,7 +93,7 @@ class TrainedModel(LanguageModel):
     @cached_property
     def _loaded(self) -> tuple[SequenceModel, int]:
         from pellucid.models.contracts import SequenceModel
-        from pellucid.training.weights import load_network
+        from pellucid.training.checkpoints import load_network
 
         model, step = load_network(self.run)
         assert isinstance(model, SequenceModel)
