@@ -17,12 +17,11 @@ from pellucid.errors import PellucidError
 from pellucid.figures.show import record_json, show
 from pellucid.figures.tables import show_parts
 from pellucid.figures.words.diagnosis import diagnosis_parts
-from pellucid.inspection.doctor import diagnose, examine_with
+from pellucid.inspection.doctor import diagnose, examine_with, specimen_from
 from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.losses import LOSSES, find_loss_function
 from pellucid.inspection.rules import DoctorRule, rules
-from pellucid.inspection.specimens import specimen_from
 from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain
 from pellucid.records.plain import from_plain
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from pellucid.inspection.health import FEWEST_STEPS, MOST_LOOKS, HealthProbe, cadence, is_look, sample, telling_layers
-from pellucid.inspection.layer_stats import NEARLY_ZERO, flatness, histogram, unit_map, weight_stats
+from pellucid.inspection.judgements import NEARLY_ZERO, flatness, histogram, unit_map, weight_stats
 from pellucid.models.catalogue import find_network
 from pellucid.records import Health, Histogram, LayerStats, WeightStats, as_plain
 from pellucid.records.plain import from_plain

@@ -11,11 +11,10 @@ from pellucid.errors import PellucidError
 from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
 from pellucid.inspection.inputs import guess_inputs, make_inputs
-from pellucid.inspection.inspect import inspect_expression, inspect_module
+from pellucid.inspection.inspect import inspect_expression, inspect_module, silent_broadcasts
 from pellucid.inspection.instrument.isolation import Snapshot
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.shapes.attempts import attempt_forward
-from pellucid.inspection.shapes.broadcasts import silent_broadcasts
+from pellucid.inspection.shapes.causes import attempt_forward
 from pellucid.inspection.shapes.xray import LONGEST_CHAIN, explain_failure
 
 MISTAKEN = """nn.Sequential(

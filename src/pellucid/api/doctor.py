@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pellucid.inspection.instrument.specimen import LossFunction
     from pellucid.records import Diagnosis
 
-CHILD = "pellucid.inspection.specimens:examine_file"
+CHILD = "pellucid.inspection.doctor:examine_file"
 LONGEST = 120.0  # seconds that code of someone's own may take
 
 
@@ -47,8 +47,7 @@ def doctor(
     >>> found.is_ill
     False
     """
-    from pellucid.inspection.doctor import diagnose
-    from pellucid.inspection.specimens import build_specimen
+    from pellucid.inspection.doctor import build_specimen, diagnose
 
     specimen = build_specimen(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)
     return Shown(diagnose(specimen, rules, seed))

@@ -16,7 +16,7 @@ from pellucid.inspection.inputs import make_inputs
 from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_module
 from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.sandbox.their_code import as_module, load_name, translate_errors
-from pellucid.inspection.shapes.attempts import attempt_forward
+from pellucid.inspection.shapes.causes import attempt_forward
 from pellucid.records import Inspection, as_plain
 from pellucid.records.inspection import Mistake
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.recording import by_unit, has_channels_first, is_norm
 from pellucid.inspection.instrument.specimen import main_tensor
-from pellucid.inspection.layer_stats import MAP_EXAMPLES, flatness, layer_stats, unit_map, weight_stats
+from pellucid.inspection.judgements import MAP_EXAMPLES, flatness, layer_stats, unit_map, weight_stats
 from pellucid.records import Health, LayerStats, UnitMap
 
 MOST_LAYERS = 40

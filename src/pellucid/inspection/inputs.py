@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pellucid.inspection.expression.syntax import InputShape
 from pellucid.inspection.instrument.isolation import borrow_module
-from pellucid.inspection.shapes.attempts import Attempt, attempt_forward
+from pellucid.inspection.shapes.causes import Attempt, attempt_forward
 
 ROWS, TIME = 2, 16
 SIZES = (32, 28, 64, 224, 96, 128, 48, 16, 8)  # of images, the usual ones first

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import copy
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from pellucid.errors import ExpressionError, PellucidError, one_line
 from pellucid.inspection.expression.modules import BuiltModule
 from pellucid.inspection.inputs import guess_inputs, make_inputs
-from pellucid.inspection.shapes.attempts import users_line
-from pellucid.inspection.shapes.broadcasts import silent_broadcasts
+from pellucid.inspection.instrument.isolation import is_small, isolate
+from pellucid.inspection.instrument.recording import InterceptFunctions
+from pellucid.inspection.shapes.causes import Shape, shape_words, users_line
 from pellucid.inspection.shapes.remedies import Change
 from pellucid.inspection.shapes.xray import FailureReport, WorkingRepair, explain_failure
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
@@ -124,3 +130,146 @@ def _mend_text(built: BuiltModule, mended: WorkingRepair | None) -> str:
     for start, end, writes in sorted([*edits, *((one, one, ",") for one in commas)], reverse=True):
         text = text[:start] + writes + text[end:]
     return text
+
+
+# Broadcasts that nobody meant: rows against rows, as (batch, 1) minus (batch), which is (batch, batch) without a
+# word. A bias, a mask or a scale is stretched to the shape of the other, and that is what broadcasting is for. Here
+# both are stretched, one of them because it has a dimension less. Whether the two equal sizes are the batch, and not
+# by chance as long as it, is told by running the module with three rows and with five: only what follows both times
+# is named.
+
+FEW, MORE = 3, 5  # rows
+OPERATIONS = {
+    **dict.fromkeys(("add", "__add__", "__radd__", "__iadd__", "add_"), "+"),
+    **dict.fromkeys(("sub", "subtract", "rsub", "__sub__", "__rsub__", "__isub__", "sub_"), "-"),
+    **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__", "__imul__", "mul_"), "*"),
+    **dict.fromkeys(("div", "true_divide", "divide", "__div__", "__truediv__", "__rtruediv__", "div_"), "/"),
+    **{name: name for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "pow", "maximum", "minimum")},
+}
+
+
+class Stretched(NamedTuple):
+    """An operation of which both sides were stretched."""
+
+    path: str  # of the module in whose forward it was
+    line: str  # of a file, as "model.py:12"
+    sign: str
+    left: Shape
+    right: Shape
+
+    def is_of_rows(self, n: int) -> bool:
+        """(n, 1) against (n), with whatever further dimensions, where n is the batch."""
+        longer, shorter = sorted((self.left, self.right), key=len, reverse=True)
+        return len(longer) > len(shorter) and longer[-1:] == (1,) and longer[0] == n and shorter[-1:] == (n,)
+
+
+def silent_broadcasts(model: nn.Module, inputs: tuple[Any, ...]) -> list[str]:
+    """One sentence for each place where rows meet all other rows; none where the module does not run so.
+
+    >>> class Loss(nn.Module):
+    ...     def forward(self, scores, targets):
+    ...         return (scores - targets).square().mean()
+    >>> silent_broadcasts(Loss(), (torch.ones(4, 1, requires_grad=True), torch.ones(4)))[0][:48]
+    '(4, 1) - (4) is (4, 4) in Loss: each of the 4 ro'
+    """
+    tensors = [one for one in inputs if isinstance(one, Tensor)]
+    n_rows = {len(one) for one in tensors if one.dim()}
+    if len(n_rows) != 1 or not all(one.dim() for one in tensors) or 0 in n_rows or not is_small(model):
+        return []
+    (n,) = n_rows
+    found = []
+    few, more = (_find_stretched(model, _rows(inputs, count)) for count in (FEW, MORE))
+    for one, other in zip(few, more, strict=False):
+        is_same_place = one[:3] == other[:3]
+        if is_same_place and one.is_of_rows(FEW) and other.is_of_rows(MORE):
+            found.append(_sentence(one, n if n > 1 else FEW, type(model).__name__))
+    return list(dict.fromkeys(found))
+
+
+def _rows(inputs: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """The inputs with so many rows, taken in turn from those that are there."""
+    return tuple(
+        one[torch.arange(count) % len(one)].detach().clone() if isinstance(one, Tensor) else copy.deepcopy(one)
+        for one in inputs
+    )
+
+
+def _find_stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
+    try:
+        ours = copy.deepcopy(model)
+    except Exception:
+        return []
+    for one in inputs:
+        if isinstance(one, Tensor) and one.is_floating_point():
+            one.requires_grad_()  # what is computed from the inputs is known by its gradient
+    found = _Pairs(ours)
+    # Nothing will be run backward, so that nothing need be kept for it.
+    forgetting = torch.autograd.graph.saved_tensors_hooks(lambda saved: None, lambda kept: kept)
+    with isolate():
+        try:
+            with forgetting, InterceptFunctions(found.call):
+                ours(*inputs)
+        except Exception:
+            return []
+    return found.stretched
+
+
+class _Pairs:
+    """Sees every operation on two tensors of numbers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.stretched: list[Stretched] = []
+        self.paths = {id(module): path for path, module in nn.Module.named_modules(model)}
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        name = getattr(function, "__name__", "")
+        pair = [one for one in (*args, *named.values()) if isinstance(one, Tensor)]
+        # The shapes as they were: an operation in place would show its result.
+        shapes = [tuple(one.shape) for one in pair]
+        made = function(*args, **named)
+        if name in OPERATIONS and len(pair) == 2 and _is_of_numbers(*pair) and _are_stretched(*shapes):
+            path, line = self._place()
+            self.stretched.append(Stretched(path, line, OPERATIONS[name], *shapes))
+        return made
+
+    def _place(self) -> tuple[str, str]:
+        """The module whose forward asked, and the line of it."""
+        frame = sys._getframe(2)
+        line = ""
+        ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+        while frame is not None:
+            is_users = not frame.f_code.co_filename.startswith(ours)
+            if is_users and not line:
+                name = Path(frame.f_code.co_filename).name
+                line = f"{name}:{frame.f_lineno}" if not name.startswith("<") else ""
+            code = frame.f_code
+            owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+            if isinstance(owner, nn.Module) and id(owner) in self.paths:
+                return self.paths[id(owner)], line
+            frame = frame.f_back  # type: ignore[assignment]  # None at the outermost, which ends the loop
+        return "", ""
+
+
+def _are_stretched(left: Shape, right: Shape) -> bool:
+    """Whether both are."""
+    return np.broadcast_shapes(left, right) not in (left, right)
+
+
+def _is_of_numbers(left: Tensor, right: Tensor) -> bool:
+    """Whether what is computed depends on the inputs or the weights; distances between positions do not."""
+    both = left.is_floating_point() and right.is_floating_point()
+    return both and (left.requires_grad or right.requires_grad)
+
+
+def _sentence(seen: Stretched, n: int, whole: str) -> str:
+    left, right = (tuple(n if size == FEW else size for size in shape) for shape in (seen.left, seen.right))
+    made = np.broadcast_shapes(left, right)
+    is_sign = len(seen.sign) == 1
+    pair = f"{shape_words(left)} {seen.sign if is_sign else 'and'} {shape_words(right)}"
+    said = pair if is_sign else f"{seen.sign} of {pair}"
+    place = f"{seen.path or whole}" + f" ({seen.line})" * bool(seen.line)
+    longer = left if len(left) > len(right) else right
+    return (
+        f"{said} is {shape_words(made)} in {place}: each of the {n} rows meets all {n}. If that is not meant, take the "
+        f"last dimension of {shape_words(longer)} away with .squeeze(-1)"
+    )

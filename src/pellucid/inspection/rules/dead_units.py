@@ -20,8 +20,7 @@ from pellucid.inspection.instrument.recording import (
     record,
 )
 from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.judgements import judge_dead_units
-from pellucid.inspection.layer_stats import NEARLY_ZERO
+from pellucid.inspection.judgements import NEARLY_ZERO, judge_dead_units
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 

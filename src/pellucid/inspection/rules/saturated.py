@@ -9,8 +9,7 @@ from torch import nn
 
 from pellucid.inspection.instrument.recording import Recording, activation_slopes, part_name, record
 from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.judgements import judge_saturation
-from pellucid.inspection.layer_stats import NEARLY_ZERO
+from pellucid.inspection.judgements import NEARLY_ZERO, judge_saturation
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, one_line, quoted
-from pellucid.inspection.sandbox.child import memory_bound
+from pellucid.inspection.sandbox.process import memory_bound
 
 UNIQUE = "_looked_at_by_pellucid"  # begins the name of their module, which so is nobody else's
 LARGEST_FILE = 16 << 20

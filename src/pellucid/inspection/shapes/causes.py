@@ -1,22 +1,26 @@
-"""Which two numbers disagree where a forward stopped: what a layer was fed, and what it was made for.
+"""How far a forward came, in which module it stopped, and which two numbers disagree there.
 
-They are read off the layer and what it was given. Only where a user's own forward failed, and no layer is to blame, the
-operation of torch that raised is asked.
+The numbers are read off the layer and what it was given. Only where a user's own forward failed, and no layer is to
+blame, the operation of torch that raised is asked.
 """
 
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.expression.modules import spell_module
+from pellucid.inspection.instrument.isolation import isolate, own_inputs
+from pellucid.inspection.instrument.recording import InterceptFunctions, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
-from pellucid.inspection.shapes.attempts import Attempt, LayerStep, Shape, shape_words
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 CHANNEL_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
@@ -30,6 +34,124 @@ WANTED_BY_OPERATION = {
     "view": "the same number of numbers in both shapes",
     "reshape": "the same number of numbers in both shapes",
 }
+
+
+Shape = tuple[int, ...]
+
+
+class LayerStep(NamedTuple):
+    """A module without parts that was called and came back."""
+
+    path: str
+    kind: str
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called by people: its path, with its kind where that is only a number."""
+        last = self.path.rpartition(".")[2]
+        return self.kind if not self.path else f"{self.kind} {self.path}" if last.isdigit() else self.path
+
+
+@dataclass
+class Attempt:
+    """What happened in one forward."""
+
+    steps: list[LayerStep] = field(default_factory=list)
+    error: Exception | None = None
+    path: str = ""  # of the module in which it failed
+    module: nn.Module | None = None
+    args: tuple[Any, ...] = ()  # what that module was given
+    operation: str = ""  # of torch that raised, as "view"; "" where none did
+    operands: tuple[Any, ...] = ()  # what it was given
+    n_calls: int = 0  # of operations that came back
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Grows the farther a forward came."""
+        return len(self.steps), self.n_calls
+
+    @property
+    def error_line(self) -> str:
+        """The first line of the error."""
+        return next(iter(str(self.error).strip().splitlines()), type(self.error).__name__)
+
+    def input_shapes(self) -> tuple[Shape, ...]:
+        return tuple(tuple(one.shape) for one in tensors_in(self.args))
+
+
+FunctionHandler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+def call_plainly(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return function(*args, **named)
+
+
+def attempt_forward(model: nn.Module, inputs: tuple[Any, ...], call: FunctionHandler = call_plainly) -> Attempt:
+    """Run one forward of a module that may be written on. call: how functions of torch are called.
+
+    >>> attempt = attempt_forward(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5)), (torch.ones(1, 2),))
+    >>> attempt.path, attempt.steps[0].outputs, attempt.operation
+    ('1', ((1, 3),), 'linear')
+    """
+    attempt = Attempt()
+    running: list[tuple[str, nn.Module, tuple[Any, ...]]] = []
+
+    def begins(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        running.append((path, module, (*args, *kwargs.values())))
+        attempt.path, attempt.module, attempt.args = running[-1]
+
+    def ends(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        # A call whose error was caught by the one around it began, and never ends.
+        while running and running.pop()[1] is not module:
+            pass
+        attempt.path, attempt.module, attempt.args = running[-1] if running else ("", None, ())
+        if not any(module.children()):
+            given = tuple(tuple(one.shape) for one in tensors_in((args, kwargs)))
+            made = tuple(tuple(one.shape) for one in tensors_in(output))
+            attempt.steps.append(LayerStep(path, type(module).__name__, given, made))
+
+    def handle(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Keep the first function that raised since the last one that came back."""
+        try:
+            made = call(function, args, named)
+        except Exception:
+            attempt.operation, attempt.operands = getattr(function, "__name__", ""), args
+            raise
+        attempt.operation, attempt.operands = "", ()
+        attempt.n_calls += 1
+        return made
+
+    # Behind hooks that change what comes in: what forward is really given is what counts.
+    hooks = hook_modules(nn.Module.named_modules(model), begins, ends)
+    with hooks, isolate(), torch.no_grad():
+        try:
+            with InterceptFunctions(handle):
+                model(*own_inputs(inputs))
+        except Exception as error:
+            attempt.error = error
+    return attempt
+
+
+def users_line(error: BaseException | None) -> str:
+    """The last line of a traceback that is the user's own, as "model.py:12"; "" where none is."""
+    if error is None:
+        return ""
+    ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+    passed = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in passed if not frame.filename.startswith(("<", *ours))]
+    # A line of an installed package is told only where there is no other.
+    frames = [frame for frame in frames if "site-packages" not in frame.filename] or frames
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+
+
+def shape_words(shape: Shape) -> str:
+    """
+    >>> shape_words((2, 16, 3, 3)), shape_words((5,))
+    ('(2, 16, 3, 3)', '(5)')
+    """
+    return f"({', '.join(map(str, shape))})"
 
 
 class SizeOrigin(NamedTuple):
@@ -62,7 +184,6 @@ class Cause(NamedTuple):
 def cause_of(attempt: Attempt, given: Sequence[Shape]) -> Cause:
     """Why a forward stopped where it did. given: the shapes of the model's inputs.
 
-    >>> from pellucid.inspection.shapes.attempts import attempt_forward
     >>> attempt = attempt_forward(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),))
     >>> cause_of(attempt, [(2, 16, 3, 3)]).fed
     '144 = 16·3·3 features'

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.expression.modules import is_of_torch, rebuild_module, spell_module
-from pellucid.inspection.shapes.attempts import Attempt, shape_words
-from pellucid.inspection.shapes.causes import Cause
+from pellucid.inspection.shapes.causes import Attempt, Cause, shape_words
 
 
 @dataclass

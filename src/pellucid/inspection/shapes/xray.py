@@ -13,15 +13,16 @@ from pellucid.errors import one_line, printable
 from pellucid.inspection.expression.modules import spell_module
 from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng, is_small
 from pellucid.inspection.instrument.specimen import tensors_in
-from pellucid.inspection.shapes.attempts import (
+from pellucid.inspection.shapes.causes import (
     Attempt,
+    Cause,
     LayerStep,
     Shape,
     attempt_forward,
+    cause_of,
     shape_words,
     users_line,
 )
-from pellucid.inspection.shapes.causes import Cause, cause_of
 from pellucid.inspection.shapes.remedies import Change, ChangedCopy, remedies
 from pellucid.records.inspection import Repair, ShapeXray
 

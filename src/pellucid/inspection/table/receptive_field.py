@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
 from pellucid.inspection.instrument.recording import InterceptFunctions
-from pellucid.inspection.table.flow import DispatchedOp, TensorMemory
+from pellucid.inspection.table.trace import DispatchedOp, TensorMemory
 from pellucid.records.inspection import ReceptiveField
 
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "max_pool2d")
