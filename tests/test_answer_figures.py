@@ -15,6 +15,7 @@ from PIL import Image
 from scipy.stats import binomtest
 from tests.tiny_records import ANSWERING, TINY, TINY_IMAGES, TINY_PAIRS, TINY_RECONSTRUCTION, TINY_ROWS, TINY_RUN
 
+from pellucid.cli.console import ProgressLine
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.images import gray_image
 from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
@@ -27,13 +28,12 @@ from pellucid.figures.drawings.mistakes import draw_mistakes
 from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
 from pellucid.figures.picture import all_figures
-from pellucid.figures.progress import ProgressLine
 from pellucid.figures.show import record_json, show
 from pellucid.figures.tables import show_parts
 from pellucid.figures.words.answers import MOST_PREDICTED, class_mistakes, confusion_words
 from pellucid.figures.words.counting import novelty_parts
 from pellucid.figures.words.ladder import baseline_table, rank_rungs, results_by_size
-from pellucid.figures.words.numbers import metric_words, percent
+from pellucid.figures.words.notation import metric_words, percent
 from pellucid.figures.words.training import data_lines, loss_picture
 from pellucid.records import (
     AnsweredExample,

@@ -16,7 +16,7 @@ import pellucid
 from pellucid.errors import PellucidError
 from pellucid.figures.show import record_json, show
 from pellucid.figures.tables import show_parts
-from pellucid.figures.words.diagnosis import diagnosis_parts
+from pellucid.figures.words.inspection import diagnosis_parts
 from pellucid.inspection.doctor import diagnose, examine_with, specimen_from
 from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
 from pellucid.inspection.instrument.specimen import Specimen

@@ -15,14 +15,14 @@ from PIL import Image, ImageChops
 from tests.tiny_records import TINY_RUN, tiny_record
 
 from pellucid.api.draw import MEASURES, draw, drawable
-from pellucid.api.outputs import PICTURES as SUFFIXES
+from pellucid.api.results import PICTURES as SUFFIXES
 from pellucid.data import Characters, ListData, open_data
 from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
 from pellucid.figures.drawings.bigram_matrix import draw_bigram_matrix, sums_line
 from pellucid.figures.picture import Picture, picture_html, picture_png
-from pellucid.figures.words.text import symbol_labels
+from pellucid.figures.words.notation import symbol_labels
 from pellucid.lessons.bigram_smoothing import SHOWN, TRIED, smooth_counts
 from pellucid.lessons.bigram_smoothing import draw as draw_smoothing
 from pellucid.lessons.lesson import Lesson, all_lessons

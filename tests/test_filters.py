@@ -170,7 +170,7 @@ def test_a_new_row_is_a_new_filter_everywhere(monkeypatch, capsys):
         return np.where(logits < logits.max(axis=-1, keepdims=True) + math.log(share), -np.inf, logits)
 
     row = SamplingFilter("min_p", float, Option("Min-p sampling.", noun="min-p", minimum=0, maximum=1), keep_min_p)
-    for module in (options, sampling, sys.modules["pellucid.api.language"]):
+    for module in (options, sampling, sys.modules["pellucid.api.run"]):
         monkeypatch.setattr(module, "FILTERS", (*FILTERS, row))
     assert np.count_nonzero(sampling_probabilities(np.log([0.6, 0.3, 0.1]), 1.0, min_p=0.4)) == 2
     with pytest.raises(PellucidError, match="min-p is 2"):

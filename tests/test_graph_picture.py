@@ -13,7 +13,7 @@ from pellucid.figures.charts.svg import text_width
 from pellucid.figures.graph.folding import MOST_DRAWN, fold_graph
 from pellucid.figures.graph.layers import arrange_layers
 from pellucid.figures.graph.picture import draw_graph, graph_svg
-from pellucid.figures.words.numbers import short
+from pellucid.figures.words.notation import short
 from pellucid.records import Derivation, GraphNode
 
 SVG = "{http://www.w3.org/2000/svg}"

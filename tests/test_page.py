@@ -13,7 +13,7 @@ from pellucid.autograd.derivation import differentiate
 from pellucid.figures.derivation_page import page_html
 from pellucid.figures.graph.folding import MOST_DRAWN
 from pellucid.figures.graph.picture import graph_svg
-from pellucid.figures.words.numbers import in_brackets, short
+from pellucid.figures.words.notation import in_brackets, short
 from pellucid.records import Check, Derivation, Note
 
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1400, "height": 900}

@@ -19,7 +19,7 @@ from pellucid.figures.drawings.mistakes import draw_mistakes
 from pellucid.figures.picture import picture_html
 from pellucid.figures.report_page import report_html
 from pellucid.figures.words.ladder import earned_words
-from pellucid.figures.words.numbers import metric_words
+from pellucid.figures.words.notation import metric_words
 from pellucid.figures.words.training import ending_words, plan_reason, start_words, verdict_words
 from pellucid.lessons.bigram_smoothing import SmoothingStudy
 from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Step, TrainingReport

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from tests.tiny_records import TINY, TINY_RUN
 
+from pellucid.cli.console import ProgressLine
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.layer_maps import unit_grid
-from pellucid.figures.charts.panel import Axis, axis_spanning
-from pellucid.figures.charts.series import spread_labels, thin_series
+from pellucid.figures.charts.panel import Axis, axis_spanning, spread_labels, thin_series
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
@@ -26,7 +26,6 @@ from pellucid.figures.drawings.learning_rate import draw_learning_rate
 from pellucid.figures.drawings.loss_curves import draw_loss_curves
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios, ratios
-from pellucid.figures.progress import ProgressLine
 from pellucid.figures.show import record_json, show
 from pellucid.figures.words.ladder import baseline_table
 from pellucid.figures.words.training import data_lines, plan_lines, start_words

@@ -11,7 +11,7 @@ import importlib
 
 __version__ = "0.1.0"
 
-# Each public name and the module it is fetched from when first asked for.
+# Each public name and where it is fetched from when first asked for: a module, and the name there where it is another.
 _DOORS = {
     "Callbacks": "pellucid.training.callbacks",
     "Derivation": "pellucid.records",
@@ -24,16 +24,16 @@ _DOORS = {
     "draw": "pellucid.api.draw",
     "inspect": "pellucid.api.inspect",
     "open_data": "pellucid.data",
-    "open_run": "pellucid.api.run",
-    "predict": "pellucid.api.predict",
+    "open_run": "pellucid.api.run:TrainedRun",
+    "predict": "pellucid.api.run",
     "rate": "pellucid.api.train",
     "replay": "pellucid.autograd",
     "resume": "pellucid.api.train",
-    "sample": "pellucid.api.language",
-    "score": "pellucid.api.language",
+    "sample": "pellucid.api.run",
+    "score": "pellucid.api.run",
     "split": "pellucid.api.split",
     "train": "pellucid.api.train",
-    "watch": "pellucid.api.watch",
+    "watch": "pellucid.api.doctor",
 }
 
 __all__ = [
@@ -65,7 +65,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _DOORS:
         raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
-    return getattr(importlib.import_module(_DOORS[name]), name)
+    module, _, own_name = _DOORS[name].partition(":")
+    return getattr(importlib.import_module(module), own_name or name)
 
 
 def __dir__() -> list[str]:

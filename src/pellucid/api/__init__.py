@@ -1,11 +1,10 @@
 """One function for each verb: typed options in, a record out. Python users and every command call the same ones.
 
-    train       train, resume, compare, compare_sizes, rate (the search for a learning rate)
-    run         TrainedRun, open_run: a run as Python users hold it
-    language    sample, score
-    predict     predict                 split       split
-    derive      derive                  draw        draw
-    inspect     inspect                 doctor      doctor                  watch       watch
+    train       train, resume, compare, rate (the search for a learning rate)
+    run         TrainedRun, a run as Python users hold it; sample, score, predict
+    doctor      doctor, watch           inspect     inspect
+    derive      derive                  draw        draw                    split       split
+    results     what they give back: a record that shows itself, and files
 
 Nothing is imported here: who wants one verb loads what that one needs, and `pellucid` itself finds each by its name.
 """

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pellucid.api.shown import Shown
+from pellucid.api.results import Shown
 from pellucid.autograd import derivation
 from pellucid.records import Derivation
 

@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pellucid.api.outputs import require_output_path, write_output
+from pellucid.api.results import require_output_path, write_output
 from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.figures.picture import FigureCard, Picture, all_figures
-from pellucid.lessons.lesson import Lesson, all_lessons
-from pellucid.lessons.small_networks import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, train_small_run
+from pellucid.lessons.lesson import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, Lesson, all_lessons, train_small_run
 from pellucid.options import option, options_of
 from pellucid.records import (
     AttentionMaps,

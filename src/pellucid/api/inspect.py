@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pellucid.api.shown import Shown
+from pellucid.api.results import Shown
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.runs import find_run, is_run
 

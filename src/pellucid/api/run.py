@@ -1,23 +1,52 @@
-"""A run as Python users hold it: what was measured, and the verbs that ask its network."""
+"""A run as Python users hold it, and what its network is asked: to sample, to score a text, to predict.
+
+Samples and scores also come from a model that counts data.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid import runs
-from pellucid.api.shown import Shown
+from pellucid.api.results import Shown
+from pellucid.data.options import DataOptions
+from pellucid.decoding.options import FILTERS, SampleOptions, require_beam
+from pellucid.errors import PellucidError, did_you_mean, nearest, quoted
+from pellucid.models.counting.options import CountOptions
+from pellucid.options import Option, options_of
+from pellucid.runs import find_run, holds_run, is_run, open_run
+from pellucid.training.inference.language_models import (
+    CountedModel,
+    LanguageModel,
+    TrainedModel,
+    draw_samples,
+    score_text,
+)
+from pellucid.training.inference.prediction import predict_examples, read_examples, require_answers
 
 if TYPE_CHECKING:
     from pellucid.records import Ladder, Predictions, Samples, ScoredText, TrainingReport
+    from pellucid.training.inference.language_models import Track
+
+READING = ("kind", "encoding")  # how data are read that a model counts
+# Options of a count model, and the models, or the smoothings of an n-gram, that listen to them.
+_ONLY_FOR = {
+    "n": ("ngram",),
+    "smoothing": ("ngram",),
+    "s": ("unigram", "bigram", "add"),
+    "discount": ("kneser-ney",),
+}
 
 
 class TrainedRun:
-    """A run of `train`: its report, and what its network makes of a prompt, a text or new examples."""
+    """A finished run of `train`, by its name under ./runs or by its folder: its report, and what its network says."""
 
-    def __init__(self, run: runs.Run) -> None:
-        self.run = run
+    def __init__(self, word: str | Path) -> None:
+        self.run = open_run(word)
+        self.run.require_finished()
 
     @property
     def folder(self) -> Path:
@@ -33,20 +62,14 @@ class TrainedRun:
 
     def sample(self, count: int | None = None, **options: Any) -> Shown[Samples]:
         """New items, or samples of running text, each with how new it is; options as of `sample`."""
-        from pellucid.api.language import sample
-
         return sample(self.folder, **options) if count is None else sample(self.folder, count=count, **options)
 
     def score(self, text: str, *, unknown: str = "error") -> Shown[ScoredText]:
         """The surprise of every token of a text."""
-        from pellucid.api.language import score
-
         return score(self.folder, text, unknown=unknown)
 
     def predict(self, *files: str | Path, text: str = "", beam: int = 0) -> Shown[Predictions]:
         """What the network of a run on tables, images or pairs says of new ones; text: one source of pairs."""
-        from pellucid.api.predict import predict
-
         return predict(self.folder, *files, text=text, beam=beam)
 
     def __repr__(self) -> str:
@@ -55,8 +78,127 @@ class TrainedRun:
         return f"TrainedRun({str(self.folder)!r}): {earned_words(self.report.ladder)}"
 
 
-def open_run(word: str | Path) -> TrainedRun:
-    """A finished run, by its name under ./runs or by its folder."""
-    opened = runs.open_run(word)
-    opened.require_finished()
-    return TrainedRun(opened)
+def predict(
+    run: str | Path,
+    *files: str | Path,
+    text: str = "",
+    beam: int = 0,
+    encoding: str = "utf-8",
+    separator: str = "",
+) -> Shown[Predictions]:
+    """Predictions for new examples, read as the network of the run reads them.
+
+    files: images or folders of them, tables, or for pairs lists of sources. text: one source of pairs; beam: of pairs,
+    the width of a beam search, 0 for the likeliest token each time.
+    """
+    opened = open_run(run)
+    require_answers(opened)
+    if beam:
+        if opened.kind != "pairs":
+            raise PellucidError(
+                f"{{beam}} is for pairs, and {quoted(opened.name)} reads {opened.kind}",
+                fix="Leave it out",
+                options={"beam": None},
+            )
+        require_beam(beam)
+    examples = read_examples(opened, [str(file) for file in files], text=text, encoding=encoding, separator=separator)
+    return Shown(predict_examples(opened, examples, beam))
+
+
+def counting_options() -> dict[str, Option]:
+    """What may be asked of a count model and its data, by name."""
+    reading = options_of(DataOptions)
+    return {**options_of(CountOptions), **{name: reading[name] for name in READING}}
+
+
+def sample(source: str | Path, *, track: Track = list, **options: float | str) -> Shown[Samples]:
+    """New items or texts, each with how much of it is copied: from the network of a run, or a count model of data.
+
+    source: a run, a file, or a set that comes with pellucid. Every option of the command is a parameter: count=5,
+    prompt="mar", temperature=0.8, top_p=0.9, beam=4, or of a count model n="3". track: for a progress bar.
+    """
+    own = {name: options[name] for name in options_of(SampleOptions) if name in options}
+    filters = {one.name: options[one.name] for one in FILTERS if one.name in options}
+    _require_known(options, {**options_of(SampleOptions), **{one.name: one.option for one in FILTERS}})
+    asked = SampleOptions(**own, filters=filters)  # type: ignore[arg-type]  # checked there, one by one
+    model = open_language_model(source, options)
+
+    return Shown(draw_samples(model, asked, track))
+
+
+def score(source: str | Path, text: str, **options: float | str) -> Shown[ScoredText]:
+    """How likely a text is, token by token, under the network of a run or a count model of data."""
+    if not text:
+        raise PellucidError("TEXT is empty", fix="Give a text to score, such as emma")
+    unknown = options_of(SampleOptions)["unknown"]
+    _require_known(options, {"unknown": unknown})
+    unknown.check(unknown.noun, options.get("unknown", "error"), str)
+    model = open_language_model(source, options)
+
+    return Shown(score_text(model, text, str(options.get("unknown", "error"))))
+
+
+def open_language_model(source: str | Path, options: Mapping[str, Any]) -> LanguageModel:
+    """The network of a run, or a model that counts the train side of data.
+
+    A run knows its model and its data, so that what chooses them is refused. Where a run and data have one name, the
+    run is meant unless something is asked of a count model.
+    """
+    given = {name: options[name] for name in counting_options() if name in options}
+    word = str(source)
+    if isinstance(source, Path) or (is_run(word) and not (given and _is_data(word))):
+        if given:
+            name = next(iter(given))
+            raise PellucidError(
+                f"{{{name}}} changes nothing for the run {quoted(word)}",
+                fix="Leave it out: a run knows its model and its data",
+                options={name: None},
+            )
+        return TrainedModel(open_run(source))
+    _refuse_misspelt_run(word)
+    return _count(word, given)
+
+
+def _count(source: str, given: Mapping[str, Any]) -> CountedModel:
+    asked = CountOptions(**{name: given[name] for name in options_of(CountOptions) if name in given})
+    listening = {asked.model, asked.smoothing} if asked.model == "ngram" else {asked.model}
+    for name, listeners in _ONLY_FOR.items():
+        if name in given and not listening & set(listeners):
+            what = f"{asked.model} with {asked.smoothing}" if asked.model == "ngram" else asked.model
+            raise PellucidError(
+                f"{{{name}}} changes nothing for {what}",
+                fix=f"Leave it out, or choose {' or '.join(listeners)}",
+                options={name: None},
+            )
+
+    from pellucid.data import open_data, require_kind
+    from pellucid.data.kinds import ListData, TextData
+    from pellucid.models.counting.fitting import fit_count_model
+
+    data = open_data(source, **{name: given[name] for name in READING if name in given})
+    require_kind(data, "list", "text")
+    assert isinstance(data, ListData | TextData)
+    return CountedModel(fit_count_model(data, asked), data)
+
+
+def _require_known(options: Mapping[str, Any], own: Mapping[str, Option]) -> None:
+    known = {**own, **counting_options()}
+    for name in options:
+        if name not in known:
+            raise PellucidError(f"there is no option called {quoted(name)}", fix=did_you_mean(name, known))
+
+
+def _is_data(word: str) -> bool:
+    """Whether there are data of that name, whatever they are."""
+    from pellucid.data import datasets
+
+    return word in datasets() or os.path.isfile(word)
+
+
+def _refuse_misspelt_run(word: str) -> None:
+    """Refuse what is neither a run nor a file but very like a run's name. What else is missing, opening it says."""
+    if os.path.lexists(word) or _is_data(word) or not os.path.isdir("runs"):
+        return
+    name = Path(word).name
+    if os.path.dirname(word) == "runs" or nearest(name, [run.name for run in Path("runs").iterdir() if holds_run(run)]):
+        find_run(word)

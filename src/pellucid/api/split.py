@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid import __version__
-from pellucid.api.shown import Shown
+from pellucid.api.results import Shown
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, require_one_of
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pellucid.api.results import Shown, write_output
 from pellucid.api.run import TrainedRun
-from pellucid.api.shown import Shown
 from pellucid.data.options import DataOptions, open_with, require_used
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.models.catalogue import compared_networks, default_network
@@ -117,7 +117,7 @@ def train(
     from pellucid.training.run import train_run
 
     train_run(request.reading, training, folder, callbacks or _silent(), read=request.data, began=request.began)
-    return TrainedRun(open_run(folder))
+    return TrainedRun(folder)
 
 
 def resume(
@@ -140,7 +140,7 @@ def resume(
 
     changes = ResumeOptions(data, allow_new_data, fresh_optimizer, threads)
     resume_run(opened.path, changes, callbacks or _silent())
-    return TrainedRun(open_run(opened.path))
+    return TrainedRun(opened.path)
 
 
 def compare(
@@ -151,53 +151,42 @@ def compare(
     name: str = "",
     callbacks: Callbacks | None = None,
     **options: Setting,
-) -> Shown[Ladder] | Shown[SizeLadder]:
+) -> Shown[Ladder | SizeLadder]:
     """All networks, or those named, on one split with one budget each, beside models that are no network.
 
     sizes: numbers of training examples of a table or of images, for a comparison at each; of images three, if none are
     named. A picture of it, accuracy-by-size.svg, is then written beside the runs.
     """
-
-    request = request_comparison(data, models, options)
-    if sizes or request.data.kind == "images":
-        return Shown(compare_sizes(request, sizes, name, callbacks)[0])
-    return Shown(compare_networks(request, name, callbacks))
+    return Shown(run_comparison(request_comparison(data, models, options), sizes, name, callbacks)[0])
 
 
-def compare_networks(request: TrainRequest, name: str = "", callbacks: Callbacks | None = None) -> Ladder:
-    """Each network of a request in a run of its own."""
-    from pellucid.training.comparison import compare_networks
+def run_comparison(
+    request: TrainRequest, sizes: Sequence[int] = (), name: str = "", callbacks: Callbacks | None = None
+) -> tuple[Ladder | SizeLadder, Path]:
+    """Each network of a request in a run of its own, at each size where there are several, and the folder of them all.
 
-    folder = _comparison_folder(request, name)
-    return compare_networks(request.reading, request.trainings, folder, callbacks or _silent(), read=request.data)
-
-
-def compare_sizes(
-    request: TrainRequest, sizes: Sequence[int], name: str = "", callbacks: Callbacks | None = None
-) -> tuple[SizeLadder, Path]:
-    """The same at several sizes of the training side of a table or of images, and the folder with its picture."""
-    if request.data.kind not in ("images", "table"):
+    The folder of a comparison at several sizes holds its picture too.
+    """
+    if sizes and request.data.kind not in ("images", "table"):
         raise PellucidError(
             f"{{sizes}} is for tables and images, and {request.data.name} is neither",
             fix="Leave it out",
             options={"sizes": None},
         )
+    folder = new_run_path(name, f"compare-{run_name_for(request.reading.source)}")
+    heard = callbacks or _silent()
 
-    from pellucid.api.outputs import write_output
+    from pellucid.training.comparison import compare_networks, compare_train_sizes
+
+    if not sizes and request.data.kind != "images":
+        return compare_networks(request.reading, request.trainings, folder, heard, read=request.data), folder
+
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
     from pellucid.figures.picture import picture_file
-    from pellucid.training.comparison import compare_train_sizes
 
-    folder = _comparison_folder(request, name)
-    ladder = compare_train_sizes(
-        request.reading, request.trainings, sizes, folder, callbacks or _silent(), read=request.data
-    )
+    ladder = compare_train_sizes(request.reading, request.trainings, sizes, folder, heard, read=request.data)
     write_output(folder / SIZE_PICTURE, picture_file(draw_accuracy_by_size(ladder), ".svg"))
     return ladder, folder
-
-
-def _comparison_folder(request: TrainRequest, name: str) -> Path:
-    return new_run_path(name, f"compare-{run_name_for(request.reading.source)}")
 
 
 def request_comparison(data: str | Path, models: Sequence[str], options: Mapping[str, Any]) -> TrainRequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pellucid.cli.contract import say_written, show_answer
 from pellucid.cli.options import (
     FIRST,
     SETTINGS,
@@ -58,7 +59,7 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
     names = [] if models == "all" else [word.strip() for word in models.split(",")]
     wanted = _sizes(sizes)
 
-    from pellucid.api.train import SIZE_PICTURE, compare_networks, compare_sizes, request_comparison
+    from pellucid.api.train import SIZE_PICTURE, request_comparison, run_comparison
 
     request = request_comparison(source_of(ctx, default="names"), names, given_flags(ctx, all_options()))
     is_by_size = bool(wanted) or request.data.kind == "images"
@@ -71,22 +72,14 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
     with stop_requests() as stop:
         callbacks = ComparisonCallbacks(n_runs, stop, report_html, is_quiet=as_json)
         try:
-            if is_by_size:
-                sized, folder = compare_sizes(request, wanted, name, callbacks)
-            else:
-                ladder = compare_networks(request, name, callbacks)
+            ladder, folder = run_comparison(request, wanted, name, callbacks)
         finally:
             callbacks.close()
-    from pellucid.figures.show import record_json, show
-
     if not as_json:
         click.echo("")
-    if is_by_size:
-        click.echo(record_json(sized)) if as_json else show(sized)
-        if not as_json:
-            click.echo(f"\nWritten: {quoted(str(folder / SIZE_PICTURE), 80)}")
-    else:
-        click.echo(record_json(ladder)) if as_json else show(ladder)
+    show_answer(ladder, as_json=as_json)
+    if is_by_size and not as_json:
+        say_written(folder / SIZE_PICTURE)
 
 
 def _sizes(words: str) -> list[int]:

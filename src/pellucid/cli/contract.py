@@ -21,13 +21,15 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 
 import click
 
 from pellucid import __version__
-from pellucid.errors import PREFIX, ExpressionError, PellucidError, did_you_mean
+from pellucid.errors import PREFIX, ExpressionError, PellucidError, did_you_mean, quoted
 
+EXIT_FOUND = 1
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
@@ -57,6 +59,43 @@ def answer(action: Callable[[], object], words: Sequence[str]) -> int:
         stopped.exit_code = EXIT_INTERRUPTED
         return _report(stopped, error, as_json="--json" in words)
     return code
+
+
+def show_answer(record: object, *, as_json: bool) -> None:
+    """The record on stdout, in words or as JSON."""
+    from pellucid.figures.show import record_json, show
+
+    click.echo(record_json(record)) if as_json else show(record)
+
+
+def say_written(*files: Path | None) -> None:
+    """Which files were written besides; None stands for one that was not asked for."""
+    for file in files:
+        if file:
+            click.echo(f"\nWritten: {quoted(str(file), 80)}")
+
+
+def working(words: str) -> AbstractContextManager[object]:
+    """A line that moves on a terminal while the work is done."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.markup import escape
+
+    return Console(stderr=True).status(escape(words))
+
+
+def read_standard_input(most_characters: int) -> str:
+    """The expression that stands for -; a little more than may be read, so that too much is seen to be."""
+    if sys.stdin is None:
+        raise PellucidError("standard input is closed", fix="Give the expression between quotes")
+    raw = sys.stdin.buffer.read(4 * most_characters + 1)
+    try:
+        return raw.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise PellucidError(
+            f"standard input is not UTF-8 text at byte {error.start}", fix="Save the expression as UTF-8"
+        ) from error
 
 
 def usage_error(what: str, fix: str) -> PellucidError:

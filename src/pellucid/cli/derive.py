@@ -1,13 +1,13 @@
 """`pellucid derive`: read an expression and its numbers, derive it, show every step."""
 
 import re
-import sys
 from pathlib import Path
 
 import click
 
-from pellucid.api.outputs import require_output_path, write_output
-from pellucid.cli.options import SETTINGS
+from pellucid.api.results import require_output_path, write_output
+from pellucid.cli.contract import read_standard_input, say_written, show_answer
+from pellucid.cli.options import SETTINGS, json_option
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, quoted
 
 _BINDING = re.compile(r"\s*([^=]*?)\s*=(.*)", re.DOTALL)
@@ -38,7 +38,7 @@ _BINDING = re.compile(r"\s*([^=]*?)\s*=(.*)", re.DOTALL)
 @click.option("--wrt", multiple=True, metavar="NAMES", help="Gradients toward these inputs only: --wrt w0,w1")
 @click.option("--h", type=float, help="The step of the differences; shows forward, backward and central ones.")
 @click.option("--latex", is_flag=True, help="The derivation as LaTeX.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, for machines.")
+@json_option
 @click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Draw the graph into FILE.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="A page that steps through the graph.")
 def command(
@@ -67,18 +67,19 @@ def command(
 
     from pellucid.api.derive import derive
 
-    text = _standard_input() if expression == "-" else expression
+    if expression == "-":
+        from pellucid.autograd.grammar import MOST_CHARACTERS
+
+        expression = read_standard_input(MOST_CHARACTERS)
     names = [name.strip() for part in wrt for name in part.split(",")]
-    derivation = derive(text, read_values(values), wrt=names, h=h)
+    derivation = derive(expression, read_values(values), wrt=names, h=h)
     if svg:
         write_output(svg, derivation.svg())
     if html:
         write_output(html, derivation.html())
 
     if as_json:
-        from pellucid.figures.show import record_json
-
-        click.echo(record_json(derivation.record))
+        show_answer(derivation.record, as_json=True)
     elif latex:
         from pellucid.autograd.latex import derivation_latex
 
@@ -89,9 +90,7 @@ def command(
 
         detail = Detail.BRIEF if brief else Detail.WHOLE if steps else Detail.USUAL
         show_parts(derivation_parts(derivation.record, detail, has_chosen_h=h is not None))
-        for file in (svg, html):
-            if file:
-                click.echo(f"\nWritten: {quoted(str(file), 80)}")
+        say_written(svg, html)
 
 
 def read_values(words: tuple[str, ...]) -> dict[str, float]:
@@ -148,17 +147,3 @@ def _require_no_option(*words: str) -> None:
                 f"there is no option called {quoted(word)}",
                 fix=did_you_mean(word.split("=")[0], options, "If it is an expression, put it in brackets"),
             )
-
-
-def _standard_input() -> str:
-    from pellucid.autograd.grammar import MOST_CHARACTERS
-
-    if sys.stdin is None:
-        raise PellucidError("standard input is closed", fix="Give the expression between quotes")
-    raw = sys.stdin.buffer.read(4 * MOST_CHARACTERS + 1)
-    try:
-        return raw.decode("utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise PellucidError(
-            f"standard input is not UTF-8 text at byte {error.start}", fix="Save the expression as UTF-8"
-        ) from error

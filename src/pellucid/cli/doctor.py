@@ -5,11 +5,10 @@ from __future__ import annotations
 import click
 
 from pellucid.api.doctor import LONGEST, doctor_file, doctor_run
+from pellucid.cli.contract import EXIT_FOUND, show_answer
 from pellucid.cli.options import SETTINGS, json_option
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs import is_run
-
-EXIT_ILL = 1
 
 
 @click.command(
@@ -68,13 +67,12 @@ def command(
     else:
         diagnosis = doctor_file(model, batch=batch, loss=loss, rules=rules, seed=seed, timeout=timeout)
 
-    from pellucid.figures.show import record_json
-    from pellucid.figures.tables import show_parts
-    from pellucid.figures.words.diagnosis import diagnosis_parts
+    if is_whole and not as_json:
+        from pellucid.figures.tables import show_parts
+        from pellucid.figures.words.inspection import diagnosis_parts
 
-    if as_json:
-        click.echo(record_json(diagnosis))
+        show_parts(diagnosis_parts(diagnosis, is_whole=True))
     else:
-        show_parts(diagnosis_parts(diagnosis, is_whole=is_whole))
+        show_answer(diagnosis, as_json=as_json)
     if diagnosis.is_ill:
-        ctx.exit(EXIT_ILL)
+        ctx.exit(EXIT_FOUND)

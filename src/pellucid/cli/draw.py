@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from pellucid.api.draw import Card, DrawOptions, draw, drawable, find_drawable
+from pellucid.cli.contract import say_written
 from pellucid.cli.options import SETTINGS, given_flags, json_option, options_from
-from pellucid.errors import PellucidError, quoted
+from pellucid.errors import PellucidError
 
 
 @click.command(
@@ -75,7 +76,7 @@ def command(
         click.echo(json.dumps(as_plain(document), ensure_ascii=False, allow_nan=False))
         return
     click.echo("\n".join([*drawn.notes, drawing.title, *[f"  {line}" for line in drawing.caption]]))
-    click.echo(f"\nWritten: {quoted(str(out), 80)}")
+    say_written(out)
 
 
 def _show_list(cards: dict[str, Card], as_json: bool) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from pellucid.api.inspect import expression_target, find_target, inspect_targets
+from pellucid.api.inspect import InspectTarget, expression_target, find_target, inspect_targets
+from pellucid.cli.contract import EXIT_FOUND, read_standard_input, show_answer, working
 from pellucid.cli.options import SETTINGS, json_option
-from pellucid.errors import PellucidError, printable
-
-EXIT_FOUND = 1
+from pellucid.errors import printable
 
 
 @click.command(
@@ -46,48 +43,22 @@ def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeo
     an input, one is guessed from the first layers.
     """
     words = [model, against] if against else [model]
-    targets = [expression_target(_standard_input()) if word == "-" else find_target(word) for word in words]
-    status = _running([target.file for target in targets if target.file])
+    targets = [_find_target(word) for word in words]
+    files = [Path(target.file).name for target in targets if target.file]
+    status = working(f"running your code: {printable(files[0])}") if files else None
     found = inspect_targets(targets, inputs=inputs, batch=batch, timeout=timeout, status=status)
 
-    from pellucid.figures.show import record_json, show
+    from pellucid.records import Versus
 
-    if against:
-        from pellucid.records import Versus
-
-        both = Versus.of(*found)
-        click.echo(record_json(both)) if as_json else show(both)
-    elif as_json:
-        click.echo(record_json(found[0]))
-    else:
-        show(found[0])
+    show_answer(Versus.of(*found) if against else found[0], as_json=as_json)
     sys.stdout.flush()
     if any(one.has_found_something_wrong for one in found):
         sys.exit(EXIT_FOUND)
 
 
-@contextmanager
-def _running(files: list[str]) -> Iterator[None]:
-    """A line on a terminal while someone's code is run."""
-    if not files or sys.stderr is None or not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.markup import escape
-
-    with Console(stderr=True).status(escape(f"running your code: {printable(Path(files[0]).name)}")):
-        yield
-
-
-def _standard_input() -> str:
+def _find_target(word: str) -> InspectTarget:
+    if word != "-":
+        return find_target(word)
     from pellucid.inspection.expression.syntax import MOST_CHARACTERS
 
-    if sys.stdin is None:
-        raise PellucidError("standard input is closed", fix="Give the expression between quotes")
-    raw = sys.stdin.buffer.read(4 * MOST_CHARACTERS + 1)
-    try:
-        return raw.decode("utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise PellucidError(
-            f"standard input is not UTF-8 text at byte {error.start}", fix="Save the expression as UTF-8"
-        ) from error
+    return expression_target(read_standard_input(MOST_CHARACTERS))

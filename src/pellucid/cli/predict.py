@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pellucid.cli.contract import say_written, show_answer
 from pellucid.cli.options import SETTINGS, json_option, options_from
 from pellucid.data.options import DataOptions
-from pellucid.errors import quoted
 
 if TYPE_CHECKING:
     from pellucid.records import Predictions
@@ -50,23 +50,18 @@ def command(
     FILE is an image or a folder of them, a table with the columns that the network was trained on, or for pairs a list
     of sources. Where the truth stands beside them, as in the target's column, it is said how many answers are right.
     """
-    from pellucid.api.outputs import require_output_path, write_output
-    from pellucid.api.predict import predict
+    from pellucid.api.results import require_output_path, write_output
+    from pellucid.api.run import predict
 
     if out:
         require_output_path(out, (".csv",))
     answered = predict(run, *files, text=text, beam=beam, encoding=encoding, separator=separator or "")
 
-    from pellucid.figures.show import record_json
-
     if out:
         write_output(out, _as_csv(answered.record))
-    if as_json:
-        click.echo(record_json(answered.record))
-        return
-    answered.show()
-    if out:
-        click.echo(f"\nWritten: {quoted(str(out), 80)}")
+    show_answer(answered.record, as_json=as_json)
+    if not as_json:
+        say_written(out)
 
 
 def _as_csv(answered: Predictions) -> str:

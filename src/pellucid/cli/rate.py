@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pellucid.api.outputs import PICTURES, require_output_path, write_output
+from pellucid.api.results import require_output_path, write_output
+from pellucid.cli.contract import say_written, show_answer
 from pellucid.cli.options import (
     SETTINGS,
     SectionedCommand,
@@ -17,7 +18,6 @@ from pellucid.cli.options import (
     source_of,
     training_options,
 )
-from pellucid.errors import quoted
 from pellucid.training.options import TrainOptions, all_options
 
 
@@ -51,20 +51,18 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
     from pellucid.api.train import rate
 
     if out:
-        require_output_path(out, PICTURES)
+        require_output_path(out)
     given = given_flags(ctx, [name for name in all_options() if name != "seed"])
     found = rate(source_of(ctx, default="names"), seeds=range(seed, seed + max(0, seeds)), **given)
-
-    from pellucid.figures.show import record_json
 
     if out:
         from pellucid.figures.drawings.learning_rate import draw_learning_rate
         from pellucid.figures.picture import picture_file
 
         write_output(out, picture_file(draw_learning_rate(found.record), out.suffix.lower()))
-    click.echo(record_json(found.record)) if as_json else found.show()
-    if out and not as_json:
-        click.echo(f"\nWritten: {quoted(str(out), 80)}")
+    show_answer(found.record, as_json=as_json)
+    if not as_json:
+        say_written(out)
 
 
 for _parameter in command.params:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.api.language import READING
+from pellucid.api.run import READING
+from pellucid.cli.contract import show_answer
 from pellucid.cli.options import SETTINGS, declared_option, given_flags, json_option, options_from, together
 from pellucid.data.options import DataOptions
 from pellucid.decoding.options import FILTERS, SampleOptions
@@ -50,15 +51,10 @@ def command(ctx: click.Context, /, source: str, as_json: bool, **options: Any) -
     sample begins at the boundary, draws one token after another and stops at the boundary. Beside it stands whether the
     data have it, the nearest training item and the longest part copied from one.
     """
-    from pellucid.api.language import sample
+    from pellucid.api.run import sample
 
     made = sample(source, track=_with_progress, **given_flags(ctx, options))
-    if as_json:
-        from pellucid.figures.show import record_json
-
-        click.echo(record_json(made.record))
-    else:
-        made.show()
+    show_answer(made.record, as_json=as_json)
 
 
 def _with_progress(drawn: Sequence[Drawn]) -> Iterator[Drawn]:

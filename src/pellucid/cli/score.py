@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pellucid.cli.contract import show_answer
 from pellucid.cli.options import SETTINGS, given_flags, json_option, options_from
 from pellucid.cli.sample import count_options
 from pellucid.decoding.options import SampleOptions
@@ -36,12 +37,7 @@ def command(ctx: click.Context, /, source: str, text: str, as_json: bool, **opti
     a count model is fitted on its train side. The surprise of a token is -log of the probability that the model gave it
     after what stood before: in nats, and in bits. In a list the boundary that closes the item is scored as well.
     """
-    from pellucid.api.language import score
+    from pellucid.api.run import score
 
     scored = score(source, text, **given_flags(ctx, options))
-    if as_json:
-        from pellucid.figures.show import record_json
-
-        click.echo(record_json(scored.record))
-    else:
-        scored.show()
+    show_answer(scored.record, as_json=as_json)

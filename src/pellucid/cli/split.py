@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pellucid.cli.contract import EXIT_FOUND, working
 from pellucid.cli.options import SETTINGS, json_option, options_from
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, quoted
-
-EXIT_FOUND = 1
 
 
 @click.command(
@@ -78,7 +76,7 @@ def command(
 
     from pellucid.api.split import split
 
-    with _working(source):
+    with working(f"dividing {quoted(source)}"):
         written = split(
             source, together_with=columns, drift=drift, kind=kind or "", separator=separator or "", **options
         )
@@ -97,16 +95,6 @@ def command(
     sys.stdout.flush()
     if report.has_found_something_wrong:
         sys.exit(EXIT_FOUND)
-
-
-def _working(source: str) -> AbstractContextManager[object]:
-    """A line that moves on a terminal while the work is done."""
-    if sys.stdout is None or not sys.stdout.isatty() or sys.stderr is None or not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-    from rich.markup import escape
-
-    return Console(stderr=True).status(f"dividing {escape(quoted(source))}")
 
 
 def _source(data: str | None, demo: str | None, drift: bool) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pellucid.cli.contract import show_answer, steady_output
 from pellucid.cli.options import (
     FIRST,
     SETTINGS,
@@ -84,20 +85,15 @@ def command(ctx: click.Context, /, resume: str, name: str, as_json: bool, **_: o
         with console(is_quiet=as_json) as callbacks:
             run = api.train(source, name=name, callbacks=callbacks, **given)
 
-    from pellucid.figures.show import record_json, show
-
-    if as_json:
-        click.echo(record_json(run.report))
-    else:
+    if not as_json:
         click.echo("")
-        show(run.report)
+    show_answer(run.report, as_json=as_json)
 
 
 @contextmanager
 def console(*, is_quiet: bool) -> Iterator[ConsoleCallbacks]:
     """Callbacks that tell a run on the terminal, and stop it at a signal."""
     from pellucid.cli.console import ConsoleCallbacks
-    from pellucid.cli.contract import steady_output
     from pellucid.figures.report_page import report_html
     from pellucid.training.callbacks import stop_requests
 

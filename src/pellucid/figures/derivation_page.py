@@ -20,8 +20,7 @@ from pellucid.figures.graph.picture import SWATCHES, bare_graph, colour_key, dra
 from pellucid.figures.html import render_page
 from pellucid.figures.tables import Table, html_table
 from pellucid.figures.words.derivation import effect_words, with_names, with_numbers
-from pellucid.figures.words.numbers import count_of, in_brackets, short
-from pellucid.figures.words.text import cut_middle
+from pellucid.figures.words.notation import count_of, cut_middle, in_brackets, short
 from pellucid.records import BackwardPass, BackwardStep, Check, Derivation, GraphNode
 
 MOST_ROWS = 200  # of a table of gradients; all outputs together

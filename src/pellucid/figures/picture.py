@@ -10,7 +10,7 @@ from markupsafe import Markup
 from pellucid.cards import cards, find
 from pellucid.figures.charts.svg import FONT, INK, PAPER, QUIET, WIDE, escape_text
 from pellucid.figures.html import render_page
-from pellucid.figures.words.text import wrap_text
+from pellucid.figures.words.notation import wrap_text
 
 Seen = TypeVar("Seen")
 

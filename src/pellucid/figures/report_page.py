@@ -26,20 +26,28 @@ from pellucid.figures.drawings.update_ratios import draw_update_ratios
 from pellucid.figures.html import render, render_page
 from pellucid.figures.picture import Picture
 from pellucid.figures.tables import Cell, Table, html_table
-from pellucid.figures.words.answers import examples_table, metric_lines
-from pellucid.figures.words.counting import novelty_words, sample_table, tally
-from pellucid.figures.words.data_facts import (
+from pellucid.figures.words.answers import (
     example_noun,
+    examples_table,
     guessing_costs,
     has_tokens,
     is_judged,
+    metric_lines,
     side_sizes,
     task_words,
 )
-from pellucid.figures.words.diagnosis import STYLES, advice_words, finding_heading
+from pellucid.figures.words.counting import novelty_words, sample_table, tally
+from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, gap_number, gap_unit, judged_by_words, ladder_table
-from pellucid.figures.words.numbers import count_of, duration, loss_unit_words, metric_words
-from pellucid.figures.words.text import cut_middle, end_sentence, symbol_labels
+from pellucid.figures.words.notation import (
+    count_of,
+    cut_middle,
+    duration,
+    end_sentence,
+    loss_unit_words,
+    metric_words,
+    symbol_labels,
+)
 from pellucid.figures.words.training import config_words, ending_words, plan_facts, start_words, verdict_words
 from pellucid.records import DataFacts, NetworkFacts, Rung, TrainingReport
 

@@ -8,8 +8,13 @@ from pellucid.figures.tables import Part, parts_text, show_parts
 from pellucid.figures.words.answers import prediction_parts
 from pellucid.figures.words.counting import plain_score, sample_parts, score_parts
 from pellucid.figures.words.derivation import derivation_parts, plain_derivation
-from pellucid.figures.words.diagnosis import diagnosis_parts, plain_diagnosis, watch_parts
-from pellucid.figures.words.inspection import inspection_parts, versus_parts
+from pellucid.figures.words.inspection import (
+    diagnosis_parts,
+    inspection_parts,
+    plain_diagnosis,
+    versus_parts,
+    watch_parts,
+)
 from pellucid.figures.words.ladder import ladder_parts, plain_ladder, size_ladder_parts
 from pellucid.figures.words.splitting import split_parts
 from pellucid.figures.words.training import plain_report, rate_parts, report_parts

@@ -18,7 +18,7 @@ from pellucid.figures.charts.matrix import (
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
-from pellucid.records.attention import Matrix, as_matrix
+from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
     from pellucid.layers.masks import Mask

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pellucid.figures.charts.matrix import balance_key, balanced_colours, heat_map, hundredths, weight_colour
 from pellucid.figures.charts.svg import INK, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import rough
-from pellucid.figures.words.text import join_words
+from pellucid.figures.words.notation import join_words, rough
 from pellucid.lessons.lesson import Lesson
-from pellucid.records.attention import Matrix, as_matrix
+from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
     from torch import Tensor

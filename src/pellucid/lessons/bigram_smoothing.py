@@ -10,8 +10,7 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import percent, rough, short
-from pellucid.figures.words.text import most_frequent, spoken_label, symbol_labels
+from pellucid.figures.words.notation import most_frequent, percent, rough, short, spoken_label, symbol_labels
 from pellucid.lessons.lesson import Lesson
 
 if TYPE_CHECKING:

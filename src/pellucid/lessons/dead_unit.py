@@ -8,10 +8,9 @@ from typing import NamedTuple
 from pellucid.figures.charts.layer_maps import gradient_colours, gradient_key, unit_grid, value_colours, value_key
 from pellucid.figures.charts.svg import QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import count_of, percent, rough
-from pellucid.figures.words.text import join_words
-from pellucid.lessons.lesson import Lesson
-from pellucid.lessons.small_networks import (
+from pellucid.figures.words.notation import count_of, join_words, percent, rough
+from pellucid.lessons.lesson import (
+    Lesson,
     first_activation,
     name_batches,
     new_mlp,

@@ -6,13 +6,11 @@ import math
 from statistics import median, pstdev
 from typing import TYPE_CHECKING, NamedTuple
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
-from pellucid.figures.charts.series import gap_words_of
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning, gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import rough
-from pellucid.lessons.lesson import Lesson
-from pellucid.lessons.small_networks import Curve, split_names
+from pellucid.figures.words.notation import rough
+from pellucid.lessons.lesson import Curve, Lesson, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from pellucid.figures.charts.layer_maps import Ridge, draw_ridges, layer_ridge, ridges_height, shared_axis
 from pellucid.figures.charts.svg import BLUE, ORANGE, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import percent, rough
-from pellucid.lessons.lesson import Lesson
-from pellucid.lessons.small_networks import name_batches, new_mlp, probe_health, split_names
+from pellucid.figures.words.notation import percent, rough
+from pellucid.lessons.lesson import Lesson, name_batches, new_mlp, probe_health, split_names
 from pellucid.records import Histogram, LayerStats
 
 WIDTH, NOTES, LABELS, GAP, HEADING = 260.0, 96.0, 88.0, 22.0, 34.0

@@ -15,9 +15,9 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.matrix import Rows, heat_map, hundredths, weight_colour, weight_key
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import rough
+from pellucid.figures.words.notation import rough
 from pellucid.lessons.lesson import Lesson
-from pellucid.records.attention import Matrix, as_matrix
+from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning
-from pellucid.figures.charts.series import block_means, gap_words_of
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning, block_means, gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.lessons.lesson import Lesson
-from pellucid.lessons.small_networks import Curve, name_batches, new_mlp, split_names, start_too_large, train_by_sgd
+from pellucid.lessons.lesson import Curve, Lesson, name_batches, new_mlp, split_names, start_too_large, train_by_sgd
 
 WIDTH, HEIGHT, TOP, BETWEEN, RIGHT = 460.0, 380.0, 56.0, 30.0, 20.0
 

@@ -10,9 +10,9 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import count_of
+from pellucid.figures.words.notation import count_of
 from pellucid.lessons.lesson import Lesson
-from pellucid.records.attention import Colours
+from pellucid.records.answers import Colours
 
 if TYPE_CHECKING:
     import numpy

@@ -1,18 +1,48 @@
-"""The card of a lesson: what it is called, how its numbers are measured and how they are drawn.
+"""What lessons share: the card, and the small networks of names and digits that are trained where no run is given.
 
 Adding a lesson is adding one file to this room that ends with `LESSON = Lesson(...)`. What is heavy (torch, NumPy) is
 imported inside `measure`, so that listing the lessons stays fast.
 """
 
+from __future__ import annotations
+
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pellucid.cards import cards
 from pellucid.figures.picture import Picture
+from pellucid.records import Health, LayerStats, UnitMap
+
+if TYPE_CHECKING:
+    from pellucid.data.prepare.tokens import SequenceSides
+    from pellucid.models.sequences.windows import WindowMLP
+    from pellucid.records import TrainingReport
+    from pellucid.training.tasks.batches import Batch
+    from pellucid.training.tasks.task import Batches
 
 Record = TypeVar("Record")
+
+SEED = 1
+BATCH = 32  # names in a step
+LONGEST = 16  # the context of a batch; names have their own length
+FIRST_ACTIVATION = "layers.0.activation"  # of the MLP
+
+# The networks that are trained where no run is given. Two layers of two heads can be read from the last row, and that
+# vit reads 9 digits of 10 right.
+SMALL_MLP: Mapping[str, Any] = MappingProxyType(
+    {"model": "mlp", "size": "small", "steps": 200, "threads": 1, "batch_size": 64, "optimizer": "adamw"}
+)
+TINY_TRANSFORMER: Mapping[str, Any] = MappingProxyType(
+    {"model": "transformer", "size": "tiny", "steps": 300, "threads": 1, "batch_size": 64}
+)
+TINY_VIT: Mapping[str, Any] = MappingProxyType(
+    {"model": "vit", "kind": "images", "size": "tiny", "steps": 400, "threads": 1}
+)
 
 
 def no_notes(record: object) -> tuple[str, ...]:
@@ -45,3 +75,105 @@ class Lesson(Generic[Record]):
 def all_lessons() -> dict[str, Lesson[Any]]:
     """Every lesson by its name."""
     return cards("pellucid.lessons", "LESSON", Lesson)
+
+
+class Curve(NamedTuple):
+    """A number over the steps of a run."""
+
+    name: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@contextmanager
+def train_small_run(asked: Mapping[str, Any], seed: int, data: str = "names") -> Iterator[tuple[TrainingReport, Path]]:
+    """A network that is trained to have something to draw: its report and its folder, which goes again."""
+    import tempfile
+
+    from pellucid.data.options import DataOptions
+    from pellucid.training.callbacks import Callbacks, stop_requests
+    from pellucid.training.options import TrainOptions
+    from pellucid.training.run import train_run
+
+    options = TrainOptions(**asked, seed=seed)
+    with tempfile.TemporaryDirectory(prefix="pellucid-") as folder, stop_requests() as stop:
+        run = Path(folder) / "shown"
+        yield train_run(DataOptions(data), options, run, Callbacks(stop)), run
+
+
+def split_names() -> SequenceSides:
+    """The embedded names, split as for any training."""
+    from pellucid.data import open_data
+    from pellucid.data.kinds import ListData
+    from pellucid.data.prepare.tokens import split_sequences
+
+    data = open_data("names")
+    assert isinstance(data, ListData)
+    return split_sequences(data)
+
+
+def new_mlp(sides: SequenceSides, seed: int, activation: str = "tanh", depth: int = 1, hidden: int = 200) -> WindowMLP:
+    """An untrained MLP of names."""
+    from pellucid.models.sequences.configs import WindowMLPConfig
+    from pellucid.models.sequences.windows import WindowMLP
+    from pellucid.training.rng import seed_torch
+
+    with seed_torch(seed, 0, "weights"):
+        return WindowMLP(WindowMLPConfig(len(sides.vocabulary), activation=activation, depth=depth, hidden=hidden))
+
+
+def start_too_large(model: WindowMLP, seed: int) -> None:
+    """Draw every weight and bias from N(0, 1), whatever its fan-in."""
+    import torch
+
+    from pellucid.training.rng import torch_rng
+
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(generator=torch_rng(seed, 0, name))
+
+
+def name_batches(sides: SequenceSides, seed: int, batch_size: int = BATCH) -> Batches:
+    """The batches of the train side, in the order of the seed."""
+    from pellucid.training.tasks.batches import make_batches
+
+    return make_batches(sides.train, batch_size, LONGEST, seed, by_length=False)
+
+
+def train_by_sgd(model: WindowMLP, batches: Batches, learning_rate: float, n_steps: int) -> list[float]:
+    """Plain gradient descent on small batches: the loss before each step."""
+    import torch
+
+    from pellucid.training.loop import mean_token_loss
+
+    losses = []
+    for step in range(1, n_steps + 1):
+        batch = batches.batch(step)
+        model.zero_grad()
+        loss = mean_token_loss(model(batch.tokens), batch.targets)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        with torch.no_grad():
+            for parameter in model.parameters():
+                assert parameter.grad is not None
+                parameter.sub_(parameter.grad, alpha=learning_rate)
+        losses.append(loss.item())
+    return losses
+
+
+def probe_health(model: WindowMLP, batch: Batch) -> Health:
+    """One pass forward and back with a probe, and no update."""
+    from pellucid.inspection.health import HealthProbe
+    from pellucid.training.loop import mean_token_loss
+
+    probe = HealthProbe(model)
+    model.zero_grad()
+    with probe.watch(1, with_maps=True):
+        mean_token_loss(model(batch.tokens), batch.targets).backward()  # type: ignore[no-untyped-call]
+    (health,) = probe.take_looks()
+    return health
+
+
+def first_activation(health: Health) -> tuple[LayerStats, UnitMap]:
+    """What was seen of the MLP's first activation, and the map of its units."""
+    layer = next(layer for layer in health.layers if layer.path == FIRST_ACTIVATION)
+    return layer, next(units for units in health.maps if units.path == FIRST_ACTIVATION)

@@ -9,10 +9,9 @@ from pellucid.errors import PellucidError, require_one_of
 from pellucid.figures.charts.matrix import Rows, balance_key, balanced_colours, heat_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.text import join_words
-from pellucid.lessons.lesson import Lesson
-from pellucid.lessons.small_networks import TINY_TRANSFORMER, train_small_run
-from pellucid.records.attention import Matrix, as_matrix
+from pellucid.figures.words.notation import join_words
+from pellucid.lessons.lesson import TINY_TRANSFORMER, Lesson, train_small_run
+from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
     from pellucid.layers.positions.interface import Positions

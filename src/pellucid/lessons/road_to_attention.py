@@ -25,10 +25,9 @@ from pellucid.figures.charts.matrix import (
 )
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import percent
-from pellucid.figures.words.text import token_label
+from pellucid.figures.words.notation import percent, token_label
 from pellucid.lessons.lesson import Lesson
-from pellucid.records.attention import Matrix, as_matrix
+from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,9 +14,9 @@ from pellucid.figures.charts.layer_maps import (
 )
 from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import percent
-from pellucid.lessons.lesson import Lesson
-from pellucid.lessons.small_networks import (
+from pellucid.figures.words.notation import percent
+from pellucid.lessons.lesson import (
+    Lesson,
     first_activation,
     name_batches,
     new_mlp,

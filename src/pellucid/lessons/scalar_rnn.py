@@ -13,7 +13,7 @@ from pellucid.errors import PellucidError, require_one_of
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.numbers import percent, rough
+from pellucid.figures.words.notation import percent, rough
 from pellucid.lessons.lesson import Lesson
 
 if TYPE_CHECKING:

@@ -6,16 +6,19 @@ A record does not know how to show itself: `pellucid.figures.show` does.
 from pellucid.records.answers import (
     AnsweredExample,
     Answers,
+    Attended,
+    AttentionMaps,
     Calibration,
     ConfidenceBin,
     Confusion,
     LatentPoint,
+    PatchAttention,
+    PatchPositions,
     Prediction,
     Predictions,
     SizeLadder,
     SizeRung,
 )
-from pellucid.records.attention import Attended, AttentionMaps, PatchAttention, PatchPositions
 from pellucid.records.counting import (
     BigramCount,
     BigramCounts,

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, svg_text
-from pellucid.figures.words.numbers import chance_words
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import chance_words, cut_end
 from pellucid.records import AnsweredExample
 
 WIDTH = 960.0

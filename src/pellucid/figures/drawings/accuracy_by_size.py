@@ -5,8 +5,7 @@ from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import SizeResult, results_by_size, rungs_by_model, spread_words, winner_lines
-from pellucid.figures.words.numbers import count_of, is_share, metric_words
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import count_of, cut_end, is_share, metric_words
 from pellucid.records import SizeLadder
 
 WIDTH, HEIGHT, RIGHT, KEY = 760.0, 480.0, 300.0, 40.0

@@ -11,11 +11,10 @@ from pellucid.figures.charts.matrix import (
     weight_colour,
     weight_key,
 )
-from pellucid.figures.charts.series import even_places
+from pellucid.figures.charts.panel import even_places
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, percent
-from pellucid.figures.words.text import token_label
+from pellucid.figures.words.notation import count_of, percent, token_label
 from pellucid.records import Attended, AttentionMaps
 
 MOST_HEADS = 4

@@ -9,8 +9,15 @@ from pellucid.errors import printable
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, PAPER, QUIET, depth, depth_marks, escape_text, shade
 from pellucid.figures.drawings.bigram_matrix import sums_line
 from pellucid.figures.picture import FigureCard, Picture, sheet
-from pellucid.figures.words.numbers import count_of, percent
-from pellucid.figures.words.text import cut_middle, most_frequent, spoken_label, symbol_labels, wrap_text
+from pellucid.figures.words.notation import (
+    count_of,
+    cut_middle,
+    most_frequent,
+    percent,
+    spoken_label,
+    symbol_labels,
+    wrap_text,
+)
 from pellucid.records import BigramCount, BigramCounts
 
 MOST_SYMBOLS = 40

@@ -2,8 +2,7 @@
 
 from pellucid.figures.charts.svg import INK, PAPER, QUIET, depth, depth_marks, escape_text, move_marks, shade, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import compact, percent
-from pellucid.figures.words.text import join_words, most_frequent, spoken_label, symbol_labels
+from pellucid.figures.words.notation import compact, join_words, most_frequent, percent, spoken_label, symbol_labels
 from pellucid.records import BigramCounts
 
 MOST_SYMBOLS = 40  # rows whose numbers can still be read on a wall

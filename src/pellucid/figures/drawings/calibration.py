@@ -6,9 +6,8 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
 from pellucid.figures.charts.svg import BLUE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import calibration_words
-from pellucid.figures.words.data_facts import example_noun
-from pellucid.figures.words.numbers import count_of
+from pellucid.figures.words.answers import calibration_words, example_noun
+from pellucid.figures.words.notation import count_of
 from pellucid.records import ConfidenceBin, TrainingReport
 
 SIDE, LOWER, BETWEEN, RIGHT, KEY = 480.0, 110.0, 26.0, 330.0, 34.0

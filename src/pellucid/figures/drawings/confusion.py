@@ -3,10 +3,8 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import confusion_words
-from pellucid.figures.words.data_facts import example_noun
-from pellucid.figures.words.numbers import compact, count_of, percent
-from pellucid.figures.words.text import cut_middle, most_frequent, symbol_labels
+from pellucid.figures.words.answers import confusion_words, example_noun
+from pellucid.figures.words.notation import compact, count_of, cut_middle, most_frequent, percent, symbol_labels
 from pellucid.records import Confusion, TrainingReport
 
 MOST_CLASSES = 24  # whose numbers can still be read

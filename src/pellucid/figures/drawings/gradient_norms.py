@@ -3,11 +3,19 @@
 import math
 from statistics import median
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning, draw_lines
-from pellucid.figures.charts.series import Point, block_means, gap_words_of
+from pellucid.figures.charts.panel import (
+    BOTTOM,
+    LEFT,
+    Panel,
+    Point,
+    axis_spanning,
+    block_means,
+    draw_lines,
+    gap_words_of,
+)
 from pellucid.figures.charts.svg import BLUE, INK
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, percent, rough
+from pellucid.figures.words.notation import count_of, percent, rough
 from pellucid.records import TrainingReport, Watched
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 820.0, 220.0, 360.0, 30.0, 290.0

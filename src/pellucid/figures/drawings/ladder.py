@@ -6,8 +6,7 @@ from pellucid.figures.charts.panel import Axis, axis_spanning
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import gap_size, gap_words, rank_rungs
-from pellucid.figures.words.numbers import count_of, duration, is_share, loss_unit_words, metric_words
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import count_of, cut_end, duration, is_share, loss_unit_words, metric_words
 from pellucid.records import Ladder, Rung
 
 LABELS, WIDTH, NOTES, ROW, TOP = 230.0, 600.0, 330.0, 40.0, 40.0

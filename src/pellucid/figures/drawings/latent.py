@@ -6,9 +6,8 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.data_facts import example_noun
-from pellucid.figures.words.numbers import count_of, percent
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.answers import example_noun
+from pellucid.figures.words.notation import count_of, cut_end, percent
 from pellucid.records import LatentPoint, TrainingReport
 
 WIDTH, HEIGHT, KEY_WIDTH, ROW = 760.0, 600.0, 230.0, 26.0

@@ -2,11 +2,10 @@
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.layer_maps import Ridge, draw_ridges, layer_name, layer_ridge, ridges_height, shared_axis
-from pellucid.figures.charts.series import even_places
+from pellucid.figures.charts.panel import even_places
 from pellucid.figures.charts.svg import INK, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, percent
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import count_of, cut_end, percent
 from pellucid.records import Health, LayerStats, TrainingReport, Watched
 
 WIDTH, NOTES, LABELS, GAP, HEADING = 330.0, 110.0, 300.0, 24.0, 34.0

@@ -3,11 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning
-from pellucid.figures.charts.series import Point
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, Point, axis_spanning
 from pellucid.figures.charts.svg import INK, QUIET, line_style, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import rough
+from pellucid.figures.words.notation import rough
 from pellucid.figures.words.training import search_sentences
 from pellucid.records import LearningRateSearch, LearningRateTrial
 

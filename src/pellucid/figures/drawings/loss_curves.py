@@ -2,11 +2,10 @@
 
 import math
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning
-from pellucid.figures.charts.series import Point, block_means, gap_words_of
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, Point, axis_spanning, block_means, gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import loss_unit_words, loss_words, rough
+from pellucid.figures.words.notation import loss_unit_words, loss_words, rough
 from pellucid.records import TrainingReport
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0

@@ -3,8 +3,8 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.images import WIDTH, image_grid, text_rows
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.data_facts import example_noun, source_noun
-from pellucid.figures.words.numbers import count_of, metric_words
+from pellucid.figures.words.answers import example_noun, source_noun
+from pellucid.figures.words.notation import count_of, metric_words
 from pellucid.records import TrainingReport
 
 MOST_IMAGES, MOST_ROWS = 24, 20

@@ -3,7 +3,7 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.images import WIDTH, reconstruction_grid
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, metric_words
+from pellucid.figures.words.notation import count_of, metric_words
 from pellucid.records import TrainingReport
 
 MOST = 18

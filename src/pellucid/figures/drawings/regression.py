@@ -3,14 +3,11 @@
 import math
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
-from pellucid.figures.charts.series import Point
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, Point, axis_spanning
 from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import metrics_words
-from pellucid.figures.words.data_facts import example_noun
-from pellucid.figures.words.numbers import count_of, in_unit
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.answers import example_noun, metrics_words
+from pellucid.figures.words.notation import count_of, cut_end, in_unit
 from pellucid.records import TrainingReport
 
 SIDE, KEY = 600.0, 38.0

@@ -10,11 +10,10 @@ from pellucid.figures.charts.layer_maps import (
     value_colours,
     value_key,
 )
-from pellucid.figures.charts.series import even_places
+from pellucid.figures.charts.panel import even_places
 from pellucid.figures.charts.svg import INK, QUIET, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, percent
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import count_of, cut_end, percent
 from pellucid.records import Health, TrainingReport, UnitMap, Watched
 
 WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4

@@ -3,10 +3,9 @@
 import math
 from statistics import median
 
-from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning, draw_lines
-from pellucid.figures.charts.series import Point
+from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, Point, axis_spanning, draw_lines
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.numbers import count_of, rough
+from pellucid.figures.words.notation import count_of, rough
 from pellucid.records import TrainingReport, Watched
 
 WIDTH, HEIGHT, RIGHT = 820.0, 420.0, 290.0

@@ -20,8 +20,7 @@ from pellucid.figures.graph.folding import (
 )
 from pellucid.figures.graph.layout import GraphLayout, Rectangle, Size, lay_out, ports_height
 from pellucid.figures.words.derivation import with_names, with_numbers
-from pellucid.figures.words.numbers import count_of, short
-from pellucid.figures.words.text import cut_middle
+from pellucid.figures.words.notation import count_of, cut_middle, short
 from pellucid.records import BackwardPass, BackwardStep, Derivation, GraphNode
 
 HEADER, LINE, STRIP = 25.0, 21.0, 22.0

@@ -8,8 +8,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, indent, note_lines
-from pellucid.figures.words.numbers import count_of, large_count, nats_words, ordinal, rough
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import count_of, cut_end, large_count, nats_words, ordinal, rough
 from pellucid.records import ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts, as_plain
 
 LONGEST = 28  # letters of one cell

@@ -8,8 +8,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, heading, indent
-from pellucid.figures.words.numbers import count_of, in_brackets, rough, short
-from pellucid.figures.words.text import cut_middle
+from pellucid.figures.words.notation import count_of, cut_middle, in_brackets, rough, short
 from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode, as_plain
 
 MOST_ROWS = 40  # of a listing that --steps shows whole

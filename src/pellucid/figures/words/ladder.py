@@ -8,8 +8,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, Table, note_lines
-from pellucid.figures.words.numbers import is_share, loss_unit_words, loss_words, metric_words
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import cut_end, is_share, loss_unit_words, loss_words, metric_words
 from pellucid.records import Ladder, Measure, Rung, SizeLadder, SizeRung, as_plain
 
 COUNTING = Measure()

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, heading, indent
-from pellucid.figures.words.data_facts import describe_source
-from pellucid.figures.words.numbers import percent, short
+from pellucid.figures.words.answers import describe_source
+from pellucid.figures.words.notation import percent, short
 from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
 from pellucid.records.plain import as_plain
 from pellucid.records.splitting import DRIFT_MATTERS, worst_drift

@@ -8,15 +8,20 @@ from types import MappingProxyType
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.charts.series import TextCanvas, block_means
+from pellucid.figures.charts.panel import TextCanvas, block_means
 from pellucid.figures.tables import Part, Table, indent
-from pellucid.figures.words.answers import answer_parts
+from pellucid.figures.words.answers import (
+    answer_parts,
+    describe_source,
+    guessing_costs,
+    has_tokens,
+    side_sizes,
+    task_words,
+)
 from pellucid.figures.words.counting import novelty_parts
-from pellucid.figures.words.data_facts import describe_source, guessing_costs, has_tokens, side_sizes, task_words
-from pellucid.figures.words.diagnosis import STYLES, advice_words, finding_heading
+from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
-from pellucid.figures.words.numbers import count_of, duration, rough
-from pellucid.figures.words.text import cut_end
+from pellucid.figures.words.notation import count_of, cut_end, duration, rough
 from pellucid.records import (
     DataFacts,
     Ending,

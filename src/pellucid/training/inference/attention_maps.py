@@ -27,7 +27,7 @@ from pellucid.models.pairs.padding import align_right
 from pellucid.models.sequences.transformer import CausalSelfAttention, Transformer
 from pellucid.models.stepwise import greedy_answers
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
-from pellucid.records.attention import Matrix, as_matrix
+from pellucid.records.answers import Matrix, as_matrix
 from pellucid.training.inference.language_models import TrainedModel
 
 

@@ -1,12 +1,44 @@
-"""Writing a file whole or not at all, and only where the user meant it."""
+"""What a verb gives back: a record that shows itself, and files that are written whole or not at all."""
 
-import os
-import tempfile
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
 
+Record = TypeVar("Record")
+
 PICTURES = (".svg", ".png", ".html")
+
+
+class Shown(Generic[Record]):
+    """A record and the words for it, in a Python prompt, a notebook or `print`. Its fields are the record's own.
+
+    >>> from pellucid.records import Predictions
+    >>> seen = Shown(Predictions("digits", "cnn", "class", "classification", ()))
+    >>> seen
+    cnn of the run digits predicts class
+    <BLANKLINE>
+        class
+    >>> seen.network
+    'cnn'
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.record, name)
+
+    def show(self) -> None:
+        """Print it."""
+        from pellucid.figures.show import show
+
+        show(self.record)
+
+    def __repr__(self) -> str:
+        from pellucid.figures.show import record_text
+
+        return record_text(self.record)
 
 
 def require_output_path(path: Path, suffixes: tuple[str, ...] = PICTURES) -> None:
@@ -30,21 +62,11 @@ def require_output_path(path: Path, suffixes: tuple[str, ...] = PICTURES) -> Non
 
 
 def write_output(path: Path, content: str | bytes) -> None:
-    """Put the content where the path says by way of a temporary file, so that no half-written file is ever seen."""
+    """Put the content where the path says, so that no half-written file is ever seen."""
+    from pellucid.runs.disk import write_whole
+
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(path, content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
     except OSError as error:
         raise PellucidError(
             f"{quoted(str(path))} could not be written: {error.strerror}", fix="Choose another folder"
