@@ -35,9 +35,9 @@ ARMS = (
 def pellucid_arm(source: Path, folder: Path, file_format: str, repeats: int) -> dict[str, Any]:
     import polars  # noqa: F401  # imported before the clock starts, as pandas is
 
+    from pellucid.api.split import write_parts
     from pellucid.data import TableData, open_data
     from pellucid.data.splits import SplitRequest
-    from pellucid.data.splits.parts import write_parts
     from pellucid.data.splits.split import split_data
 
     start, cpu_start = time.perf_counter(), time.process_time()

@@ -20,7 +20,7 @@ from torch.nn import functional
 from pellucid.api.draw import draw, drawable
 from pellucid.data import Characters
 from pellucid.data.prepare import ImagePreparation
-from pellucid.data.readers.pictures import colours_of
+from pellucid.data.readers.images import colours_of
 from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.matrix import attention_breadth, attention_habit, hundredths
 from pellucid.figures.drawings.attention_maps import MOST_TOKENS, draw_attention_maps

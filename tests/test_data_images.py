@@ -15,7 +15,7 @@ from PIL import Image
 
 from pellucid.cli.contract import answer
 from pellucid.data import DataChanged, ImagesData, decode_images, open_data
-from pellucid.data.readers.pictures import MOST_PIXELS, decode_image, find_trouble
+from pellucid.data.readers.images import MOST_PIXELS, decode_image, find_trouble
 from pellucid.errors import PellucidError
 
 

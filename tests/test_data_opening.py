@@ -6,7 +6,7 @@ import pytest
 
 from pellucid import cards
 from pellucid.data import DatasetCard, ListData, PairsData, TableData, TextData, datasets, open_data, require_kind
-from pellucid.data.opening import guess_kind
+from pellucid.data.readers import guess_kind
 from pellucid.errors import PellucidError
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"

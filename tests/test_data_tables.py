@@ -264,7 +264,7 @@ def test_dressed_numbers_and_dates():
         "day": "order",
         "when": "category",
     }
-    assert "'price' looks like numbers, as '$1.50'; --as-number price reads them" in data.notes
+    assert "'price' looks like numbers, as '$1.50'; as_number=price reads them" in data.notes
     assert any("'when' looks like dates" in note for note in data.notes)
     read = table(content, as_number=("price", "share", "big"))
     assert read.frame.select("price", "share", "big").rows() == [(1.5, 5, 1234), (2.0, 6, 12345)]

@@ -20,6 +20,7 @@ from pellucid.data.prepare import (
     image_sides,
     pair_sides,
     preparation_from_json,
+    preparation_to_json,
     table_sides,
 )
 from pellucid.data.prepare.examples import FARTHEST, mean_and_deviation, places_by_hash, standardise
@@ -357,7 +358,7 @@ def test_a_table_larger_than_memory_is_refused_with_both_numbers(monkeypatch):
 def test_new_rows_are_read_as_the_old_ones_were():
     data = cats_and_dogs()
     sides = table_sides(data, "pet")
-    stored = preparation_from_json(json.loads(json.dumps(sides.preparation.to_json())))
+    stored = preparation_from_json(json.loads(json.dumps(preparation_to_json(sides.preparation))))
     assert stored == sides.preparation
     read = stored.read(data)
     for side in SIDES:
@@ -465,9 +466,9 @@ def test_equal_images_share_a_side_and_every_class_trains():
         ([(9, 12)], (9, 12), ""),
         ([(8, 8)], (8, 8), ""),
         ([(64, 64)], (64, 64), ""),
-        ([(65, 64)], (32, 32), "the images are 65×64, and are read as 32×32; --image-size changes that"),
-        ([(1, 1)], (32, 32), "the images are 1×1, and are read as 32×32; --image-size changes that"),
-        ([(9, 12), (12, 9)], (32, 32), "the images are of 2 sizes, and are read as 32×32; --image-size changes that"),
+        ([(65, 64)], (32, 32), "the images are 65×64, and are read as 32×32; image_size changes that"),
+        ([(1, 1)], (32, 32), "the images are 1×1, and are read as 32×32; image_size changes that"),
+        ([(9, 12), (12, 9)], (32, 32), "the images are of 2 sizes, and are read as 32×32; image_size changes that"),
     ],
 )
 def test_the_common_size_is_the_documented_one(folder, sizes, wanted, note):
@@ -492,7 +493,7 @@ def test_colour_is_seen_where_there_is_some(folder):
 def test_new_files_are_read_as_the_old_ones_were(folder):
     data = folder({"a": [speckled((20, 9), "RGB", i) for i in range(9)], "b": [speckled((9, 9)) for _ in range(2)]})
     sides = image_sides(data)
-    stored = preparation_from_json(json.loads(json.dumps(sides.preparation.to_json())))
+    stored = preparation_from_json(json.loads(json.dumps(preparation_to_json(sides.preparation))))
     assert stored == sides.preparation
     read = stored.read(stored.pixels_of([file.path for file in data.files]))
     for side in SIDES:
@@ -515,7 +516,7 @@ def test_pixels_in_another_size_or_mode_are_as_files_would_be(folder):
 
 def test_bad_wishes_and_bad_files_are_refused_in_a_line(tmp_path):
     digits = open_data("digits")
-    assert "Write gray or rgb" in refusal(image_sides, digits, mode="sepia")
+    assert "Choose one of gray, rgb" in refusal(image_sides, digits, mode="sepia")
     assert "0×8 is no size" in refusal(image_sides, digits, size=(0, 8))
     assert "no size for images" in refusal(image_sides, digits, size=(8, 10**9))
     preparation = image_sides(digits).preparation
@@ -558,10 +559,10 @@ def test_the_alphabet_is_that_of_both_and_boundary_is_0():
 # What is stored may come from anyone.
 
 STORED = {
-    "table": table_sides(cats_and_dogs(), "pet").preparation.to_json(),
-    "number": table_sides(open_data("penguins"), "body_mass_g", drop_missing=True).preparation.to_json(),
-    "row": table_sides(open_data("penguins"), "", task="reconstruction").preparation.to_json(),
-    "images": image_sides(open_data("digits")).preparation.to_json(),
+    "table": preparation_to_json(table_sides(cats_and_dogs(), "pet").preparation),
+    "number": preparation_to_json(table_sides(open_data("penguins"), "body_mass_g", drop_missing=True).preparation),
+    "row": preparation_to_json(table_sides(open_data("penguins"), "", task="reconstruction").preparation),
+    "images": preparation_to_json(image_sides(open_data("digits")).preparation),
 }
 STRANGE = [
     None,
@@ -618,7 +619,7 @@ def test_whatever_is_wrong_in_what_was_stored_is_refused_in_a_line(name):
             content = with_strange(STORED[name], path, strange)
             found = believed(content)
             if isinstance(found, TablePreparation | ImagePreparation):
-                assert found.to_json() == content  # what is believed is what was written
+                assert preparation_to_json(found) == content  # what is believed is what was written
             else:
                 assert found.startswith("the stored preparation is damaged")
                 assert len(PREFIX + found) <= LONGEST_LINE

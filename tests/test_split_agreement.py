@@ -9,8 +9,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pellucid.data.splits.distributions import agreements, distance_between, ks_distance, levels_of, total_variation
-from pellucid.data.splits.tails import heavy_tail, hill, quantile, tails
+from pellucid.data.splits.distributions import (
+    agreements,
+    distance_between,
+    heavy_tail,
+    hill,
+    ks_distance,
+    levels_of,
+    quantile,
+    tails,
+    total_variation,
+)
 
 numbers = st.one_of(st.integers(-50, 50), st.integers(-(2**62), 2**62), st.just(None))
 fractions = st.one_of(st.floats(allow_nan=True, allow_infinity=False), st.just(None), st.sampled_from([0.5, -0.0, 0.0]))
@@ -37,7 +46,7 @@ def test_levels_hold_every_cell(column):
         else:
             assert levels.values[code] == cell
     assert (np.diff(levels.values.astype(object)) > 0).all()
-    assert int(levels.totals().sum()) == len(column)
+    assert int(levels.totals.sum()) == len(column)
 
 
 @settings(deadline=None, max_examples=60)
@@ -58,7 +67,7 @@ def test_ks_is_scipys(column, draw):
 def test_quantiles_are_numpys(column, part):
     levels = levels_of(column)
     values = present(column)
-    found = quantile(levels, levels.totals()[: len(levels.values)], part)
+    found = quantile(levels, levels.totals[: len(levels.values)], part)
     if not len(values):
         assert found is None
     else:

@@ -133,7 +133,7 @@ def test_columns_that_do_not_exist_are_refused_with_the_nearest(transactions):
         SplitRequest(group="loyalty"),
         SplitRequest(key="nothing"),
     ):
-        with pytest.raises(PellucidError, match="there is no column"):
+        with pytest.raises(PellucidError, match="transactions has no column"):
             split_data(transactions, request)
     with pytest.raises(PellucidError, match=r"Perhaps you meant 'items_scanned'"):
         split_data(transactions, SplitRequest("stratified", by="items_scaned"))

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid import __version__
 from pellucid.api.results import Shown
-from pellucid.data.options import DataOptions
-from pellucid.errors import PellucidError, require_one_of
+from pellucid.data.kinds import ListData, PairsData, TableData
+from pellucid.data.options import DataOptions, open_with
+from pellucid.data.splits import SIDES, SplitRequest, read_fractions
+from pellucid.errors import PellucidError, quoted, require_one_of
+from pellucid.records.plain import as_plain
+from pellucid.runs.disk import fsync_path
 
 if TYPE_CHECKING:
-    from pellucid.data.splits.split import Splittable
+    import numpy
+
+    from pellucid.data.splits.split import Division, Splittable
     from pellucid.records import SplitReport
 
 SUFFIXES = {"parquet": ".parquet", "csv": ".csv"}
+FORMAT = 1  # of split.json
+HASH = "BLAKE2b-64 of items; splitmix64 over the columns of rows"
 
 
 class WrittenSplit(NamedTuple):
@@ -58,8 +72,6 @@ def split(
     for the row when it is hashed; group: is not to be divided; order: tells the order of the rows. dry_run: only the
     report. drift: of the made-up transactions, a regime change.
     """
-    from pellucid.data.splits.request import SplitRequest, read_fractions
-
     require_one_of("format of a table's parts", file_format, SUFFIXES)
     text = fractions if isinstance(fractions, str) else ",".join(map(str, fractions))
     request = SplitRequest(
@@ -82,8 +94,6 @@ def split(
     source = str(data)
     folder = Path(out) if out else Path(f"{'stdin' if source == '-' else Path(source).stem}-split")
     if not dry_run:
-        from pellucid.data.splits.parts import require_new_folder
-
         require_new_folder(folder)
 
     from pellucid.data.splits.split import split_data
@@ -91,12 +101,7 @@ def split(
     reading = DataOptions(source, kind, encoding, newlines, separator=separator, as_number=",".join(as_number))
     opened = _open_divisible(reading, drift)
     division = split_data(opened, request)
-    names: list[str] = []
-    if not dry_run:
-        from pellucid.data.splits.parts import write_parts
-
-        suffix = SUFFIXES[file_format]
-        names = write_parts(opened, division, folder, suffix, made_with=f"pellucid {__version__}")
+    names = [] if dry_run else write_parts(opened, division, folder, SUFFIXES[file_format])
     return WrittenSplit(Shown(division.report), folder, tuple(names))
 
 
@@ -105,9 +110,6 @@ def _open_divisible(options: DataOptions, drift: bool) -> Splittable:
         from pellucid.data.sets.transactions import load
 
         return load(drift=True)
-    from pellucid.data import ListData, PairsData, TableData
-    from pellucid.data.options import open_with
-
     opened = open_with(options)
     if not isinstance(opened, ListData | PairsData | TableData):
         raise PellucidError(
@@ -116,3 +118,105 @@ def _open_divisible(options: DataOptions, drift: bool) -> Splittable:
             options={"kind": "list"} if opened.kind == "text" else {},
         )
     return opened
+
+
+def write_parts(data: Splittable, division: Division, folder: Path, suffix: str = ".parquet") -> list[str]:
+    """Write train, dev, test and split.json into a new folder; give back their names.
+
+    They are written beside it under another name and synchronised to the disk; renaming is the last step, so the folder
+    is either there as a whole or not at all. Lists become .txt and pairs .tsv; `suffix` chooses for tables.
+    """
+    with new_folder(folder) as temporary:
+        return _write_all(data, division, temporary, suffix)
+
+
+def _write_all(data: Splittable, division: Division, folder: Path, suffix: str) -> list[str]:
+    names = []
+    documents = {}
+    for number, side in enumerate(SIDES):
+        is_here = division.sides == number
+        if isinstance(data, TableData):
+            path = folder / f"{side}{suffix}"
+            _write_table(data, is_here, path)
+        else:
+            is_list = isinstance(data, ListData)
+            path = folder / f"{side}{'.txt' if is_list else '.tsv'}"
+            lines = data.items if isinstance(data, ListData) else ["\t".join(pair) for pair in data.pairs]
+            chosen = [lines[row] for row in is_here.nonzero()[0]]
+            path.write_bytes("".join(f"{line}\n" for line in chosen).encode("utf-8", "surrogatepass"))
+        fsync_path(path)
+        names.append(path.name)
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        documents[path.name] = {"rows": int(is_here.sum()), "bytes": path.stat().st_size, "sha256": digest}
+    document = {
+        "format": FORMAT,
+        "made_with": f"pellucid {__version__}",
+        "data": {"name": data.name, "kind": data.kind, "sha256": data.fingerprint, "rows": len(division.sides)},
+        "hash": HASH,
+        "parts": documents,
+        "report": as_plain(division.report),
+    }
+    path = folder / "split.json"
+    path.write_text(json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+    fsync_path(path)
+    return [*names, path.name]
+
+
+def _write_table(data: TableData, is_here: numpy.ndarray[Any, Any], path: Path) -> None:
+    import polars as pl
+
+    part = data.frame.filter(pl.Series(is_here))
+    try:
+        if path.suffix == ".csv":
+            part.write_csv(path)
+        else:
+            part.write_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise OSError(str(error).splitlines()[0]) from error
+
+
+def require_new_folder(path: Path) -> None:
+    """Refuse a folder that exists in any form, or that cannot be made, before any work is done."""
+    if os.path.lexists(path):
+        raise PellucidError(
+            f"{quoted(str(path))} exists already", fix="Name a new folder with {out}", options={"out": None}
+        )
+    parent = path.parent
+    if not parent.is_dir():
+        raise PellucidError(f"there is no folder {quoted(str(parent))}", fix="Make it first")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PellucidError(
+            f"nothing can be written into {quoted(str(parent))}",
+            fix="Name another folder with {out}",
+            options={"out": None},
+        )
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to fill, beside the one that it becomes when everything in it is on the disk.
+
+    Renaming is the last step. Whatever goes wrong before it, nothing stays behind.
+    """
+    require_new_folder(path)
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".tmp-{path.name[:40]}-", dir=path.parent))
+        try:
+            yield temporary
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o777 & ~umask)
+            fsync_path(temporary)
+            # A folder that came into being meanwhile is replaced only if it is empty; a file or a link never.
+            os.rename(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        fsync_path(path.parent)
+    except OSError as error:
+        raise PellucidError(
+            f"{quoted(str(path))} could not be written: {error.strerror or error}",
+            fix="Make room or name another {out}",
+            options={"out": None},
+        ) from error

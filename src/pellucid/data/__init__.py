@@ -15,9 +15,9 @@ from pellucid.data.kinds import (
     TextData,
     require_kind,
 )
-from pellucid.data.opening import open_data
+from pellucid.data.readers import open_data
 from pellucid.data.readers.columns import stack_tables
-from pellucid.data.readers.pictures import decode_images
+from pellucid.data.readers.images import decode_images
 from pellucid.data.sets import DatasetCard, datasets
 from pellucid.data.vocabularies import BOUNDARY, BPE, Bytes, Characters, Vocabulary, Words, vocabulary_from_json
 from pellucid.errors import DataChanged

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pellucid.data.readers.sources import Source
 
 NEWLINES = ("keep", "unix")
+TASKS = ("classification", "regression", "reconstruction")
+COLOURS = ("gray", "rgb")
 MISSING_WAYS = ("usual", "empty")
 FEWEST_ROWS = 2  # of a table that is to be learned from
 
@@ -110,7 +112,7 @@ class TextData:
 
     def characters(self) -> Iterator[str]:
         """The text in pieces of about a million characters."""
-        from pellucid.data.readers.encodings import characters
+        from pellucid.data.readers.text import characters
 
         return characters(self.source, self.encoding, self.newlines)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pellucid.data.kinds import KINDS, NEWLINES, Data
+from pellucid.data.kinds import COLOURS, KINDS, NEWLINES, TASKS, Data
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, given_options, option, options_of
 
 TOKENS = ("characters", "words", "bytes", "bpe")
-TASKS = ("classification", "regression", "reconstruction")
-COLOURS = ("gray", "rgb")
 _TABLE, _IMAGES = ("table",), ("images",)
 
 
@@ -60,7 +58,7 @@ class DataOptions:
 
 def open_with(options: DataOptions) -> Data:
     """Open the data as asked. An option that means nothing for their kind is refused."""
-    from pellucid.data.opening import open_data
+    from pellucid.data.readers import open_data
 
     data = open_data(
         options.source,

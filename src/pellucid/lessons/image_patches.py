@@ -43,7 +43,7 @@ class ImagePatches(NamedTuple):
 
 def measure(source: str = "digits", patch: int | None = None, kind: str = "", encoding: str = "utf-8") -> ImagePatches:
     """An image file, or the first image of a data set, cut into squares of `patch` pixels: a quarter, if not said."""
-    from pellucid.data.readers.pictures import colours_of
+    from pellucid.data.readers.images import colours_of
 
     pixels, described = _open_image(source, kind, encoding)
     height, width = pixels.shape[:2]
@@ -75,7 +75,7 @@ def _open_image(source: str, kind: str, encoding: str) -> tuple[numpy.ndarray[An
 
 
 def _fit(path: Path) -> numpy.ndarray[Any, Any]:
-    from pellucid.data.readers.pictures import decode_image, find_trouble
+    from pellucid.data.readers.images import decode_image, find_trouble
 
     content = path.read_bytes()
     *_, trouble = find_trouble(content)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pellucid.data.kinds import KINDS
 from pellucid.data.options import DataOptions
-from pellucid.data.splits.request import SplitRequest
+from pellucid.data.splits import SplitRequest
 from pellucid.decoding.options import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
 from pellucid.models.catalogue import NETWORKS, default_network, find_network, network_names, networks_for

@@ -5,20 +5,22 @@ exceptions, for small data alone: every class has an example in train, and dev a
 spare it.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.kinds import TASKS
+from pellucid.data.splits import FRACTIONS, SIDES
 from pellucid.data.splits.assignment import by_hash
 from pellucid.data.splits.hashing import Words, numbered_hashes
-from pellucid.data.splits.request import FRACTIONS, SIDES
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, quoted
 
 if TYPE_CHECKING:
-    from pellucid.data.prepare.preparations import Preparation
+    from pellucid.data.prepare import Preparation
 
 Places = NDArray[np.int64]
 
@@ -147,3 +149,23 @@ def standardise(values: NDArray[np.float64], mean: float, deviation: float) -> N
         np.nan_to_num(far, nan=0.0, posinf=FARTHEST, neginf=-FARTHEST), -FARTHEST, FARTHEST
     ).astype(np.float32)
     return kept
+
+
+def require_scale(means: Sequence[float], deviations: Sequence[float]) -> None:
+    """Refuse a stored preparation whose numbers nothing could be standardised by."""
+    if not all(math.isfinite(number) for number in (*means, *deviations)) or not all(one > 0 for one in deviations):
+        raise damaged_preparation("a mean is no finite number, or a deviation is not above 0")
+
+
+def require_task(task: str, classes: tuple[str, ...]) -> None:
+    """Refuse a stored preparation whose classes do not fit its task."""
+    if task not in TASKS:
+        raise damaged_preparation(f"there is no task {quoted(task)}")
+    is_fitting = len(classes) >= 2 if task == "classification" else not classes if task == "regression" else True
+    if not is_fitting or len(set(classes)) != len(classes):
+        raise damaged_preparation(f"{len(classes)} classes do not fit the task {task}, or one stands twice")
+
+
+def damaged_preparation(why: str) -> PellucidError:
+    """The error for a stored preparation that cannot be believed."""
+    return PellucidError(f"the stored preparation is damaged: {why}", fix="Take the file from a copy of the run")

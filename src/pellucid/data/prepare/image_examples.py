@@ -7,18 +7,30 @@ images, taken evenly from all, has colour, which is a pixel whose channels diffe
 
 import hashlib
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.kinds import ImagesData, PixelsData
-from pellucid.data.prepare.examples import Examples, ExampleSides, places_by_hash
-from pellucid.data.prepare.preparations import LARGEST_SIDE, ImagePreparation, Pixels, in_channels
-from pellucid.data.readers.pictures import MODES, decode_image, decode_images
-from pellucid.data.readers.sources import require_memory
+from pellucid.data.kinds import COLOURS, ImagesData, PixelsData
+from pellucid.data.prepare.examples import (
+    Examples,
+    ExampleSides,
+    damaged_preparation,
+    places_by_hash,
+    require_scale,
+    require_task,
+)
+from pellucid.data.readers.images import LARGEST_FILE, decode_image, decode_images, find_trouble
+from pellucid.data.readers.sources import FileSource, read_all, require_memory
 from pellucid.data.splits.hashing import Words
-from pellucid.errors import PellucidError, quoted
+from pellucid.errors import PellucidError, require_one_of
 
+Pixels = NDArray[np.uint8]  # (image, height, width) or (image, height, width, 3)
+LARGEST_SIDE = 1 << 12  # pixels; more is a mistake
 USUAL_SIDES = range(8, 65)  # pixels that small networks are made for
 USUAL_SIZE = (32, 32)
 LOOKED_AT = 100  # images, to see whether there is colour
@@ -66,8 +78,8 @@ def image_sides(
     >>> sides.train.numbers.shape, sides.preparation.mode, len(sides.dev), len(sides.test)
     ((1465, 1, 8, 8), 'gray', 175, 157)
     """
-    if mode and mode not in MODES:
-        raise PellucidError(f"{quoted(mode)} is no way to show pixels", fix="Write gray or rgb")
+    if mode:
+        require_one_of("colour mode", mode, COLOURS)
     if size and not all(1 <= side <= LARGEST_SIDE for side in size):
         raise PellucidError(f"{size[0]}×{size[1]} is no size for images", fix=f"Choose 1 to {LARGEST_SIDE:,} pixels")
     pixels, size, mode, notes = (
@@ -141,7 +153,7 @@ def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
         return (width, height), []
     what = f"of {len(sizes):,} sizes" if len(sizes) > 1 else f"{width}×{height}"
     return USUAL_SIZE, [
-        f"the images are {what}, and are read as {USUAL_SIZE[0]}×{USUAL_SIZE[1]}; --image-size changes that"
+        f"the images are {what}, and are read as {USUAL_SIZE[0]}×{USUAL_SIZE[1]}; image_size changes that"
     ]
 
 
@@ -150,10 +162,10 @@ def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
     some = ImagesData(data.name, data.files[::step], data.classes, data.because, data.fingerprint)
     seen = decode_images(some, size=size, mode="rgb").pixels
     if int((seen.max(axis=-1) - seen.min(axis=-1)).max()) > COLOUR:
-        return "rgb", "the images have colour, and are read as rgb; --colour gray changes that"
+        return "rgb", "the images have colour, and are read as rgb; colour=gray changes that"
     return (
         "gray",
-        f"none of {len(some):,} images looked at has colour, so they are read as gray; --colour rgb changes that",
+        f"none of {len(some):,} images looked at has colour, so they are read as gray; colour=rgb changes that",
     )
 
 
@@ -161,3 +173,82 @@ def _require_memory(data: ImagesData | PixelsData, size: tuple[int, int], mode: 
     # The pixels as bytes, as float32, and once more on the way.
     needed = len(data) * size[0] * size[1] * (3 if mode == "rgb" else 1) * (1 + 4 + 4)
     require_memory(needed, data.name, "Ask for a smaller size")
+
+
+@dataclass(frozen=True)
+class ImagePreparation:
+    """What of an image a network reads.
+
+    >>> gray = ImagePreparation(size=(2, 1), mode="gray", mean=(100.0,), deviation=(50.0,), classes=("cat", "dog"))
+    >>> gray.read(np.array([[[50, 200]]], dtype=np.uint8)).tolist()
+    [[[[-1.0, 2.0]]]]
+    """
+
+    kind: ClassVar[str] = "images"
+    size: tuple[int, int]  # (width, height)
+    mode: str  # "gray" or "rgb"
+    mean: tuple[float, ...]  # of each channel on train
+    deviation: tuple[float, ...]
+    classes: tuple[str, ...]
+    task: str = "classification"
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        return (len(self.mean), self.size[1], self.size[0])
+
+    @property
+    def category_sizes(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    def read(self, pixels: Pixels) -> NDArray[np.float32]:
+        """(image, height, width[, 3]), 0 to 255 -> (image, channels, height, width), standardised."""
+        channels = in_channels(pixels)
+        if channels.shape[1:] != self.numbers_shape:
+            height, width = channels.shape[2:]
+            raise PellucidError(
+                f"the images are {width}×{height} with {channels.shape[1]} channels, and the network reads "
+                f"{self.size[0]}×{self.size[1]} {self.mode}",
+                fix="Give images like those it was trained on",
+            )
+        mean, deviation = (
+            np.array(values, dtype=np.float32).reshape(-1, 1, 1) for values in (self.mean, self.deviation)
+        )
+        numbers = channels.astype(np.float32)
+        numbers -= mean
+        numbers /= deviation
+        return numbers
+
+    def pixels_of(self, paths: Sequence[Path]) -> Pixels:
+        """Image files as pixels of this size and mode, whatever theirs are; one that cannot be read is named."""
+        shape = (len(paths), self.size[1], self.size[0]) + ((3,) if self.mode == "rgb" else ())
+        pixels = np.zeros(shape, dtype=np.uint8)
+        for place, path in enumerate(paths):
+            source = FileSource(path)
+            is_too_large = source.size > LARGEST_FILE
+            content = b"" if is_too_large else read_all(source)
+            trouble = f"larger than {LARGEST_FILE >> 20} MB" if is_too_large else find_trouble(content)[3]
+            if trouble:
+                raise PellucidError(f"the image {source.name} cannot be read: {trouble}", fix="Mend or replace it")
+            pixels[place] = decode_image(content, self.mode, self.size)
+        return pixels
+
+    def require_sound(self) -> None:
+        """Refuse what no images could have been prepared by."""
+        if not all(1 <= side <= LARGEST_SIDE for side in self.size):
+            raise damaged_preparation("its size is no width and height")
+        n_channels = 3 if self.mode == "rgb" else 1
+        if self.mode not in COLOURS or not len(self.mean) == len(self.deviation) == n_channels:
+            raise damaged_preparation("its mode and its channels do not agree")
+        require_scale(self.mean, self.deviation)
+        require_task(self.task, self.classes)
+        if not self.classes:
+            raise damaged_preparation("it has no classes")
+
+
+def in_channels(pixels: Pixels) -> Pixels:
+    """(image, height, width[, 3]) -> (image, channels, height, width)."""
+    return np.moveaxis(pixels, -1, 1) if pixels.ndim == 4 else pixels[:, None]

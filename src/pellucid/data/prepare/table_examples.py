@@ -2,23 +2,33 @@
 is trained.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import TableData
-from pellucid.data.prepare.examples import Examples, ExampleSides, mean_and_deviation, places_by_hash, standardise
-from pellucid.data.prepare.preparations import TablePreparation, learn_columns
+from pellucid.data.prepare.examples import (
+    Examples,
+    ExampleSides,
+    damaged_preparation,
+    mean_and_deviation,
+    places_by_hash,
+    require_scale,
+    require_task,
+    standardise,
+)
 from pellucid.data.readers.columns import unknown_column
 from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
-from pellucid.errors import PellucidError, quoted
+from pellucid.errors import PellucidError, nearest, quoted, require_one_of
 
 if TYPE_CHECKING:
     import polars
 
+UNKNOWN = 0  # the code of a category that train does not have
 REPEATED = 10  # a table whose rows occur so often each, on average, counts cases of a few kinds
 BYTES_A_CELL = 4 + 8 + 8  # float32 for the network, and float64 twice on the way
 TARGET_TASKS = ("classification", "regression")
@@ -48,10 +58,10 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
 
     >>> from pellucid.data import open_data
     >>> choose_target(open_data("penguins"), "species").description
-    'species: classification into 3 classes (it holds texts); --task regression to predict a number'
+    'species: classification into 3 classes (it holds texts); task=regression to predict a number'
     """
-    if task and task not in TARGET_TASKS:
-        raise PellucidError(f"there is no task called {quoted(task)}", fix="Write classification or regression")
+    if task:
+        require_one_of("task", task, TARGET_TASKS)
     if name not in table.frame.columns:
         raise unknown_column(name, table.frame.columns, table.name)
     frame, notes = _with_target(table, name, drop_missing)
@@ -85,7 +95,7 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
         frame=frame,
         features=features,
         classes=classes,
-        description=f"{name}: {what} ({asked}); --task {other} to {wants}",
+        description=f"{name}: {what} ({asked}); task={other} to {wants}",
         notes=tuple(notes),
     )
 
@@ -259,7 +269,7 @@ def _hashes(rows: TableData, features: set[str], target: str, places: NDArray[np
 
 
 def _choose(table: TableData, target: str, task: str, drop_missing: bool) -> Target:
-    """The target and the features, with the notes of rows 31 to 43 of the list of what goes wrong with tables."""
+    """The target and the features, and notes on columns that say nothing or too much."""
     if target:
         return choose_target(table, target, task="" if task == RECONSTRUCTION else task, drop_missing=drop_missing)
     if task != RECONSTRUCTION:
@@ -305,3 +315,176 @@ def _labels(chosen: Target) -> NDArray[np.int64]:
     place = {value: i for i, value in enumerate(column.unique().sort())}
     assert len(place) == len(chosen.classes)
     return np.array([place[value] for value in column], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """A column of numbers, by its mean and deviation on train."""
+
+    name: str
+    mean: float
+    deviation: float
+    has_gaps: bool  # train misses some of them, so whether one is missing is a number of its own
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of categories, by its values on train, in order; 0 stands for any other, and for nothing at all.
+
+    >>> sex = CategoryColumn.learn("sex", ["male", "female", None, "male"])
+    >>> sex.values, sex.encode(["female", "drake", None])
+    (('female', 'male'), (array([1, 0, 0]), 1))
+    """
+
+    name: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def learn(cls, name: str, column: "Iterable[str | None] | polars.Series") -> "CategoryColumn":
+        """Every value that occurs."""
+        return cls(name, tuple(sorted({value for value in column if value is not None})))
+
+    def encode(self, column: "Iterable[str | None] | polars.Series") -> tuple[NDArray[np.int64], int]:
+        """The number of each value, and how many values were never seen (missing ones are not counted)."""
+        index = {value: i for i, value in enumerate(self.values, start=1)}
+        cells = list(column)
+        codes = np.array([index.get(cell, UNKNOWN) if cell is not None else UNKNOWN for cell in cells], dtype=int)
+        return codes, sum(cell is not None and cell not in index for cell in cells)
+
+
+class PreparedRows(NamedTuple):
+    """Rows as numbers: (rows, features) and (rows, columns)."""
+
+    numbers: NDArray[np.float32]
+    codes: NDArray[np.int64]
+    n_unknown: int  # cells with a category that train does not have
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TablePreparation:
+    """What of a row a network reads: its numbers, standardised, then a 1 for each that is missing, and its categories.
+
+    Only columns that train misses cells of have a place for "is missing"; a missing number itself becomes 0, the mean.
+    """
+
+    kind: ClassVar[str] = "table"
+    numeric: tuple[NumericColumn, ...]
+    categories: tuple[CategoryColumn, ...]
+    target: str  # "" where there is none
+    task: str
+    classes: tuple[str, ...] = ()
+    mean: float = 0.0  # of a target that is a number, on train
+    deviation: float = 1.0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return (*(column.name for column in self.numeric), *(column.name for column in self.categories))
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        return (len(self.numeric) + sum(column.has_gaps for column in self.numeric),)
+
+    @property
+    def category_sizes(self) -> tuple[int, ...]:
+        """How many codes each category column has, 0 included."""
+        return tuple(len(column.values) + 1 for column in self.categories)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes) or 1
+
+    def read(self, table: TableData) -> PreparedRows:
+        """The rows of a table with the same columns; others are left alone, and the target may be missing."""
+        known = {*self.features, self.target}
+        names = [name for name in table.frame.columns if name not in known]
+        missing = [name for name in self.features if name not in table.frame.columns]
+        if missing:
+            raise _not_there(missing, names, table.name)
+        others = [quoted(name, 20) for name in names]
+        many = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        notes = (f"not read, for the network does not know them: {', '.join(others[:3])}{many}",) if others else ()
+        rows = [_numbers(table, column.name) for column in self.numeric]
+        columns = [standardise(row, one.mean, one.deviation) for row, one in zip(rows, self.numeric, strict=True)]
+        columns += [np.isnan(row) for row, one in zip(rows, self.numeric, strict=True) if one.has_gaps]
+        encoded = [column.encode(table.frame[column.name].cast(str)) for column in self.categories]
+        return PreparedRows(
+            _side_by_side(columns, len(table), np.float32),
+            _side_by_side([codes for codes, _ in encoded], len(table), np.int64),
+            sum(n_unknown for _, n_unknown in encoded),
+            notes,
+        )
+
+    def in_units(self, standard: NDArray[Any]) -> NDArray[np.float64]:
+        """Standardised targets, or answers, as the numbers they stand for."""
+        return standard.astype(np.float64) * self.deviation + self.mean
+
+    def require_sound(self) -> None:
+        """Refuse what no table could have been prepared by."""
+        names = self.features
+        if not all(names) or not names or len({*names, self.target}) != len(names) + 1:
+            raise damaged_preparation("it has no columns, or one of them twice")
+        if any(len(set(column.values)) != len(column.values) for column in self.categories):
+            raise damaged_preparation("a category stands twice")
+        require_scale(
+            [self.mean, *(column.mean for column in self.numeric)],
+            [self.deviation, *(column.deviation for column in self.numeric)],
+        )
+        require_task(self.task, self.classes)
+        if not self.target and (self.classes or self.task != "reconstruction"):
+            raise damaged_preparation("it has no target")
+
+
+def learn_columns(
+    table: TableData, names: Sequence[str], train: NDArray[np.int64]
+) -> tuple[tuple[NumericColumn, ...], tuple[CategoryColumn, ...], list[str]]:
+    """The named columns as train has them, and notes on those that say nothing there."""
+    numeric, categories, notes = [], [], []
+    for name in names:
+        column = table.frame[name][train]
+        if column.drop_nulls().n_unique() < 2:
+            notes.append(f"{name} is the same in every row of train and was left out")
+        elif column.dtype.is_numeric():
+            mean, deviation = mean_and_deviation(_numbers(table, name)[train])
+            numeric.append(NumericColumn(name, mean, deviation, has_gaps=column.null_count() > 0))
+        else:
+            categories.append(CategoryColumn.learn(name, column))
+    return tuple(numeric), tuple(categories), notes
+
+
+def _not_there(missing: Sequence[str], others: Sequence[str], name: str) -> PellucidError:
+    some = ", ".join(quoted(one, 24) for one in missing[:3])
+    more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+    meant = nearest(missing[0], others)
+    fix = (
+        f"Perhaps its {quoted(meant, 24)} is {quoted(missing[0], 24)}; rename it"
+        if meant
+        else "Add them, empty if not known"
+    )
+    return PellucidError(f"{name} has no column {some}{more}, which the network reads", fix=fix)
+
+
+def _side_by_side(columns: Sequence[NDArray[Any]], n_rows: int, dtype: Any) -> NDArray[Any]:
+    joined = np.empty((n_rows, len(columns)), dtype=dtype)
+    for place, column in enumerate(columns):
+        joined[:, place] = column
+    return joined
+
+
+def _numbers(table: TableData, name: str) -> NDArray[np.float64]:
+    """A column as float64, nan where it is missing; a cell that is no number is named."""
+    import polars
+
+    column = table.frame[name]
+    values = column.cast(polars.Float64, strict=False)
+    strange = values.is_null() & column.is_not_null()
+    if strange.any():
+        row = int(strange.arg_max() or 0)
+        raise PellucidError(
+            f"{quoted(name)} held numbers in training, and a cell is {quoted(str(column[row]))}",
+            where=f"on {table.place_of(row)} of {table.name}",
+            fix="Write a number, or leave it empty",
+        )
+    found: NDArray[np.float64] = values.fill_null(float("nan")).to_numpy()
+    return found

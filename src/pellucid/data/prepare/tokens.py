@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pellucid.data.kinds import ListData, PairsData, TextData
 from pellucid.data.prepare.examples import places_by_hash
+from pellucid.data.splits import FRACTIONS
 from pellucid.data.splits.assignment import split_list
 from pellucid.data.splits.hashing import item_hashes
-from pellucid.data.splits.request import FRACTIONS
 from pellucid.data.vocabularies import BPE, Bytes, Characters, Vocabulary, Words, unknown_symbol, whole_words
 from pellucid.errors import PellucidError
 

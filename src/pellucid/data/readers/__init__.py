@@ -1,13 +1,35 @@
-"""Readers, one file for each format: KINDS in kinds.py names the reader of each kind, TABLE_FORMATS those of tables."""
+"""Opening data: a path, "-" for standard input, or the name of a set that comes with pellucid.
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+What a file holds is told by its first bytes, else by the ending of its name, else by its first lines. Each format has a
+file here: KINDS in kinds.py names the reader of each kind, TABLE_FORMATS those of tables.
+"""
 
-from pellucid.data.kinds import ReadOptions, TableData, load_named
-from pellucid.data.readers.sources import HEAD, Source, require_memory
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from pellucid.data.kinds import FEWEST_ROWS, KINDS, Data, ReadOptions, TableData, ignore_progress, load_named
+from pellucid.data.readers.sources import (
+    HEAD,
+    STDIN,
+    Source,
+    missing_file,
+    open_source,
+    refuse_addresses,
+    refuse_foreign,
+    require_memory,
+)
+from pellucid.data.readers.text import characters, require_encoding
+from pellucid.data.sets import datasets, is_dataset, load_dataset
+from pellucid.errors import PellucidError, require_one_of
+
+SAMPLE = 1 << 16
+MOST_WORDS = 3.0  # an item of a list is a name or a phrase, not a sentence
+LONGEST_ITEM = 80
+_OBJECT = re.compile(r"\s*\{.*\}\s*$")
 
 
 @dataclass(frozen=True)
@@ -33,6 +55,154 @@ TABLE_FORMATS = (
     ),
 )
 TABLE_ENDINGS = tuple(ending for one in TABLE_FORMATS for ending in one.endings)
+
+
+def open_data(
+    source: str | Path,
+    *,
+    kind: str = "",
+    encoding: str = "utf-8",
+    separator: str = "",
+    newlines: str = "keep",
+    missing_values: str = "usual",
+    as_number: Sequence[str] = (),
+    skip_bad: bool = False,
+    skip_empty: bool = False,
+    fewest_rows: int = FEWEST_ROWS,
+    progress: Callable[[str], None] = ignore_progress,
+) -> Data:
+    """Open a file, a folder, standard input or an embedded set, and say in one line what it was taken for.
+
+    kind            "list", "text", "table", "pairs" or "images"; "" looks and decides
+    separator       of a table, one character; "" looks: a comma, or a tab in .tsv
+    newlines        "keep", or "unix" to make every line end LF
+    missing_values  of a table: "usual" (see pellucid.data.readers.columns.MISSING) or "empty" for empty cells alone
+    as_number       names of columns to read as numbers in spite of $, % and thousands separators
+    fewest_rows     that a table must have; 2 for what is to be learned from, 1 for a single new row
+    skip_bad        leave out images that cannot be read; skip_empty leaves out class folders without images
+
+    >>> open_data("names").description
+    'names: a list of 30,000 items (comes with pellucid)'
+    """
+    if kind:
+        require_one_of("kind of data", kind, KINDS)
+    options = ReadOptions(
+        encoding=require_encoding(encoding),
+        newlines=newlines,
+        separator=separator,
+        missing_values=missing_values,
+        as_number=tuple(as_number),
+        skip_bad=skip_bad,
+        skip_empty=skip_empty,
+        fewest_rows=fewest_rows,
+        progress=progress,
+    )
+    text = str(source)
+    if text != STDIN:
+        is_bare = isinstance(source, str) and not any(mark in text for mark in (os.sep, "/", "."))
+        if is_bare and is_dataset(text):
+            return load_dataset(text, kind)
+        _require_there(text, also=tuple(datasets()) if is_bare else ())
+        if kind == "images" or (not kind and os.path.isdir(source)):
+            return _read("images", Path(source), options)
+    opened = open_source(source if text == STDIN else Path(source))
+    found = _guess(opened, kind, options.encoding)
+    return _read(found.kind, opened, options, found.because)
+
+
+def _read(kind: str, source: Source | Path, options: ReadOptions, because: str = "") -> Data:
+    data: Data = load_named(KINDS[kind].reader)(source, options, because)
+    return replace(data, is_file=True)
+
+
+def _require_there(text: str, also: tuple[str, ...]) -> None:
+    refuse_addresses(text)
+    if not text.strip():
+        raise PellucidError("the path is empty", fix="Give the path of a file, or the name of a set such as names")
+    if not os.path.lexists(text.replace("\0", "")):
+        raise missing_file(Path(text), also=also)
+
+
+def _guess(source: Source, kind: str, encoding: str) -> "KindGuess":
+    """What a file holds, and how that is known; the asked kind where one is asked for and can be."""
+    if source.size == 0:
+        raise PellucidError(f"{source.name} is empty", fix="Check that it is the file you meant")
+    head = source.read(0, HEAD)
+    binary = next((one for one in TABLE_FORMATS if one.is_binary and head.startswith(one.start)), None)
+    if binary:
+        if kind not in ("", "table"):
+            raise PellucidError(f"{source.name} is {binary.noun}", fix="Try {kind}", options={"kind": "table"})
+        return KindGuess("table", binary.noun)
+    refuse_foreign(head, source.name)
+    if kind:
+        return KindGuess(kind, "")
+    if source.ending in TABLE_ENDINGS:
+        return KindGuess("table", f"its name ends in {source.ending}")
+    # No encoding takes more than four bytes for a character, so one piece is enough to see whether there are more.
+    sample = next(iter(characters(source, encoding)), "")
+    return guess_kind(sample[:SAMPLE], is_all=len(sample) <= SAMPLE)
+
+
+class KindGuess(NamedTuple):
+    kind: str
+    because: str
+
+
+def guess_kind(sample: str, is_all: bool) -> KindGuess:
+    """The kind of data that begins with this sample; `is_all` says that nothing comes after it.
+
+    >>> guess_kind("emma\\nolivia\\nava\\n", is_all=True)
+    KindGuess(kind='list', because='short lines, no commas')
+    >>> guess_kind("one\\tun\\ntwo\\tdeux\\n", is_all=True)
+    KindGuess(kind='pairs', because='one tab on every line')
+    """
+    lines = re.split("\r\n|\r|\n", sample)
+    if len(lines) > 1:
+        # The last line may be cut where the sample ends; after a final newline it is empty.
+        lines = lines if is_all and lines[-1] else lines[:-1]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    written = [line for line in lines if line.strip()]
+    if not written:
+        return KindGuess("text", "white space only")
+    if all(_OBJECT.match(line) for line in written):
+        return KindGuess("table", "a JSON object on every line")
+    for separator, word in (("\t", "tab"), (",", "comma"), (";", "semicolon")):
+        counts = {line.count(separator) for line in written}
+        if len(written) < 2 or len(counts) != 1 or counts == {0}:
+            continue
+        n = counts.pop()
+        if separator == "\t" and n == 1:
+            return KindGuess("pairs", "one tab on every line")
+        if separator == "\t" or _looks_like_header(written[0], separator):
+            many = f"{n} {word}{'s' if n > 1 else ''}"
+            return KindGuess("table", f"{many} on every line")
+    return _list_or_text(lines, written)
+
+
+def _list_or_text(lines: list[str], written: list[str]) -> KindGuess:
+    longest = max(len(line) for line in written)
+    words = sum(len(line.split()) for line in written) / len(written)
+    if len(written) < 2:
+        return KindGuess("text", "a single line")
+    if longest > LONGEST_ITEM:
+        return KindGuess("text", "long lines")
+    if words > MOST_WORDS:
+        return KindGuess("text", f"about {words:.0f} words a line")
+    if len(lines) - len(written) > len(lines) / 10:
+        return KindGuess("text", "many empty lines")
+    return KindGuess("list", "short lines, no commas" if not any("," in line for line in written) else "short lines")
+
+
+def _looks_like_header(line: str, separator: str) -> bool:
+    """Whether a first line could name columns: different, not empty, no numbers, no sentences."""
+    names = [name.strip().strip('"') for name in line.split(separator)]
+    return (
+        len(set(names)) == len(names)
+        and all(names)
+        and not any(re.fullmatch(r"[-+.\d]+", name) for name in names)
+        and all(len(name.split()) <= 4 and not name.endswith((".", "!", "?", ":")) for name in names)
+    )
 
 
 def table_format(source: Source) -> TableFormat:

@@ -203,7 +203,7 @@ def _texts(
     if present.str.contains(_OTHER_DAY).all():
         note = "looks like dates, kept as text; write them as 2024-12-31 to use their order"
     elif present.str.contains(_DRESSED).all():
-        note = f"looks like numbers, as {quoted(str(present[0]))}; --as-number {name} reads them"
+        note = f"looks like numbers, as {quoted(str(present[0]))}; as_number={name} reads them"
     elif n_numbers >= 0.9 * (len(cells) - n_missing):
         row = int((~is_number & cells.is_not_null()).arg_max() or 0)
         odd = f"{quoted(str(cells[row]))} ({place(row)})"

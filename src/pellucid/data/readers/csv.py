@@ -20,8 +20,8 @@ from pellucid.data.readers.columns import (
     require_rows,
     unknown_column,
 )
-from pellucid.data.readers.encodings import characters, guessed_encoding
 from pellucid.data.readers.sources import PIECE, Source, read_all
+from pellucid.data.readers.text import characters, guessed_encoding
 from pellucid.errors import PellucidError, TooLarge, quoted
 
 if TYPE_CHECKING:

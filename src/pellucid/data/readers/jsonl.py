@@ -16,8 +16,8 @@ from pellucid.data.readers.columns import (
     require_header,
     require_rows,
 )
-from pellucid.data.readers.encodings import characters
 from pellucid.data.readers.sources import Source, read_all
+from pellucid.data.readers.text import characters
 from pellucid.errors import PellucidError, TooLarge, quoted
 
 LONGEST_OBJECT = 16 << 20

@@ -1,12 +1,45 @@
-"""Text files as lists (one item a line), pairs (source TAB target) or running text of any size."""
+"""Text files: bytes to characters, in pieces, with the byte at which a file stops being what it was said to be; and
+their characters as lists (one item a line), pairs (source TAB target) or running text of any size.
+"""
+
+import codecs
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pellucid.data.kinds import ListData, PairsData, ReadOptions, TextData
-from pellucid.data.readers.encodings import Scan, characters, notes_of, scan_text
-from pellucid.data.readers.sources import Source, require_memory
-from pellucid.errors import PellucidError, quoted
+from pellucid.data.readers.sources import PIECE, Source, require_memory
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
+# fmt: off
+ENCODINGS = (
+    "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "ascii", "latin-1", "iso8859-2",
+    "iso8859-5", "iso8859-7", "iso8859-9", "iso8859-15", "cp437", "cp850", "cp1250", "cp1251", "cp1252", "cp1253",
+    "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "koi8-r", "koi8-u", "mac-roman", "shift_jis", "euc_jp", "gbk",
+    "gb18030", "big5", "euc_kr",
+)
+# fmt: on
+_BREAKS = re.compile("\r\n|[\r\x85\u2028\u2029]")
 # A short str takes about 60 bytes and its place in the list 8.
 BYTES_EACH = 70
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one pass over a text found."""
+
+    fingerprint: str  # sha256 of the bytes as they are on disk
+    n_characters: int
+    n_lines: int
+    n_lf: int
+    n_crlf: int  # of these LF, so many have a CR before them
+    n_cr: int  # carriage returns on their own
+    n_separators: int  # U+0085, U+2028 and U+2029
+    first_nul: int  # counted in characters; -1 when there is none
+    has_bom: bool
+    is_blank: bool
+    only_symbol: str  # the one character that the text is made of, or ""
 
 
 def read_list(source: Source, options: ReadOptions, because: str = "") -> ListData:
@@ -43,7 +76,7 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
         because=because,
         fingerprint=found.fingerprint,
         notes=(
-            *_line_ends(found, newlines),
+            *notes_of(found, newlines, is_by_line=True),
             *_counted(n_empty, "empty lines were left out"),
             *_counted(n_repeats, f"of the {len(items):,} items repeat an earlier one"),
             *_counted(n_spaced, "items begin or end with white space, which is kept"),
@@ -59,7 +92,7 @@ def read_text(source: Source, options: ReadOptions, because: str = "") -> TextDa
             f"{source.name} holds only one distinct symbol, {quoted(found.only_symbol)}",
             fix="There is nothing to learn from it; check that it is the file you meant",
         )
-    nul = f"a NUL at character {found.first_nul + 1:,}; only --tokens bytes can take it"
+    nul = f"a NUL at character {found.first_nul + 1:,}; only tokens=bytes can take it"
     return TextData(
         name=source.name,
         source=source,
@@ -121,11 +154,135 @@ def _counted(n: int, what: str) -> list[str]:
     return [f"{n:,} {what}"] if n else []
 
 
-def _line_ends(found: Scan, newlines: str) -> tuple[str, ...]:
-    notes = notes_of(found, newlines)
-    if newlines == "keep" and found.n_crlf and not (found.n_cr or found.n_separators):
-        return (
-            *(note for note in notes if "CRLF" not in note),
-            f"{found.n_crlf:,} lines end in CRLF, which was left out",
+def require_encoding(name: str) -> str:
+    """The codec's own name for an encoding that texts are written in.
+
+    >>> require_encoding("UTF8")
+    'utf-8'
+    """
+    known = {codecs.lookup(one).name: one for one in ENCODINGS}
+    try:
+        found = codecs.lookup("utf-8" if name.lower() == "utf-8-sig" else name).name
+    except (LookupError, ValueError, UnicodeError):
+        found = ""
+    if found not in known:
+        fix = did_you_mean(name.lower(), ENCODINGS, "Try utf-8, utf-16, latin-1 or cp1252")
+        raise PellucidError(f"there is no encoding called {quoted(name)}", fix=fix)
+    return found
+
+
+def characters(source: Source, encoding: str, newlines: str = "keep") -> Iterator[str]:
+    """The text in pieces: without a byte order mark, and never cut between CR and LF.
+
+    With newlines="unix", CRLF, CR, U+0085, U+2028 and U+2029 become LF.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    held = ""
+    is_first = True
+    for start in range(0, max(1, source.size), PIECE):
+        piece = source.read(start, PIECE)
+        waiting = len(decoder.getstate()[0])
+        try:
+            text = held + decoder.decode(piece, final=start + PIECE >= source.size)
+        except UnicodeDecodeError as error:
+            raise _undecodable(source, encoding, start - waiting + error.start) from error
+        if is_first and text:
+            text = text.removeprefix("\ufeff")
+            is_first = False
+        held = "\r" if text.endswith("\r") and start + PIECE < source.size else ""
+        text = text[: len(text) - len(held)]
+        if text:
+            yield _BREAKS.sub("\n", text) if newlines == "unix" else text
+
+
+def scan_text(source: Source, encoding: str) -> Scan:
+    """Read everything once: check each byte, and count what a reader should know."""
+    digest = hashlib.sha256()
+    for start in range(0, source.size, PIECE):
+        digest.update(source.read(start, PIECE))
+    n_characters = n_lf = n_crlf = n_cr = n_separators = 0
+    first_nul = -1
+    is_blank, last = True, ""
+    symbols: set[str] = set()
+    for text in characters(source, encoding):
+        if first_nul < 0 and "\0" in text:
+            first_nul = n_characters + text.index("\0")
+        n_characters += len(text)
+        n_lf += text.count("\n")
+        n_crlf += text.count("\r\n")
+        n_cr += text.count("\r")
+        if not text.isascii():
+            n_separators += sum(text.count(mark) for mark in "\x85\u2028\u2029")
+        is_blank = is_blank and not text.strip()
+        if len(symbols) < 2:
+            symbols.update(text)
+        last = text[-1]
+    marks = (codecs.BOM_UTF8,) if encoding == "utf-8" else (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    if first_nul >= 0 and encoding == "utf-8" and (guess := guessed_encoding(source.read(0, 4096))):
+        # UTF-16 without its mark is valid UTF-8, with a NUL in every other place.
+        raise PellucidError(
+            f"{source.name} looks like {guess.upper()}", fix="Try {encoding}", options={"encoding": guess}
         )
-    return notes
+    return Scan(
+        fingerprint=digest.hexdigest(),
+        n_characters=n_characters,
+        n_lines=n_lf + (last not in ("", "\n")),
+        n_lf=n_lf,
+        n_crlf=n_crlf,
+        n_cr=n_cr - n_crlf,
+        n_separators=n_separators,
+        first_nul=first_nul,
+        has_bom=source.read(0, 4).startswith(marks),
+        is_blank=is_blank,
+        only_symbol=symbols.pop() if len(symbols) == 1 else "",
+    )
+
+
+def notes_of(found: Scan, newlines: str, *, is_by_line: bool = False) -> tuple[str, ...]:
+    """What a reader should be told once about a text. is_by_line: the CR of CRLF is no part of an item."""
+    counts = ((found.n_crlf, "CRLF"), (found.n_cr, "lone CR"), (found.n_separators, "U+0085, U+2028 or U+2029"))
+    odd = [f"{n:,} {what}" for n, what in counts if n]
+    notes = ["a byte order mark at the start was left out"] if found.has_bom else []
+    if is_by_line and newlines == "keep" and found.n_crlf and len(odd) == 1:
+        notes.append(f"{found.n_crlf:,} lines end in CRLF, which was left out")
+    elif odd and newlines == "keep":
+        notes.append(f"line ends kept as they are: {', '.join(odd)}; newlines=unix makes each LF")
+    elif odd:
+        notes.append(f"made LF: {', '.join(odd)}")
+    if found.is_blank:
+        notes.append("there is nothing but white space in it")
+    return tuple(notes)
+
+
+def _undecodable(source: Source, encoding: str, offset: int) -> PellucidError:
+    guess = guessed_encoding(source.read(0, 4096), source.read(max(0, offset - 64), 128))
+    fix = f"It looks like {guess.upper()}; try {{encoding}}"
+    if guess == encoding or not guess:
+        fix = "It is not a text, or is damaged there"
+    return PellucidError(
+        f"{source.name} is not {encoding.upper()}", where=f"at byte {offset:,}", fix=fix, options={"encoding": guess}
+    )
+
+
+def guessed_encoding(head: bytes, around: bytes = b"") -> str:
+    """What bytes that are not UTF-8 look like, or "" when they look like no text.
+
+    >>> guessed_encoding("names".encode("utf-16-le")), guessed_encoding(b"caf\\xe9 au lait", b"caf\\xe9 au lait")
+    ('utf-16-le', 'latin-1')
+    """
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if len(head) >= 4 and b"\0" in head:
+        even, odd = head[0::2], head[1::2]
+        if odd.count(0) > 0.4 * len(odd) and even.count(0) < 0.1 * len(even):
+            return "utf-16-le"
+        if even.count(0) > 0.4 * len(even) and odd.count(0) < 0.1 * len(odd):
+            return "utf-16-be"
+        return ""
+    high = [byte for byte in around if byte > 127]
+    plain = sum(byte in b"\t\n\r" or 32 <= byte < 127 for byte in around)
+    if not high or plain < len(around) / 2:
+        return ""
+    return "cp1252" if any(byte < 0xA0 for byte in high) else "latin-1"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.splits import FRACTIONS, SIDES, require_fractions
 from pellucid.data.splits.distributions import Levels
 from pellucid.data.splits.hashing import Words, item_hashes, numbered_hashes
-from pellucid.data.splits.request import FRACTIONS, SIDES, require_fractions
 from pellucid.errors import PellucidError
 
 SideNumbers = NDArray[np.int8]
@@ -142,7 +142,7 @@ def strata_of(by: Levels, together_with: Sequence[Levels], smallest_fraction: fl
             fix="Name another with {by}",
             options={"by": None},
         )
-    totals = by.totals()
+    totals = by.totals
     cumulated = np.cumsum(totals[: len(by.values)])
     n = int(cumulated[-1]) if len(cumulated) else 0
     marks = [*DECILES, *_tail_marks(n, smallest_fraction)]

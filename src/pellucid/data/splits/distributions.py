@@ -1,4 +1,5 @@
-"""How the values of a column are distributed, and how alike two sides are, beside what chance alone would give.
+"""How the values of a column are distributed: how alike two sides are, beside what chance alone would give; whether
+the column tells an order, and what drifts along it; how heavy its tail is.
 
 A column is its different values in order, and the place of each row among them. Distances, quantiles and bins all need
 nothing but how many rows of each side stand on each level, so rows are sorted at most once, and not at all where the
@@ -6,6 +7,7 @@ values are whole numbers in a range of moderate size.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.splits import SIDES
 from pellucid.data.splits.hashing import MISSING, Words, item_hashes, whole_numbers
-from pellucid.data.splits.request import SIDES
 from pellucid.errors import PellucidError, quoted
-from pellucid.records import Agreement, Drift
+from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, Tail
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +31,8 @@ WIDEST_RANGE = 4
 KS_LIMIT = 1.6276
 # By McDiarmid's inequality a total variation lies this far above its mean at most once in 100.
 TV_EXCESS = math.sqrt(math.log(100) / 2)
+RISING = 0.999  # the part of its steps by which a column tells an order
+FEWEST_ROWS = 100  # to speak of an order or of a tail at all
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,9 @@ class Levels:
         flat += self.codes
         return np.bincount(flat, minlength=self.n_levels * n_parts).reshape(n_parts, -1).T
 
+    @cached_property
     def totals(self) -> Counts:
         """(level,): how many rows stand on each level."""
-        return self._totals
-
-    @cached_property
-    def _totals(self) -> Counts:
         return np.bincount(self.codes, minlength=self.n_levels)
 
     def text_words(self) -> Words:
@@ -190,7 +191,98 @@ def agreements(levels: Levels, counts: Counts) -> list[Agreement]:
     return found
 
 
-def drift(order: str, levels: Levels, fifths: NDArray[np.int8]) -> Drift:
-    """The first fifth of the order beside the last. fifths: (row,) in 0..4."""
-    counts = levels.counts(fifths, 5)
-    return Drift(order, levels.name, *distance_between(levels, counts[:, 0], counts[:, 4]))
+def drifts_along(order: Levels, others: Sequence[Levels]) -> list[Drift]:
+    """Every other column's first fifth beside its last, along the order. Rows with equal order share a fifth."""
+    totals = order.totals
+    before = np.cumsum(totals) - totals
+    fifth_of_level = np.minimum(5 * before // max(1, int(totals.sum())), 4).astype(np.int8)
+    fifths = fifth_of_level[order.codes]
+    found = []
+    for one in others:
+        if one.name != order.name:
+            counts = one.counts(fifths, 5)
+            found.append(Drift(order.name, one.name, *distance_between(one, counts[:, 0], counts[:, 4])))
+    return found
+
+
+def find_order(frame: "pl.DataFrame", levels: Mapping[str, Levels]) -> OrderColumn | None:
+    """The first column that tells the order of the rows.
+
+    A column of instants whose steps rise, or whole numbers that rise or take each value of a range once. The
+    second does not depend on how the rows lie, so a shuffled table gets the same proposal.
+    """
+    if frame.height < FEWEST_ROWS:
+        return None
+    for name, one in levels.items():
+        kind = frame[name].dtype
+        is_instant = kind.is_temporal()
+        if not (kind.is_integer() or is_instant) or one.has_missing:
+            continue
+        n_distinct = int((one.totals > 0).sum())
+        rising = float(np.mean(one.codes[1:] >= one.codes[:-1]))
+        if kind.is_integer() and n_distinct == frame.height == len(one.values):
+            return OrderColumn(name, False, rising, n_distinct, (int(one.values[0]), int(one.values[-1])))
+        if rising >= RISING and (is_instant or 2 * n_distinct > frame.height):
+            return OrderColumn(name, False, rising, n_distinct)
+    return None
+
+
+def heavy_tail(levels: Levels) -> HeavyTail | None:
+    """Skewness and Hill's tail index of a numeric column; None where there is no positive tail to speak of."""
+    counts = levels.totals[: len(levels.values)]
+    n = int(counts.sum())
+    if not levels.is_numeric or n < FEWEST_ROWS or len(levels.values) < 3:
+        return None
+    values = levels.values.astype(np.float64)
+    if not np.isfinite(values).all():
+        return None
+    centred = values - np.dot(values, counts) / n
+    variance = float(np.dot(centred**2, counts) / n)
+    skewness = float(np.dot(centred**3, counts) / n) / variance**1.5 if variance > 0 else 0.0
+    tail_index = hill(values, counts, max(10, n // 100))
+    if not math.isfinite(skewness) or tail_index is None:
+        return None
+    return HeavyTail(levels.name, skewness, tail_index)
+
+
+def hill(values: NDArray[np.float64], counts: NDArray[np.int64], n_top: int) -> float | None:
+    """Hill's estimate of the tail index from the n_top greatest: 1 / mean(log(x / x_next)).
+
+    The lower, the heavier: below 2 the variance does not settle as rows are added, below 1 not even the mean.
+    values rise; counts says how often each occurs.
+
+    >>> hill(np.array([1.0, 2.0, 4.0]), np.array([1, 1, 1]), 2) == 1 / (1.5 * math.log(2))
+    True
+    """
+    from_top = np.cumsum(counts[::-1])
+    last = int(np.searchsorted(from_top, n_top))
+    below = int(np.searchsorted(from_top, n_top + 1))
+    if below >= len(values) or values[::-1][below] <= 0:
+        return None
+    weights = counts[::-1][: last + 1].astype(np.float64)
+    weights[-1] -= from_top[last] - n_top
+    excess = float(np.dot(np.log(values[::-1][: last + 1] / values[::-1][below]), weights)) / n_top
+    return 1 / excess if excess > 0 else math.inf
+
+
+def tails(levels: Levels, counts: Counts) -> list[Tail]:
+    """The tail of the whole table and of each side. counts: (level, side)."""
+    present = counts[: len(levels.values)]
+    whole = present.sum(axis=1)
+    threshold = quantile(levels, whole, 0.99)
+    found = []
+    for side, column in zip(("all", *SIDES), (whole, *present.T), strict=True):
+        above = None
+        if threshold is not None and column.sum():
+            above = float(column[levels.values > threshold].sum() / column.sum())
+        q90, q99, q999, largest = (quantile(levels, column, part) for part in (0.9, 0.99, 0.999, 1.0))
+        found.append(Tail(levels.name, side, q90, q99, q999, largest, above))
+    return found
+
+
+def quantile(levels: Levels, counts: NDArray[np.int64], part: float) -> float | None:
+    """The least value that at least this part of the rows does not exceed; None where there are no rows."""
+    n = int(counts.sum())
+    if not n:
+        return None
+    return float(levels.values[int(np.searchsorted(np.cumsum(counts), math.ceil(part * n - 1e-9)))])

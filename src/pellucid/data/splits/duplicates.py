@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.splits import SIDES
 from pellucid.data.splits.assignment import SideNumbers
 from pellucid.data.splits.distributions import Levels
 from pellucid.data.splits.hashing import Words, item_hashes, mix, row_hashes
-from pellucid.data.splits.request import SIDES
 from pellucid.errors import printable
 from pellucid.records import Straddle
 
@@ -245,7 +245,7 @@ def _says_nothing(words: str, n_distinct: int, n: int) -> str:
 
 
 def _is_id(column: "pl.Series", levels: Levels) -> bool:
-    return column.dtype.is_integer() and int((levels.totals() > 0).sum()) == len(column)
+    return column.dtype.is_integer() and int((levels.totals > 0).sum()) == len(column)
 
 
 def _is_exact(column: "pl.Series") -> bool:

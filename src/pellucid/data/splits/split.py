@@ -1,32 +1,38 @@
 """Splitting data into train, dev and test: which side each row stands on, and the report on what came out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pellucid.data.kinds import ListData, PairsData, TableData
-from pellucid.data.splits.assignment import (
-    SideNumbers,
-    Strata,
-    at_random,
-    by_hash,
-    by_order,
-    by_strata,
-    strata_of,
+from pellucid.data.readers.columns import unknown_column
+from pellucid.data.splits import SIDES, STABLE, SplitRequest
+from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_order, by_strata, strata_of
+from pellucid.data.splits.distributions import (
+    Levels,
+    agreements,
+    drifts_along,
+    find_order,
+    heavy_tail,
+    levels_of,
+    quantile,
+    tails,
+    text_levels,
 )
-from pellucid.data.splits.distributions import Levels, agreements, levels_of, text_levels
 from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
-from pellucid.data.splits.hashing import Words, item_hashes, row_hashes
-from pellucid.data.splits.proposal import choose_strategy, drifts_along, find_order, most_skewed, most_telling
-from pellucid.data.splits.request import SIDES, STABLE, SplitRequest
-from pellucid.data.splits.tails import heavy_tail, tails, wanders
-from pellucid.errors import PellucidError, did_you_mean, printable, quoted
-from pellucid.records import Agreement, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
+from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, row_hashes, seed_word
+from pellucid.errors import PellucidError, printable, quoted
+from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
 from pellucid.records.splitting import worst_drift
 
 FEWEST_ROWS = len(SIDES)
 MOST_CATEGORIES = 1000  # a text column with more different values is no category, and is not compared
+MOST_STRATIFYING_VALUES = 20
+MOST_STRATIFYING_COLUMNS = 2
+DEEPEST = 0.02  # only this upper part of the rows is looked at for wandering: every number comes from it
+FEWEST_TO_WANDER = 2000
 
 Splittable = ListData | PairsData | TableData
 
@@ -116,7 +122,7 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     if strata and request.strategy == "stratified":
         notes.append(_about(strata))
     if order and request.strategy != "time":
-        notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take --strategy time")
+        notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take strategy=time")
     report = _report(data, asked, request, sides, twins, [*straddling, *near], compared, [*notes, *about_near])
     worst = worst_drift(drifts)
     looks_ahead = worst is not None and worst.matters and request.strategy != "time"
@@ -170,11 +176,7 @@ def _require_rows_and_columns(data: TableData, request: SplitRequest) -> None:
         )
     for name in (request.by, *request.together_with, request.key, request.group, request.order):
         if name and name not in data.frame.columns:
-            raise PellucidError(
-                f"there is no column {quoted(name)}",
-                where=f"in {data.name}",
-                fix=did_you_mean(name, data.frame.columns, "The header of the file names the columns", show=quoted),
-            )
+            raise unknown_column(name, data.frame.columns, data.name)
 
 
 def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
@@ -212,7 +214,7 @@ def _sides(
     if request.strategy == "time":
         order = _of(levels, data, request.order)
         if order.has_missing:
-            n_missing = int(order.totals()[-1])
+            n_missing = int(order.totals[-1])
             raise PellucidError(
                 f"{n_missing:,} rows have no {quoted(request.order)}", where=f"in {data.name}", fix="Fill it in first"
             )
@@ -235,21 +237,6 @@ def _torn(data: TableData, column: str, sides: SideNumbers) -> list[Straddle]:
     )
 
 
-def _wanders(
-    request: SplitRequest,
-    levels: Mapping[str, Levels],
-    skewed: Mapping[str, HeavyTail],
-    strata: Strata | None,
-    hashes: Words,
-) -> list[Wander]:
-    by = request.by or most_skewed(skewed)
-    if not request.repeats or by not in levels or not (request.by or skewed[by].is_heavy):
-        return []
-    one = levels[by]
-    strata = strata or strata_of(one, [], min(request.fractions))
-    return wanders(one, strata, hashes, request.fractions, request.seed, request.repeats)
-
-
 def _about(strata: Strata) -> str:
     bins = ", ".join(f"{100 * (1 - mark):.3g} %" for mark in strata.marks if mark > 0.95)
     said = f"{strata.n_strata:,} strata: quantile bins{f', the top {bins} in bins of their own' if bins else ''}"
@@ -261,3 +248,139 @@ def _about(strata: Strata) -> str:
 def _show_row(data: TableData, row: int) -> str:
     cells = ", ".join(printable(str(cell))[:24] for cell in data.frame.row(row)[:6])
     return f"{data.place_of(row)}: {cells}"
+
+
+def choose_strategy(
+    request: SplitRequest,
+    levels: Mapping[str, Levels],
+    order: OrderColumn | None,
+    drifts: Sequence[Drift],
+    skewed: Mapping[str, HeavyTail],
+) -> SplitRequest:
+    """The request with its strategy and columns filled in, where the user left them to the data."""
+    if not request.strategy:
+        request = _propose(request, levels, drifts, skewed)
+    if request.strategy == "time" and not request.order:
+        if not order:
+            raise PellucidError(
+                "no column tells the order of the rows", fix="Name one with {order}", options={"order": None}
+            )
+        request = replace(request, order=order.name)
+    if request.strategy == "stratified" and not request.by:
+        if not skewed:
+            raise PellucidError(
+                "no numeric column has a tail to stratify by", fix="Name one with {by}", options={"by": None}
+            )
+        request = replace(request, by=most_skewed(skewed))
+    return request
+
+
+def _propose(
+    request: SplitRequest, levels: Mapping[str, Levels], drifts: Sequence[Drift], skewed: Mapping[str, HeavyTail]
+) -> SplitRequest:
+    if request.group or request.key:
+        return replace(request, strategy="group" if request.group else "hash")
+    if request.by or request.together_with:
+        return replace(request, strategy="stratified")
+    worst = worst_drift(drifts)
+    if worst and worst.matters:
+        return replace(request, strategy="time")
+    heaviest = most_telling(skewed.values())
+    if heaviest and heaviest.is_heavy:
+        others = stratifying_columns(levels.values())
+        return replace(request, strategy="stratified", by=heaviest.column, together_with=others)
+    return replace(request, strategy="hash")
+
+
+def most_telling(tails: Iterable[HeavyTail]) -> HeavyTail | None:
+    """The heaviest tail; the most skewed one where none is heavy."""
+    found = list(tails)
+    heavy = [tail for tail in found if tail.is_heavy]
+    if heavy:
+        return min(heavy, key=lambda tail: tail.tail_index)
+    return max(found, key=lambda tail: tail.skewness, default=None)
+
+
+def most_skewed(skewed: Mapping[str, HeavyTail]) -> str:
+    """The column to stratify by where none is named; "" where no column has a tail."""
+    return max(skewed, key=lambda name: skewed[name].skewness, default="")
+
+
+def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:
+    """Categories with few values, at most two of them."""
+    few = [one.name for one in levels if not one.is_numeric and 2 <= one.n_levels <= MOST_STRATIFYING_VALUES]
+    return tuple(few[:MOST_STRATIFYING_COLUMNS])
+
+
+def _wanders(
+    request: SplitRequest,
+    levels: Mapping[str, Levels],
+    skewed: Mapping[str, HeavyTail],
+    strata: Strata | None,
+    hashes: Words,
+) -> list[Wander]:
+    """Numbers about the test side's tail over so many random splits as were asked for, and as many stratified ones.
+
+    Strata are divided independently of each other but for what rounding carries along, so it is enough to divide
+    those that reach into the tail.
+    """
+    name, fractions = request.by or most_skewed(skewed), request.fractions
+    if not request.repeats or name not in levels or not (request.by or skewed[name].is_heavy):
+        return []
+    by, n = levels[name], len(hashes)
+    if n < FEWEST_TO_WANDER or by.has_missing:
+        return []
+    strata = strata or strata_of(by, [], min(fractions))
+    totals = by.totals
+    n_test = n - int((fractions[0] + fractions[1]) * n + 0.5)
+    from_top = np.cumsum(totals[::-1])[::-1]
+    is_deep = from_top <= max(DEEPEST * n, from_top[-1])
+    tail = np.flatnonzero(is_deep[by.codes])
+    # Rows of the tail, greatest first; among equal values the order says nothing.
+    tail = tail[np.argsort(by.codes[tail], kind="stable")[::-1]]
+    codes = by.codes[tail]
+    near = np.flatnonzero(strata.bins >= strata.bins[tail].min())
+    place_in_near = np.searchsorted(near, tail)
+
+    shuffled, stratified = [], []
+    for number in range(request.repeats):
+        again = f"{request.seed}#{number}"
+        keys = numbered_hashes(n, again)
+        shuffled.append(keys[tail] >= np.partition(keys, n - n_test)[n - n_test])
+        moved = mix(hashes[near] + np.uint64(seed_word(again)))
+        stratified.append((by_strata(strata.codes[near], moved, fractions) == 2)[place_in_near])
+
+    part = 0.999 if n_test >= 1000 else 0.99
+    top = by.values > quantile(by, totals, 0.99)
+    extreme = by.values > quantile(by, totals, 0.999)
+    rank = max(1, n_test - int(np.ceil(part * n_test - 1e-9)) + 1)  # counted from the greatest
+
+    def value_at_rank(chosen: NDArray[np.bool_]) -> float:
+        found = np.flatnonzero(chosen)[rank - 1 : rank]
+        return float(by.values[codes[found[0]]]) if len(found) else float("nan")
+
+    def largest(chosen: NDArray[np.bool_]) -> float:
+        return float(by.values[codes[np.argmax(chosen)]]) if chosen.any() else float("nan")
+
+    def share_of(is_in: NDArray[np.bool_]) -> Callable[[NDArray[np.bool_]], float]:
+        n_all = max(1, int(totals[is_in].sum()))
+        return lambda chosen: float(is_in[codes[chosen]].sum()) / n_all
+
+    rows: list[tuple[str, bool, float | None, Callable[[NDArray[np.bool_]], float]]] = [
+        (f"{100 * part:g} % quantile", False, quantile(by, totals, part), value_at_rank),
+        ("largest", False, quantile(by, totals, 1.0), largest),
+        ("part of the top 1 %", True, fractions[2], share_of(top)),
+        ("part of the top 0.1 %", True, fractions[2], share_of(extreme)),
+    ]
+    return [
+        Wander(
+            name,
+            statistic,
+            is_share,
+            whole,
+            tuple(measure(chosen) for chosen in shuffled),
+            tuple(measure(chosen) for chosen in stratified),
+        )
+        for statistic, is_share, whole, measure in rows
+        if not is_share or n_test >= 1000
+    ]

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from pellucid.data import Vocabulary
 from pellucid.data.prepare import ImagePreparation
-from pellucid.data.readers.pictures import colours_of
+from pellucid.data.readers.images import colours_of
 from pellucid.errors import PellucidError, quoted
 from pellucid.layers.attention import attention_weights
 from pellucid.models.contracts import PairModel

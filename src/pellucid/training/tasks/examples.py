@@ -26,6 +26,7 @@ from pellucid.data.prepare import (
     ImagePreparation,
     TablePreparation,
     image_sides,
+    preparation_to_json,
     table_sides,
 )
 from pellucid.data.splits import SIDES
@@ -266,7 +267,7 @@ class ExampleTask(Task):
         yield from example_baselines(self.sides, self.train_part, latent)
 
     def files(self) -> Mapping[str, str]:
-        return {"preparation.json": json.dumps(self.sides.preparation.to_json(), ensure_ascii=True)}
+        return {"preparation.json": json.dumps(preparation_to_json(self.sides.preparation), ensure_ascii=True)}
 
 
 def targets_of(model: ExampleModel, batch: ExampleBatch) -> Tensor:
