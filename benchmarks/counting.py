@@ -30,8 +30,7 @@ import numpy as np
 
 from pellucid.data import Characters, ListData, TextData, open_data
 from pellucid.data.prepare import Corpus, encode_list, encode_text
-from pellucid.models.counting.ngram import NGram, NGramConfig
-from pellucid.models.counting.smoothing import AddS
+from pellucid.models.counting.ngram import AddS, NGram, NGramConfig
 
 MOST_SCORED = 50_000  # tokens that nltk scores in one turn
 SHAKESPEARE = Path(__file__).parent.parent.parent / "shared" / "data" / "shakespeare.txt"

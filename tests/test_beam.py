@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decoding.beam import beam_search
-from pellucid.decoding.sampling import NEVER, draw
-from pellucid.decoding.scores import FromContexts
+from pellucid.decoding.sampling import NEVER, FromContexts, draw
 from pellucid.errors import PellucidError
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from pellucid.data.kinds import KINDS
 from pellucid.errors import PellucidError
-from pellucid.layers import activations, norms, patches
+from pellucid.layers import feed_forward, norms
 from pellucid.layers.positions import ENCODINGS, POSITIONS, build_positions
 from pellucid.models import settings
 from pellucid.models.catalogue import NETWORKS, compared_networks, default_network, find_network, networks_for
-from pellucid.models.examples import cnn
+from pellucid.models.examples import cnn, vit
 from pellucid.models.examples.configs import ExampleShape
 from pellucid.models.pairs import encoder_decoder
 from pellucid.options import flag_of, options_of, types_of
@@ -46,10 +46,10 @@ def test_a_setting_of_one_name_has_one_help_one_flag_and_one_type():
 
 
 def test_the_choices_are_those_of_the_layers():
-    assert tuple(activations.ACTIVATIONS) == settings.ACTIVATIONS
+    assert tuple(feed_forward.ACTIVATIONS) == settings.ACTIVATIONS
     assert norms.NORMS == settings.NORMS
     assert tuple(encoder_decoder.ENCODER_BLOCKS) == tuple(encoder_decoder.DECODER_BLOCKS) == settings.FORMS
-    assert tuple(patches.PROJECTIONS) == settings.SETTINGS["projection"].choices
+    assert tuple(vit.PROJECTIONS) == settings.SETTINGS["projection"].choices
     assert tuple(cnn.POOLS) == settings.SETTINGS["pool"].choices
     assert tuple(cnn.HEADS) == settings.SETTINGS["head"].choices
 
@@ -167,7 +167,7 @@ def test_a_network_is_its_file_and_one_row(tmp_path):
 def test_a_position_encoding_is_its_class_and_one_row(tmp_path):
     """Then it is a choice of `positions` everywhere, and a transformer can be built with it."""
     (tmp_path / "halves.py").write_text(
-        "import torch\nfrom pellucid.layers.positions.interface import Positions\n\n\n"
+        "import torch\nfrom pellucid.layers.positions.encodings import Positions\n\n\n"
         "class Halves(Positions):\n    acts_on = 'input'\n\n"
         "    def embeddings(self, start, end):\n        return torch.arange(start, end)[:, None] / 2\n",
         encoding="utf-8",

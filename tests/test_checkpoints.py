@@ -17,7 +17,7 @@ from torch import nn
 from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
 from pellucid.runs.disk import Damaged, checksummed_json, parse_checksummed
-from pellucid.runs.paths import checkpoint_at, checkpoint_steps
+from pellucid.runs.run import checkpoint_at, checkpoint_steps
 from pellucid.training.checkpoints import (
     MOST_TENSORS,
     Checkpoint,

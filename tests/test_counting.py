@@ -15,9 +15,8 @@ from pellucid.errors import PellucidError
 from pellucid.models.counting import counts as counting
 from pellucid.models.counting.counts import count
 from pellucid.models.counting.fitting import best_ngram, count_loss
-from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.ngram import AddS, KneserNey, NGram, NGramConfig, WittenBell
 from pellucid.models.counting.simple_models import Bigram, BigramConfig
-from pellucid.models.counting.smoothing import AddS, KneserNey, WittenBell
 
 VOCAB = 4
 Gram = tuple[int, ...]

@@ -11,9 +11,8 @@ from pellucid.data.prepare import encode_list
 from pellucid.data.splits.assignment import split_list
 from pellucid.models.counting.counts import count
 from pellucid.models.counting.fitting import best_ngram, count_loss
-from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.ngram import AddS, KneserNey, NGram, NGramConfig
 from pellucid.models.counting.simple_models import Bigram, BigramConfig
-from pellucid.models.counting.smoothing import AddS, KneserNey
 
 REFERENCE = Path(__file__).parent.parent.parent / "shared" / "data" / "names.txt"
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decoding.novelty import Known, edit_distances, longest_copied
-from pellucid.decoding.sampling import draw, sampling_probabilities
-from pellucid.decoding.scores import FromContexts
+from pellucid.decoding.sampling import FromContexts, draw, sampling_probabilities
 from pellucid.errors import PellucidError
 
 # After each of 3 tokens the probabilities of the next; 0 is the boundary and never follows itself.

@@ -21,8 +21,7 @@ from pellucid.decoding.options import (
     require_seed,
     require_top_k_fits,
 )
-from pellucid.decoding.sampling import draw, sampling_probabilities
-from pellucid.decoding.scores import log_softmax, softmax
+from pellucid.decoding.sampling import draw, log_softmax, sampling_probabilities, softmax
 from pellucid.errors import PellucidError
 from pellucid.options import Option
 

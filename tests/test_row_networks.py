@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.layers.activations import ACTIVATIONS
+from pellucid.layers.feed_forward import ACTIVATIONS
 from pellucid.layers.losses import LOSSES, penalty
 from pellucid.layers.norms import BatchNorm
 from pellucid.models.catalogue import find_network, networks_for

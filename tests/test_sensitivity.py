@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pellucid.errors import PellucidError
 from pellucid.layers.masks import CAUSAL, Local
-from pellucid.layers.positions.absolute import sinusoids
+from pellucid.layers.positions.encodings import sinusoids
 from pellucid.lessons.attention_sensitivity import move_key, move_query, scale_key
 from pellucid.lessons.given_attention import convolution_attention, identity_attention, permutation_attention
 

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.layers.convolution import grid_of
-from pellucid.layers.patches import ConvolutionPatches, LinearPatches, as_convolution, patches
-from pellucid.layers.positions.absolute import resize_grid
+from pellucid.layers.positions.encodings import resize_grid
 from pellucid.models.examples.configs import ExampleShape, ViTConfig
-from pellucid.models.examples.vit import ViT
+from pellucid.models.examples.vit import ConvolutionPatches, LinearPatches, ViT, as_convolution, patches
 from pellucid.models.settings import SIZES
 from pellucid.training.inference.attention_maps import rollout, similarity
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from pellucid.errors import PellucidError
+from pellucid.models.counting import COUNT_MODELS, CountOptions
 from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.ngram import NGram, NGramConfig
-from pellucid.models.counting.options import COUNT_MODELS, CountOptions
 from pellucid.models.counting.simple_models import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
 
 MODELS = {

@@ -9,8 +9,7 @@ from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormB
 from pellucid.layers.feed_forward import ActivatedFeedForward
 from pellucid.layers.kv_cache import KeyValueCache, RingCache
 from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, PaddingMask
-from pellucid.layers.positions.relative import ALiBi
-from pellucid.layers.positions.rotary import RotaryPositions
+from pellucid.layers.positions.encodings import ALiBi, RotaryPositions
 
 WIDTH, HEADS, TIME, BEFORE = 12, 3, 23, 4
 FORMATS = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str)

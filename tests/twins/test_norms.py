@@ -9,7 +9,7 @@ from scipy import integrate, optimize, special
 from torch import nn
 
 from pellucid.errors import PellucidError
-from pellucid.layers.activations import ACTIVATIONS, build_activation, gain
+from pellucid.layers.feed_forward import ACTIVATIONS, build_activation, gain
 from pellucid.layers.norms import NORMS, BatchNorm, GroupNorm, InstanceNorm, RMSNorm, build_norm, fold_batch_norm
 
 # Each activation once more, by NumPy and scipy.

@@ -14,17 +14,23 @@ from pellucid.errors import PellucidError
 from pellucid.layers.attention import attention_weights
 from pellucid.layers.masks import CAUSAL, EVERYTHING
 from pellucid.layers.positions import POSITIONS, build_positions
-from pellucid.layers.positions.absolute import (
+from pellucid.layers.positions.encodings import (
+    ALiBi,
     IndexPositions,
     LearnedPositions,
+    Positions,
+    RelativeBias,
+    RotaryPositions,
     SinusoidalPositions,
+    buckets,
+    distances,
     resize_grid,
     resize_row,
+    rotary_angles,
+    rotate,
     sinusoids,
+    slopes,
 )
-from pellucid.layers.positions.interface import Positions
-from pellucid.layers.positions.relative import ALiBi, RelativeBias, buckets, distances, slopes
-from pellucid.layers.positions.rotary import RotaryPositions, rotary_angles, rotate
 
 LENGTH, WIDTH, N_HEADS = 12, 16, 4
 

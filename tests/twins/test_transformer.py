@@ -8,7 +8,7 @@ import torch
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import attend, attention_weights
 from pellucid.layers.positions import POSITIONS
-from pellucid.layers.positions.rotary import rotary_angles, rotate
+from pellucid.layers.positions.encodings import rotary_angles, rotate
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 

@@ -254,7 +254,7 @@ def _sizes_of_comparison(card: FigureCard[Any], options: DrawOptions) -> Measure
             f"{card.name} is drawn of a comparison, and none was named",
             fix="Make one with pellucid compare digits --sizes 100,400, and name its folder",
         )
-    from pellucid.runs.paths import BASE
+    from pellucid.runs.run import BASE
     from pellucid.training.comparison import size_ladder_of
 
     by_name = BASE / options.source

@@ -13,7 +13,7 @@ from pellucid.cli.contract import show_answer
 from pellucid.cli.options import SETTINGS, declared_option, given_flags, json_option, options_from, together
 from pellucid.data.options import DataOptions
 from pellucid.decoding.options import FILTERS, SampleOptions
-from pellucid.models.counting.options import CountOptions
+from pellucid.models.counting import CountOptions
 
 if TYPE_CHECKING:
     from pellucid.decoding.sampling import Drawn

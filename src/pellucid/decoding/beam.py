@@ -10,8 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from pellucid.decoding.options import require_beam, require_length_penalty
-from pellucid.decoding.sampling import NEVER, Drawn, after_start
-from pellucid.decoding.scores import FloatArray, FromContexts, IntArray, Reading, Scores, log_softmax
+from pellucid.decoding.sampling import (
+    NEVER,
+    Drawn,
+    FloatArray,
+    FromContexts,
+    IntArray,
+    Reading,
+    Scores,
+    after_start,
+    log_softmax,
+)
 
 
 @dataclass(frozen=True)

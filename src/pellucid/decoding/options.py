@@ -15,7 +15,7 @@ from pellucid.errors import PellucidError
 from pellucid.options import Option, check_options, option
 
 if TYPE_CHECKING:
-    from pellucid.decoding.scores import FloatArray
+    from pellucid.decoding.sampling import FloatArray
 
 UNKNOWN = ("error", "skip")
 MOST_SAMPLES = 10_000
@@ -56,7 +56,7 @@ def keep_top_p(logits: FloatArray, mass: float) -> FloatArray:
     """
     import numpy as np
 
-    from pellucid.decoding.scores import softmax
+    from pellucid.decoding.sampling import softmax
 
     if mass == 1:  # everything, even what rounding would push past a sum of 1
         return logits

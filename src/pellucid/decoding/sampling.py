@@ -1,5 +1,7 @@
 """Drawing tokens one after another: look at the scores, draw, go on from there, stop at the boundary.
 
+Scores are logits or log-probabilities of the next token; whoever has them is asked token by token, as a `Reading`.
+
 The chance in it is a pure function of (seed, step, sample): the i-th sample is the same however many are drawn with it,
 as far as the scores of its row are. A table's are, to the bit. A network's may differ in their last bits with the
 number of rows; where they are of double precision a token then falls otherwise about once in 10^14.
@@ -7,17 +9,77 @@ number of rows; where they are of double precision a token then falls otherwise 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from pellucid.decoding.options import FILTERS, require_seed, require_temperature
-from pellucid.decoding.scores import FloatArray, FromContexts, IntArray, Reading, Scores
 from pellucid.errors import require_one_of
+
+IntArray = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]
+
+# (batch, time) tokens read so far -> (batch, vocab) scores: logits or log-probabilities, -inf for the impossible.
+Scores = Callable[[IntArray], FloatArray]
 
 NEVER = -1  # no token stops
 Filter = tuple[Callable[[FloatArray, Any], FloatArray], float]  # the function of a filter, and the value asked for
 IDLE = 8  # finished rows are dropped once they are this part of all: to drop each at once would copy too much
+
+
+class Reading(Protocol):
+    """Rows of tokens that were read so far, and what may come next in each."""
+
+    def read(self, tokens: IntArray) -> FloatArray:
+        """tokens: (batch, time), perhaps of no time at all -> scores after them, (batch, vocab)."""
+
+    def advance(self, tokens: IntArray) -> FloatArray:
+        """tokens: (batch,), the next of each row -> scores after them, (batch, vocab)."""
+
+    def keep(self, rows: IntArray) -> None:
+        """Go on with these rows alone, in this order; a row may come twice."""
+
+
+class FromContexts:
+    """A reading by a function that looks at everything read so far, as a table of counts does."""
+
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
+        self.tokens: IntArray = np.zeros((0, 0), np.int64)
+
+    def read(self, tokens: IntArray) -> FloatArray:
+        self.tokens = np.asarray(tokens, np.int64)
+        return self.scores(self.tokens)
+
+    def advance(self, tokens: IntArray) -> FloatArray:
+        self.tokens = np.concatenate([self.tokens, np.asarray(tokens, np.int64)[:, None]], axis=1)
+        return self.scores(self.tokens)
+
+    def keep(self, rows: IntArray) -> None:
+        self.tokens = self.tokens[rows]
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """(..., vocab) scores -> probabilities. -inf gets 0; at least one score of each row is finite.
+
+    >>> softmax(np.log([1.0, 2.0, 1.0])).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def log_softmax(scores: FloatArray) -> FloatArray:
+    """(..., vocab) scores -> log-probabilities, without the rounding of a probability near 0 or 1 in between.
+
+    >>> log_softmax(np.array([0.0, -1000.0])).tolist()
+    [0.0, -1000.0]
+    """
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    logs: FloatArray = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return logs
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.layers.kv_cache import Cache, KeyValueCache, RingCache
 from pellucid.layers.masks import CAUSAL, Causal, Mask
-from pellucid.layers.positions.rotary import rotate
+from pellucid.layers.positions.encodings import rotate
 
 Scale = float | Callable[[int], float]  # a number, or how it follows from the width of the queries
 

@@ -32,7 +32,7 @@ def measure(
     import torch
     from torch import nn
 
-    from pellucid.layers.activations import gain
+    from pellucid.layers.feed_forward import gain
 
     sides = split_names()
     batch = name_batches(sides, seed).batch(1)

@@ -14,7 +14,7 @@ from pellucid.lessons.lesson import TINY_TRANSFORMER, Lesson, train_small_run
 from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
-    from pellucid.layers.positions.interface import Positions
+    from pellucid.layers.positions.encodings import Positions
 
 SIDE, LABELS, GAP = 196.0, 26.0, 30.0
 SAME = 1e-5  # of the largest number: what single precision makes of equal ones
@@ -71,7 +71,7 @@ def _trained_encoding(kind: str, seed: int) -> PositionEncoding:
 def encoding_of(kind: str, positions: Positions, length: int) -> PositionEncoding:
     """What these positions give the first `length` tokens; a trained network's can be shown as well as new ones.
 
-    >>> from pellucid.layers.positions.absolute import IndexPositions
+    >>> from pellucid.layers.positions.encodings import IndexPositions
     >>> encoding_of("index", IndexPositions(width=2), 3).products
     ((0.0, 0.0, 0.0), (0.0, 1.0, 2.0), (0.0, 2.0, 4.0))
     """

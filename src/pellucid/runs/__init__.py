@@ -10,8 +10,20 @@ runs/<name>/             0700, there as a whole or not at all
 """
 
 from pellucid.runs.disk import FORMAT, Damaged
-from pellucid.runs.paths import LOGS, find_run, holds_run, is_run, new_run_path
-from pellucid.runs.run import Run, RunResult, is_finished, open_run, read_ending, read_log, read_record
+from pellucid.runs.run import (
+    LOGS,
+    Run,
+    RunResult,
+    find_run,
+    holds_run,
+    is_finished,
+    is_run,
+    new_run_path,
+    open_run,
+    read_ending,
+    read_log,
+    read_record,
+)
 from pellucid.runs.writer import RunWriter
 
 __all__ = [

@@ -27,19 +27,20 @@ from pellucid.runs.disk import (
     write_new,
     write_whole,
 )
-from pellucid.runs.paths import (
+from pellucid.runs.run import (
     FINISHED,
     LOCK,
     LOGS,
     NAME,
     RECORD,
+    Run,
     checkpoint_at,
     checkpoints_of,
     holds_run,
     log_path,
+    read_record,
     require_free,
 )
-from pellucid.runs.run import Run, read_record
 
 # Two are kept and a third is written before the oldest goes.
 CHECKPOINTS_AT_ONCE = 3

@@ -45,7 +45,7 @@ from pellucid.runs.disk import (
     write_new,
     write_whole,
 )
-from pellucid.runs.paths import checkpoint_at, checkpoint_steps, checkpoints_of
+from pellucid.runs.run import checkpoint_at, checkpoint_steps, checkpoints_of
 from pellucid.runs.writer import log_sizes
 
 TRASH = ".trash-"

@@ -16,7 +16,7 @@ from pellucid.data.splits import SplitRequest
 from pellucid.decoding.options import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
 from pellucid.models.catalogue import NETWORKS, default_network, find_network, network_names, networks_for
-from pellucid.models.counting.options import COUNT_MODELS
+from pellucid.models.counting import COUNT_MODELS
 from pellucid.models.settings import SIZES, require_share
 from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
 from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES

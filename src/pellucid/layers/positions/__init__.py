@@ -11,17 +11,17 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pellucid.layers.positions.interface import Positions
+    from pellucid.layers.positions.encodings import Positions
 
 # Where the class of each stands, as "module:Class".
 ENCODINGS: dict[str, str] = {
-    "none": "pellucid.layers.positions.interface:NoPositions",
-    "index": "pellucid.layers.positions.absolute:IndexPositions",
-    "sinusoidal": "pellucid.layers.positions.absolute:SinusoidalPositions",
-    "learned": "pellucid.layers.positions.absolute:LearnedPositions",
-    "rotary": "pellucid.layers.positions.rotary:RotaryPositions",
-    "relative": "pellucid.layers.positions.relative:RelativeBias",
-    "alibi": "pellucid.layers.positions.relative:ALiBi",
+    "none": "pellucid.layers.positions.encodings:NoPositions",
+    "index": "pellucid.layers.positions.encodings:IndexPositions",
+    "sinusoidal": "pellucid.layers.positions.encodings:SinusoidalPositions",
+    "learned": "pellucid.layers.positions.encodings:LearnedPositions",
+    "rotary": "pellucid.layers.positions.encodings:RotaryPositions",
+    "relative": "pellucid.layers.positions.encodings:RelativeBias",
+    "alibi": "pellucid.layers.positions.encodings:ALiBi",
 }
 POSITIONS = tuple(ENCODINGS)
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pellucid.data import ListData, TextData, Vocabulary
 from pellucid.data.prepare.tokens import Corpus, SequenceSides, split_sequences
 from pellucid.errors import PellucidError
+from pellucid.models.counting import AUTO, CountOptions
 from pellucid.models.counting.count_model import CountModel, Stream
 from pellucid.models.counting.counts import count
-from pellucid.models.counting.ngram import NGram, NGramConfig
-from pellucid.models.counting.options import AUTO, CountOptions
+from pellucid.models.counting.ngram import AddS, KneserNey, NGram, NGramConfig, Smoothing, WittenBell
 from pellucid.models.counting.simple_models import Bigram, BigramConfig, Uniform, UniformConfig, Unigram, UnigramConfig
-from pellucid.models.counting.smoothing import AddS, KneserNey, Smoothing, WittenBell
 from pellucid.records import MeanLoss, ModelFacts, Trial
 
 ORDERS = range(1, 8)

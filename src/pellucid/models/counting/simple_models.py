@@ -12,7 +12,7 @@ from pellucid.data.prepare import Corpus, encode_list, encode_text
 from pellucid.errors import TooLarge
 from pellucid.models.counting.count_model import CountModel, FloatArray, IntArray, Stream, logs
 from pellucid.models.counting.counts import MOST_BINS, Grams, count
-from pellucid.models.counting.smoothing import AddS
+from pellucid.models.counting.ngram import AddS
 from pellucid.records import BigramCount, BigramCounts
 
 

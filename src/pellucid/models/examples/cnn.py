@@ -20,9 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.layers.activations import gain
 from pellucid.layers.convolution import Pair
-from pellucid.layers.feed_forward import output_head
+from pellucid.layers.feed_forward import gain, output_head
 from pellucid.layers.norms import BatchNorm
 from pellucid.models.contracts import ExampleModel
 from pellucid.models.examples.configs import CNNConfig, ResidualCNNConfig, shape_text

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.layers.activations import gain
-from pellucid.layers.feed_forward import Hidden, output_head
+from pellucid.layers.feed_forward import Hidden, gain, output_head
 from pellucid.models.contracts import ExampleModel, Reconstructor
 from pellucid.models.examples.configs import AutoencoderConfig, DeepConfig, LogisticConfig, RowMLPConfig
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from pellucid.layers.attention import attend, join_heads
 from pellucid.layers.feed_forward import squared_relu
-from pellucid.layers.positions.rotary import RotaryPositions
+from pellucid.layers.positions.encodings import RotaryPositions
 
 if TYPE_CHECKING:
     from pellucid.models.sequences.transformer import Block, Transformer

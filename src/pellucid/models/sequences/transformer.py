@@ -16,7 +16,7 @@ from pellucid.errors import PellucidError
 from pellucid.layers.attention import attend, join_heads, split_heads
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.positions import build_positions
-from pellucid.layers.positions.rotary import rotate
+from pellucid.layers.positions.encodings import rotate
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences import fast_decoding
 from pellucid.models.sequences.configs import TransformerConfig

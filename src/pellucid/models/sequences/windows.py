@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.layers.activations import gain
-from pellucid.layers.feed_forward import Hidden, output_head
+from pellucid.layers.feed_forward import Hidden, gain, output_head
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.configs import NeuralNGramConfig, WavenetConfig, WindowMLPConfig
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pellucid.data import ListData, TextData
-    from pellucid.decoding.sampling import Drawn
-    from pellucid.decoding.scores import Reading
+    from pellucid.decoding.sampling import Drawn, Reading
     from pellucid.models.contracts import SequenceModel
     from pellucid.models.counting.fitting import FittedCounts
     from pellucid.records import ModelFacts
@@ -160,7 +159,7 @@ class TrainedModel(LanguageModel):
     def surprises(self, tokens: Sequence[int]) -> tuple[Surprise, ...]:
         import numpy as np
 
-        from pellucid.decoding.scores import log_softmax
+        from pellucid.decoding.sampling import log_softmax
         from pellucid.models.stepwise import scores_after_each
 
         scored = [*tokens, 0] if self.is_list else list(tokens)
@@ -198,7 +197,7 @@ class CountedModel(LanguageModel):
         return KnownData(text=self.vocabulary.decode(tokens.tolist()) if len(tokens) <= MOST_SEARCHED else "")
 
     def reading(self, *, is_cached: bool = True) -> Reading:
-        from pellucid.decoding.scores import FromContexts
+        from pellucid.decoding.sampling import FromContexts
 
         return FromContexts(self.fitted.model.log_probabilities)
 

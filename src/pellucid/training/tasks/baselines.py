@@ -22,9 +22,8 @@ from pellucid.data.prepare import Examples, ExampleSides, PairSides
 from pellucid.data.prepare.tokens import SequenceSides
 from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.fitting import best_ngram, count_loss
-from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.ngram import AddS, KneserNey, NGram, NGramConfig
 from pellucid.models.counting.simple_models import Uniform, UniformConfig, Unigram, UnigramConfig
-from pellucid.models.counting.smoothing import AddS, KneserNey
 from pellucid.records import Rung
 from pellucid.training.tasks.metrics import accuracy, exact_match, log_loss, r_squared
 
