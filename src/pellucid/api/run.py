@@ -15,7 +15,7 @@ from pellucid.api.results import Shown
 from pellucid.data.options import DataOptions
 from pellucid.decoding.options import FILTERS, SampleOptions, require_beam
 from pellucid.errors import PellucidError, did_you_mean, nearest, quoted
-from pellucid.models.counting.options import CountOptions
+from pellucid.models.counting import CountOptions
 from pellucid.options import Option, options_of
 from pellucid.runs import find_run, holds_run, is_run, open_run
 from pellucid.training.inference.language_models import (
