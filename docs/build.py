@@ -62,7 +62,7 @@ def commands_page() -> str:
         parts.append(f"## pellucid {name}\n\n```text\n{help_text(name)}\n```\n")
     networks = [f"| {card.name} | {', '.join(card.kinds)} | {card.summary} |" for card in NETWORKS]
     parts.append("\n".join(["## Networks\n", "| name | data | what it is |", "|---|---|---|", *networks, ""]))
-    sets = [f"| {name} | {card.kind} | {card.says} |" for name, card in datasets().items()]
+    sets = [f"| {name} | {card.kind} | {card.summary} |" for name, card in datasets().items()]
     parts.append("\n".join(["## Data sets\n", "| name | kind | what it is |", "|---|---|---|", *sets, ""]))
     return "\n".join(parts)
 

@@ -9,6 +9,7 @@ import decimal
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 
@@ -352,12 +353,30 @@ def test_checksums_are_checked(write):
     assert "the checksum of the page at byte" in refusal(write(bytes(wrong), "some.parquet"))
 
 
+def test_instants_of_96_bits_are_read_as_dates(write):
+    """INT96, which Spark and Hive wrote for years: nanoseconds of a day and the number of the day, in 12 bytes."""
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    instants = [datetime.datetime(1969, 12, 31, 23, 59, 59), datetime.datetime(2024, 2, 29, 1, 2, 3, 456_789)]
+    file = io.BytesIO()
+    pq.write_table(pyarrow.table({"at": instants, "n": [1, 2]}), file, use_deprecated_int96_timestamps=True)
+    assert pq.read_schema(file).field("at").type == pyarrow.timestamp("ns")  # no other kind of column becomes that
+    data = open_data(write(file.getvalue(), "some.parquet"))
+    assert kinds(data)["at"] == "order"
+    assert [datetime.datetime.fromisoformat(text[:26]) for text in data.frame["at"]] == instants
+
+
 def test_a_parquet_bomb_is_refused_from_its_metadata(write, monkeypatch):
     bomb = parquet_bytes(polars.DataFrame({f"c{i}": polars.repeat(0, 4_000_000, eager=True) for i in range(12)}))
     assert len(bomb) < 300_000
     says = refusal(write(bomb, "bomb.parquet"))
     assert "would unpack from" in says
     assert "to 0.38 GB" in says
+    # Few rows, each of them long: told by the pages alone, for the schema says nothing of how far texts unpack.
+    bomb = parquet_bytes(polars.DataFrame({"a": ["x" * 150_000_000, "y" * 150_000_000]}), statistics=False)
+    assert len(bomb) < 100_000
+    assert re.search(r"would unpack from [\d,]+ bytes to 0\.3 GB", refusal(write(bomb, "bomb.parquet")))
     with monkeypatch.context() as patch:
         patch.setattr(parquet, "physical_memory", lambda: 1000)
         assert "needs about" in refusal(write(parquet_bytes(FRAME), "some.parquet"))

@@ -35,7 +35,7 @@ def test_every_set_opens_by_its_name(name):
     assert data.description.startswith(f"{name}: ")
     assert len(data.fingerprint) == 64
     assert len(data) > 0
-    assert all([card.says, card.source, card.licence])
+    assert all([card.summary, card.source, card.licence])
     assert data.fingerprint == card.load().fingerprint
 
 

@@ -407,7 +407,7 @@ def test_types_that_new_rows_seem_to_have_do_not_matter():
 
 
 def pixels(images, labels, classes=("a", "b")):
-    return PixelsData("some", np.array(images, dtype=np.uint8), np.array(labels), classes, "", "")
+    return PixelsData("some", np.array(images, dtype=np.uint8), np.array(labels), classes, because="", fingerprint="")
 
 
 @pytest.fixture
@@ -548,12 +548,14 @@ def test_pairs_are_divided_by_their_sources():
 
 
 def test_the_alphabet_is_that_of_both_and_boundary_is_0():
-    sides = pair_sides(PairsData("some", [("ab", "xyz"), ("b", "é"), ("ab", "z")], "", ""))
+    sides = pair_sides(PairsData("some", [("ab", "xyz"), ("b", "é"), ("ab", "z")], because="", fingerprint=""))
     assert sides.vocabulary.tokens == ["·", "a", "b", "x", "y", "z", "é"]
     assert (sides.longest_source, sides.longest_target) == (2, 3)
     assert len(sides.train) + len(sides.dev) == 3
     assert len(sides.dev)
-    assert "can spare none" in refusal(pair_sides, PairsData("some", [("a", "b"), ("a", "c")], "", ""))
+    assert "can spare none" in refusal(
+        pair_sides, PairsData("some", [("a", "b"), ("a", "c")], because="", fingerprint="")
+    )
 
 
 # What is stored may come from anyone.

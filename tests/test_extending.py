@@ -150,7 +150,7 @@ def test_a_data_set_is_a_file(tmp_path):
         "from pellucid.data.sets import DatasetCard\n"
         "def load(seed=0, n=60):\n"
         "    items = [f'{a}{b}a' for a in ('ob', 'ter', 'rhi', 'lo', 'vol', 'dan') for b in 'bcdfglmnrt']\n"
-        "    return ListData('rivers', items[:n], 'rivers: a list', 'f' * 64)\n"
+        "    return ListData('rivers', items[:n], because='made up', fingerprint='f' * 64)\n"
         "DATASET = DatasetCard('rivers', 'list', 'Sixty rivers.', 'made up', 'CC0', True, load)\n"
     )
     found = run_with(
@@ -165,6 +165,29 @@ def test_a_data_set_is_a_file(tmp_path):
     assert "| rivers | list | Sixty rivers. |" in found["page"]
     assert "Perhaps you meant the data set rivers" in found["near"]
     assert found["n"] == 3
+
+
+def test_an_option_of_the_data_is_a_field(tmp_path):
+    found = run_with(
+        "import dataclasses, pellucid.data.options as options\n"
+        "from pellucid.options import option\n"
+        "@dataclasses.dataclass(frozen=True)\n"
+        "class MoreOptions(options.DataOptions):\n"
+        '    echoes: int = option(2, "Number of echoes.", minimum=1, kinds=("list",))\n'
+        "options.DataOptions = MoreOptions\n"
+        "import pellucid\n"
+        "run = pellucid.train('names.txt', echoes=3, steps=3, size='tiny', threads=1)\n"
+        "print(json.dumps({\n"
+        '    "all": said("train", "--help-all"), "page": commands_page(), "command": run.report.command,\n'
+        '    "refused": said("train", "names.txt", "--echoes", "0"),\n'
+        '    "idle": said("train", "moons", "--target", "moon", "--echoes", "3")}))\n',
+        tmp_path,
+    )
+    assert "--echoes INTEGER Number of echoes." in found["all"]
+    assert "--echoes INTEGER Number of echoes." in found["page"]
+    assert "--echoes 3" in " ".join(found["command"])
+    assert "echoes is 0" in found["refused"]
+    assert "--echoes changes nothing for a table. Leave it out." in found["idle"]
 
 
 def test_a_rule_is_a_file(tmp_path):

@@ -91,9 +91,8 @@ def test_no_other_width_of_the_gaussians_is_likelier_for_a_row_that_was_left_out
 
 def test_of_noise_nobody_is_sure():
     draw = np.random.default_rng(0)
-    noise = PixelsData(
-        "noise", draw.integers(0, 256, (40, 9, 9), dtype=np.uint8), np.arange(40) % 2, ("a", "b"), "", ""
-    )
+    pixels = draw.integers(0, 256, (40, 9, 9), dtype=np.uint8)
+    noise = PixelsData("noise", pixels, np.arange(40) % 2, ("a", "b"), because="", fingerprint="")
     sides = image_sides(noise)
     shares = named(sides)["nearest centroid"].answers(sides.dev)
     assert shares.max() < 0.75
@@ -193,7 +192,7 @@ def test_pca_keeps_no_more_than_there_is():
 
 
 def test_pairs_have_two_bars():
-    data = PairsData("pairs", [(f"{i}", "a" if i % 3 else "b") for i in range(100)], "", "")
+    data = PairsData("pairs", [(f"{i}", "a" if i % 3 else "b") for i in range(100)], because="", fingerprint="")
     sides = pair_sides(data)
     copying, usual = pair_baselines(sides)
     assert (copying.rung.name, usual.rung.name) == ("copying the source", "most frequent target")

@@ -1,8 +1,9 @@
 """The five kinds of data: each is declared once, in KINDS, and whoever lists kinds asks here."""
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -74,12 +75,12 @@ def load_named(place: str) -> Any:
 
 
 @dataclass(frozen=True)
-class ListData:
-    """One item a line, as names or words are."""
+class _AnyData(ABC):
+    """What data of every kind have."""
 
-    kind: ClassVar[str] = "list"
+    kind: ClassVar[str]
     name: str
-    items: list[str] = field(repr=False)
+    _: KW_ONLY
     because: str  # how it was taken for this, or where it comes from
     fingerprint: str
     notes: tuple[str, ...] = ()
@@ -88,27 +89,40 @@ class ListData:
     @property
     def description(self) -> str:
         """What was inferred, in one line."""
-        return _describe(self, f"a list of {len(self):,} item{'s' * (len(self) != 1)}")
+        return f"{self.name}: {self.contents()}{f' ({self.because})' if self.because else ''}"
+
+    @abstractmethod
+    def contents(self) -> str:
+        """How many there are of what."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class ListData(_AnyData):
+    """One item a line, as names or words are."""
+
+    kind: ClassVar[str] = "list"
+    items: list[str] = field(repr=False)
+
+    def contents(self) -> str:
+        return f"a list of {len(self):,} item{'s' * (len(self) != 1)}"
 
     def __len__(self) -> int:
         return len(self.items)
 
 
 @dataclass(frozen=True)
-class TextData:
+class TextData(_AnyData):
     """Running text, read in pieces, so that it may be larger than memory."""
 
     kind: ClassVar[str] = "text"
-    name: str
     source: "Source" = field(repr=False)
     encoding: str
     newlines: str
     n_characters: int  # before newlines are converted
     first_nul: int
-    because: str  # how it was taken for this, or where it comes from
-    fingerprint: str
-    notes: tuple[str, ...] = ()
-    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
 
     def characters(self) -> Iterator[str]:
         """The text in pieces of about a million characters."""
@@ -120,10 +134,8 @@ class TextData:
         """The whole text at once."""
         return "".join(self.characters())
 
-    @property
-    def description(self) -> str:
-        """What was inferred, in one line."""
-        return _describe(self, f"running text of {len(self):,} characters")
+    def contents(self) -> str:
+        return f"running text of {len(self):,} characters"
 
     def __len__(self) -> int:
         return self.n_characters
@@ -138,26 +150,17 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TableData:
+class TableData(_AnyData):
     """Rows and columns. `lines` gives the line of the file that each row begins on, where that is not row + 2."""
 
     kind: ClassVar[str] = "table"
-    name: str
     frame: "polars.DataFrame" = field(repr=False)
     columns: tuple[Column, ...]
-    because: str  # how it was taken for this, or where it comes from
-    fingerprint: str
-    notes: tuple[str, ...] = ()
-    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
     row_word: str = "line"
     lines: "numpy.ndarray[Any, Any] | None" = field(default=None, repr=False)
 
-    @property
-    def description(self) -> str:
-        """What was inferred, in one line."""
-        return _describe(
-            self, f"a table of {len(self):,} rows and {len(self.columns):,} column{'s' * (len(self.columns) != 1)}"
-        )
+    def contents(self) -> str:
+        return f"a table of {len(self):,} rows and {len(self.columns):,} column{'s' * (len(self.columns) != 1)}"
 
     def __len__(self) -> int:
         return self.frame.height
@@ -173,21 +176,14 @@ class TableData:
 
 
 @dataclass(frozen=True)
-class PairsData:
+class PairsData(_AnyData):
     """Sequences and what they become: source TAB target, one pair a line."""
 
     kind: ClassVar[str] = "pairs"
-    name: str
     pairs: list[tuple[str, str]] = field(repr=False)
-    because: str  # how it was taken for this, or where it comes from
-    fingerprint: str
-    notes: tuple[str, ...] = ()
-    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
 
-    @property
-    def description(self) -> str:
-        """What was inferred, in one line."""
-        return _describe(self, f"{len(self):,} pairs")
+    def contents(self) -> str:
+        return f"{len(self):,} pairs"
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -203,59 +199,41 @@ class ImageFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ImagesData:
+class ImagesData(_AnyData):
     """A folder of class folders. Pixels are decoded when asked for."""
 
     kind: ClassVar[str] = "images"
-    name: str
     files: tuple[ImageFile, ...] = field(repr=False)
     classes: tuple[str, ...]
-    because: str  # how it was taken for this, or where it comes from
-    fingerprint: str
-    notes: tuple[str, ...] = ()
-    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
 
-    @property
-    def description(self) -> str:
-        """What was inferred, in one line."""
+    def contents(self) -> str:
         shapes = {(file.width, file.height) for file in self.files}
         width, height = min(shapes)
         sizes = f"{len(shapes):,} sizes" if len(shapes) > 1 else f"{width}×{height}"
-        return _describe(self, f"{len(self):,} images in {len(self.classes)} classes, {sizes}")
+        return f"{len(self):,} images in {len(self.classes)} classes, {sizes}"
 
     def __len__(self) -> int:
         return len(self.files)
 
 
 @dataclass(frozen=True)
-class PixelsData:
+class PixelsData(_AnyData):
     """Images that are already numbers: pixels (image, height, width) or (image, height, width, 3), 0 to 255."""
 
     kind: ClassVar[str] = "images"
-    name: str
     pixels: "numpy.ndarray[Any, Any]" = field(repr=False)
     labels: "numpy.ndarray[Any, Any]" = field(repr=False)  # the place of each image's class in `classes`
     classes: tuple[str, ...]
-    because: str  # how it was taken for this, or where it comes from
-    fingerprint: str
-    notes: tuple[str, ...] = ()
-    is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
 
-    @property
-    def description(self) -> str:
-        """What was inferred, in one line."""
+    def contents(self) -> str:
         height, width = self.pixels.shape[1:3]
-        return _describe(self, f"{len(self):,} images in {len(self.classes)} classes, {width}×{height}")
+        return f"{len(self):,} images in {len(self.classes)} classes, {width}×{height}"
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
 Data: TypeAlias = ListData | TextData | TableData | PairsData | ImagesData | PixelsData
-
-
-def _describe(data: Data, what: str) -> str:
-    return f"{data.name}: {what}{f' ({data.because})' if data.because else ''}"
 
 
 def require_kind(data: Data, *kinds: str) -> None:

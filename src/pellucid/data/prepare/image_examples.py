@@ -8,7 +8,7 @@ images, taken evenly from all, has colour, which is a pixel whose channels diffe
 import hashlib
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -159,7 +159,7 @@ def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
 
 def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
     step = -(-len(data.files) // LOOKED_AT)
-    some = ImagesData(data.name, data.files[::step], data.classes, data.because, data.fingerprint)
+    some = replace(data, files=data.files[::step])
     seen = decode_images(some, size=size, mode="rgb").pixels
     if int((seen.max(axis=-1) - seen.min(axis=-1)).max()) > COLOUR:
         return "rgb", "the images have colour, and are read as rgb; colour=gray changes that"

@@ -30,7 +30,7 @@ class DatasetCard:
 
     name: str
     kind: str
-    says: str  # one sentence
+    summary: str  # one sentence
     source: str  # where its facts come from
     licence: str
     is_generated: bool

@@ -41,7 +41,7 @@ def load(seed: int = 0, n: int = 2_000, n_symbols: int = 4, longest: int = 6) ->
 DATASET = DatasetCard(
     name="dedupe-sort",
     kind="pairs",
-    says="symbols and the same symbols sorted without duplicates, as DAA and AD",
+    summary="symbols and the same symbols sorted without duplicates, as DAA and AD",
     source="the exam question that builds a one-layer transformer for it by hand",
     licence="generated; free for any use",
     is_generated=True,

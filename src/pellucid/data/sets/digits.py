@@ -55,7 +55,7 @@ def _digits(n: int) -> "tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]"
 DATASET = DatasetCard(
     name="digits",
     kind="images",
-    says="1,797 handwritten digits as 8×8 gray images",
+    summary="1,797 handwritten digits as 8×8 gray images",
     source="Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository, "
     "doi:10.24432/C50P49; the test part, as scikit-learn ships it",
     licence="CC BY 4.0",

@@ -187,7 +187,7 @@ def _crop_ink(page: "Picture") -> "Picture":
 DATASET = DatasetCard(
     name="house-numbers",
     kind="images",
-    says="32×32 gray images of digits as on house numbers, with neighbours cut off at the edges; unlimited",
+    summary="32×32 gray images of digits as on house numbers, with neighbours cut off at the edges; unlimited",
     source="drawn by pellucid in the form of SVHN (Netzer et al. 2011): the font of Pillow and two of our own, with "
     "changing weight, width, slant, turn, contrast, shadow, blur and grain; no photograph is in it",
     licence="generated; free for any use",

@@ -32,7 +32,7 @@ def load(seed: int = 0, n: int = 0) -> TextData:
 DATASET = DatasetCard(
     name="manual",
     kind="text",
-    says="the reference manual of the Python language, about half a million characters of running text",
+    summary="the reference manual of the Python language, about half a million characters of running text",
     source="the standard library of the Python that runs pellucid (pydoc_data.topics), read at run time",
     licence="Python Software Foundation License, © Python Software Foundation",
     is_generated=False,

@@ -28,7 +28,7 @@ def load(seed: int = 0, n: int = 1_000, noise: float = 0.1) -> TableData:
 DATASET = DatasetCard(
     name="moons",
     kind="table",
-    says="points on two half moons with noise: x, y and which moon",
+    summary="points on two half moons with noise: x, y and which moon",
     source="made by pellucid, in the form of scikit-learn's make_moons",
     licence="generated; free for any use",
     is_generated=True,

@@ -50,7 +50,8 @@ def load_table(seed: int = 0, n: int = 30_000) -> TableData:
 DATASET = DatasetCard(
     name="names",
     kind="list",
-    says="30,000 given names of the United States, the most frequent first; as a table with how many children got each",
+    summary="30,000 given names of the United States, the most frequent first; as a table with how many "
+    "children got each",
     source="United States Social Security Administration, national data on given names, births 1880–2015; the 30,000 "
     "most frequent, 99.3 % of all births, placeholders such as 'unknown' removed",
     licence="a work of the United States government, in the public domain",

@@ -19,7 +19,7 @@ def load(seed: int = 0, n: int = ROWS) -> TableData:
 DATASET = DatasetCard(
     name="penguins",
     kind="table",
-    says="344 penguins of three species: island, bill, flipper, body mass, sex and year, with missing cells",
+    summary="344 penguins of three species: island, bill, flipper, body mass, sex and year, with missing cells",
     source="Gorman, Williams and Fraser 2014, doi:10.1371/journal.pone.0090081; Palmer Station, Antarctica; "
     "published as palmerpenguins by Horst, Hill and Gorman",
     licence="CC0",

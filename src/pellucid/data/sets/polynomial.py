@@ -27,7 +27,7 @@ def load(seed: int = 0, n: int = 1_000, n_inputs: int = 4, reach: float = 2.0) -
 DATASET = DatasetCard(
     name="polynomial",
     kind="table",
-    says="y = Σ (xᵢ³ + 3 xᵢ² + 3), without noise, to watch a regression fit",
+    summary="y = Σ (xᵢ³ + 3 xᵢ² + 3), without noise, to watch a regression fit",
     source="the formula itself",
     licence="generated; free for any use",
     is_generated=True,

@@ -65,7 +65,7 @@ def _frame(seed: int, n: int, drift: bool) -> "tuple[polars.DataFrame, tuple[num
 DATASET = DatasetCard(
     name="transactions",
     kind="table",
-    says="1.7 million grocery transactions with seq_no, loyalty_tier and items_scanned, whose right tail is heavy",
+    summary="1.7 million grocery transactions with seq_no, loyalty_tier and items_scanned, whose right tail is heavy",
     source="made up by pellucid after the exercise it illustrates: a grocery chain's 1.7 million transactions, with "
     "businesses that buy 500 items at once and a loyalty programme that starts at transaction 1,000,000",
     licence="generated; free for any use",

@@ -26,7 +26,7 @@ def load(seed: int = 0, n: int = 4, noise: float = 0.0) -> TableData:
 DATASET = DatasetCard(
     name="xor",
     kind="table",
-    says="x1, x2 and whether exactly one of them is 1",
+    summary="x1, x2 and whether exactly one of them is 1",
     source="the truth table of exclusive or",
     licence="generated; free for any use",
     is_generated=True,
