@@ -88,7 +88,16 @@ def test_distances_are_sklearns(name, twin, scores, dice):
     assert twin(truth, one[:, 0]) == pytest.approx(loss(one, truth).mean().item(), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["mse", "l1"])
+def test_huber_is_torchs(scores, dice):
+    truths = torch.randn(N, K, generator=dice, dtype=torch.float64)
+    ours = LOSSES["huber"].losses(scores, truths)
+    assert ours.shape == (N,)
+    assert torch.allclose(ours.mean(), nn.HuberLoss()(scores, truths), atol=1e-12)
+    one, truth = scores[:, :1], truths[:, 0]
+    assert torch.equal(LOSSES["huber"].losses(one, truth), LOSSES["huber"].losses(one, truth[:, None]))
+
+
+@pytest.mark.parametrize("name", ["mse", "l1", "huber"])
 def test_targets_are_not_silently_spread_out(name):
     with pytest.raises((AssertionError, RuntimeError)):
         LOSSES[name].losses(torch.zeros(3, 1), torch.zeros(4))
@@ -155,12 +164,12 @@ def test_probabilities_add_up_and_keep_the_order(name, scores):
 
 
 def test_margins_and_distances_are_no_probabilities():
-    assert [name for name, loss in LOSSES.items() if loss.probabilities is None] == ["hinge", "mse", "l1"]
+    assert [name for name, loss in LOSSES.items() if loss.probabilities is None] == ["hinge", "mse", "l1", "huber"]
 
 
 def test_each_task_has_its_losses():
     assert losses_for("classification") == ("cross-entropy", "bce", "hinge")
-    assert losses_for("regression") == losses_for("reconstruction") == ("mse", "l1")
+    assert losses_for("regression") == losses_for("reconstruction") == ("mse", "l1", "huber")
     for name, loss in LOSSES.items():
         assert loss.name == name
         assert loss.description
@@ -175,7 +184,7 @@ def test_each_task_has_its_losses():
         ("cross-entrpy", "classification", "no loss called 'cross-entrpy'. Perhaps you meant cross-entropy."),
         ("mse1", "regression", "no loss called 'mse1'. Perhaps you meant mse."),
         ("zzz", "classification", "no loss called 'zzz'. Choose cross-entropy, bce or hinge."),
-        ("bce", "regression", "bce is no loss for regression. Choose mse or l1."),
+        ("bce", "regression", "bce is no loss for regression. Choose mse, l1 or huber."),
         ("mse", "classification", "mse is no loss for classification. Choose cross-entropy, bce or hinge."),
     ],
 )

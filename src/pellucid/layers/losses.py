@@ -5,6 +5,7 @@
     hinge           what the true class lacks of a lead of 1 over every other
     mse             the square of the distance
     l1              the distance
+    huber           the square of a distance below 1, and straight beyond
 
     l1              Σ|w|
     l2              ½ Σw²
@@ -123,6 +124,15 @@ def l1_losses(scores: Tensor, targets: Tensor) -> Tensor:
     return (scores - _like(scores, targets)).abs().mean(1)
 
 
+def huber_losses(scores: Tensor, targets: Tensor) -> Tensor:
+    """The mean of half the square of distances below 1, and of the distance - ½ beyond: (batch, outputs) -> (batch,).
+
+    >>> huber_losses(torch.tensor([[0.0, 3.0]]), torch.tensor([[0.5, 1.0]]))  # 1/8 and 3/2
+    tensor([0.8125])
+    """
+    return functional.huber_loss(scores, _like(scores, targets), reduction="none").mean(1)
+
+
 def _like(scores: Tensor, targets: Tensor) -> Tensor:
     # (batch, 1) - (batch,) would silently become (batch, batch).
     assert len(targets) == len(scores), f"{len(targets)} targets for {len(scores)} rows of scores"
@@ -165,6 +175,13 @@ LOSSES: Mapping[str, ExampleLoss] = MappingProxyType(
                 "the distance itself, which asks for the median and minds outliers less",
                 OF_NUMBERS,
                 l1_losses,
+                None,
+            ),
+            ExampleLoss(
+                "huber",
+                "the square of small distances and the distance itself of large ones, by which outliers pull less",
+                OF_NUMBERS,
+                huber_losses,
                 None,
             ),
         )
@@ -219,7 +236,7 @@ def losses_for(task: str) -> tuple[str, ...]:
     """The names of what can be made small for a task, the usual one first.
 
     >>> losses_for("regression")
-    ('mse', 'l1')
+    ('mse', 'l1', 'huber')
     """
     return tuple(name for name, loss in LOSSES.items() if task in loss.tasks)
 
@@ -229,7 +246,7 @@ def find_example_loss(name: str, task: str) -> ExampleLoss:
 
     >>> find_example_loss("hinge", "regression")
     Traceback (most recent call last):
-    pellucid.errors.PellucidError: hinge is no loss for regression. Choose mse or l1.
+    pellucid.errors.PellucidError: hinge is no loss for regression. Choose mse, l1 or huber.
     """
     fitting = losses_for(task)
     if name not in LOSSES:

@@ -23,7 +23,7 @@ from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES
 
 Setting = int | float | str
 
-LOSSES = ("cross-entropy", "bce", "hinge", "mse", "l1")  # as layers/losses.py has them
+LOSSES = ("cross-entropy", "bce", "hinge", "mse", "l1", "huber")  # as layers/losses.py has them
 PENALTIES = ("l1", "l2", "linf2")
 MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
