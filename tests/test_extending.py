@@ -95,10 +95,10 @@ def test_an_optimizer_a_schedule_and_a_position_encoding_are_rows(tmp_path):
         "import pellucid.layers.positions as positions\n"
         'positions.ENCODINGS["compass"] = positions.ENCODINGS["learned"]\n'
         "positions.POSITIONS = tuple(positions.ENCODINGS)\n"
-        "import dataclasses, pellucid.training.optimizers as optimizers, pellucid.training.optimizers as schedule\n"
+        "import dataclasses, pellucid.training.optimizers as optimizers\n"
         'lion = dataclasses.replace(optimizers.OPTIMIZERS["sgd"], name="lion")\n'
         'optimizers.OPTIMIZERS = {**optimizers.OPTIMIZERS, "lion": lion}\n'
-        'schedule.SCHEDULES = {**schedule.SCHEDULES, "stairs": schedule.SCHEDULES["step"]}\n'
+        'optimizers.SCHEDULES = {**optimizers.SCHEDULES, "stairs": optimizers.SCHEDULES["step"]}\n'
         "import pellucid\n"
         "asked = dict(optimizer='lion', schedule='stairs', positions='compass', steps=3, size='tiny', threads=1)\n"
         "run = pellucid.train('names.txt', **asked)\n"
@@ -113,6 +113,42 @@ def test_an_optimizer_a_schedule_and_a_position_encoding_are_rows(tmp_path):
         assert "relative, alibi or compass." in page
     assert (found["plan"]["optimizer"], found["plan"]["schedule"]) == ("lion", "stairs")
     assert found["config"]["positions"] == "compass"
+
+
+def test_an_option_of_train_is_a_field(tmp_path):
+    (tmp_path / "patient.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from pellucid.options import option\n"
+        "from pellucid.training.options import TrainOptions\n"
+        "@dataclass(frozen=True)\n"
+        "class PatientOptions(TrainOptions):\n"
+        '    patience: int | None = option(None, "Evaluations to wait for a gain.", minimum=2)\n'
+    )
+    found = run_with(
+        "import pellucid.training.options as options\n"
+        "from patient import PatientOptions\n"
+        "options.TrainOptions = PatientOptions\n"
+        "import pellucid\n"
+        "run = pellucid.train('names.txt', steps=3, size='tiny', threads=1, patience=4)\n"
+        "try:\n"
+        "    pellucid.train('names.txt', patience=1)\n"
+        "except pellucid.PellucidError as error:\n"
+        "    refused = str(error)\n"
+        "print(json.dumps({\n"
+        '    "help": said("train", "--help"), "all": said("train", "--help-all"), "rate": said("rate", "--help-all"),\n'
+        '    "page": commands_page(), "refused": refused, "near": said("train", "--patiense", "3"),\n'
+        '    "command line": said("train", "names.txt", "--patience", "1"),\n'
+        '    "asked": run.run.record["asked"], "command": run.report.command}))\n',
+        tmp_path,
+    )
+    for page in (found["all"], found["rate"], found["page"]):
+        assert "--patience INTEGER Evaluations to wait for a gain." in page
+    assert "--patience" not in found["help"]  # only what is common
+    assert "patience is 1. The nearest that can be is 2." in found["refused"]
+    assert "patience is 1. The nearest that can be is 2." in found["command line"]
+    assert "--patience" in found["near"]
+    assert found["asked"]["patience"] == 4
+    assert " ".join(found["command"]).endswith("--threads 1 --patience 4")
 
 
 def test_a_sampling_filter_is_a_row_and_a_function(tmp_path):
