@@ -109,7 +109,7 @@ def test_extreme_temperatures_work(pellucid, names, temperature):
         ("--model bigrm", "there is no model called 'bigrm'. Perhaps you meant bigram"),
         ("--model bigram --n 3", "--n changes nothing for bigram"),
         ("--smoothing kneser", "there is no smoothing called 'kneser'. Perhaps you meant kneser-ney"),
-        ("--tokens letters", "there is no tokens called 'letters'"),
+        ("--tokens letters", "there is no kind of tokens called 'letters'"),
         ("--unknown drop", "there is no way to treat the unknown called 'drop'"),
         ("--kind table", "own.txt was read as table, and list or text is wanted"),
         ("--tmperature 1", "--temperature"),

@@ -114,7 +114,9 @@ def test_it_is_its_parts_one_after_another():
 def test_a_configuration_that_cannot_be_is_refused():
     with pytest.raises(PellucidError, match="width 8 cannot be shared equally by 3 heads"):
         dataclasses.replace(CONFIG, n_heads=3)
-    with pytest.raises(PellucidError, match=r"there is no positions called 'lerned'\. Perhaps you meant learned"):
+    with pytest.raises(
+        PellucidError, match=r"there is no position encoding called 'lerned'\. Perhaps you meant learned"
+    ):
         dataclasses.replace(CONFIG, positions="lerned")
     with pytest.raises(PellucidError, match="an image of 1 × 8 × 12 came"):
         ViT(CONFIG)(torch.zeros(2, 1, 8, 12), torch.zeros(2, 0))

@@ -308,7 +308,7 @@ def test_an_impossible_setting_is_refused(card):
     for wrong, said in (
         ({"n_heads": 3}, r"^width 16 cannot be shared equally by 3 heads\. The nearest that can is 15\.$"),
         ({"dropout": 1.0}, r"^dropout is 1\. Choose a number from 0 to 0\.9999, such as 0\.1\.$"),
-        ({"positions": "rotory"}, r"^there is no positions called 'rotory'\. Perhaps you meant rotary\.$"),
+        ({"positions": "rotory"}, r"^there is no position encoding called 'rotory'\. Perhaps you meant rotary\.$"),
         ({"positions": "rotary", "n_heads": 16}, r"has one left over\. Choose width 32, or learned positions\.$"),
     ):
         with pytest.raises(PellucidError, match=said):

@@ -39,7 +39,7 @@ SETTINGS: Mapping[str, Option] = MappingProxyType(
         "dropout": Option(
             "Dropout: share of values set to zero in training.", minimum=0, maximum=0.9999, example="0.1"
         ),
-        "positions": Option("Position encoding of attention.", choices=POSITIONS),
+        "positions": Option("Position encoding of attention.", noun="position encoding", choices=POSITIONS),
         "form": Option("Layer norm before (pre) or after (post) attention and feed-forward.", choices=FORMS),
         "latent": Option("Latent dimension of the autoencoder.", minimum=1),
         "patch": Option("Patch size of a vision transformer, in pixels.", minimum=1),

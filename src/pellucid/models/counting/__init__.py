@@ -27,7 +27,7 @@ class CountOptions:
     discount: float = option(
         0.0, "Discount of Kneser-Ney smoothing; estimated if not given.", minimum=0, maximum=1, example="0.75"
     )
-    tokens: str = option("characters", "What a token is.", choices=TOKENS)
+    tokens: str = option("characters", "What a token is.", noun="kind of tokens", choices=TOKENS)
 
     def __post_init__(self) -> None:
         check_options(self)
