@@ -29,7 +29,6 @@ MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 6
 FEWEST_STEPS = 20
-AS_ASKED = ("weight_decay", "clip", "momentum", "schedule", "threads", "loss", "penalty", "strength", "shift")
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
@@ -152,39 +151,33 @@ def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> 
         loss=task.default_loss,
         shift=recipe.shift if task.facts.kind == "images" else 0,
     )
-    plan = _with_rates(plan, recipe, asked)
-    given: dict[str, Any] = {name: asked[name] for name in AS_ASKED if name in asked}
-    plan = plan._replace(**given)
-    if "batch_size" in asked:
-        plan = plan._replace(batch_size=min(int(asked["batch_size"]), task.max_batch_size))
+    plan = plan._replace(**{name: value for name, value in asked.items() if name in Plan._fields})
+    plan = _with_rates(plan._replace(batch_size=min(plan.batch_size, task.max_batch_size)), recipe, asked)
     return with_steps(plan, max(1, options.steps), asked)
 
 
-def with_steps(plan: Plan, n_steps: int, asked: Mapping[str, object]) -> Plan:
+def with_steps(plan: Plan, n_steps: int, asked: Mapping[str, Any]) -> Plan:
     """The plan with so many steps and all that follows from their number."""
     return plan._replace(
         steps=n_steps,
-        warmup=int(str(asked.get("warmup", n_steps // 40))),
+        warmup=asked.get("warmup", n_steps // 40),
         evaluate_every=max(1, n_steps // EVALUATIONS),
         probe_every=cadence(n_steps),
         sample_every=max(1, n_steps // SAMPLINGS),
-        save_every=int(str(asked.get("save_every", max(1, n_steps // SAVES)))),
+        save_every=asked.get("save_every", max(1, n_steps // SAVES)),
     )
 
 
-def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, object]) -> Plan:
+def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, Any]) -> Plan:
     """The rates as asked for. A rate that was asked for moves Muon's with it, unless that was asked for too."""
-    name = str(asked.get("optimizer", plan.optimizer))
-    optimizer = OPTIMIZERS[name]
-    usual = plan.learning_rate if name == recipe.optimizer else optimizer.learning_rate
-    learning_rate = float(str(asked.get("learning_rate", usual)))
+    optimizer = OPTIMIZERS[plan.optimizer]
+    usual = recipe.learning_rate if plan.optimizer == recipe.optimizer else optimizer.learning_rate
+    learning_rate = float(asked.get("learning_rate", usual))
     matrix_rate = 0.0
     if optimizer.matrix_learning_rate:
         matrix_rate = (recipe.matrix_learning_rate or optimizer.matrix_learning_rate) * learning_rate / usual
     return plan._replace(
-        optimizer=name,
-        learning_rate=learning_rate,
-        matrix_learning_rate=float(str(asked.get("matrix_learning_rate", matrix_rate))),
+        learning_rate=learning_rate, matrix_learning_rate=float(asked.get("matrix_learning_rate", matrix_rate))
     )
 
 
