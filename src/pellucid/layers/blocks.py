@@ -9,11 +9,12 @@ Every block has norms of its own, and dropout on whatever is added to the stream
 it would cost the fused kernel. `norm` makes a norm for a width; `feed_forward` is the block's own module.
 
 The blocks without a memory ask under any mask: EVERYTHING makes an encoder of them, CAUSAL a language model. `begin`
-and `advance` read on token by token, and what was read before is not computed again (see `caches.py`).
+and `advance` read on token by token, and what was read before is not computed again (see `kv_cache.py`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,7 +27,80 @@ from pellucid.layers.masks import CAUSAL, EVERYTHING, BooleanMask, Mask
 MakeNorm = Callable[[int], nn.Module]
 
 
-class PreNormBlock(nn.Module):
+class NormOrder(nn.Module, ABC):
+    """Where the norm of each part of a block stands."""
+
+    @abstractmethod
+    def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
+        """What a part of the block is given of the stream."""
+
+    @abstractmethod
+    def add(self, stream: Tensor, found: Tensor, norm: nn.Module) -> Tensor:
+        """The stream with what that part found."""
+
+
+class PreNorm(NormOrder):
+    """x + part(norm(x))."""
+
+    def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
+        level: Tensor = norm(stream)
+        return level
+
+    def add(self, stream: Tensor, found: Tensor, norm: nn.Module) -> Tensor:
+        return stream + found
+
+
+class PostNorm(NormOrder):
+    """norm(x + part(x))."""
+
+    def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
+        return stream
+
+    def add(self, stream: Tensor, found: Tensor, norm: nn.Module) -> Tensor:
+        level: Tensor = norm(stream + found)
+        return level
+
+
+class EncoderBlock(NormOrder):
+    """stream: (batch, time, width) -> the same."""
+
+    def __init__(
+        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(width, n_heads)
+        self.feed_forward = feed_forward
+        self.attention_norm = norm(width)
+        self.feed_forward_norm = norm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
+    ) -> Tensor:
+        level = self.read(stream, self.attention_norm)
+        return self._rest(stream, self.attention(level, level, mask=mask, bias=bias, angles=angles))
+
+    def weights(
+        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
+    ) -> Tensor:
+        """What each head takes of each position of this stream: (batch, heads, time, time)."""
+        level = self.read(stream, self.attention_norm)
+        return self.attention.weights(level, level, mask=mask, bias=bias, angles=angles)
+
+    def advance(
+        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
+    ) -> Tensor:
+        """The next positions, (batch, n, width), after those that the cache of `attention` holds."""
+        level = self.read(stream, self.attention_norm)
+        return self._rest(stream, self.attention.advance(level, cache, bias=bias, angles=angles))
+
+    def _rest(self, stream: Tensor, gathered: Tensor) -> Tensor:
+        stream = self.add(stream, self.dropout(gathered), self.attention_norm)
+        found = self.feed_forward(self.read(stream, self.feed_forward_norm))
+        return self.add(stream, self.dropout(found), self.feed_forward_norm)
+
+
+class PreNormBlock(PreNorm, EncoderBlock):
     """stream: (batch, time, width) -> the same.
 
     >>> import torch
@@ -35,43 +109,8 @@ class PreNormBlock(nn.Module):
     torch.Size([1, 3, 8])
     """
 
-    def __init__(
-        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
-    ) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(width, n_heads)
-        self.feed_forward = feed_forward
-        self.attention_norm = norm(width)
-        self.feed_forward_norm = norm(width)
-        self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        level = self.attention_norm(stream)
-        return self._rest(stream, self.attention(level, level, mask=mask, bias=bias, angles=angles))
-
-    def weights(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        """What each head takes of each position of this stream: (batch, heads, time, time)."""
-        level = self.attention_norm(stream)
-        return self.attention.weights(level, level, mask=mask, bias=bias, angles=angles)
-
-    def advance(
-        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        """The next positions, (batch, n, width), after those that the cache of `attention` holds."""
-        level = self.attention_norm(stream)
-        return self._rest(stream, self.attention.advance(level, cache, bias=bias, angles=angles))
-
-    def _rest(self, stream: Tensor, gathered: Tensor) -> Tensor:
-        stream = stream + self.dropout(gathered)
-        out: Tensor = stream + self.dropout(self.feed_forward(self.feed_forward_norm(stream)))
-        return out
-
-
-class PostNormBlock(nn.Module):
+class PostNormBlock(PostNorm, EncoderBlock):
     """stream: (batch, time, width) -> the same.
 
     >>> import torch
@@ -79,38 +118,6 @@ class PostNormBlock(nn.Module):
     >>> PostNormBlock(8, n_heads=2, feed_forward=ActivatedFeedForward(8, nn.ReLU()))(torch.randn(1, 3, 8)).shape
     torch.Size([1, 3, 8])
     """
-
-    def __init__(
-        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
-    ) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(width, n_heads)
-        self.feed_forward = feed_forward
-        self.attention_norm = norm(width)
-        self.feed_forward_norm = norm(width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        return self._rest(stream, self.attention(stream, stream, mask=mask, bias=bias, angles=angles))
-
-    def weights(
-        self, stream: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        """What each head takes of each position of this stream: (batch, heads, time, time)."""
-        return self.attention.weights(stream, stream, mask=mask, bias=bias, angles=angles)
-
-    def advance(
-        self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        """The next positions, (batch, n, width), after those that the cache of `attention` holds."""
-        return self._rest(stream, self.attention.advance(stream, cache, bias=bias, angles=angles))
-
-    def _rest(self, stream: Tensor, gathered: Tensor) -> Tensor:
-        stream = self.attention_norm(stream + self.dropout(gathered))
-        out: Tensor = self.feed_forward_norm(stream + self.dropout(self.feed_forward(stream)))
-        return out
 
 
 class DecoderWeights(NamedTuple):
@@ -120,7 +127,77 @@ class DecoderWeights(NamedTuple):
     memory: Tensor
 
 
-class PreNormDecoderBlock(nn.Module):
+class DecoderBlock(NormOrder):
+    """stream: (batch, n, width), memory: (batch, m, width) -> as the stream."""
+
+    def __init__(
+        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(width, n_heads)
+        self.memory_attention = MultiHeadAttention(width, n_heads)
+        self.feed_forward = feed_forward
+        self.attention_norm = norm(width)
+        self.memory_norm = norm(width)
+        self.feed_forward_norm = norm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        stream: Tensor,
+        memory: Tensor,
+        *,
+        mask: Mask = CAUSAL,
+        memory_mask: Mask = EVERYTHING,
+        bias: Tensor | None = None,
+        angles: Tensor | None = None,
+    ) -> Tensor:
+        level = self.read(stream, self.attention_norm)
+        gathered = self.attention(level, level, mask=mask, bias=bias, angles=angles)
+        return self._rest(stream, gathered, *self.memory_attention.project_memory(memory), memory_mask)
+
+    def weights(
+        self,
+        stream: Tensor,
+        memory: Tensor,
+        *,
+        mask: Mask = CAUSAL,
+        memory_mask: Mask = EVERYTHING,
+        bias: Tensor | None = None,
+        angles: Tensor | None = None,
+    ) -> DecoderWeights:
+        """What each head takes, for this stream and this memory, without dropout."""
+        level = self.read(stream, self.attention_norm)
+        own = self.attention.weights(level, level, mask=mask, bias=bias, angles=angles)
+        gathered = self.attention(level, level, mask=mask, bias=bias, angles=angles)
+        level = self.read(self.add(stream, gathered, self.attention_norm), self.memory_norm)
+        return DecoderWeights(own, self.memory_attention.weights(level, memory, mask=memory_mask))
+
+    def begin(self, memory: Tensor, own: Cache, *, memory_mask: Mask = EVERYTHING) -> DecoderState:
+        """Before anything was read. own: empty, made by `attention`; the memory's mask is the same for all queries."""
+        keys, values = self.memory_attention.project_memory(memory)
+        batch, m, _ = memory.shape
+        seen = memory_mask.visible((batch, self.memory_attention.n_heads, 1, m), memory.device)
+        return DecoderState(own, keys, values, seen.expand(batch, 1, 1, m))
+
+    def advance(
+        self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, angles: Tensor | None = None
+    ) -> Tensor:
+        """The next positions, (batch, n, width). What the state keeps of the past is changed by it."""
+        level = self.read(stream, self.attention_norm)
+        gathered = self.attention.advance(level, state.own, bias=bias, angles=angles)
+        return self._rest(stream, gathered, state.keys, state.values, BooleanMask(state.visible))
+
+    def _rest(self, stream: Tensor, gathered: Tensor, keys: Tensor, values: Tensor, memory_mask: Mask) -> Tensor:
+        stream = self.add(stream, self.dropout(gathered), self.attention_norm)
+        level = self.read(stream, self.memory_norm)
+        recalled = self.memory_attention.recall(level, keys, values, mask=memory_mask)
+        stream = self.add(stream, self.dropout(recalled), self.memory_norm)
+        found = self.feed_forward(self.read(stream, self.feed_forward_norm))
+        return self.add(stream, self.dropout(found), self.feed_forward_norm)
+
+
+class PreNormDecoderBlock(PreNorm, DecoderBlock):
     """stream: (batch, n, width), memory: (batch, m, width) -> as the stream.
 
     >>> import torch
@@ -133,69 +210,9 @@ class PreNormDecoderBlock(nn.Module):
     True
     """
 
-    def __init__(
-        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
-    ) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(width, n_heads)
-        self.memory_attention = MultiHeadAttention(width, n_heads)
-        self.feed_forward = feed_forward
-        self.attention_norm = norm(width)
-        self.memory_norm = norm(width)
-        self.feed_forward_norm = norm(width)
-        self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self,
-        stream: Tensor,
-        memory: Tensor,
-        *,
-        mask: Mask = CAUSAL,
-        memory_mask: Mask = EVERYTHING,
-        bias: Tensor | None = None,
-        angles: Tensor | None = None,
-    ) -> Tensor:
-        level = self.attention_norm(stream)
-        stream = stream + self.dropout(self.attention(level, level, mask=mask, bias=bias, angles=angles))
-        return self._rest(stream, *self.memory_attention.project_memory(memory), memory_mask)
-
-    def weights(
-        self,
-        stream: Tensor,
-        memory: Tensor,
-        *,
-        mask: Mask = CAUSAL,
-        memory_mask: Mask = EVERYTHING,
-        bias: Tensor | None = None,
-        angles: Tensor | None = None,
-    ) -> DecoderWeights:
-        """What each head takes, for this stream and this memory, without dropout."""
-        level = self.attention_norm(stream)
-        own = self.attention.weights(level, level, mask=mask, bias=bias, angles=angles)
-        level = self.memory_norm(stream + self.attention(level, level, mask=mask, bias=bias, angles=angles))
-        return DecoderWeights(own, self.memory_attention.weights(level, memory, mask=memory_mask))
-
-    def begin(self, memory: Tensor, own: Cache, *, memory_mask: Mask = EVERYTHING) -> DecoderState:
-        """Before anything was read. own: empty, made by `attention`; the memory's mask is the same for all queries."""
-        return _begin_decoder(self.memory_attention, memory, own, memory_mask)
-
-    def advance(
-        self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        """The next positions, (batch, n, width). What the state keeps of the past is changed by it."""
-        level = self.attention_norm(stream)
-        stream = stream + self.dropout(self.attention.advance(level, state.own, bias=bias, angles=angles))
-        return self._rest(stream, state.keys, state.values, BooleanMask(state.visible))
-
-    def _rest(self, stream: Tensor, keys: Tensor, values: Tensor, memory_mask: Mask) -> Tensor:
-        level = self.memory_norm(stream)
-        stream = stream + self.dropout(self.memory_attention.recall(level, keys, values, mask=memory_mask))
-        out: Tensor = stream + self.dropout(self.feed_forward(self.feed_forward_norm(stream)))
-        return out
-
-
-class PostNormDecoderBlock(nn.Module):
-    """stream: (batch, n, width), memory: (batch, m, width) -> as the stream. It is asked as `PreNormDecoderBlock` is.
+class PostNormDecoderBlock(PostNorm, DecoderBlock):
+    """stream: (batch, n, width), memory: (batch, m, width) -> as the stream.
 
     >>> import torch
     >>> from pellucid.layers.feed_forward import ActivatedFeedForward
@@ -203,70 +220,3 @@ class PostNormDecoderBlock(nn.Module):
     >>> block(torch.randn(1, 3, 8), torch.randn(1, 5, 8)).shape
     torch.Size([1, 3, 8])
     """
-
-    def __init__(
-        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
-    ) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(width, n_heads)
-        self.memory_attention = MultiHeadAttention(width, n_heads)
-        self.feed_forward = feed_forward
-        self.attention_norm = norm(width)
-        self.memory_norm = norm(width)
-        self.feed_forward_norm = norm(width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self,
-        stream: Tensor,
-        memory: Tensor,
-        *,
-        mask: Mask = CAUSAL,
-        memory_mask: Mask = EVERYTHING,
-        bias: Tensor | None = None,
-        angles: Tensor | None = None,
-    ) -> Tensor:
-        gathered = self.attention(stream, stream, mask=mask, bias=bias, angles=angles)
-        stream = self.attention_norm(stream + self.dropout(gathered))
-        return self._rest(stream, *self.memory_attention.project_memory(memory), memory_mask)
-
-    def weights(
-        self,
-        stream: Tensor,
-        memory: Tensor,
-        *,
-        mask: Mask = CAUSAL,
-        memory_mask: Mask = EVERYTHING,
-        bias: Tensor | None = None,
-        angles: Tensor | None = None,
-    ) -> DecoderWeights:
-        """What each head takes, for this stream and this memory, without dropout."""
-        own = self.attention.weights(stream, stream, mask=mask, bias=bias, angles=angles)
-        gathered = self.attention(stream, stream, mask=mask, bias=bias, angles=angles)
-        stream = self.attention_norm(stream + gathered)
-        return DecoderWeights(own, self.memory_attention.weights(stream, memory, mask=memory_mask))
-
-    def begin(self, memory: Tensor, own: Cache, *, memory_mask: Mask = EVERYTHING) -> DecoderState:
-        """Before anything was read. own: empty, made by `attention`; the memory's mask is the same for all queries."""
-        return _begin_decoder(self.memory_attention, memory, own, memory_mask)
-
-    def advance(
-        self, stream: Tensor, state: DecoderState, *, bias: Tensor | None = None, angles: Tensor | None = None
-    ) -> Tensor:
-        """The next positions, (batch, n, width). What the state keeps of the past is changed by it."""
-        gathered = self.attention.advance(stream, state.own, bias=bias, angles=angles)
-        stream = self.attention_norm(stream + self.dropout(gathered))
-        return self._rest(stream, state.keys, state.values, BooleanMask(state.visible))
-
-    def _rest(self, stream: Tensor, keys: Tensor, values: Tensor, memory_mask: Mask) -> Tensor:
-        gathered = self.memory_attention.recall(stream, keys, values, mask=memory_mask)
-        stream = self.memory_norm(stream + self.dropout(gathered))
-        out: Tensor = self.feed_forward_norm(stream + self.dropout(self.feed_forward(stream)))
-        return out
-
-
-def _begin_decoder(attention: MultiHeadAttention, memory: Tensor, own: Cache, mask: Mask) -> DecoderState:
-    keys, values = attention.project_memory(memory)
-    batch, m, _ = memory.shape
-    seen = mask.visible((batch, attention.n_heads, 1, m), memory.device).expand(batch, 1, 1, m)
-    return DecoderState(own, keys, values, seen)

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pellucid.errors import PellucidError, did_you_mean, quoted
-from pellucid.layers.norms import BatchNorm, build_norm, fold_batch_norm
+from pellucid.errors import require_one_of
+from pellucid.layers.norms import BatchNorm, Foldable, build_norm, fold_batch_norm
 
 WIDER = 4
 ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = MappingProxyType(
@@ -43,11 +43,7 @@ def build_activation(name: str) -> nn.Module:
     >>> build_activation("relu")(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    if name not in ACTIVATIONS:
-        raise PellucidError(
-            f"there is no activation called {quoted(name)}",
-            fix=did_you_mean(name, ACTIVATIONS),
-        )
+    require_one_of("activation", name, ACTIVATIONS)
     return ACTIVATIONS[name]()
 
 
@@ -152,7 +148,7 @@ class GatedFeedForward(nn.Module):
         return out
 
 
-class Hidden(nn.Module):
+class Hidden(Foldable):
     """x: (..., inputs) -> (..., outputs).
 
     scale: the deviation that pre-activations have at first, for inputs of mean square 1. Over another layer's
@@ -179,7 +175,6 @@ class Hidden(nn.Module):
         return y
 
     def fold(self) -> None:
-        """Let the linear layer do the work of its batch norm, as it is in eval mode. Other norms stay."""
         if isinstance(self.norm, BatchNorm):
             self.linear, self.norm = fold_batch_norm(self.linear, self.norm), nn.Identity()
 

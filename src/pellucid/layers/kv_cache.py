@@ -10,6 +10,7 @@ They are for reading, not for learning: within `torch.no_grad()`, else all that 
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -68,14 +69,10 @@ class KeyValueCache(Cache):
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def keep(self, rows: Tensor) -> KeyValueCache:
-        kept = KeyValueCache(
-            batch=len(rows),
-            n_heads=self.keys.shape[1],
-            longest=self.keys.shape[2],
-            key_width=self.keys.shape[3],
-            value_width=self.values.shape[3],
-            like=self.keys,
-        )
+        kept = copy.copy(self)
+        # Room for as many positions, of which only those that were read are copied.
+        kept.keys, kept.values = (past.new_empty(len(rows), *past.shape[1:]) for past in (self.keys, self.values))
+        kept.read = 0
         kept.append(self.keys[rows, :, : self.read], self.values[rows, :, : self.read])
         return kept
 
@@ -114,15 +111,8 @@ class RingCache(Cache):
         return together
 
     def keep(self, rows: Tensor) -> RingCache:
-        kept = RingCache(
-            batch=len(rows),
-            n_heads=self.keys.shape[1],
-            before=self.round - 1,
-            key_width=self.keys.shape[3],
-            value_width=self.values.shape[3],
-            like=self.keys,
-        )
-        kept.keys, kept.values, kept.read = self.keys[rows], self.values[rows], self.read
+        kept = copy.copy(self)
+        kept.keys, kept.values = self.keys[rows], self.values[rows]
         return kept
 
     def _last(self, n: int) -> tuple[Tensor, Tensor]:

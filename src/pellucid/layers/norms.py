@@ -10,6 +10,8 @@ All take (..., features), and a row is one vector of features: the norms of sing
 time, so that nothing peeks ahead. After it each feature is stretched by a learned gain and moved by a learned bias.
 """
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -146,6 +148,14 @@ def build_norm(kind: str, features: int, groups: int) -> nn.Module:
         case "instance":
             return InstanceNorm(features, groups)
     raise AssertionError(f"no norm is called {kind}")
+
+
+class Foldable(nn.Module, ABC):
+    """A layer with a norm behind it, of which a batch norm need not be computed once nothing is learned any more."""
+
+    @abstractmethod
+    def fold(self) -> None:
+        """Let the layer do the work of its batch norm, as it is in eval mode. Other norms stay."""
 
 
 @torch.no_grad()

@@ -13,15 +13,19 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from pellucid.layers.norms import BatchNorm
+from pellucid.layers.norms import BatchNorm, Foldable
 
 
 class Network(nn.Module, ABC):
     """A network that pellucid can train."""
 
     def for_inference(self) -> Self:
-        """The same function in eval mode, perhaps with parts folded into one another; the original stays as it is."""
-        return copy.deepcopy(self).eval()
+        """The same function in eval mode, with every batch norm folded into the layer before it; a copy."""
+        ready = copy.deepcopy(self).eval()
+        for part in list(ready.modules()):
+            if isinstance(part, Foldable):
+                part.fold()
+        return ready
 
     @property
     def rows_meet(self) -> bool:
@@ -44,9 +48,8 @@ ANY_LENGTH = 1 << 62
 class SequenceModel(Network):
     """A network that reads tokens and scores what comes next.
 
-    What every network of the ladder answers, and the card that its file ends with. The sequence contract of
-    `contract.py`, for models that learn: `forward` for whole sequences, `begin` and `advance` for one token at a time.
-    Both give the same numbers; advancing costs the same however much was read before.
+    `forward` is for whole sequences, `begin` and `advance` for one token at a time. Both give the same numbers;
+    advancing costs the same however much was read before.
 
     `longest` is how many tokens one pass may have. What reads on past it begins anew with the last of them.
     """
@@ -75,9 +78,6 @@ class SequenceModel(Network):
         for column in tokens.unbind(1):
             scores, state = self.advance(column, state)
         return scores, state
-
-
-# What every network for rows and images answers,.
 
 
 class ExampleModel(Network):

@@ -4,7 +4,7 @@ The test side is never looked at. Only the alphabet is everyone's.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pellucid.data import ListData, TextData, Vocabulary
@@ -24,6 +24,13 @@ SMOOTHINGS: tuple[Smoothing, ...] = (
     WittenBell(),
     *(AddS(s) for s in (1.0, 0.1, 0.01)),
 )
+# What every other model is shown beside: train and the number of tokens -> the model. One more in every count, so that
+# the loss of each is finite.
+SIMPLEST_MODELS: Mapping[str, Callable[[Stream, int], CountModel]] = {
+    "uniform": lambda train, vocab_size: Uniform.fit(train, UniformConfig(vocab_size)),
+    "unigram": lambda train, vocab_size: Unigram.fit(train, UnigramConfig(vocab_size, 1.0)),
+    "bigram": lambda train, vocab_size: NGram.fit(train, NGramConfig(vocab_size, 2, AddS(1.0))),
+}
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,9 @@ def fit_count_model(data: ListData | TextData, options: CountOptions) -> FittedC
         n_stored=model.n_stored,
         train=count_loss(model, train),
         dev=count_loss(model, dev) if has_dev else None,
-        baselines=_baselines(train, dev, vocab_size) if has_dev else (),
+        baselines=tuple(
+            (name, count_loss(fit(train, vocab_size), dev).nats) for name, fit in SIMPLEST_MODELS.items() if has_dev
+        ),
         trials=trials,
     )
     return FittedCounts(model, sides, facts)
@@ -139,13 +148,3 @@ def _smoothing(options: CountOptions) -> Smoothing:
     if options.smoothing == "add":
         return AddS(options.s)
     return WittenBell() if options.smoothing == "witten-bell" else KneserNey(options.discount)
-
-
-def _baselines(train: Stream, dev: Stream, vocab_size: int) -> tuple[tuple[str, float], ...]:
-    """What the simplest models reach on dev; one more in every count, so that each is finite."""
-    models: dict[str, CountModel] = {
-        "uniform": Uniform.fit(train, UniformConfig(vocab_size)),
-        "unigram": Unigram.fit(train, UnigramConfig(vocab_size, 1.0)),
-        "bigram": NGram.fit(train, NGramConfig(vocab_size, 2, AddS(1.0))),
-    }
-    return tuple((name, count_loss(model, dev).nats) for name, model in models.items())

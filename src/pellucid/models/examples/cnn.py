@@ -12,7 +12,6 @@ Of a gray picture of 32 × 32:
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from pellucid.errors import PellucidError
 from pellucid.layers.convolution import Pair
 from pellucid.layers.feed_forward import gain, output_head
-from pellucid.layers.norms import BatchNorm
+from pellucid.layers.norms import BatchNorm, Foldable
 from pellucid.models.contracts import ExampleModel
 from pellucid.models.examples.configs import CNNConfig, ResidualCNNConfig, shape_text
 
@@ -144,9 +143,6 @@ def _little(weight: Tensor, bias: Tensor | None) -> None:
     nn.init.zeros_(bias)
 
 
-# What a network for images may be made for, and what it may be given.
-
-
 def require_size(pictures: Tensor, made_for: tuple[int, ...], *, or_larger: bool) -> None:
     """Refuse pictures, (batch, channels, height, width), that a network made for one shape cannot read.
 
@@ -166,7 +162,7 @@ def require_size(pictures: Tensor, made_for: tuple[int, ...], *, or_larger: bool
         )
 
 
-class Filters(nn.Module):
+class Filters(Foldable):
     """Windows that keep the picture's size, or go through it in steps, and batch norm over all places of the batch.
 
     pictures: (batch, inputs, height, width) -> (batch, outputs, ⌈height / stride⌉, ⌈width / stride⌉). kernel: odd.
@@ -258,9 +254,12 @@ class ResidualCNN(ExampleModel):
 
     Residual CNN: many small filters, each block adding to what the one before it left, and a mean over all places.
     After He, Zhang, Ren and Sun 2016, "Deep Residual Learning for Image Recognition", at a size for two processor
-    cores: first filters width channels, in steps of `stride` a stage `depth` blocks of two 3 × 3 convolutions each
-    stage on half of the places, twice the channels mean, head one number for each channel, wherever in the picture it
-    was found
+    cores:
+
+        first filters    width channels, in steps of `stride`
+        each stage       `depth` blocks of two 3 × 3 convolutions; from the second on half of the places a side and
+                         twice the channels
+        mean, head       one number for each channel, wherever in the picture it was found
 
     >>> model = ResidualCNN(ResidualCNNConfig(numbers=(1, 32, 32), categories=(), outputs=10))
     >>> model.n_parameters
@@ -292,11 +291,3 @@ class ResidualCNN(ExampleModel):
         maps = self.blocks(self.activation(self.first(numbers.to(memory_format=torch.channels_last))))
         scores: Tensor = self.head(self.dropout(maps.mean((2, 3))))
         return scores
-
-    def for_inference(self) -> ResidualCNN:
-        """The same function with every batch norm folded into the convolution before it."""
-        ready = copy.deepcopy(self).eval()
-        for part in ready.modules():
-            if isinstance(part, Filters):
-                part.fold()
-        return ready

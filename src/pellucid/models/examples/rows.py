@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -131,14 +131,6 @@ class RowMLP(ExampleModel):
         scores: Tensor = self.head(x)
         return scores
 
-    def for_inference(self) -> RowMLP:
-        """The same function with every batch norm folded into the linear layer before it."""
-        ready = copy.deepcopy(self).eval()
-        for layer in ready.layers:
-            assert isinstance(layer, Hidden)
-            layer.fold()
-        return ready
-
 
 # What plain and residual networks share: many equal blocks, of which each may be left out to see what it was worth.
 
@@ -191,14 +183,6 @@ class Deep(ExampleModel):
             x = self.combine(x, torch.zeros_like(x) if number in blocks else block(x))
         scores: Tensor = self.head(x)
         return scores
-
-    def for_inference(self) -> Self:
-        """The same function with every batch norm folded into the linear layer before it."""
-        ready = copy.deepcopy(self).eval()
-        for block in ready.blocks:
-            assert isinstance(block, Feature)
-            block.hidden.fold()
-        return ready
 
 
 class Depth(NamedTuple):

@@ -10,15 +10,23 @@ added is computed from the normalised stream, and the stream itself never is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock
+from pellucid.layers.blocks import (
+    DecoderBlock,
+    DecoderWeights,
+    EncoderBlock,
+    PostNormBlock,
+    PostNormDecoderBlock,
+    PreNormBlock,
+    PreNormDecoderBlock,
+)
 from pellucid.layers.feed_forward import ActivatedFeedForward
 from pellucid.layers.kv_cache import DecoderState
 from pellucid.layers.masks import CAUSAL, Mask, PaddingMask
@@ -27,45 +35,51 @@ from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig
 from pellucid.models.pairs.padding import lengths_of, require_target_room, trim_padding
 
-EncoderBlock = PreNormBlock | PostNormBlock
-DecoderBlock = PreNormDecoderBlock | PostNormDecoderBlock
 # By their form: "pre" normalises what a block reads, "post" what it has written.
 ENCODER_BLOCKS: Mapping[str, type[EncoderBlock]] = MappingProxyType({"pre": PreNormBlock, "post": PostNormBlock})
 DECODER_BLOCKS: Mapping[str, type[DecoderBlock]] = MappingProxyType(
     {"pre": PreNormDecoderBlock, "post": PostNormDecoderBlock}
 )
-
-
 StackConfig = EncoderDecoderConfig | EncoderConfig
 
 
-class EncoderStack(nn.Module):
-    """stream: (batch, time, width) -> the same; every position sees all that the mask leaves, before and after it.
+class Stack(nn.Module):
+    """Blocks one after another: embedded tokens get their positions, and what comes out of the last is normalised.
 
-    Stacks of blocks: one that reads a sequence in both directions, and one that writes another and asks the first. Both
-    take embedded tokens, add or hand on their positions, and normalise what comes out of the last block, as
-    `torch.nn.TransformerEncoder` and `TransformerDecoder` do inside `torch.nn.Transformer`.
+    As `torch.nn.TransformerEncoder` and `TransformerDecoder` do inside `torch.nn.Transformer`.
     """
 
-    def __init__(self, config: StackConfig, longest: int) -> None:
+    def __init__(
+        self, config: StackConfig, longest: int, block: type[EncoderBlock | DecoderBlock], *, is_causal: bool
+    ) -> None:
         super().__init__()
+        self.longest = longest
         self.positions = build_positions(
-            config.positions, length=longest, width=config.width, n_heads=config.n_heads, is_causal=False
+            config.positions, length=longest, width=config.width, n_heads=config.n_heads, is_causal=is_causal
         )
         self.dropout = nn.Dropout(config.dropout)
-        block = ENCODER_BLOCKS[config.form]
-        self.blocks = nn.ModuleList(
-            [
-                block(config.width, config.n_heads, feed_forward=_feed_forward(config), dropout=config.dropout)
-                for _ in range(config.depth)
-            ]
-        )
+        self.blocks = nn.ModuleList()
+        for _ in range(config.depth):
+            feed_forward = ActivatedFeedForward(config.width, nn.ReLU(), dropout=config.dropout)
+            self.blocks.append(block(config.width, config.n_heads, feed_forward=feed_forward, dropout=config.dropout))
         self.norm = nn.LayerNorm(config.width)
 
+    def place(self, stream: Tensor, start: int = 0) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The stream, (batch, time, width), with its positions from `start` on; and what these give to every block."""
+        end = start + stream.shape[1]
+        embeddings = self.positions.embeddings(start, end)
+        placed = self.dropout(stream if embeddings is None else stream + embeddings)
+        return placed, self.positions.bias(end - start, end), self.positions.angles(start, end)
+
+
+class EncoderStack(Stack):
+    """stream: (batch, time, width) -> the same; every position sees all that the mask leaves, before and after it."""
+
+    def __init__(self, config: StackConfig, longest: int) -> None:
+        super().__init__(config, longest, ENCODER_BLOCKS[config.form], is_causal=False)
+
     def forward(self, stream: Tensor, mask: Mask) -> Tensor:
-        time = stream.shape[1]
-        stream = self.dropout(_add_positions(stream, self.positions.embeddings(0, time)))
-        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
+        stream, bias, angles = self.place(stream)
         for block in self.blocks:
             stream = block(stream, mask=mask, bias=bias, angles=angles)
         normed: Tensor = self.norm(stream)
@@ -73,26 +87,12 @@ class EncoderStack(nn.Module):
 
     def maps(self, stream: Tensor, mask: Mask) -> Tensor:
         """What each head of each block takes of each position: (depth, batch, heads, time, time)."""
-        time = stream.shape[1]
-        stream = _add_positions(stream, self.positions.embeddings(0, time))
-        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
+        stream, bias, angles = self.place(stream)
         found = []
-        for block in self._each():
+        for block in cast("list[EncoderBlock]", list(self.blocks)):  # by their type, which a ModuleList forgets
             found.append(block.weights(stream, mask=mask, bias=bias, angles=angles))
             stream = block(stream, mask=mask, bias=bias, angles=angles)
         return torch.stack(found)
-
-    def _each(self) -> Iterator[EncoderBlock]:
-        for block in self.blocks:
-            assert isinstance(block, EncoderBlock)
-            yield block
-
-
-class DecoderMaps(NamedTuple):
-    """What each head of each block takes: of the own past (depth, batch, heads, time, time), of the memory (…, m)."""
-
-    own: Tensor
-    memory: Tensor
 
 
 class DecoderStates(NamedTuple):
@@ -102,32 +102,17 @@ class DecoderStates(NamedTuple):
     read: int
 
 
-class DecoderStack(nn.Module):
+class DecoderStack(Stack):
     """stream: (batch, time, width), memory: (batch, m, width) -> as the stream.
 
     Each position sees itself, those before it, and of the memory what its mask leaves.
     """
 
     def __init__(self, config: StackConfig, longest: int) -> None:
-        super().__init__()
-        self.longest = longest
-        self.positions = build_positions(
-            config.positions, length=longest, width=config.width, n_heads=config.n_heads, is_causal=True
-        )
-        self.dropout = nn.Dropout(config.dropout)
-        block = DECODER_BLOCKS[config.form]
-        self.blocks = nn.ModuleList(
-            [
-                block(config.width, config.n_heads, feed_forward=_feed_forward(config), dropout=config.dropout)
-                for _ in range(config.depth)
-            ]
-        )
-        self.norm = nn.LayerNorm(config.width)
+        super().__init__(config, longest, DECODER_BLOCKS[config.form], is_causal=True)
 
     def forward(self, stream: Tensor, memory: Tensor, memory_mask: Mask) -> Tensor:
-        time = stream.shape[1]
-        stream = self.dropout(_add_positions(stream, self.positions.embeddings(0, time)))
-        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
+        stream, bias, angles = self.place(stream)
         for block in self.blocks:
             stream = block(stream, memory, mask=CAUSAL, memory_mask=memory_mask, bias=bias, angles=angles)
         normed: Tensor = self.norm(stream)
@@ -135,46 +120,38 @@ class DecoderStack(nn.Module):
 
     def begin(self, memory: Tensor, memory_mask: Mask) -> DecoderStates:
         """Before anything was read. Keys and values of the memory are computed here, once."""
-        batch = len(memory)
+        caches = [(block, block.attention.cache(len(memory), self.longest)) for block in self._each()]
         return DecoderStates(
-            tuple(
-                block.begin(memory, block.attention.cache(batch, self.longest), memory_mask=memory_mask)
-                for block in self._each()
-            ),
-            read=0,
+            tuple(block.begin(memory, cache, memory_mask=memory_mask) for block, cache in caches), read=0
         )
 
     def advance(self, stream: Tensor, state: DecoderStates) -> tuple[Tensor, DecoderStates]:
         """stream: (batch, width), the next position alone -> (batch, width) and the next state."""
-        start, end = state.read, state.read + 1
-        stream = self.dropout(_add_positions(stream[:, None], self.positions.embeddings(start, end)))
-        bias, angles = self.positions.bias(1, end), self.positions.angles(start, end)
+        stream, bias, angles = self.place(stream[:, None], state.read)
         for block, own in zip(self._each(), state.blocks, strict=True):
             stream = block.advance(stream, own, bias=bias, angles=angles)
-        return self.norm(stream[:, 0]), state._replace(read=end)
+        return self.norm(stream[:, 0]), state._replace(read=state.read + 1)
 
-    def maps(self, stream: Tensor, memory: Tensor, memory_mask: Mask) -> DecoderMaps:
-        time = stream.shape[1]
-        stream = _add_positions(stream, self.positions.embeddings(0, time))
-        bias, angles = self.positions.bias(time, time), self.positions.angles(0, time)
+    def maps(self, stream: Tensor, memory: Tensor, memory_mask: Mask) -> DecoderWeights:
+        """What each head of each block takes: of its own past, (depth, batch, heads, time, time), and of the memory."""
+        stream, bias, angles = self.place(stream)
         found = []
         for block in self._each():
             found.append(block.weights(stream, memory, memory_mask=memory_mask, bias=bias, angles=angles))
             stream = block(stream, memory, memory_mask=memory_mask, bias=bias, angles=angles)
-        return DecoderMaps(torch.stack([each.own for each in found]), torch.stack([each.memory for each in found]))
+        return DecoderWeights(*(torch.stack(parts) for parts in zip(*found, strict=True)))
 
-    def _each(self) -> Iterator[DecoderBlock]:
-        for block in self.blocks:
-            assert isinstance(block, DecoderBlock)
-            yield block
-
-
-def _feed_forward(config: StackConfig) -> nn.Module:
-    return ActivatedFeedForward(config.width, nn.ReLU(), dropout=config.dropout)
+    def _each(self) -> list[DecoderBlock]:
+        """The blocks by their type, which a ModuleList forgets."""
+        return cast("list[DecoderBlock]", list(self.blocks))
 
 
-def _add_positions(stream: Tensor, added: Tensor | None) -> Tensor:
-    return stream if added is None else stream + added
+def _even_head(config: StackConfig) -> nn.Linear:
+    """A head for which every token is as likely at first, so that the first loss is ln |V|."""
+    head = nn.Linear(config.width, config.vocab_size)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
 
 
 class EncoderDecoder(PairModel):
@@ -193,10 +170,7 @@ class EncoderDecoder(PairModel):
         self.embedding = nn.Embedding(config.vocab_size, config.width)
         self.encoder = EncoderStack(config, longest=config.longest_source)
         self.decoder = DecoderStack(config, longest=config.longest_target + 1)
-        self.head = nn.Linear(config.width, config.vocab_size)
-        # So every token is as likely at first, and the first loss is ln |V|.
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        self.head = _even_head(config)
 
     def forward(self, sources: Tensor, tokens: Tensor) -> Tensor:
         require_target_room(tokens.shape[1], self.longest_target)
@@ -266,10 +240,7 @@ class Encoder(PairModel):
         self.longest_source, self.longest_target = config.longest_source, config.longest_target
         self.embedding = nn.Embedding(config.vocab_size, config.width)
         self.encoder = EncoderStack(config, longest=max(config.longest_source, config.longest_target + 1))
-        self.head = nn.Linear(config.width, config.vocab_size)
-        # So every token is as likely at first, and the first loss is ln |V|.
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        self.head = _even_head(config)
 
     def forward(self, sources: Tensor, tokens: Tensor) -> Tensor:
         """Of the tokens only their number counts: the scores at t are those of the target's token t, whatever it is."""

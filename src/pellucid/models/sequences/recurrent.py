@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -11,11 +10,9 @@ from pellucid.layers.feed_forward import output_head
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.configs import RecurrentConfig
 
-State = TypeVar("State")
 
-
-class RecurrentModel(SequenceModel, Generic[State]):
-    """Embedding, cell, head. State: the hidden tensors of the cell, each (depth, batch, width), zeros at first."""
+class RecurrentModel(SequenceModel):
+    """Embedding, cell, head. State: what the cell carries, (depth, batch, width), zeros at first."""
 
     def __init__(self, config: RecurrentConfig, cell: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]) -> None:
         super().__init__()
@@ -31,26 +28,25 @@ class RecurrentModel(SequenceModel, Generic[State]):
     def forward(self, tokens: Tensor) -> Tensor:
         return self._roll(tokens, self.begin(len(tokens)))[0]
 
-    @abstractmethod
-    def begin(self, batch: int) -> State: ...
+    def begin(self, batch: int) -> Any:
+        return self.head.weight.new_zeros(self.config.depth, batch, self.config.width)
 
-    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def keep(self, state: Any, rows: Tensor) -> Any:
+        return state[:, rows]
+
+    def advance(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return self.read(tokens[:, None], state)
 
-    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def read(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         scores, state = self._roll(tokens, state)
         return scores[:, -1], state
 
-    def _roll(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def _roll(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         carried, state = self.cell(self.dropout(self.embedding(tokens)), state)
         return self.head(self.dropout(carried)), state
 
-    def zero_state(self, batch: int) -> Tensor:
-        """A hidden tensor before anything was read, (depth, batch, width)."""
-        return self.head.weight.new_zeros(self.config.depth, batch, self.config.width)
 
-
-class RNN(RecurrentModel[Tensor]):
+class RNN(RecurrentModel):
     """Embedding, `depth` layers of torch's nn.RNN with tanh, head.
 
     RNN: what is remembered is mixed anew with every token, h' = tanh(W x + U h + b). Elman 1990, "Finding Structure in
@@ -66,14 +62,8 @@ class RNN(RecurrentModel[Tensor]):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config, nn.RNN)
 
-    def begin(self, batch: int) -> Tensor:
-        return self.zero_state(batch)
 
-    def keep(self, state: Tensor, rows: Tensor) -> Tensor:
-        return state[:, rows]
-
-
-class GRU(RecurrentModel[Tensor]):
+class GRU(RecurrentModel):
     """Embedding, `depth` layers of torch's nn.GRU, head.
 
     GRU: gates decide, number by number, how much of the memory is kept and how much is written anew. Cho et al. 2014.
@@ -89,18 +79,9 @@ class GRU(RecurrentModel[Tensor]):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config, nn.GRU)
 
-    def begin(self, batch: int) -> Tensor:
-        return self.zero_state(batch)
 
-    def keep(self, state: Tensor, rows: Tensor) -> Tensor:
-        return state[:, rows]
-
-
-Cells = tuple[Tensor, Tensor]  # what was said last and the cell, each (depth, batch, width)
-
-
-class LSTM(RecurrentModel[Cells]):
-    """Embedding, `depth` layers of torch's nn.LSTM, head.
+class LSTM(RecurrentModel):
+    """Embedding, `depth` layers of torch's nn.LSTM, head. State: what was said last and the cell.
 
     LSTM: beside what it says at each token it carries a cell that is only ever added to, and gates to guard it.
     Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000. With gates f, i and o between 0 and 1, c'
@@ -120,9 +101,9 @@ class LSTM(RecurrentModel[Cells]):
             bias: nn.Parameter = getattr(self.cell, f"bias_ih_l{layer}")
             nn.init.ones_(bias[config.width : 2 * config.width])
 
-    def begin(self, batch: int) -> Cells:
-        return self.zero_state(batch), self.zero_state(batch)
+    def begin(self, batch: int) -> tuple[Tensor, Tensor]:
+        return super().begin(batch), super().begin(batch)
 
-    def keep(self, state: Cells, rows: Tensor) -> Cells:
+    def keep(self, state: tuple[Tensor, Tensor], rows: Tensor) -> tuple[Tensor, Tensor]:
         said, cell = state
         return said[:, rows], cell[:, rows]

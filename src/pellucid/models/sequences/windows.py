@@ -7,7 +7,6 @@ For a list that is the boundary, so that the windows of "emma" are ···, ··e
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 
 import torch
@@ -146,14 +145,6 @@ class WindowMLP(WindowModel):
         scores: Tensor = self.head(self.layers(self.embedding(windows).flatten(1)))
         return scores
 
-    def for_inference(self) -> WindowMLP:
-        """The same function with every batch norm folded into the linear layer before it."""
-        ready = copy.deepcopy(self).eval()
-        for layer in ready.layers:
-            assert isinstance(layer, Hidden)
-            layer.fold()
-        return ready
-
 
 class Wavenet(WindowModel):
     """Embedding, one hidden layer (batch norm, tanh) for each doubling of the window, head.
@@ -199,11 +190,3 @@ class Wavenet(WindowModel):
             x = layer(x.reshape(len(x), x.shape[1] // 2, -1))
         scores: Tensor = self.head(x[:, 0])
         return scores
-
-    def for_inference(self) -> Wavenet:
-        """The same function with every batch norm folded into the linear layer before it."""
-        ready = copy.deepcopy(self).eval()
-        for layer in ready.layers:
-            assert isinstance(layer, Hidden)
-            layer.fold()
-        return ready

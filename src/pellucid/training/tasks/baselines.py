@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from pellucid.data.prepare import Examples, ExampleSides, PairSides
 from pellucid.data.prepare.tokens import SequenceSides
 from pellucid.models.counting.count_model import CountModel
-from pellucid.models.counting.fitting import best_ngram, count_loss
-from pellucid.models.counting.ngram import AddS, KneserNey, NGram, NGramConfig
-from pellucid.models.counting.simple_models import Uniform, UniformConfig, Unigram, UnigramConfig
+from pellucid.models.counting.fitting import SIMPLEST_MODELS, best_ngram, count_loss
+from pellucid.models.counting.ngram import KneserNey
 from pellucid.records import Rung
 from pellucid.training.tasks.metrics import accuracy, exact_match, log_loss, r_squared
 
@@ -86,16 +85,13 @@ def _make_baseline(
 def sequence_baselines(sides: SequenceSides) -> Iterator[Baseline]:
     """Uniform guessing, unigrams, bigrams, and the best Kneser–Ney n-gram by dev, one as soon as it is counted."""
     vocab_size = len(sides.vocabulary)
-    fits: dict[str, Callable[[], CountModel]] = {
-        "uniform": lambda: Uniform.fit(sides.train, UniformConfig(vocab_size)),
-        "unigram": lambda: Unigram.fit(sides.train, UnigramConfig(vocab_size, 1.0)),
-        "bigram": lambda: NGram.fit(sides.train, NGramConfig(vocab_size, 2, AddS(1.0))),
-        "": lambda: best_ngram(sides.train, sides.dev, vocab_size, smoothings=(KneserNey(),)).model,
-    }
-    for name, fit in fits.items():
+    for name in (*SIMPLEST_MODELS, ""):
         began = time.perf_counter()
-        model = fit()
-        if isinstance(model, NGram) and not name:
+        model: CountModel
+        if name:
+            model = SIMPLEST_MODELS[name](sides.train, vocab_size)
+        else:
+            model = best_ngram(sides.train, sides.dev, vocab_size, smoothings=(KneserNey(),)).model
             name = f"Kneser–Ney {model.grams.order}-gram"
         seconds = time.perf_counter() - began
 
