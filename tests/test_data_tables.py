@@ -378,7 +378,7 @@ def test_a_parquet_bomb_is_refused_from_its_metadata(write, monkeypatch):
     assert len(bomb) < 100_000
     assert re.search(r"would unpack from [\d,]+ bytes to 0\.3 GB", refusal(write(bomb, "bomb.parquet")))
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "physical_memory", lambda: 1000)
+        patch.setattr(sources, "physical_memory", lambda: 1000)
         assert "needs about" in refusal(write(parquet_bytes(FRAME), "some.parquet"))
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pellucid.data.readers.sources import Source
 
 NEWLINES = ("keep", "unix")
+TOKENS = ("characters", "words", "bytes", "bpe")
 TASKS = ("classification", "regression", "reconstruction")
 COLOURS = ("gray", "rgb")
 MISSING_WAYS = ("usual", "empty")

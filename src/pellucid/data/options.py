@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pellucid.data.kinds import COLOURS, KINDS, NEWLINES, TASKS, Data
+from pellucid.data.kinds import COLOURS, KINDS, NEWLINES, TASKS, TOKENS, Data
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, given_options, option, options_of
 
-TOKENS = ("characters", "words", "bytes", "bpe")
 _TABLE, _IMAGES = ("table",), ("images",)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pellucid.data.kinds import ListData, TextData
+from pellucid.data.kinds import TOKENS, ListData, TextData
 from pellucid.errors import PellucidError, TooLarge, nearest, quoted, require_one_of
 
 if TYPE_CHECKING:
@@ -70,20 +70,28 @@ def distinct(text: str) -> set[str]:
     return {chr(code) for code in numpy.flatnonzero(numpy.bincount(codes))}
 
 
-class _Symbols:
-    """What characters and words share: every symbol that was seen is a token."""
+class _Tokens:
+    """What all vocabularies share: the boundary, where there is one, is token 0, and the others stand behind it."""
 
     kind: str
-    noun: str
 
-    def __init__(self, symbols: Sequence[str], has_boundary: bool = True) -> None:
+    def __init__(self, shown: Sequence[str], has_boundary: bool) -> None:
         self.has_boundary = has_boundary
-        self.symbols = list(symbols)
-        self.tokens = [BOUNDARY, *symbols] if has_boundary else list(symbols)
-        self.index = {symbol: i for i, symbol in enumerate(symbols, start=int(has_boundary))}
+        self.shift = int(has_boundary)
+        self.tokens = [BOUNDARY, *shown] if has_boundary else list(shown)
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+class _Symbols(_Tokens):
+    """What characters and words share: every symbol that was seen is a token."""
+
+    noun: str
+
+    def __init__(self, symbols: Sequence[str], has_boundary: bool = True) -> None:
+        super().__init__(symbols, has_boundary)
+        self.index = {symbol: i for i, symbol in enumerate(symbols, start=self.shift)}
 
     def cut(self, text: str) -> Iterable[str]:
         """The symbols that a text is made of."""
@@ -103,7 +111,7 @@ class _Symbols:
         return "".join(self.tokens[i] for i in ids if i or not self.has_boundary)
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.symbols}
+        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.tokens[self.shift :]}
 
 
 class Characters(_Symbols):
@@ -160,7 +168,7 @@ class Words(_Symbols):
         return words_in(text)
 
 
-class Bytes:
+class Bytes(_Tokens):
     """Each byte of the text in UTF-8 is a token: nothing is ever unknown.
 
     >>> Bytes().encode("é"), Bytes(has_boundary=False).encode("é")
@@ -170,29 +178,22 @@ class Bytes:
     kind = "bytes"
 
     def __init__(self, has_boundary: bool = True) -> None:
-        self.has_boundary = has_boundary
-        shown = [chr(i) if 32 <= i < 127 else f"<{i:02X}>" for i in range(256)]
-        self.tokens = [BOUNDARY, *shown] if has_boundary else shown
-
-    def __len__(self) -> int:
-        return len(self.tokens)
+        super().__init__([chr(i) if 32 <= i < 127 else f"<{i:02X}>" for i in range(256)], has_boundary)
 
     def encode(self, text: str, unknown: str = "error") -> list[int]:
         require_one_of("way to treat the unknown", unknown, UNKNOWN_WAYS)
-        content = text.encode("utf-8", "surrogatepass")
-        return [byte + 1 for byte in content] if self.has_boundary else list(content)
+        return [byte + self.shift for byte in text.encode("utf-8", "surrogatepass")]
 
     def decode(self, ids: Sequence[int]) -> str:
         require_ids(ids, len(self))
-        shift = int(self.has_boundary)
         # A model may stop in the middle of a character; what is no UTF-8 is shown as its code.
-        return bytes(i - shift for i in ids if i >= shift).decode("utf-8", "backslashreplace")
+        return bytes(i - self.shift for i in ids if i >= self.shift).decode("utf-8", "backslashreplace")
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "has_boundary": self.has_boundary}
 
 
-class BPE:
+class BPE(_Tokens):
     """Tokens are pieces of words, learned from the training text by the `tokenizers` package.
 
     It starts from the 256 bytes, so nothing is ever unknown, and joins the most frequent neighbours until there are
@@ -208,17 +209,14 @@ class BPE:
     kind = "bpe"
 
     def __init__(self, tokenizer: "Tokenizer", has_boundary: bool = True) -> None:
-        self.has_boundary = has_boundary
         self._tokenizer = tokenizer
-        shift = int(has_boundary)
         size = tokenizer.get_vocab_size(with_added_tokens=False)
         shown = [tokenizer.decode([i]) for i in range(size)]
         # A piece of a character decodes to U+FFFD; the stored form tells such pieces apart.
         named = [
             tokenizer.id_to_token(i) or "" if "\ufffd" in text or not text else text for i, text in enumerate(shown)
         ]
-        self.tokens = [BOUNDARY, *named] if has_boundary else named
-        self._shift = shift
+        super().__init__(named, has_boundary)
 
     @classmethod
     def train(cls, texts: Texts, size: int, has_boundary: bool = True) -> "BPE":
@@ -243,16 +241,13 @@ class BPE:
         tokenizer.train_from_iterator((require_utf8(piece) for piece in pieces), trainer)
         return cls(tokenizer, has_boundary)
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
     def encode(self, text: str, unknown: str = "error") -> list[int]:
         ids: list[int] = self._tokenizer.encode(require_utf8(text)).ids
-        return [i + 1 for i in ids] if self.has_boundary else ids
+        return [i + self.shift for i in ids]
 
     def decode(self, ids: Sequence[int]) -> str:
         require_ids(ids, len(self))
-        found: str = self._tokenizer.decode([i - self._shift for i in ids if i >= self._shift])
+        found: str = self._tokenizer.decode([i - self.shift for i in ids if i >= self.shift])
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -262,15 +257,6 @@ class BPE:
             "tokenizer": json.loads(self._tokenizer.to_str()),
         }
 
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> "BPE":
-        from tokenizers import Tokenizer
-
-        try:
-            return cls(Tokenizer.from_str(json.dumps(stored["tokenizer"])), stored["has_boundary"])
-        except Exception as error:  # the package raises plain Exception
-            raise PellucidError("the stored BPE vocabulary is damaged", fix="Train it again") from error
-
 
 def vocabulary_from_json(stored: Any) -> Vocabulary:
     """The vocabulary that `to_json` described.
@@ -278,8 +264,7 @@ def vocabulary_from_json(stored: Any) -> Vocabulary:
     >>> vocabulary_from_json(Characters.of(["ab"]).to_json()).encode("ba")
     [2, 1]
     """
-    kinds = ("characters", "words", "bytes", "bpe")
-    if not isinstance(stored, dict) or stored.get("kind") not in kinds:
+    if not isinstance(stored, dict) or stored.get("kind") not in TOKENS:
         found = quoted(str(stored.get("kind"))) if isinstance(stored, dict) else type(stored).__name__
         raise _damaged_vocabulary(f"its kind is {found}")
     has_boundary = stored.get("has_boundary")
@@ -290,7 +275,12 @@ def vocabulary_from_json(stored: Any) -> Vocabulary:
     if stored["kind"] == "bpe":
         if not isinstance(stored.get("tokenizer"), dict):
             raise _damaged_vocabulary("it has no tokenizer")
-        return BPE.from_json(stored)
+        from tokenizers import Tokenizer
+
+        try:
+            return BPE(Tokenizer.from_str(json.dumps(stored["tokenizer"])), has_boundary)
+        except Exception as error:  # the package raises plain Exception
+            raise _damaged_vocabulary("its tokenizer cannot be read") from error
     tokens = stored.get("tokens")
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) and token for token in tokens):
         raise _damaged_vocabulary("its tokens are no list of texts")

@@ -182,7 +182,7 @@ class SequenceSides:
 def split_sequences(data: ListData | TextData, tokens: str = "characters") -> SequenceSides:
     """Lists by the hash of the item; running text in its own order, the first 80 % for train."""
     if isinstance(data, TextData):
-        vocabulary = _vocabulary_of_text(data, tokens)
+        vocabulary = _vocabulary(data, tokens)
         whole = encode_text(data, vocabulary).tokens
         first, second = (int(len(whole) * part) for part in (FRACTIONS[0], FRACTIONS[0] + FRACTIONS[1]))
         train, dev, test = (Corpus(part, False) for part in (whole[:first], whole[first:second], whole[second:]))
@@ -192,23 +192,22 @@ def split_sequences(data: ListData | TextData, tokens: str = "characters") -> Se
         raise PellucidError(
             f"none of the {len(data.items):,} items of {data.name} falls to the train side", fix="Give it more items"
         )
-    vocabulary = _vocabulary(data, tokens) if tokens != "bpe" else BPE.train(split.train, BPE_SIZE)
+    vocabulary = _vocabulary(data, tokens, split.train)
     train, dev, test = (encode_list(items, vocabulary) for items in (split.train, split.dev, split.test))
     return SequenceSides(vocabulary, train, dev, test, split.train, split.dev, split.test)
 
 
-def _vocabulary(data: ListData | TextData, tokens: str) -> Vocabulary:
+def _vocabulary(data: ListData | TextData, tokens: str, train: Sequence[str] = ()) -> Vocabulary:
+    """train: of a list, the items that pieces of words are learned from."""
     has_boundary = isinstance(data, ListData)
     if tokens == "bytes":
         return Bytes(has_boundary)
-    return (Words if tokens == "words" else Characters).of(data, has_boundary)
-
-
-def _vocabulary_of_text(data: TextData, tokens: str) -> Vocabulary:
     if tokens != "bpe":
-        return _vocabulary(data, tokens)
-    text = data.read()
-    return BPE.train([text[: int(len(text) * FRACTIONS[0])]], BPE_SIZE, has_boundary=False)
+        return (Words if tokens == "words" else Characters).of(data, has_boundary)
+    if isinstance(data, TextData):
+        text = data.read()
+        train = [text[: int(len(text) * FRACTIONS[0])]]
+    return BPE.train(train, BPE_SIZE, has_boundary)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from pellucid.data.kinds import FEWEST_ROWS, KINDS, Data, ReadOptions, TableData
 from pellucid.data.readers.sources import (
     HEAD,
     STDIN,
+    FileSource,
     Source,
     missing_file,
-    open_source,
+    read_standard_input,
     refuse_addresses,
     refuse_foreign,
     require_memory,
@@ -105,7 +106,7 @@ def open_data(
         _require_there(text, also=tuple(datasets()) if is_bare else ())
         if kind == "images" or (not kind and os.path.isdir(source)):
             return _read("images", Path(source), options)
-    opened = open_source(source if text == STDIN else Path(source))
+    opened = read_standard_input() if text == STDIN else FileSource(Path(source))
     found = _guess(opened, kind, options.encoding)
     return _read(found.kind, opened, options, found.because)
 

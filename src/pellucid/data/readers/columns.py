@@ -129,7 +129,7 @@ def _parse_cells(cells: "polars.Series", place: RowPlace, missing_values: str, a
             return _parse_cells(cells.set(strange, None), place, missing_values, as_number=False)
         _refuse_broken_numbers(bare, strange, place)
     if n_numbers + n_missing == len(cells):
-        return _numbers(cells, bare, n_missing, place)
+        return _numbers(cells, bare, place)
     return _texts(cells, different.drop_nulls(), n_missing, is_number, place)
 
 
@@ -154,7 +154,7 @@ def _fractions(
     return _decided(values, "numeric")
 
 
-def _numbers(cells: "polars.Series", bare: "polars.Series", n_missing: int, place: RowPlace) -> DecidedColumn:
+def _numbers(cells: "polars.Series", bare: "polars.Series", place: RowPlace) -> DecidedColumn:
     import polars
 
     present = bare.drop_nulls()
@@ -263,6 +263,8 @@ def make_table(
     import polars
 
     columns = tuple(one.column for one in decided)
+    gaps = [f"{column.name} {column.n_missing:,}" for column in columns if column.n_missing]
+    missing = [f"missing cells: {', '.join(gaps)}"] if gaps else []
     frame = polars.DataFrame([one.values for one in decided])
     return TableData(
         name=name,
@@ -270,7 +272,7 @@ def make_table(
         columns=columns,
         because=because,
         fingerprint=fingerprint,
-        notes=(*notes, *missing_note(columns), *(note for one in decided for note in one.notes)),
+        notes=(*notes, *missing, *(note for one in decided for note in one.notes)),
         row_word=row_word,
         lines=lines,
     )
@@ -302,12 +304,6 @@ def stack_tables(tables: Sequence[TableData]) -> TableData:
         fingerprint=hashlib.sha256("".join(table.fingerprint for table in tables).encode()).hexdigest(),
         row_word="row",
     )
-
-
-def missing_note(columns: Sequence[Column]) -> tuple[str, ...]:
-    """How many cells are missing in each column that misses any."""
-    gaps = [f"{column.name} {column.n_missing:,}" for column in columns if column.n_missing]
-    return (f"missing cells: {', '.join(gaps)}",) if gaps else ()
 
 
 def require_header(names: list[str], where: str) -> list[str]:

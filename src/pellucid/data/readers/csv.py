@@ -162,9 +162,8 @@ def check_rows(content: bytes, separator: str, name: str) -> CsvRows:
         ends.append(place)
     header = _header(content[: int(ends[0][0])], separator, name)
     all_ends = numpy.concatenate(ends)
-    n_newlines = sum(int((data[at : at + BLOCK] == LF).sum()) for at in range(0, len(data), BLOCK))
-    is_plain = n_newlines == len(all_ends) - (int(all_ends[-1]) == len(data))
-    lines = None if is_plain else _line_numbers(data, all_ends)
+    is_plain = content.count(b"\n") == len(all_ends) - (int(all_ends[-1]) == len(data))
+    lines = None if is_plain else numpy.searchsorted(numpy.flatnonzero(data == LF), all_ends[:-1] + 1) + 1
     return CsvRows(header, len(all_ends) - 1, lines)
 
 
@@ -296,18 +295,7 @@ def _header(line: bytes, separator: str, name: str) -> list[str]:
 
 def _line(data: "Array", place: int) -> int:
     """The line that a byte stands on, counted from 1."""
-    import numpy
-
-    return 1 + sum(
-        int(numpy.count_nonzero(data[at : min(at + BLOCK, place)] == LF)) for at in range(0, max(0, place), BLOCK)
-    )
-
-
-def _line_numbers(data: "Array", ends: "Array") -> "Array":
-    import numpy
-
-    newlines = numpy.flatnonzero(data == LF)
-    return numpy.searchsorted(newlines, ends[:-1] + 1) + 1
+    return 1 + data[: max(0, place)].tobytes().count(b"\n")
 
 
 def _likely_separator(source: Source) -> str:

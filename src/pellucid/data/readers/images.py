@@ -20,6 +20,7 @@ import contextlib
 import hashlib
 import io
 import json
+import math
 import os
 import tempfile
 import warnings
@@ -28,8 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.data.kinds import COLOURS, ImageFile, ImagesData, PixelsData, ReadOptions
-from pellucid.data.readers.sources import missing_file, quoted_name, unreadable
+from pellucid.data.readers.sources import missing_file, notes_on_counts, quoted_name, require_memory, unreadable
 from pellucid.errors import DataChanged, PellucidError, TooLarge, quoted, require_one_of
+from pellucid.records.plain import from_plain
 
 if TYPE_CHECKING:
     import numpy
@@ -43,7 +45,6 @@ LEFT_OUT = {"Thumbs.db", "desktop.ini", "@eaDir", "__MACOSX"}
 TOLD_EVERY = 500
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MOST_PIXELS = 64_000_000
-LARGEST_ARRAY = 4 << 30
 
 
 class ImageFacts(NamedTuple):
@@ -92,54 +93,53 @@ def read_images(folder: Path, options: ReadOptions, because: str = "") -> Images
     if len(left) < 2:
         raise PellucidError(f"{name} has no two classes with readable images", fix="Give at least two class folders")
     index.keep()
+    digest = hashlib.sha256()
+    for _, path, one in good:
+        digest.update(os.fsencode(path.relative_to(folder).as_posix()) + b"\0" + one.sha256.encode() + b"\n")
     return ImagesData(
         name=name,
         files=tuple(ImageFile(path, label, one.width, one.height) for label, path, one in good),
         classes=tuple(left),
         because="a folder of class folders",
-        fingerprint=_fingerprint([(_inside_bytes(path, folder), one.sha256) for _, path, one in good]),
-        notes=(*_notes(found, len(bad), [label for label in classes if label not in left]), *_twins(good)),
+        fingerprint=digest.hexdigest(),
+        notes=tuple(_notes(found, good, len(bad), len(classes) - len(left))),
     )
 
 
 def _walk(folder: Path, name: str) -> _Found:
+    files: list[tuple[str, Path, os.stat_result]] = []
+    n_deeper = 0
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
+        entries, n_hidden, n_links = _visible(folder)
     except FileNotFoundError as error:
         raise missing_file(folder) from error
     except NotADirectoryError as error:
         raise PellucidError(f"{name} is a file, and images come in a folder", fix="Give the folder") from error
     except OSError as error:
         raise unreadable(folder, error) from error
-    files: list[tuple[str, Path, os.stat_result]] = []
-    classes: list[str] = []
-    n_hidden = n_links = n_deeper = n_loose = 0
-    for entry in entries:
-        if _is_hidden(entry.name):
-            n_hidden += 1
-        elif entry.is_symlink():
-            n_links += 1
-        elif entry.is_dir(follow_symlinks=False):
-            classes.append(entry.name)
-            try:
-                inside = sorted(os.scandir(entry.path), key=lambda one: os.fsencode(one.name))
-            except OSError as error:
-                raise unreadable(Path(entry.path), error) from error
-            for one in inside:
-                if _is_hidden(one.name):
-                    n_hidden += 1
-                elif one.is_symlink():
-                    n_links += 1
-                elif one.is_file(follow_symlinks=False):
-                    files.append((entry.name, Path(one.path), one.stat(follow_symlinks=False)))
-                else:
-                    n_deeper += 1
-        else:
-            n_loose += 1
+    classes = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    n_loose = len(entries) - len(classes)
+    for label in classes:
+        try:
+            inside, *also = _visible(folder / label)
+        except OSError as error:
+            raise unreadable(folder / label, error) from error
+        n_hidden, n_links = n_hidden + also[0], n_links + also[1]
+        images = [one for one in inside if one.is_file(follow_symlinks=False)]
+        files += [(label, Path(one.path), one.stat(follow_symlinks=False)) for one in images]
+        n_deeper += len(inside) - len(images)
     if not classes:
         what = f"holds {n_loose:,} files and no class folders" if n_loose else "is an empty folder"
         raise PellucidError(f"{name} {what}", fix="Put each class of images into a folder of its own, or name one file")
     return _Found(files, classes, n_hidden, n_links, n_deeper + n_loose)
+
+
+def _visible(folder: Path) -> tuple[list["os.DirEntry[str]"], int, int]:
+    """What is in a folder, in order, without what is hidden and without links; and how many of these there are."""
+    entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
+    shown = [entry for entry in entries if not entry.name.startswith(".") and entry.name not in LEFT_OUT]
+    kept = [entry for entry in shown if not entry.is_symlink()]
+    return kept, len(entries) - len(shown), len(shown) - len(kept)
 
 
 def _classes(found: _Found, name: str, skip_empty: bool) -> list[str]:
@@ -161,52 +161,25 @@ def _classes(found: _Found, name: str, skip_empty: bool) -> list[str]:
     return [label for label in found.classes if label in filled]
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name in LEFT_OUT
-
-
 def _inside(path: Path, folder: Path) -> str:
     return quoted(os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace"), 48)
 
 
-def _inside_bytes(path: Path, folder: Path) -> bytes:
-    return os.fsencode(path.relative_to(folder).as_posix())
-
-
-def _fingerprint(files: Sequence[tuple[bytes, str]]) -> str:
-    digest = hashlib.sha256()
-    for name, content in files:
-        digest.update(name + b"\0" + content.encode() + b"\n")
-    return digest.hexdigest()
-
-
-def _notes(found: _Found, n_bad: int, emptied: list[str]) -> list[str]:
-    counts = (
+def _notes(found: _Found, good: Sequence[tuple[str, Path, ImageFacts]], n_bad: int, n_emptied: int) -> list[str]:
+    """What was left out, and images that occur twice: between classes they contradict, between splits they leak."""
+    labels: dict[str, set[str]] = {}
+    for label, _, one in good:
+        labels.setdefault(one.sha256, set()).add(label)
+    return notes_on_counts(
         (n_bad, "images that cannot be read were left out"),
         (found.n_hidden, "hidden files and folders were left out"),
         (found.n_links, "links were not followed"),
         (found.n_deeper, "files outside class folders, or folders inside them, were left out"),
-        (len(emptied), "classes have no readable image and were left out"),
+        (n_emptied, "classes have no readable image and were left out"),
+        (len(good) - len(labels), "images are byte for byte the same as an earlier one"),
+        (sum(len(classes) > 1 for classes in labels.values()), "images stand in more than one class"),
+        (sum(one.is_animated for _, _, one in good), "images have several frames; the first is used"),
     )
-    return [f"{n:,} {what}" for n, what in counts if n]
-
-
-def _twins(good: Sequence[tuple[str, Path, ImageFacts]]) -> list[str]:
-    """Notes on images that occur twice: between classes they contradict, between splits they leak."""
-    labels: dict[str, set[str]] = {}
-    for label, _, one in good:
-        labels.setdefault(one.sha256, set()).add(label)
-    n_torn = sum(len(found) > 1 for found in labels.values())
-    n_same = len(good) - len(labels)
-    n_moving = sum(one.is_animated for _, _, one in good)
-    notes = []
-    if n_same:
-        notes.append(f"{n_same:,} images are byte for byte the same as an earlier one")
-    if n_torn:
-        notes.append(f"{n_torn:,} images stand in more than one class")
-    if n_moving:
-        notes.append(f"{n_moving:,} images have several frames; the first is used")
-    return notes
 
 
 class ImageIndex:
@@ -250,23 +223,15 @@ class ImageIndex:
             stored = json.loads(self._path().read_text(encoding="ascii"))
             if stored["format"] != FORMAT:
                 return {}
-            return {key: (int(row[0]), int(row[1]), _parse_facts(row[2])) for key, row in stored["files"].items()}
-        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            rows = from_plain(dict[str, tuple[int, int, tuple[int, int, str, bool, str]]], stored["files"])
+            return {key: (size, time, ImageFacts(*facts)) for key, (size, time, facts) in rows.items()}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return {}
 
     def _path(self) -> Path:
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         name = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:32]
         return Path(cache) / "pellucid" / f"images-{name}.json"
-
-
-def _parse_facts(row: list[object]) -> ImageFacts:
-    width, height, sha256, is_animated, trouble = row
-    if not (
-        isinstance(width, int) and isinstance(height, int) and isinstance(sha256, str) and isinstance(trouble, str)
-    ):
-        raise TypeError
-    return ImageFacts(width, height, sha256, bool(is_animated), trouble)
 
 
 def _look_at(path: Path) -> ImageFacts:
@@ -343,11 +308,7 @@ def decode_images(images: ImagesData, *, size: tuple[int, int], mode: str = "gra
     import numpy
 
     shape = (len(images.files), size[1], size[0]) + ((3,) if mode == "rgb" else ())
-    needed = int(numpy.prod(shape))
-    if needed > LARGEST_ARRAY:
-        raise TooLarge(
-            f"{len(images.files):,} images of {size[0]}×{size[1]} need {needed / 1e9:.1f} GB", fix="Use less"
-        )
+    require_memory(math.prod(shape), f"an array of {len(images):,} images of {size[0]}×{size[1]}", "Use less")
     pixels = numpy.zeros(shape, dtype=numpy.uint8)
     for i, file in enumerate(images.files):
         try:

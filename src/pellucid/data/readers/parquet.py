@@ -20,7 +20,7 @@ from pellucid.data.readers.columns import (
     require_plain_types,
     require_rows,
 )
-from pellucid.data.readers.sources import Source, gigabytes, physical_memory, read_all
+from pellucid.data.readers.sources import Source, gigabytes, read_all, require_memory
 from pellucid.errors import PellucidError, TooLarge
 
 MAGIC = b"PAR1"
@@ -152,17 +152,12 @@ def _page_header(source: Source, at: int, end: int) -> tuple[dict[int, Any], int
 
 
 def _refuse_bomb(n_bytes: int, source: Source) -> None:
-    there = physical_memory()
     if n_bytes > BOMB_BYTES and n_bytes > BOMB_RATIO * source.size:
         raise TooLarge(
             f"{source.name} would unpack from {source.size:,} bytes to {gigabytes(n_bytes)}",
             fix="It looks like a bomb; write it again with plain encoding if it is yours",
         )
-    if n_bytes > there:
-        raise TooLarge(
-            f"{source.name} needs about {gigabytes(n_bytes)} of memory, and this machine has {gigabytes(there)}",
-            fix="Keep fewer rows or columns",
-        )
+    require_memory(n_bytes, source.name, "Keep fewer rows or columns")
 
 
 def _damaged(source: Source, why: str) -> PellucidError:

@@ -21,32 +21,45 @@ PIECE = 1 << 20
 STDIN = "-"
 HEAD = 4096  # bytes that tell what a file is
 
-# First bytes, what such a file is, and the one thing to do about it.
+_UNPACK = "Unpack it first"
+_AS_TEXT = "Save it as plain text and give that"
+_AS_TABLE = "Export it as CSV or Parquet and give that"
+_IMAGES = "For images give a folder that holds a folder for each class"
+_OTHERS = "Give a text, a table or a folder of images"
+_NO_TEXT = rb"(?=.{0,63}[^\t-\r -~])"  # for first letters that also begin words
+# How such a file begins, what it is, and the one thing to do about it.
 _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
-    (b"\x1f\x8b", "a gzip file", "Unpack it first: gunzip {name}"),
-    (b"BZh", "a bzip2 file", "Unpack it first: bunzip2 {name}"),
-    (b"\xfd7zXZ\x00", "an xz file", "Unpack it first: unxz {name}"),
-    (b"\x28\xb5\x2f\xfd", "a Zstandard file", "Unpack it first: unzstd {name}"),
-    (b"\x04\x22\x4d\x18", "an LZ4 file", "Unpack it first: unlz4 {name}"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "Unpack it first"),
-    (b"Rar!\x1a\x07", "a RAR archive", "Unpack it first"),
-    (b"%PDF-", "a PDF file", "Save its text as plain text and give that"),
-    (b"{\\rtf", "an RTF document", "Save it as plain text and give that"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", "Save it as plain text or CSV and give that"),
-    (b"SQLite format 3\x00", "an SQLite database", "Export the table as CSV and give that"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "Export it as CSV or Parquet and give that"),
-    (b"\x93NUMPY", "a NumPy array", "Export it as CSV or Parquet and give that"),
-    (b"ARROW1", "an Arrow file", "Export it as Parquet and give that"),
-    (b"ORC", "an ORC file", "Export it as Parquet and give that"),
-    (b"\x89PNG\r\n\x1a\n", "a PNG image", "For images give a folder that holds a folder for each class"),
-    (b"\xff\xd8\xff", "a JPEG image", "For images give a folder that holds a folder for each class"),
-    (b"GIF8", "a GIF image", "For images give a folder that holds a folder for each class"),
-    (b"\x7fELF", "a program", "Give a text, a table or a folder of images"),
-    (b"MZ\x90\x00", "a program", "Give a text, a table or a folder of images"),
-    (b"OggS", "a sound or film", "Give a text, a table or a folder of images"),
-    (b"ID3", "a sound", "Give a text, a table or a folder of images"),
+    (rb"\x1f\x8b", "a gzip file", "Unpack it first: gunzip {name}"),
+    (_NO_TEXT + rb"BZh", "a bzip2 file", "Unpack it first: bunzip2 {name}"),
+    (rb"\xfd7zXZ\x00", "an xz file", "Unpack it first: unxz {name}"),
+    (rb"\x28\xb5\x2f\xfd", "a Zstandard file", "Unpack it first: unzstd {name}"),
+    (rb"\x04\x22\x4d\x18", "an LZ4 file", "Unpack it first: unlz4 {name}"),
+    (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    (rb"Rar!\x1a\x07", "a RAR archive", _UNPACK),
+    (rb"%PDF-", "a PDF file", "Save its text as plain text and give that"),
+    (rb"\{\\rtf", "an RTF document", _AS_TEXT),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", "Save it as plain text or CSV and give that"),
+    (rb"SQLite format 3\x00", "an SQLite database", "Export the table as CSV and give that"),
+    (rb"\x89HDF\r\n\x1a\n", "an HDF5 file", _AS_TABLE),
+    (rb"\x93NUMPY", "a NumPy array", _AS_TABLE),
+    (rb"ARROW1", "an Arrow file", "Export it as Parquet and give that"),
+    (_NO_TEXT + rb"ORC", "an ORC file", "Export it as Parquet and give that"),
+    (rb"\x89PNG\r\n\x1a\n", "a PNG image", _IMAGES),
+    (rb"\xff\xd8\xff", "a JPEG image", _IMAGES),
+    (rb"GIF8", "a GIF image", _IMAGES),
+    (rb"\x7fELF|MZ\x90\x00", "a program", _OTHERS),
+    (rb"OggS", "a sound or film", _OTHERS),
+    (_NO_TEXT + rb"ID3", "a sound", _OTHERS),
+    (rb"PK\x03\x04.*xl/", "an Excel workbook", "Save the sheet as CSV and give that"),
+    (rb"PK\x03\x04.*word/", "a Word document", _AS_TEXT),
+    (rb"PK\x03\x04.*ppt/", "a PowerPoint file", _AS_TEXT),
+    (rb"PK(\x03\x04|\x05\x06)", "a zip archive", _UNPACK),
+    (rb".{257}ustar", "a tar archive", _UNPACK),
+    (rb"RIFF.{4}(WEBP|WAVE|AVI )", "an image, a sound or a film", "For images give a folder of class folders"),
+    (rb"\x80[\x02-\x05](\x95.{8}|[}\]c\x8c(K])", "a Python pickle, which can run code", "Export it as CSV or text"),
+    # "BM" begins words too; a bitmap has two zero words and the length of its header behind that.
+    (rb"BM.{4}\x00{4}.{4}[\x28\x6c\x7c]\x00{3}", "a BMP image", _IMAGES),
 )
-_PICKLE = re.compile(rb"\x80[\x02-\x05](\x95........|[}\]c\x8c(K])", re.DOTALL)
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:|^//|^\\\\")
 
 
@@ -110,14 +123,6 @@ def read_all(source: Source) -> bytes:
     if isinstance(source, MemorySource):
         return source.read(0, source.size)
     return b"".join(source.read(start, PIECE) for start in range(0, source.size, PIECE))
-
-
-def open_source(path: str | Path) -> Source:
-    """The file at `path`, or standard input for "-"; anything but a readable regular file is refused at once."""
-    if path == STDIN:
-        return _standard_input()
-    refuse_addresses(str(path))
-    return FileSource(Path(path))
 
 
 def refuse_addresses(text: str) -> None:
@@ -197,7 +202,8 @@ def _not_regular(path: Path, mode: int) -> PellucidError:
     return PellucidError(f"{quoted_name(path)} is {what}, not a regular file", fix=fix)
 
 
-def _standard_input() -> Source:
+def read_standard_input() -> Source:
+    """All that is piped in; a terminal is not waited for."""
     stream = sys.stdin
     if stream is None or stream.closed or stream.isatty():
         raise PellucidError("nothing is piped into standard input", fix="Write cat FILE | before it, or give a path")
@@ -205,6 +211,15 @@ def _standard_input() -> Source:
         return MemorySource("standard input", stream.buffer.read())
     except OSError as error:
         raise unreadable(Path("standard input"), error) from error
+
+
+def notes_on_counts(*counts: tuple[int, str]) -> list[str]:
+    """A note for each count that is not 0.
+
+    >>> notes_on_counts((1200, "links were not followed"), (0, "empty lines were left out"))
+    ['1,200 links were not followed']
+    """
+    return [f"{n:,} {what}" for n, what in counts if n]
 
 
 def physical_memory() -> int:
@@ -243,38 +258,5 @@ def refuse_foreign(head: bytes, name: str) -> None:
     pellucid.errors.PellucidError: names.txt.gz is a gzip file. Unpack it first: gunzip names.txt.gz.
     """
     for start, what, fix in _FOREIGN:
-        if head.startswith(start) and not (len(start) == 3 and _is_plain(head)):
+        if re.match(start, head, re.DOTALL):
             raise PellucidError(f"{name} is {what}", fix=fix.format(name=name))
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        what, fix = _zip_kind(head)
-        raise PellucidError(f"{name} is {what}", fix=fix)
-    if head[257:262] == b"ustar":
-        raise PellucidError(f"{name} is a tar archive", fix="Unpack it first")
-    if head[:4] == b"RIFF" and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        raise PellucidError(f"{name} is an image, a sound or a film", fix="For images give a folder of class folders")
-    if _PICKLE.match(head):
-        raise PellucidError(f"{name} is a Python pickle, which can run code", fix="Export it as CSV or text")
-    if _is_bmp(head):
-        raise PellucidError(f"{name} is a BMP image", fix="For images give a folder that holds a folder for each class")
-
-
-def _is_plain(head: bytes) -> bool:
-    """Whether the head could be text: "BZh" and "ORC" also begin words."""
-    return not any(byte < 9 or 13 < byte < 32 or byte > 126 for byte in head[:64])
-
-
-def _is_bmp(head: bytes) -> bool:
-    # "BM" begins words too; a bitmap has two zero words and the length of its header behind that.
-    return (
-        head[:2] == b"BM" and head[6:10] == b"\0\0\0\0" and head[14:18] in (b"\x28\0\0\0", b"\x7c\0\0\0", b"\x6c\0\0\0")
-    )
-
-
-def _zip_kind(head: bytes) -> tuple[str, str]:
-    """What a zip archive is, and what to do about it."""
-    if b"xl/" in head:
-        return "an Excel workbook", "Save the sheet as CSV and give that"
-    for folder, what in ((b"word/", "a Word document"), (b"ppt/", "a PowerPoint file")):
-        if folder in head:
-            return what, "Save it as plain text and give that"
-    return "a zip archive", "Unpack it first"

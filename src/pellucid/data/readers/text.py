@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pellucid.data.kinds import ListData, PairsData, ReadOptions, TextData
-from pellucid.data.readers.sources import PIECE, Source, require_memory
+from pellucid.data.readers.sources import PIECE, Source, notes_on_counts, require_memory
 from pellucid.errors import PellucidError, did_you_mean, quoted
 
 # fmt: off
@@ -77,9 +77,11 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
         fingerprint=found.fingerprint,
         notes=(
             *notes_of(found, newlines, is_by_line=True),
-            *_counted(n_empty, "empty lines were left out"),
-            *_counted(n_repeats, f"of the {len(items):,} items repeat an earlier one"),
-            *_counted(n_spaced, "items begin or end with white space, which is kept"),
+            *notes_on_counts(
+                (n_empty, "empty lines were left out"),
+                (n_repeats, f"of the {len(items):,} items repeat an earlier one"),
+                (n_spaced, "items begin or end with white space, which is kept"),
+            ),
         ),
     )
 
@@ -131,9 +133,11 @@ def read_pairs(source: Source, options: ReadOptions, because: str = "") -> Pairs
         fingerprint=found.fingerprint,
         notes=(
             *notes_of(found, options.newlines),
-            *_counted(n_empty, "empty lines were left out"),
-            *_counted(n_repeats, f"of the {len(pairs):,} pairs repeat an earlier one"),
-            *_counted(n_torn, "pairs give a source another target than before"),
+            *notes_on_counts(
+                (n_empty, "empty lines were left out"),
+                (n_repeats, f"of the {len(pairs):,} pairs repeat an earlier one"),
+                (n_torn, "pairs give a source another target than before"),
+            ),
         ),
     )
 
@@ -148,10 +152,6 @@ def _pair(line: str, where: str) -> tuple[str, str]:
     if "\0" in line:
         raise PellucidError("there is a NUL", where=where, fix="Remove it")
     return parts[0], parts[1]
-
-
-def _counted(n: int, what: str) -> list[str]:
-    return [f"{n:,} {what}"] if n else []
 
 
 def require_encoding(name: str) -> str:
@@ -240,8 +240,8 @@ def scan_text(source: Source, encoding: str) -> Scan:
 
 def notes_of(found: Scan, newlines: str, *, is_by_line: bool = False) -> tuple[str, ...]:
     """What a reader should be told once about a text. is_by_line: the CR of CRLF is no part of an item."""
-    counts = ((found.n_crlf, "CRLF"), (found.n_cr, "lone CR"), (found.n_separators, "U+0085, U+2028 or U+2029"))
-    odd = [f"{n:,} {what}" for n, what in counts if n]
+    separators = (found.n_separators, "U+0085, U+2028 or U+2029")
+    odd = notes_on_counts((found.n_crlf, "CRLF"), (found.n_cr, "lone CR"), separators)
     notes = ["a byte order mark at the start was left out"] if found.has_bom else []
     if is_by_line and newlines == "keep" and found.n_crlf and len(odd) == 1:
         notes.append(f"{found.n_crlf:,} lines end in CRLF, which was left out")

@@ -106,22 +106,11 @@ def _whole_levels(column: "pl.Series", *, is_numeric: bool) -> Levels:
 
 
 def _sorted_levels(name: str, values: NDArray[Any], is_missing: NDArray[np.bool_] | None) -> Levels:
-    rows = np.argsort(values)
-    ranked = values[rows]
-    n_missing = 0 if is_missing is None else int(is_missing.sum())
-    if n_missing and not np.issubdtype(values.dtype, np.floating):
-        assert is_missing is not None
-        rows = np.concatenate([rows[~is_missing[rows]], rows[is_missing[rows]]])
-        ranked = values[rows]
-    n_present = len(values) - n_missing  # nan sorts behind every number
-    is_new = np.ones(len(values), dtype=bool)
-    is_new[1:n_present] = ranked[1:n_present] != ranked[: n_present - 1][: max(n_present - 1, 0)]
-    is_new[n_present + 1 :] = False
-    places = np.cumsum(is_new, dtype=np.int32)
-    places -= 1
-    codes = np.empty(len(values), dtype=np.int32)
-    codes[rows] = places
-    return Levels(name, True, ranked[:n_present][is_new[:n_present]], codes, n_missing > 0)
+    present = values if is_missing is None else values[~is_missing]
+    distinct, places = np.unique(present, return_inverse=True)
+    codes = np.full(len(values), len(distinct), dtype=np.int32)
+    codes[slice(None) if is_missing is None else ~is_missing] = places
+    return Levels(name, True, distinct, codes, len(present) < len(values))
 
 
 def text_levels(column: "pl.Series", most: int) -> Levels | None:

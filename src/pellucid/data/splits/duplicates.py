@@ -151,7 +151,8 @@ def one_edit_apart(held: Sequence[str], train: Sequence[str]) -> NDArray[np.bool
         is_known = np.isin(whole, known_whole)
         copies = np.isin(blanked, known_blanked)
         if is_known.any():
-            copies[is_known] = _has_other(blanked[is_known], known_blanked)
+            ranked, own = np.sort(known_blanked), blanked[is_known]
+            copies[is_known] = np.searchsorted(ranked, own, "right") - np.searchsorted(ranked, own, "left") > 1
         found[places] |= copies.any(axis=1)
         if number > 0:
             found[places] |= np.isin(shorter, of_train[number - 1][0]).any(axis=1)
@@ -203,13 +204,6 @@ def _hashes(items: Sequence[str], length: int) -> tuple[Words, Words, Words]:
     return whole, whole[:, None] - words + blanks, before + after
 
 
-def _has_other(blanked: Words, known: Words) -> NDArray[np.bool_]:
-    """(item, place): whether more than one training item has this variant."""
-    ranked = np.sort(known)
-    n_known = np.searchsorted(ranked, blanked, "right") - np.searchsorted(ranked, blanked, "left")
-    return n_known > 1
-
-
 def near_rows(
     frame: "pl.DataFrame",
     levels: Mapping[str, Levels],
@@ -221,12 +215,15 @@ def near_rows(
 
     Left out are the key and order columns and whole numbers that differ in every row, such as an id.
     """
+    import polars as pl
+
     n = frame.height
-    ids = [name for name, one in levels.items() if one.n_levels >= n and _is_id(frame[name], one)]
+    whole = {name: one for name, one in levels.items() if one.n_levels >= n and frame[name].dtype.is_integer()}
+    ids = [name for name, one in whole.items() if int((one.totals > 0).sum()) == n]
     without = list(dict.fromkeys([*left_out, *ids]))
     kept = [name for name in frame.columns if name not in without]
-    is_same = not without and all(_is_exact(frame[name]) for name in kept)
-    if not kept or is_same:
+    is_blurred = any(frame[name].dtype.is_float() or frame[name].dtype == pl.String for name in kept)
+    if not kept or not (without or is_blurred):
         return [], []
     words = f"without {', '.join(without)}" if without else "after rounding"
     most = float(np.prod([float(levels[name].n_levels) if name in levels else float(n) for name in kept]))
@@ -242,16 +239,6 @@ def near_rows(
 
 def _says_nothing(words: str, n_distinct: int, n: int) -> str:
     return f"near-duplicates not counted: {words}, {n:,} rows have at most {n_distinct:,} different forms"
-
-
-def _is_id(column: "pl.Series", levels: Levels) -> bool:
-    return column.dtype.is_integer() and int((levels.totals > 0).sum()) == len(column)
-
-
-def _is_exact(column: "pl.Series") -> bool:
-    import polars as pl
-
-    return not column.dtype.is_float() and column.dtype != pl.String
 
 
 def _blur(column: "pl.Series") -> "pl.Series":

@@ -103,14 +103,12 @@ def words_of(column: "pl.Series") -> Words:
     import polars as pl
 
     kind = column.dtype
-    if kind.is_float():
+    if kind.is_float() or kind.is_decimal():
         words = _float_words(column.cast(pl.Float64).fill_null(float("nan")).to_numpy())
-    elif kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum | pl.Categorical):
+    elif kind == pl.String or isinstance(kind, pl.Enum | pl.Categorical):
         words = _text_words(column.cast(pl.String))
     elif kind.is_integer() or kind == pl.Boolean or kind.is_temporal():
         words = whole_numbers(column).astype(np.int64).view(np.uint64)
-    elif kind.is_decimal():
-        words = _float_words(column.cast(pl.Float64).fill_null(float("nan")).to_numpy())
     elif kind == pl.Null:
         words = np.zeros(len(column), dtype=np.uint64)
     else:

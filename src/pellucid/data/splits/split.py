@@ -103,7 +103,10 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     request = choose_strategy(asked, levels, found, drifts, skewed)
     known = {name: one.text_words() for name, one in levels.items() if frame[name].dtype == pl.String}
     hashes = row_hashes(frame, [request.key] if request.key else (), request.seed, known)
-    strata = _strata(request, levels, data)
+    strata = None
+    if request.strategy == "stratified":
+        others = [_of(levels, data, name) for name in request.together_with]
+        strata = strata_of(_of(levels, data, request.by), others, min(request.fractions))
     sides = _sides(data, request, levels, hashes, strata)
 
     twins = find_twins(row_hashes(frame, known=known) if request.key else hashes, sides)
@@ -119,7 +122,7 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
             compared += agreements(one, counts)
         if name == request.by or (not request.by and name in skewed and skewed[name].is_heavy):
             tail_rows += tails(one, counts)
-    if strata and request.strategy == "stratified":
+    if strata:
         notes.append(_about(strata))
     if order and request.strategy != "time":
         notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take strategy=time")
@@ -199,13 +202,6 @@ def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
 
 def _of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:
     return levels[name] if name in levels else levels_of(data.frame[name])
-
-
-def _strata(request: SplitRequest, levels: Mapping[str, Levels], data: TableData) -> Strata | None:
-    if request.strategy != "stratified":
-        return None
-    others = [_of(levels, data, name) for name in request.together_with]
-    return strata_of(_of(levels, data, request.by), others, min(request.fractions))
 
 
 def _sides(
