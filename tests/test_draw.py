@@ -439,7 +439,7 @@ def draw(record: Square) -> Picture:
     return picture("A square", [f"Its side is {record.side}."], marks, 10, 10)
 
 
-LESSON = Lesson(name="square", summary="A square.", measure=measure, draw=draw, tiny=Square(3))
+LESSON = Lesson(name="square", summary="A square.", measure=measure, draw=draw)
 """
 
 

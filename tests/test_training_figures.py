@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from tests.tiny_records import TINY, TINY_RUN
+from tests.tiny_records import TINY, TINY_RUN, tiny_record
 
 from pellucid.cli.console import ProgressLine
 from pellucid.errors import PellucidError
@@ -139,12 +139,12 @@ def test_a_map_of_units_holds_every_digit(width, height, data):
 
 
 def test_dead_units_are_marked_and_counted():
-    picture = DEAD_UNIT.draw(DEAD_UNIT.tiny)
+    picture = DEAD_UNIT.draw(tiny_record("dead-unit"))
     assert titles(picture.svg).count("unit 1") == 2  # above the values and above the gradients
     assert "Dead: 1 of 4 (▼ 1, counted from 0). In all 37.50 % of the values are flat." in picture.caption
     maps = draw_unit_maps(TINY_RUN)
     assert "1 of 4 units of 1 layer are saturated or flat on every example." in maps.caption[0]
-    saturated = SATURATION.draw(SATURATION.tiny)
+    saturated = SATURATION.draw(tiny_record("saturation"))
     assert "Units saturated on every example (▼): 2 on the left, 0 on the right." in saturated.caption
 
 
@@ -226,13 +226,13 @@ def test_ridges_have_a_bar_for_each_part_that_holds_something():
 
 
 def test_the_gains_say_which_is_right():
-    picture = GAINS.draw(GAINS.tiny)
+    picture = GAINS.draw(tiny_record("gains"))
     words = words_of(picture.svg)
     assert {"gain 0.5: too small", "gain 1.67: right", "gain 3: too large"} <= set(words)
 
 
 def test_the_hockey_stick_tells_how_long_the_blade_is():
-    picture = HOCKEY_STICK.draw(HOCKEY_STICK.tiny)
+    picture = HOCKEY_STICK.draw(tiny_record("hockey-stick"))
     assert "as late as step 2." in picture.caption[-1]
 
 

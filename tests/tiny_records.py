@@ -3,7 +3,8 @@
 import math
 from dataclasses import replace
 
-from pellucid.lessons.lesson import all_lessons
+from tests.tiny_lessons import TINY_LESSONS
+
 from pellucid.records import (
     AnsweredExample,
     Answers,
@@ -438,5 +439,5 @@ TINY: dict[str, object] = {
 
 
 def tiny_record(name: str) -> object:
-    """The record of a figure, or of a lesson, which brings its own."""
-    return TINY[name] if name in TINY else all_lessons()[name].tiny
+    """The record of a figure or of a lesson."""
+    return TINY[name] if name in TINY else TINY_LESSONS[name]

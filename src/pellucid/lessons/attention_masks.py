@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.figures.charts.matrix import (
@@ -139,15 +138,4 @@ LESSON = Lesson(
     summary="Causal, local and padding masks as yes and no, as 0 and −∞ (wei), and as the softmax of that.",
     measure=measure,
     draw=draw,
-    tiny=MasksCompared(
-        (
-            MaskForms(
-                "causal",
-                "nothing later",
-                ((True, False), (True, True)),
-                ((0.0, -math.inf), (0.0, 0.0)),
-                ((1.0, 0.0), (0.5, 0.5)),
-            ),
-        )
-    ),
 )

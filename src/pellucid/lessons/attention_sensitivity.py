@@ -249,13 +249,4 @@ LESSON = Lesson(
     summary="What moving one key does to the weights of attention, as measured and as the derivative says.",
     measure=measure,
     draw=draw,
-    tiny=SensitivityStudy(
-        source="2 positions",
-        key=0,
-        length=0.5,
-        weights=((1.0, 0.0), (0.5, 0.5)),
-        measured=((0.0, 0.0), (0.12, -0.12)),
-        predicted=((0.0, 0.0), (0.125, -0.125)),
-        reach=(0.0, 0.4),
-    ),
 )

@@ -279,16 +279,4 @@ LESSON = Lesson(
     measure=measure,
     draw=draw,
     notes=lambda record: record.notes,
-    tiny=SmoothingStudy(
-        source="two words",
-        symbols=("·", "a"),
-        has_boundary=True,
-        after=0,
-        n_after=2,
-        n_train=4,
-        n_dev=2,
-        n_dev_unseen=1,
-        rows=(SmoothedRow(0.0, (0.0, 1.0)), SmoothedRow(2.0, (1 / 3, 2 / 3))),
-        losses=(SmoothedLoss(0.0, 0.35, math.inf), SmoothedLoss(1.0, 0.5, 0.6), SmoothedLoss(2.0, 0.6, 0.65)),
-    ),
 )

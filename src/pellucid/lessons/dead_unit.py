@@ -104,11 +104,4 @@ LESSON = Lesson(
     measure=measure,
     draw=draw,
     figure_of_run="unit-maps",
-    tiny=DeadUnitStudy(
-        source="three names",
-        units=UnitMap("layers.0", "Tanh", ("0900", "0909"), ("5078", "1094")),
-        dead=(1,),
-        gradient_of_dead=0.0,
-        gradient_of_others=0.02,
-    ),
 )

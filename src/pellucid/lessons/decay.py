@@ -138,15 +138,4 @@ LESSON = Lesson(
     measure=measure,
     draw=draw,
     figure_of_run="loss-curves",
-    tiny=DecayStudy(
-        source="three names",
-        kept=Curve("kept", (1, 2, 3, 4), (3.3, 2.2, 2.9, 2.3)),
-        decayed=Curve("decayed", (1, 2, 3, 4), (3.3, 2.2, 2.1, 2.08)),
-        rates=Curve("rate", (1, 2, 3, 4), (1.0, 1.0, 0.1, 0.1)),
-        decay_step=3,
-        unrest_before=0.5,
-        unrest_after=0.02,
-        dev_kept=2.4,
-        dev_decayed=2.1,
-    ),
 )

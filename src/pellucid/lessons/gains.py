@@ -10,7 +10,7 @@ from pellucid.figures.charts.svg import BLUE, ORANGE, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent, rough
 from pellucid.lessons.lesson import Lesson, name_batches, new_mlp, probe_health, split_names
-from pellucid.records import Histogram, LayerStats
+from pellucid.records import LayerStats
 
 WIDTH, NOTES, LABELS, GAP, HEADING = 260.0, 96.0, 88.0, 22.0, 34.0
 Stack = tuple[float, tuple[LayerStats, ...]]
@@ -100,25 +100,10 @@ def _captions(record: GainStudy) -> list[str]:
     return lines
 
 
-def _tiny() -> GainStudy:
-    def layer(deviation: float, gradient: float) -> LayerStats:
-        values = Histogram(-1.0, 1.0, (1, 3, 5, 3, 1))
-        gradients = Histogram(-gradient * 3, gradient * 3, (1, 4, 6, 4, 1))
-        return LayerStats("", "Tanh", 4, 3, 0.0, deviation, 0.1, 0, 0.0, gradient, values, gradients)
-
-    stacks = (
-        (0.5, (layer(0.4, 0.001), layer(0.2, 0.002))),
-        (5 / 3, (layer(0.7, 0.01), layer(0.6, 0.011))),
-        (3.0, (layer(0.9, 0.05), layer(0.9, 0.02))),
-    )
-    return GainStudy("three names", "tanh", 1.5925, stacks)
-
-
 LESSON = Lesson(
     name="gains",
     summary="Histograms of activations and gradients in each layer of a deep network, for good and bad first weights.",
     measure=measure,
     draw=draw,
     figure_of_run="layer-histograms",
-    tiny=_tiny(),
 )

@@ -218,15 +218,4 @@ LESSON = Lesson(
     summary="Attention told to be the identity, a permutation or a convolution, and how near it comes by scale.",
     measure=measure,
     draw=draw,
-    tiny=GivenAttentions(
-        "2 positions",
-        (
-            GivenAttention(
-                "identity",
-                "each asks for itself",
-                ((1.0, 0.0), (0.0, 1.0)),
-                (GivenWeights(1.0, ((0.7, 0.3), (0.3, 0.7)), 0.3),),
-            ),
-        ),
-    ),
 )

@@ -236,22 +236,4 @@ LESSON = Lesson(
     summary="What a decoder that sorts, its matrices set by hand, attends to, and the chances and losses that follow.",
     measure=measure,
     draw=draw,
-    tiny=HandSetVariants(
-        (
-            HandSetPass(
-                description="hard",
-                tokens=("A", "START", "A"),
-                vocabulary=("A", "START"),
-                n_input=2,
-                attention=((1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, 0.5)),
-                z=((1.0,), (0.5,), (1.0,)),
-                logits=((1.0, 0.0), (0.5, 0.0), (1.0, 0.0)),
-                probabilities=((0.73, 0.27), (0.62, 0.38), (0.73, 0.27)),
-                own=(0.73,),
-                before=(0.62,),
-                unshifted_loss=0.3147,
-                shifted_loss=0.478,
-            ),
-        )
-    ),
 )

@@ -120,12 +120,4 @@ LESSON = Lesson(
     measure=measure,
     draw=draw,
     figure_of_run="loss-curves",
-    tiny=StartStudy(
-        source="three names",
-        uniform=3.2958,
-        bad=Curve("bad", (1, 2, 3), (27.0, 4.0, 2.6)),
-        good=Curve("good", (1, 2, 3), (3.3, 2.8, 2.5)),
-        bad_description="weights drawn from N(0, 1)",
-        good_description="the last layer scaled down",
-    ),
 )

@@ -159,10 +159,4 @@ LESSON = Lesson(
     summary="An image cut into patches, in the order in which a vision transformer reads them.",
     measure=measure,
     draw=draw,
-    tiny=ImagePatches(
-        "a tiny image",
-        (("#000000", "#ffffff", "#ff8800", "#0088ff"), ("#ffffff", "#000000", "#0088ff", "#ff8800")),
-        patch=2,
-        channels=3,
-    ),
 )

@@ -62,7 +62,6 @@ class Lesson(Generic[Record]):
     summary: str  # one sentence for `draw --list`
     measure: Callable[..., Record]
     draw: Callable[[Record], Picture]
-    tiny: Record  # a record to try `draw` on
     figure_of_run: str = ""  # the figure that shows of one run what this lesson compares in several trainings
     notes: Callable[[Record], tuple[str, ...]] = no_notes  # how the record came about, for the terminal
 

@@ -208,11 +208,4 @@ LESSON = Lesson(
     summary="Position encodings of every kind, and the dot product or the score that any two positions give.",
     measure=measure,
     draw=draw,
-    tiny=PositionEncodings(
-        source="2 positions",
-        kinds=(
-            PositionEncoding("index", "input", ((0.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (0.0, 1.0))),
-            PositionEncoding("alibi", "scores", (), ((0.0, -0.5), (-0.5, 0.0))),
-        ),
-    ),
 )

@@ -235,12 +235,4 @@ LESSON = Lesson(
     summary="The road to attention over a text: an averaging matrix, wei, its softmax, and weights by the data.",
     measure=measure,
     draw=draw,
-    tiny=AttentionRoad(
-        tokens=("b", "a"),
-        seed=1,
-        averaging=((1.0, 0.0), (0.5, 0.5)),
-        wei=((0.0, -math.inf), (0.0, 0.0)),
-        softmax_of_wei=((1.0, 0.0), (0.5, 0.5)),
-        weights=((1.0, 0.0), (0.8, 0.2)),
-    ),
 )

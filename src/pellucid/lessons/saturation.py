@@ -127,11 +127,4 @@ LESSON = Lesson(
     measure=measure,
     draw=draw,
     figure_of_run="unit-maps",
-    tiny=SaturationStudy(
-        source="three names",
-        bad=UnitMap("layers.0", "Tanh", ("9990", "9909"), ("0003", "0090")),
-        good=UnitMap("layers.0", "Tanh", ("0000", "0090"), ("4567", "8901")),
-        bad_saturated=0.75,
-        good_saturated=0.125,
-    ),
 )

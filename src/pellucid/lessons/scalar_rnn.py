@@ -191,7 +191,4 @@ LESSON = Lesson(
     summary="How a gradient vanishes or explodes through the steps of a recurrent network of one number.",
     measure=measure,
     draw=draw,
-    tiny=UnrolledNetworks(
-        "identity", (0.5,), (Unrolled((1.0, 2.5), (0.0, 1.0, 2.5), 3.125, 2.5, 6.25, 2.5, (0.5, 1.0)),)
-    ),
 )

@@ -137,10 +137,4 @@ LESSON = Lesson(
     summary="What a text costs to read as characters, as words and as byte pairs, in tokens and in FLOPs.",
     measure=measure,
     draw=draw,
-    tiny=TokenCosts(
-        11,
-        64,
-        4,
-        (TokenCost("characters", 11, 8, 1_000, 5_000, 30.3, 5.0), TokenCost("words", 2, 2, 33, 1_200, 1.0, 1.0)),
-    ),
 )

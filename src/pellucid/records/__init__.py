@@ -1,173 +1,22 @@
 """What was seen: plain records that every table, picture and page is made from. No torch, no drawing.
 
-A record does not know how to show itself: `pellucid.figures.show` does.
+    derivation   of an expression: its numbers, the backward pass, how it was checked
+    counting     bigrams, models that count, samples, scored texts
+    training     a run: plan, steps, evaluations, looks inside, findings, the ladder, the learning rate
+    answers      what a network answered beside what is true, predictions, what attention did
+    inspection   a module: its parts, shapes that disagree, what the doctor proved
+    splitting    a division into train, dev and test
+    plain        records as what JSON can hold, and back
+
+A record does not know how to show itself: `pellucid.figures.show` does. All of them are names of this room too.
 """
 
-from pellucid.records.answers import (
-    AnsweredExample,
-    Answers,
-    Attended,
-    AttentionMaps,
-    Calibration,
-    ConfidenceBin,
-    Confusion,
-    LatentPoint,
-    PatchAttention,
-    PatchPositions,
-    Prediction,
-    Predictions,
-    SizeLadder,
-    SizeRung,
-)
-from pellucid.records.counting import (
-    BigramCount,
-    BigramCounts,
-    MeanLoss,
-    ModelFacts,
-    Sample,
-    Samples,
-    ScoredText,
-    Surprise,
-    TrainedFacts,
-    Trial,
-)
-from pellucid.records.derivation import (
-    BackwardPass,
-    BackwardStep,
-    Check,
-    Derivation,
-    Difference,
-    Effect,
-    GraphNode,
-    Note,
-    Path,
-)
-from pellucid.records.inspection import (
-    CostScaling,
-    Diagnosis,
-    Inspection,
-    Mistake,
-    ModuleRow,
-    NamedShape,
-    ReceptiveField,
-    Repair,
-    RuleTime,
-    ShapeXray,
-    Versus,
-    VersusRow,
-    Watched,
-)
-from pellucid.records.plain import as_plain
-from pellucid.records.splitting import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Tail, Wander
-from pellucid.records.training import (
-    SEVERITIES,
-    DataFacts,
-    Ending,
-    Evaluation,
-    Finding,
-    Health,
-    Histogram,
-    InitialLoss,
-    Ladder,
-    LayerStats,
-    LearningRateSearch,
-    LearningRateTrial,
-    Measure,
-    NetworkFacts,
-    Plan,
-    PlanReason,
-    Rung,
-    SampledAt,
-    Step,
-    SweepFailure,
-    Timing,
-    TrainingReport,
-    UnitMap,
-    Verdict,
-    WeightStats,
-    gravest_first,
-)
-
-__all__ = [
-    "SEVERITIES",
-    "Agreement",
-    "AnsweredExample",
-    "Answers",
-    "Attended",
-    "AttentionMaps",
-    "BackwardPass",
-    "BackwardStep",
-    "BigramCount",
-    "BigramCounts",
-    "Calibration",
-    "Check",
-    "ConfidenceBin",
-    "Confusion",
-    "CostScaling",
-    "DataFacts",
-    "Derivation",
-    "Diagnosis",
-    "Difference",
-    "Drift",
-    "Effect",
-    "Ending",
-    "Evaluation",
-    "Finding",
-    "GraphNode",
-    "Health",
-    "HeavyTail",
-    "Histogram",
-    "InitialLoss",
-    "Inspection",
-    "Ladder",
-    "LatentPoint",
-    "LayerStats",
-    "LearningRateSearch",
-    "LearningRateTrial",
-    "MeanLoss",
-    "Measure",
-    "Mistake",
-    "ModelFacts",
-    "ModuleRow",
-    "NamedShape",
-    "NetworkFacts",
-    "Note",
-    "OrderColumn",
-    "PatchAttention",
-    "PatchPositions",
-    "Path",
-    "Plan",
-    "PlanReason",
-    "Prediction",
-    "Predictions",
-    "ReceptiveField",
-    "Repair",
-    "RuleTime",
-    "Rung",
-    "Sample",
-    "SampledAt",
-    "Samples",
-    "ScoredText",
-    "ShapeXray",
-    "SizeLadder",
-    "SizeRung",
-    "SplitReport",
-    "Step",
-    "Straddle",
-    "Surprise",
-    "SweepFailure",
-    "Tail",
-    "Timing",
-    "TrainedFacts",
-    "TrainingReport",
-    "Trial",
-    "UnitMap",
-    "Verdict",
-    "Versus",
-    "VersusRow",
-    "Wander",
-    "Watched",
-    "WeightStats",
-    "as_plain",
-    "gravest_first",
-]
+# ruff: noqa: F403  # every record is meant, and a list of them beside the files would have to be kept in step by hand
+from pellucid.records.answers import *
+from pellucid.records.counting import *
+from pellucid.records.derivation import *
+from pellucid.records.inspection import *
+from pellucid.records.plain import as_plain as as_plain
+from pellucid.records.plain import from_plain as from_plain
+from pellucid.records.splitting import *
+from pellucid.records.training import *

@@ -1,0 +1,164 @@
+"""For each lesson a record small enough to check by hand: what its drawing is tried on."""
+
+import math
+
+from pellucid.lessons.attention_masks import MaskForms, MasksCompared
+from pellucid.lessons.attention_sensitivity import SensitivityStudy
+from pellucid.lessons.bigram_smoothing import SmoothedLoss, SmoothedRow, SmoothingStudy
+from pellucid.lessons.dead_unit import DeadUnitStudy
+from pellucid.lessons.decay import DecayStudy
+from pellucid.lessons.gains import GainStudy
+from pellucid.lessons.given_attention import GivenAttention, GivenAttentions, GivenWeights
+from pellucid.lessons.hand_set_attention import HandSetPass, HandSetVariants
+from pellucid.lessons.hockey_stick import StartStudy
+from pellucid.lessons.image_patches import ImagePatches
+from pellucid.lessons.lesson import Curve
+from pellucid.lessons.position_encodings import PositionEncoding, PositionEncodings
+from pellucid.lessons.road_to_attention import AttentionRoad
+from pellucid.lessons.saturation import SaturationStudy
+from pellucid.lessons.scalar_rnn import Unrolled, UnrolledNetworks
+from pellucid.lessons.token_costs import TokenCost, TokenCosts
+from pellucid.records import Histogram, LayerStats, UnitMap
+
+
+def _tiny_gains() -> GainStudy:
+    def layer(deviation: float, gradient: float) -> LayerStats:
+        values = Histogram(-1.0, 1.0, (1, 3, 5, 3, 1))
+        gradients = Histogram(-gradient * 3, gradient * 3, (1, 4, 6, 4, 1))
+        return LayerStats("", "Tanh", 4, 3, 0.0, deviation, 0.1, 0, 0.0, gradient, values, gradients)
+
+    stacks = (
+        (0.5, (layer(0.4, 0.001), layer(0.2, 0.002))),
+        (5 / 3, (layer(0.7, 0.01), layer(0.6, 0.011))),
+        (3.0, (layer(0.9, 0.05), layer(0.9, 0.02))),
+    )
+    return GainStudy("three names", "tanh", 1.5925, stacks)
+
+
+TINY_LESSONS: dict[str, object] = {
+    "masks": MasksCompared(
+        (
+            MaskForms(
+                "causal",
+                "nothing later",
+                ((True, False), (True, True)),
+                ((0.0, -math.inf), (0.0, 0.0)),
+                ((1.0, 0.0), (0.5, 0.5)),
+            ),
+        )
+    ),
+    "sensitivity": SensitivityStudy(
+        source="2 positions",
+        key=0,
+        length=0.5,
+        weights=((1.0, 0.0), (0.5, 0.5)),
+        measured=((0.0, 0.0), (0.12, -0.12)),
+        predicted=((0.0, 0.0), (0.125, -0.125)),
+        reach=(0.0, 0.4),
+    ),
+    "smoothing": SmoothingStudy(
+        source="two words",
+        symbols=("·", "a"),
+        has_boundary=True,
+        after=0,
+        n_after=2,
+        n_train=4,
+        n_dev=2,
+        n_dev_unseen=1,
+        rows=(SmoothedRow(0.0, (0.0, 1.0)), SmoothedRow(2.0, (1 / 3, 2 / 3))),
+        losses=(SmoothedLoss(0.0, 0.35, math.inf), SmoothedLoss(1.0, 0.5, 0.6), SmoothedLoss(2.0, 0.6, 0.65)),
+    ),
+    "dead-unit": DeadUnitStudy(
+        source="three names",
+        units=UnitMap("layers.0", "Tanh", ("0900", "0909"), ("5078", "1094")),
+        dead=(1,),
+        gradient_of_dead=0.0,
+        gradient_of_others=0.02,
+    ),
+    "decay": DecayStudy(
+        source="three names",
+        kept=Curve("kept", (1, 2, 3, 4), (3.3, 2.2, 2.9, 2.3)),
+        decayed=Curve("decayed", (1, 2, 3, 4), (3.3, 2.2, 2.1, 2.08)),
+        rates=Curve("rate", (1, 2, 3, 4), (1.0, 1.0, 0.1, 0.1)),
+        decay_step=3,
+        unrest_before=0.5,
+        unrest_after=0.02,
+        dev_kept=2.4,
+        dev_decayed=2.1,
+    ),
+    "gains": _tiny_gains(),
+    "convolution-like": GivenAttentions(
+        "2 positions",
+        (
+            GivenAttention(
+                "identity",
+                "each asks for itself",
+                ((1.0, 0.0), (0.0, 1.0)),
+                (GivenWeights(1.0, ((0.7, 0.3), (0.3, 0.7)), 0.3),),
+            ),
+        ),
+    ),
+    "hand-set-attention": HandSetVariants(
+        (
+            HandSetPass(
+                description="hard",
+                tokens=("A", "START", "A"),
+                vocabulary=("A", "START"),
+                n_input=2,
+                attention=((1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, 0.5)),
+                z=((1.0,), (0.5,), (1.0,)),
+                logits=((1.0, 0.0), (0.5, 0.0), (1.0, 0.0)),
+                probabilities=((0.73, 0.27), (0.62, 0.38), (0.73, 0.27)),
+                own=(0.73,),
+                before=(0.62,),
+                unshifted_loss=0.3147,
+                shifted_loss=0.478,
+            ),
+        )
+    ),
+    "hockey-stick": StartStudy(
+        source="three names",
+        uniform=3.2958,
+        bad=Curve("bad", (1, 2, 3), (27.0, 4.0, 2.6)),
+        good=Curve("good", (1, 2, 3), (3.3, 2.8, 2.5)),
+        bad_description="weights drawn from N(0, 1)",
+        good_description="the last layer scaled down",
+    ),
+    "patches": ImagePatches(
+        "a tiny image",
+        (("#000000", "#ffffff", "#ff8800", "#0088ff"), ("#ffffff", "#000000", "#0088ff", "#ff8800")),
+        patch=2,
+        channels=3,
+    ),
+    "positions": PositionEncodings(
+        source="2 positions",
+        kinds=(
+            PositionEncoding("index", "input", ((0.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (0.0, 1.0))),
+            PositionEncoding("alibi", "scores", (), ((0.0, -0.5), (-0.5, 0.0))),
+        ),
+    ),
+    "road": AttentionRoad(
+        tokens=("b", "a"),
+        seed=1,
+        averaging=((1.0, 0.0), (0.5, 0.5)),
+        wei=((0.0, -math.inf), (0.0, 0.0)),
+        softmax_of_wei=((1.0, 0.0), (0.5, 0.5)),
+        weights=((1.0, 0.0), (0.8, 0.2)),
+    ),
+    "saturation": SaturationStudy(
+        source="three names",
+        bad=UnitMap("layers.0", "Tanh", ("9990", "9909"), ("0003", "0090")),
+        good=UnitMap("layers.0", "Tanh", ("0000", "0090"), ("4567", "8901")),
+        bad_saturated=0.75,
+        good_saturated=0.125,
+    ),
+    "scalar-rnn": UnrolledNetworks(
+        "identity", (0.5,), (Unrolled((1.0, 2.5), (0.0, 1.0, 2.5), 3.125, 2.5, 6.25, 2.5, (0.5, 1.0)),)
+    ),
+    "token-costs": TokenCosts(
+        11,
+        64,
+        4,
+        (TokenCost("characters", 11, 8, 1_000, 5_000, 30.3, 5.0), TokenCost("words", 2, 2, 33, 1_200, 1.0, 1.0)),
+    ),
+}
