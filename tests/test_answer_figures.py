@@ -17,14 +17,13 @@ from tests.tiny_records import ANSWERING, TINY, TINY_IMAGES, TINY_PAIRS, TINY_RE
 
 from pellucid.cli.console import ProgressLine
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.images import gray_image
 from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
 from pellucid.figures.drawings.calibration import draw_calibration, interval
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.latent import classes_of, draw_latent
 from pellucid.figures.drawings.loss_curves import draw_loss_curves
-from pellucid.figures.drawings.mistakes import draw_mistakes
+from pellucid.figures.drawings.mistakes import draw_mistakes, framed_image
 from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
 from pellucid.figures.picture import all_figures
@@ -464,7 +463,7 @@ def test_the_dots_of_a_regression_share_one_scale():
 @settings(deadline=None)
 def test_an_image_is_drawn_pixel_by_pixel(width, height, data):
     pixels = tuple(tuple(data.draw(st.integers(0, 255)) for _ in range(width)) for _ in range(height))
-    (address,) = re.findall(r'href="data:image/png;base64,([^"]*)"', gray_image(pixels, 0, 0, 100))
+    (address,) = re.findall(r'href="data:image/png;base64,([^"]*)"', "".join(framed_image(pixels, 0, "#000000")))
     image = Image.open(io.BytesIO(base64.b64decode(address))).convert("L")
     assert tuple(tuple(image.getpixel((x, y)) for x in range(width)) for y in range(height)) == pixels
 

@@ -21,8 +21,8 @@ from pellucid.api.draw import draw, drawable
 from pellucid.data import Characters
 from pellucid.data.prepare import ImagePreparation
 from pellucid.data.readers.images import colours_of
-from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.matrix import attention_breadth, attention_habit, hundredths
+from pellucid.figures.charts.svg import pixel_image
 from pellucid.figures.drawings.attention_maps import MOST_TOKENS, draw_attention_maps
 from pellucid.figures.drawings.patch_attention import draw_patch_attention
 from pellucid.figures.drawings.vit_positions import draw_vit_positions

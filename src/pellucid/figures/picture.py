@@ -40,7 +40,7 @@ class FigureCard(Generic[Seen]):
     summary: str  # one sentence for `draw --list`
     needs: type[Seen]  # the record; whoever wants the picture measures one
     draw: Callable[[Seen], Picture]
-    options: tuple[str, ...]  # of `draw`, such as word, that mean something here
+    options: tuple[str, ...] = ()  # of `draw`, such as word, that mean something here
 
 
 def all_figures() -> dict[str, FigureCard[Any]]:

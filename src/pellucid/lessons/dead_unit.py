@@ -6,7 +6,7 @@ from statistics import median
 from typing import NamedTuple
 
 from pellucid.figures.charts.layer_maps import gradient_colours, gradient_key, unit_grid, value_colours, value_key
-from pellucid.figures.charts.svg import QUIET, svg_text
+from pellucid.figures.charts.svg import QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import count_of, join_words, percent, rough
 from pellucid.lessons.lesson import (
@@ -69,14 +69,9 @@ def draw(record: DeadUnitStudy) -> Picture:
     bottom = 34 + values.height + 24
     marks = [
         *value_key("flat: the slope is nearly 0"),
-        '<g transform="translate(0 34)">',
-        *values.marks,
-        "</g>",
-        f'<g transform="translate({left:.1f} 0)">',
-        *gradient_key(),
-        '<g transform="translate(0 34)">',
-        *gradients.marks,
-        "</g></g>",
+        *move_marks(values.marks, 0, 34),
+        *move_marks(gradient_key(), left, 0),
+        *move_marks(gradients.marks, left, 34),
         svg_text(0, bottom, f"{len(record.units.values[0])} units →, {len(record.units.values)} examples ↓", QUIET),
     ]
     title = "A dead unit: flat on every example, and no gradient reaches it"

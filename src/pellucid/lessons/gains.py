@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.layer_maps import Ridge, draw_ridges, layer_ridge, ridges_height, shared_axis
-from pellucid.figures.charts.svg import BLUE, ORANGE, svg_text
+from pellucid.figures.charts.layer_maps import column_height, ridge_column
+from pellucid.figures.charts.svg import BLUE, ORANGE, move_marks
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent, rough
 from pellucid.lessons.lesson import Lesson, name_batches, new_mlp, probe_health, split_names
 from pellucid.records import LayerStats
 
-WIDTH, NOTES, LABELS, GAP, HEADING = 260.0, 96.0, 88.0, 22.0, 34.0
+WIDTH, NOTES, LABELS, GAP = 260.0, 96.0, 88.0, 22.0
 Stack = tuple[float, tuple[LayerStats, ...]]
 
 
@@ -52,32 +52,18 @@ def measure(
 
 def draw(record: GainStudy) -> Picture:
     """A column for each gain: above what the layers put out, below the gradients that come back to them."""
-    n_layers = max([len(layers) for _, layers in record.stacks])
-    block = ridges_height(n_layers)
     marks: list[str] = []
     left = 0.0
     for i, (gain, layers) in enumerate(record.stacks):
         is_best = _is_best(record, gain)
         labels = LABELS if i == 0 else 12.0
-        says = f"gain {rough(gain)}" + (
-            ": right" if is_best else ": too small" if gain < record.best_gain else ": too large"
-        )
-        marks += [f'<g transform="translate({left:.1f} 0)">']
-        marks.append(svg_text(labels, 18, says, BLUE if is_best else ORANGE, is_bold=True, size=19))
-        for is_gradient, top in ((False, HEADING), (True, HEADING + block + 24)):
-            rows = [_ridge(layer, n if i == 0 else 0, is_gradient) for n, layer in enumerate(layers, start=1)]
-            title = "gradient of the activation" if is_gradient else "activation"
-            axis = shared_axis([row.histogram for row in rows], title)
-            marks.append(f'<g transform="translate(0 {top:.1f})">')
-            marks += [*draw_ridges(rows, axis, WIDTH, labels), "</g>"]
-        marks.append("</g>")
+        is_right = "right" if is_best else "too small" if gain < record.best_gain else "too large"
+        named = [("" if i else f"layer {n}", layer) for n, layer in enumerate(layers, start=1)]
+        column = ridge_column(named, f"gain {rough(gain)}: {is_right}", BLUE if is_best else ORANGE, WIDTH, labels)
+        marks += move_marks(column, left, 0)
         left += labels + WIDTH + NOTES + GAP
     title = f"Histograms of a deep {record.activation} network, for gains that are right and that are not"
-    return picture(title, _captions(record), marks, left - GAP, HEADING + 2 * block + 24)
-
-
-def _ridge(layer: LayerStats, number: int, is_gradient: bool) -> Ridge:
-    return layer_ridge(f"layer {number}" if number else "", layer, is_gradient)
+    return picture(title, _captions(record), marks, left - GAP, column_height(len(record.stacks[0][1])))
 
 
 def _is_best(record: GainStudy, gain: float) -> bool:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.figures.charts.images import pixel_image
-from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, move_marks, svg_text
+from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, grid_lines, move_marks, pixel_image, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import count_of
 from pellucid.lessons.lesson import Lesson
@@ -106,9 +105,8 @@ def draw(record: ImagePatches) -> Picture:
 
 def _cut_image(record: ImagePatches, cell: float) -> list[str]:
     rows, columns = record.grid
-    lines = "".join([f"M{x * cell:.1f} 0v{rows * cell:.1f}" for x in range(1, columns)])
-    lines += "".join([f"M0 {y * cell:.1f}h{columns * cell:.1f}" for y in range(1, rows)])
-    marks = [*_image(record.pixels, columns * cell, rows * cell)]
+    lines = grid_lines(columns, rows, cell, cell)
+    marks = _image(record.pixels, columns * cell, rows * cell)
     marks.append(f'<path d="{lines}" stroke="{ORANGE}" stroke-width="2.5" fill="none"/>')
     size = min(20.0, cell * 0.4)
     for i in range(rows * columns if cell >= SMALLEST_NUMBERED else 0):

@@ -12,7 +12,7 @@ from pellucid.figures.charts.layer_maps import (
     value_colours,
     value_key,
 )
-from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent
 from pellucid.lessons.lesson import (
@@ -69,7 +69,7 @@ def draw(record: SaturationStudy) -> Picture:
         ("weights that start right", BLUE, record.good),
     ):
         side, width, height = _side(heading, colour, units)
-        marks += [f'<g transform="translate({left:.1f} 0)">', *side, "</g>"]
+        marks += move_marks(side, left, 0)
         left += width + GAP
         bottom = max(bottom, height)
     title = "Saturated units pass no gradient on"
@@ -82,18 +82,10 @@ def _side(heading: str, colour: str, units: UnitMap) -> tuple[list[str], float, 
     second = 58 + values.height + 24
     marks = [
         svg_text(0, 18, heading, colour, is_bold=True, size=19),
-        '<g transform="translate(0 30)">',
-        *value_key("saturated"),
-        "</g>",
-        '<g transform="translate(0 58)">',
-        *values.marks,
-        "</g>",
-        f'<g transform="translate(0 {second:.1f})">',
-        *gradient_key(),
-        "</g>",
-        f'<g transform="translate(0 {second + 14:.1f})">',
-        *gradients.marks,
-        "</g>",
+        *move_marks(value_key("saturated"), 0, 30),
+        *move_marks(values.marks, 0, 58),
+        *move_marks(gradient_key(), 0, second),
+        *move_marks(gradients.marks, 0, second + 14),
     ]
     bottom = second + 14 + gradients.height + 24
     marks.append(svg_text(0, bottom, f"{len(units.values[0])} units →, {len(units.values)} examples ↓", QUIET))
@@ -103,8 +95,8 @@ def _side(heading: str, colour: str, units: UnitMap) -> tuple[list[str], float, 
 def _captions(record: SaturationStudy) -> list[str]:
     lines = [f"{record.source}; a {record.bad.kind} layer, a row for each example, a column for each unit."]
     lines.append(
-        f"Saturated: {_percent(record.bad_saturated)} of all values after the start that is too large, "
-        f"{_percent(record.good_saturated)} after the right one."
+        f"Saturated: {percent(record.bad_saturated)} of all values after the start that is too large, "
+        f"{percent(record.good_saturated)} after the right one."
     )
     nothing = [sum([row.count("0") for row in units.gradients]) for units in (record.bad, record.good)]
     whole = [sum([len(row) for row in units.gradients]) for units in (record.bad, record.good)]
@@ -115,10 +107,6 @@ def _captions(record: SaturationStudy) -> list[str]:
     flat = [len(flat_columns(units.values)) for units in (record.bad, record.good)]
     lines.append(f"Units saturated on every example (▼): {flat[0]} on the left, {flat[1]} on the right.")
     return lines
-
-
-def _percent(part: float) -> str:
-    return percent(part)
 
 
 LESSON = Lesson(

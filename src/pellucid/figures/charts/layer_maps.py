@@ -3,9 +3,19 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.panel import Axis
-from pellucid.figures.charts.svg import INK, LINE, ORANGE, PAPER, QUIET, SIZE, escape_text, shade, svg_text
+from pellucid.figures.charts.svg import (
+    INK,
+    LINE,
+    ORANGE,
+    QUIET,
+    SIZE,
+    escape_text,
+    move_marks,
+    pixel_grid,
+    shade,
+    svg_text,
+)
 from pellucid.records import Histogram, LayerStats
 
 ROW, LOW_ROW, FEW = 46.0, 30.0, 12  # where there are more than a few, they stand closer
@@ -13,6 +23,7 @@ MOST_TIMES = 4.0  # wider than the middle one
 COVERED = 0.999  # of the values of the widest layer; a few far ones would press all others together
 FREE = "#eef2f5"  # a unit that can still move
 WIDEST, TALLEST = 520.0, 340.0
+HEADING = 34.0
 LARGEST_CELL = 16.0
 
 
@@ -24,7 +35,7 @@ class Ridge(NamedTuple):
     note: str
 
 
-def layer_ridge(name: str, layer: LayerStats, is_gradient: bool) -> Ridge:
+def _ridge(name: str, layer: LayerStats, is_gradient: bool) -> Ridge:
     """A layer's activations, or the gradients that come back to it, with their deviation as its note."""
     if is_gradient:
         histogram, mean, deviation = layer.gradients, layer.gradient_mean, layer.gradient_deviation
@@ -33,7 +44,7 @@ def layer_ridge(name: str, layer: LayerStats, is_gradient: bool) -> Ridge:
     return Ridge(name, histogram_of_one(histogram, mean, deviation), f"σ {deviation:.2g}")
 
 
-def draw_ridges(rows: Sequence[Ridge], axis: Axis, width: float, label_width: float) -> list[str]:
+def _draw_ridges(rows: Sequence[Ridge], axis: Axis, width: float, label_width: float) -> list[str]:
     """The rows from the first layer down, each as high as its own most frequent value; darker is deeper."""
     marks = []
     apart = _apart(len(rows))
@@ -59,8 +70,26 @@ def draw_ridges(rows: Sequence[Ridge], axis: Axis, width: float, label_width: fl
     return marks
 
 
-def ridges_height(n_rows: int) -> float:
-    """What `draw_ridges` needs from top to bottom."""
+def ridge_column(
+    layers: Sequence[tuple[str, LayerStats]], heading: str, colour: str, width: float, label_width: float
+) -> list[str]:
+    """What the layers put out, each with its name, and below it the gradients that come back to them."""
+    marks = [svg_text(label_width, 18, heading, colour, is_bold=True, size=19)]
+    for is_gradient, top in ((False, HEADING), (True, HEADING + _ridges_height(len(layers)) + 24)):
+        rows = [_ridge(name, layer, is_gradient) for name, layer in layers]
+        title = "gradient of the activation" if is_gradient else "activation"
+        axis = shared_axis([row.histogram for row in rows], title)
+        marks += move_marks(_draw_ridges(rows, axis, width, label_width), 0, top)
+    return marks
+
+
+def column_height(n_layers: int) -> float:
+    """What a `ridge_column` of so many layers needs from top to bottom."""
+    return HEADING + 2 * _ridges_height(n_layers) + 24
+
+
+def _ridges_height(n_rows: int) -> float:
+    """What `_draw_ridges` needs from top to bottom."""
     return n_rows * _apart(n_rows) + 54
 
 
@@ -153,16 +182,8 @@ def unit_grid(
     tall = min(LARGEST_CELL, tallest / max(1, len(rows)), 4 * wide)
     top = 20.0
     width, height = n_units * wide, len(rows) * tall
-    marks = [
-        f'<g transform="translate(0 {top:.0f})">',
-        pixel_image([[colours[int(digit)] for digit in row] for row in rows], width, height),
-    ]
-    if wide >= 8:
-        lines = "".join([f"M{x * wide:.1f} 0v{height:.1f}" for x in range(1, n_units)])
-        lines += "".join([f"M0 {y * tall:.1f}h{width:.1f}" for y in range(1, len(rows))])
-        marks.append(f'<path stroke="{PAPER}" stroke-width="1" d="{lines}"/>')
-    marks.append(f'<rect width="{width:.1f}" height="{height:.1f}" fill="none" stroke="{LINE}"/>')
-    marks.append("</g>")
+    cells = pixel_grid([[colours[int(digit)] for digit in row] for row in rows], wide, tall)
+    marks = move_marks(cells, 0, top)
     for unit in marked:
         middle = (unit + 0.5) * wide
         marks.append(f'<path d="M{middle - 7:.1f} 3h14l-7 13z" fill="{INK}"><title>unit {unit}</title></path>')

@@ -8,8 +8,19 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pellucid.figures.charts.images import pixel_image
-from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, WIDE, escape_text, shade, svg_text, text_width
+from pellucid.figures.charts.svg import (
+    INK,
+    LINE,
+    PAPER,
+    QUIET,
+    SIZE,
+    WIDE,
+    pixel_grid,
+    shade,
+    svg_text,
+    text_width,
+    tooltip,
+)
 
 Rows = Sequence[Sequence[float]]
 
@@ -49,13 +60,16 @@ def heat_map(
     left = max([text_width(label, size) for label in rows], default=-GAP) + GAP
     top = (max([text_width(label, size) for label in columns], default=0.0) if lies else size) + GAP if columns else 0.0
     width, height = cell * max([len(row) for row in values], default=0), cell * len(values)
-    marks = [f'<g transform="translate({left:.1f} {top:.1f})">', *_squares(values, colour, cell, width, height)]
+    marks = [
+        f'<g transform="translate({left:.1f} {top:.1f})">',
+        *pixel_grid([[colour(value) for value in row] for row in values], cell, cell),
+    ]
     if written is not None and cell >= SMALLEST_WRITTEN:
         marks += _numbers(values, colour, written, cell)
     for i, words in enumerate(says):
         marks.append(
             f'<rect y="{i * cell:.1f}" width="{width:.1f}" height="{cell:.1f}" fill="none" pointer-events="all">'
-            f"<title>{escape_text(words)}</title></rect>"
+            f"{tooltip(words)}</rect>"
         )
     for i, label in enumerate(rows):
         marks.append(svg_text(-GAP, (i + 0.5) * cell + size * 0.35, label, align="end", size=size))
@@ -74,16 +88,6 @@ def _room(cell: float, labels: Sequence[str]) -> float:
     """What each label has; where only some are written, these have more."""
     written = len([label for label in labels if label])
     return cell * len(labels) / written if written else math.inf
-
-
-def _squares(values: Rows, colour: Callable[[float], str], cell: float, width: float, height: float) -> list[str]:
-    marks = [pixel_image([[colour(value) for value in row] for row in values], width, height)]
-    if cell >= 8:
-        across, down = round(width / cell), len(values)
-        lines = "".join([f"M{x * cell:.1f} 0v{height:.1f}" for x in range(1, across)])
-        lines += "".join([f"M0 {y * cell:.1f}h{width:.1f}" for y in range(1, down)])
-        marks.append(f'<path stroke="{PAPER}" stroke-width="1" d="{lines}"/>')
-    return [*marks, f'<rect width="{width:.1f}" height="{height:.1f}" fill="none" stroke="{LINE}"/>']
 
 
 def _numbers(values: Rows, colour: Callable[[float], str], written: Callable[[float], str], cell: float) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, escape_text, line_style, move_marks, svg_text
+from pellucid.figures.charts.svg import INK, LINE, PAPER, QUIET, SIZE, dashes, line_style, move_marks, svg_text, tooltip
 from pellucid.figures.words.notation import cut_end, join_words
 
 Point = tuple[float, float]
@@ -129,8 +129,6 @@ class Panel:
         says: str = "",
     ) -> None:
         """A line through the points, thinned where there are too many; it breaks where a number is not finite."""
-        words = f"<title>{escape_text(says)}</title>" if says else ""
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
         faded = f' opacity="{fade:g}"' if fade < 1 else ""
         line_style = (
             f'fill="none" stroke="{colour}" stroke-width="{width:g}" stroke-linejoin="round" stroke-linecap="round"'
@@ -141,7 +139,9 @@ class Panel:
                 self._inside.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width:g}" fill="{colour}"{faded}/>')
                 continue
             places = " ".join(["{:.1f},{:.1f}".format(*self.at(*point)) for point in piece])
-            self._inside.append(f'<polyline {line_style}{dashes}{faded} points="{places}">{words}</polyline>')
+            self._inside.append(
+                f'<polyline {line_style}{dashes(dash)}{faded} points="{places}">{tooltip(says)}</polyline>'
+            )
 
     def dot(
         self, x: float, y: float, colour: str, *, size: float = 6.0, is_hollow: bool = False, says: str = ""
@@ -149,22 +149,20 @@ class Panel:
         """A point; its words are told under the pointer."""
         left, top = self.at(x, y)
         fill = PAPER if is_hollow else colour
-        words = f"<title>{escape_text(says)}</title>" if says else ""
         # One on the frame is shown whole, one beyond it not at all.
         is_in = -1 <= left <= self.width + 1 and -1 <= top <= self.height + 1
         (self._above if is_in else self._inside).append(
             f'<circle cx="{left:.1f}" cy="{top:.1f}" r="{size:g}" fill="{fill}" stroke="{colour}" stroke-width="2.5">'
-            f"{words}</circle>"
+            f"{tooltip(says)}</circle>"
         )
 
     def mark(self, x: float, y: float, shape: str, colour: str, says: str = "") -> None:
         """A shape that is told from others without its colour: a triangle or a diamond."""
         left, top = self.at(x, y)
         path = {"triangle": "M-9 8H9L0 -9Z", "diamond": "M0 -11L9 0L0 11L-9 0Z"}[shape]
-        words = f"<title>{escape_text(says)}</title>" if says else ""
         self._inside.append(
             f'<path transform="translate({left:.1f} {top:.1f})" d="{path}" fill="{colour}" stroke="{PAPER}" '
-            f'stroke-width="1.5">{words}</path>'
+            f'stroke-width="1.5">{tooltip(says)}</path>'
         )
 
     def across(self, y: float, colour: str = QUIET, dash: str = "7 5") -> None:
@@ -236,8 +234,7 @@ def _number(x: float, y: float, written: str, align: str) -> str:
 
 
 def _rule(x: float, y: float, to_x: float, to_y: float, colour: str, dash: str) -> str:
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path d="M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}" stroke="{colour}" stroke-width="2"{dashes}/>'
+    return f'<path d="M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}" stroke="{colour}" stroke-width="2"{dashes(dash)}/>'
 
 
 def draw_lines(panel: Panel, lines: Mapping[str, Sequence[Point]], rules: Sequence[tuple[float, str]] = ()) -> int:

@@ -1,5 +1,7 @@
 """How every picture looks: sizes that can be read from the last row, colours that everyone can tell apart."""
 
+import base64
+import io
 import math
 from collections.abc import Sequence
 from html import escape
@@ -13,6 +15,8 @@ BLUE, ORANGE = "#2a6db0", "#c26a16"  # apart in every common kind of colour blin
 # Apart from each other in the common kinds of colour blindness; after the last one the dashes change.
 COLOURS = (BLUE, ORANGE, "#00795c", "#8e4b9e", "#4c5661", "#b3282d", "#3f9fc4", "#8a7a12")
 DASHES = ("", "9 5", "2 5", "12 4 2 4")
+SIZE = 16.0  # of letters
+WIDE = 0.56  # the mean width of a character beside its size, in the fonts that are named
 # Light to dark in one hue, so that darker is more for everyone.
 SHADES = ("#eaf2fa", "#c6dcf1", "#94bfe4", "#5b9bd1", "#2a6db0", "#124a85", "#08284f")
 
@@ -65,9 +69,6 @@ def escape_text(text: str) -> str:
     return escape("\n".join(printable(line) for line in text.split("\n")))
 
 
-SIZE = 16.0  # of letters
-
-
 def svg_text(
     x: float, y: float, text: str, colour: str = INK, *, align: str = "start", is_bold: bool = False, size: float = SIZE
 ) -> str:
@@ -84,4 +85,59 @@ def move_marks(marks: Sequence[str], x: float, y: float) -> list[str]:
     return [f'<g transform="translate({x:.1f} {y:.1f})">', *marks, "</g>"]
 
 
-WIDE = 0.56  # the mean width of a character beside its size, in the fonts that are named
+def tooltip(says: str) -> str:
+    """What is told under the pointer, where there is something to tell."""
+    return f"<title>{escape_text(says)}</title>" if says else ""
+
+
+def dashes(pattern: str) -> str:
+    """The attribute that makes a line dashed; none where it is whole."""
+    return f' stroke-dasharray="{pattern}"' if pattern else ""
+
+
+def line_key(parts: Sequence[tuple[float, str, str, float, str]], left: float) -> list[str]:
+    """What the lines of a chart are: where each stands, its colour, dash, width and words; 24 units high."""
+    return [
+        mark
+        for x, colour, dash, width, words in parts
+        for mark in (
+            f'<path d="M{left + x} 12h36" stroke="{colour}" stroke-width="{width:g}"{dashes(dash)}/>',
+            svg_text(left + x + 44, 17, words, QUIET),
+        )
+    ]
+
+
+def pixel_image(rows: Sequence[Sequence[str]], width: float, height: float, x: float = 0.0, y: float = 0.0) -> str:
+    """Rows of colours (such as "#ff8800") as an image of that size, one pixel for each: a few kilobytes for thousands.
+
+    Rows that are too short end in white.
+    """
+    from PIL import Image
+
+    across = max([len(row) for row in rows], default=1)
+    pixels = b"".join([bytes.fromhex("".join(row).replace("#", "")).ljust(3 * across, b"\xff") for row in rows])
+    file = io.BytesIO()
+    Image.frombytes("RGB", (across, max(1, len(rows))), pixels or b"\xff\xff\xff").save(file, "PNG", optimize=True)
+    address = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    at = f'x="{x:.1f}" y="{y:.1f}" ' if x or y else ""
+    # Both words for "do not blend neighbours": one for browsers, one for what makes PNG of it.
+    return (
+        f'<image {at}width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
+        f'image-rendering="optimizeSpeed" style="image-rendering:pixelated" href="{address}"/>'
+    )
+
+
+def pixel_grid(rows: Sequence[Sequence[str]], wide: float, tall: float) -> list[str]:
+    """Rows of colours as cells of that size in a frame, with lines between them where they are large enough."""
+    across, down = max([len(row) for row in rows], default=0), len(rows)
+    marks = [pixel_image(rows, across * wide, down * tall)]
+    if wide >= 8:
+        marks.append(f'<path stroke="{PAPER}" stroke-width="1" d="{grid_lines(across, down, wide, tall)}"/>')
+    frame = f'<rect width="{across * wide:.1f}" height="{down * tall:.1f}" fill="none" stroke="{LINE}"/>'
+    return [*marks, frame]
+
+
+def grid_lines(across: int, down: int, wide: float, tall: float) -> str:
+    """The lines between cells, as a path."""
+    lines = [f"M{x * wide:.1f} 0v{down * tall:.1f}" for x in range(1, across)]
+    return "".join(lines + [f"M0 {y * tall:.1f}h{across * wide:.1f}" for y in range(1, down)])

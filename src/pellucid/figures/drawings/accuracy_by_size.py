@@ -2,7 +2,7 @@
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
-from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, svg_text
+from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, line_key, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import SizeResult, results_by_size, rungs_by_model, spread_words, winner_lines
 from pellucid.figures.words.notation import count_of, cut_end, is_share, metric_words
@@ -31,7 +31,8 @@ def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
         label = f"{cut_end(name, LONGEST)} {metric_words(seen.metric, line[-1].mean)}"
         ends.append((scale * line[-1].mean, label, colour))
     panel.ends(ends)
-    marks = [*_key(), *panel.draw(0, KEY, has_numbers_below=False), *_sizes(panel, seen.sizes)]
+    key = line_key([(0.0, COLOURS[0], "", 3.0, "network"), (140.0, QUIET, "7 5", 3.0, "simple model")], LEFT)
+    marks = [*key, *panel.draw(0, KEY, has_numbers_below=False), *_sizes(panel, seen.sizes)]
     title = f"{seen.metric[:1].upper()}{seen.metric[1:]} against the number of examples to learn from"
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + HEIGHT + BOTTOM)
 
@@ -52,7 +53,7 @@ def _draw_line(
 
 def _sizes(panel: Panel, sizes: tuple[int, ...]) -> list[str]:
     """The sizes themselves in place of powers of ten; one that would touch the next is left out."""
-    marks = [f'<g transform="translate({LEFT:.0f} {KEY + HEIGHT:.0f})">']
+    marks = []
     free = WIDTH + 100.0
     for size in sorted(set(sizes), reverse=True):
         at = panel.at(size, panel.y.low)[0]
@@ -61,20 +62,8 @@ def _sizes(panel: Panel, sizes: tuple[int, ...]) -> list[str]:
         if at + half < free:
             marks.append(svg_text(at, 26, f"{size:,}", INK, align="middle"))
             free = at - half - 6
-    return [
-        *marks,
-        svg_text(WIDTH / 2, 50, f"{panel.x.title} (equal steps are equal factors)", QUIET, align="middle"),
-        "</g>",
-    ]
-
-
-def _key() -> list[str]:
-    return [
-        f'<path d="M{LEFT} 12h36" stroke="{COLOURS[0]}" stroke-width="3"/>',
-        svg_text(LEFT + 44, 17, "network", QUIET),
-        f'<path d="M{LEFT + 140} 12h36" stroke="{QUIET}" stroke-width="3" stroke-dasharray="7 5"/>',
-        svg_text(LEFT + 184, 17, "simple model", QUIET),
-    ]
+    marks.append(svg_text(WIDTH / 2, 50, f"{panel.x.title} (equal steps are equal factors)", QUIET, align="middle"))
+    return move_marks(marks, LEFT, KEY + HEIGHT)
 
 
 def _captions(seen: SizeLadder) -> list[str]:
@@ -90,5 +79,4 @@ FIGURE = FigureCard(
     summary="What networks and simple models reach against how many examples they learn from.",
     needs=SizeLadder,
     draw=draw_accuracy_by_size,
-    options=(),
 )

@@ -4,7 +4,7 @@ import math
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
-from pellucid.figures.charts.svg import BLUE, QUIET, svg_text
+from pellucid.figures.charts.svg import BLUE, QUIET, line_key, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.answers import calibration_words, example_noun
 from pellucid.figures.words.notation import count_of
@@ -36,7 +36,8 @@ def draw_calibration(seen: TrainingReport) -> Picture:
         right.dot(each.confidence, each.share_right, BLUE, size=6.5, says=says)
     most = max([each.n for each in bins])
     below = Panel(x, Axis(0.0, 1.15 * most, "answers"), SIDE, LOWER)
-    marks = [*_key(), *right.draw(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
+    key = line_key([(0.0, QUIET, "7 5", 2.0, "as often right as it says")], LEFT)
+    marks = [*key, *right.draw(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
     marks += below.draw(0, KEY + SIDE + BETWEEN)
     captions = [
         f"{seen.data.source}, {count_of(sum([each.n for each in bins]), example_noun(seen.data.kind))} of dev. "
@@ -66,14 +67,14 @@ def _bin_words(each: ConfidenceBin) -> str:
 
 
 def _bars(bins: list[ConfidenceBin], most: int) -> list[str]:
-    marks = [f'<g transform="translate({LEFT:.0f} {KEY + SIDE + BETWEEN:.1f})">']
+    marks = []
     for each in bins:
         width, height = SIDE * (each.high - each.low) - 2, LOWER * each.n / (1.15 * most)
         marks.append(
             f'<rect x="{SIDE * each.low + 1:.1f}" y="{LOWER - height:.1f}" width="{width:.1f}" height="{height:.1f}" '
             f'fill="{BLUE}" opacity="0.55"><title>{_bin_words(each)}: {each.n:,}</title></rect>'
         )
-    return [*marks, "</g>"]
+    return move_marks(marks, LEFT, KEY + SIDE + BETWEEN)
 
 
 def _notes(bins: list[ConfidenceBin]) -> list[str]:
@@ -91,17 +92,9 @@ def _notes(bins: list[ConfidenceBin]) -> list[str]:
     return marks
 
 
-def _key() -> list[str]:
-    return [
-        f'<path d="M{LEFT} 12h36" stroke="{QUIET}" stroke-width="2" stroke-dasharray="7 5"/>',
-        svg_text(LEFT + 44, 17, "as often right as it says", QUIET),
-    ]
-
-
 FIGURE = FigureCard(
     name="calibration",
     summary="How often a run's network is right against how sure it says it is, and the number of answers of each.",
     needs=TrainingReport,
     draw=draw_calibration,
-    options=(),
 )

@@ -133,5 +133,4 @@ FIGURE = FigureCard(
     summary="How often a run's network takes each class for each other one, with the share of each that it finds.",
     needs=TrainingReport,
     draw=draw_confusion,
-    options=(),
 )

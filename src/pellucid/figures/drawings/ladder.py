@@ -3,7 +3,7 @@
 import math
 
 from pellucid.figures.charts.panel import Axis, axis_spanning
-from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, svg_text
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import gap_size, gap_words, rank_rungs
 from pellucid.figures.words.notation import count_of, cut_end, duration, is_share, loss_unit_words, metric_words
@@ -25,7 +25,7 @@ def draw_ladder(seen: Ladder) -> Picture:
             f'<path d="M{x:.1f} {TOP}V{bottom:.1f}" stroke="{ORANGE}" stroke-width="2" stroke-dasharray="7 5"/>'
         )
     for i, rung in enumerate(rungs):
-        marks += [f'<g transform="translate(0 {TOP + ROW * (i + 0.5):.1f})">', *_row(seen, rung, axis), "</g>"]
+        marks += move_marks(_row(seen, rung, axis), 0, TOP + ROW * (i + 0.5))
     title = "The ladder: what each model reaches on the same split"
     return picture(title, _captions(seen, rungs), marks, LABELS + WIDTH + NOTES, bottom + 58)
 

@@ -1,10 +1,11 @@
 """The latent space of an autoencoder: its examples on the first two principal axes, coloured by class."""
 
 import math
+from statistics import median
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
-from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, escape_text, svg_text
+from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, escape_text, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.answers import example_noun
 from pellucid.figures.words.notation import count_of, cut_end, percent
@@ -53,21 +54,16 @@ def _colour(place: int) -> str:
 
 def _middles(panel: Panel, points: list[LatentPoint], names: list[str]) -> list[str]:
     """The name of each class at the median of its points, on a halo, so that it is read over them."""
-    marks = [f'<g transform="translate({LEFT:.0f} 0)">']
+    marks = []
     for place, name in enumerate(names):
         own = [point for point in points if point.label == name]
-        x, y = panel.at(_median([point.x for point in own]), _median([point.y for point in own]))
+        x, y = panel.at(median([point.x for point in own]), median([point.y for point in own]))
         marks.append(
             f'<text x="{x:.1f}" y="{y + 8:.1f}" font-size="22" font-weight="600" text-anchor="middle" '
             f'fill="{_colour(place)}" stroke="{PAPER}" stroke-width="6" paint-order="stroke">'
             f"{escape_text(cut_end(name, LONGEST))}</text>"
         )
-    return [*marks, "</g>"]
-
-
-def _median(numbers: list[float]) -> float:
-    ordered = sorted(numbers)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    return move_marks(marks, LEFT, 0)
 
 
 def _key(names: list[str]) -> list[str]:
@@ -102,5 +98,4 @@ FIGURE = FigureCard(
     summary="The latent space of an autoencoder: its examples on the first two principal axes, coloured by class.",
     needs=TrainingReport,
     draw=draw_latent,
-    options=(),
 )

@@ -3,7 +3,7 @@
 import math
 
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, Point, axis_spanning, block_means, gap_words_of
-from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
+from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, line_key
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.notation import loss_unit_words, loss_words, rough
 from pellucid.records import TrainingReport
@@ -68,12 +68,7 @@ def _key(seen: TrainingReport) -> list[str]:
         (570.0, ORANGE, "", 3.5, "dev, whole"),
         (720.0, QUIET, "7 5", 2.0, f"{simple}, on dev"),
     ]
-    marks = []
-    for x, colour, dash, width, text in parts if has_rules else parts[:-1]:
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
-        marks.append(f'<path d="M{LEFT + x} 12h36" stroke="{colour}" stroke-width="{width}"{dashes}/>')
-        marks.append(svg_text(LEFT + x + 44, 17, text, QUIET))
-    return marks
+    return line_key(parts if has_rules else parts[:-1], LEFT)
 
 
 def _captions(seen: TrainingReport) -> list[str]:

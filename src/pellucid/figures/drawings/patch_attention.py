@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from pellucid.figures.charts.images import pixel_image
 from pellucid.figures.charts.matrix import heat_map, part_key
 from pellucid.figures.charts.panel import even_places
-from pellucid.figures.charts.svg import INK, QUIET, move_marks, shade, svg_text
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, pixel_image, shade, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.notation import count_of, percent
 from pellucid.records import PatchAttention

@@ -4,7 +4,7 @@ import math
 
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, Point, axis_spanning
-from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, svg_text
+from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, line_key, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.answers import example_noun, metrics_words
 from pellucid.figures.words.notation import count_of, cut_end, in_unit
@@ -51,8 +51,7 @@ def _says(point: Point) -> str:
 
 def _key() -> list[str]:
     return [
-        f'<path d="M{LEFT} 12h36" stroke="{QUIET}" stroke-width="2" stroke-dasharray="7 5"/>',
-        svg_text(LEFT + 44, 17, "answer = truth", QUIET),
+        *line_key([(0.0, QUIET, "7 5", 2.0, "answer = truth")], LEFT),
         f'<circle cx="{LEFT + 190}" cy="12" r="7" fill="{ORANGE}"/>',
         svg_text(LEFT + 204, 17, "farthest off", QUIET),
     ]
@@ -75,5 +74,4 @@ FIGURE = FigureCard(
     summary="The numbers that a run's network predicts against the true ones, a dot for each row.",
     needs=TrainingReport,
     draw=draw_regression,
-    options=(),
 )

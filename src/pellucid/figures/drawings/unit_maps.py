@@ -11,9 +11,9 @@ from pellucid.figures.charts.layer_maps import (
     value_key,
 )
 from pellucid.figures.charts.panel import even_places
-from pellucid.figures.charts.svg import INK, QUIET, svg_text
+from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.notation import count_of, cut_end, percent
+from pellucid.figures.words.notation import count_of, cut_end, percent, when_words
 from pellucid.records import Health, TrainingReport, UnitMap, Watched
 
 WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4
@@ -23,18 +23,16 @@ def draw_unit_maps(seen: TrainingReport | Watched) -> Picture:
     """The last look: a row of two maps for each layer, the units on the left and their gradients on the right."""
     look = _look(seen)
     shown = [look.maps[place] for place in even_places([units.path for units in look.maps], MOST_LAYERS)]
-    marks = ['<g transform="translate(0 0)">', *value_key("saturated or flat"), "</g>"]
-    marks += [f'<g transform="translate({WIDEST + GAP:.0f} 0)">', *gradient_key(), "</g>"]
+    marks = [*value_key("saturated or flat"), *move_marks(gradient_key(), WIDEST + GAP, 0)]
     top = 40.0
     for units in shown:
         dead = flat_columns(units.values)
         values = unit_grid(units.values, value_colours(), dead, WIDEST, TALLEST)
         gradients = unit_grid(units.gradients, gradient_colours(), dead, WIDEST, TALLEST)
         says = f"{count_of(len(units.values[0]), 'unit')} →, {count_of(len(units.values), 'example')} ↓"
-        marks += [f'<g transform="translate(0 {top:.1f})">', svg_text(0, 16, _map_heading(units), INK, is_bold=True)]
-        marks.append(svg_text(WIDEST + GAP, 16, says, QUIET))
-        marks += ['<g transform="translate(0 22)">', *values.marks, "</g>"]
-        marks += [f'<g transform="translate({WIDEST + GAP:.0f} 22)">', *gradients.marks, "</g></g>"]
+        row = [svg_text(0, 16, _map_heading(units), INK, is_bold=True), svg_text(WIDEST + GAP, 16, says, QUIET)]
+        row += [*move_marks(values.marks, 0, 22), *move_marks(gradients.marks, WIDEST + GAP, 22)]
+        marks += move_marks(row, 0, top)
         top += 22 + values.height + 24
     title = "Which units are saturated or dead, and what reaches them"
     return picture(title, _captions(look, len(shown)), marks, 2 * WIDEST + GAP, top)
@@ -58,14 +56,14 @@ def _map_heading(units: UnitMap) -> str:
 
 
 def _captions(look: Health, n_shown: int) -> list[str]:
-    when = "Before the first step" if look.step == 0 else f"At step {look.step:,}"
     dead = sum([len(flat_columns(units.values)) for units in look.maps])
     whole = sum([len(units.values[0]) for units in look.maps])
     layers = count_of(len(look.maps), "layer")
-    said = [f"{when}, on one batch: {dead} of {whole:,} units of {layers} are saturated or flat on every example."]
-    said.append(
-        "A tanh or sigmoid is saturated where its slope is nearly 0, a relu is flat where it is 0: no gradient passes."
-    )
+    said = [
+        f"{when_words(look.step).capitalize()}, on one batch: {dead} of {whole:,} units of {layers} are saturated or "
+        "flat on every example.",
+        "A tanh or sigmoid is saturated where its slope is nearly 0, a relu is flat where it is 0: no gradient passes.",
+    ]
     if n_shown < len(look.maps):
         said.append(f"Drawn: {n_shown} layers, evenly from the first to the last.")
     return said

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from pellucid.errors import printable
-from pellucid.figures.charts.svg import escape_text, text_width
+from pellucid.figures.charts.svg import escape_text, move_marks, text_width
 from pellucid.figures.graph.folding import (
     MOST_DRAWN,
     Box,
@@ -275,18 +275,14 @@ def frame_graph(derivation: Derivation, marks: Sequence[str], picture_width: flo
         for i, line in enumerate(caption)
     ]
     heading = f'<text class="heading" x="{MARGIN}" y="{MARGIN + 10}">{escape_text(text + result)}</text>'
-    picture = [heading, *_move_group(marks, left, top), colour_key(colours, MARGIN, legend), *lines]
+    picture = [heading, *move_marks(marks, left, top), colour_key(colours, MARGIN, legend), *lines]
     return _svg(f"The graph of {cut_middle(text, 200)}", picture, width, height)
 
 
 def bare_graph(marks: Sequence[str], picture_width: float, picture_height: float) -> str:
     """The marks as a picture for a page that says everything else itself."""
-    picture = _move_group(marks, MARGIN, MARGIN)
+    picture = move_marks(marks, MARGIN, MARGIN)
     return _svg("The graph", picture, picture_width + 2 * MARGIN, picture_height + 2 * MARGIN)
-
-
-def _move_group(marks: Sequence[str], left: float, top: float) -> list[str]:
-    return [f'<g transform="translate({left:.1f} {top:.1f})">', *marks, "</g>"]
 
 
 def _svg(title: str, marks: Sequence[str], width: float, height: float) -> str:

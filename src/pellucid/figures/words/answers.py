@@ -137,7 +137,7 @@ def metric_lines(answers: Answers, data: DataFacts) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def metrics_words(metrics: Mapping[str, float], target: str) -> str:
+def metrics_words(metrics: Mapping[str, float], target: str = "") -> str:
     """The metrics in a row; after the last that has the unit of the target, it is said.
 
     >>> metrics_words({"R²": 0.71, "MAE": 312.5, "RMSE": 400.0}, "mass")

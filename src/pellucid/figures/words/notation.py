@@ -60,6 +60,14 @@ def count_of(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
+def when_words(step: int) -> str:
+    """
+    >>> when_words(0), when_words(1200)
+    ('before the first step', 'at step 1,200')
+    """
+    return f"at step {step:,}" if step else "before the first step"
+
+
 def nats_words(loss: MeanLoss) -> str:
     """
     >>> nats_words(MeanLoss(2.0, 100))
