@@ -25,7 +25,7 @@ from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios
 from pellucid.figures.html import render, render_page
 from pellucid.figures.picture import Picture
-from pellucid.figures.tables import Cell, Table, html_table
+from pellucid.figures.tables import Cell, Table, html_table, right
 from pellucid.figures.words.answers import (
     example_noun,
     examples_table,
@@ -232,7 +232,7 @@ def _symbol_words(data: DataFacts) -> list[str]:
 
 def _parameter_table(network: NetworkFacts) -> Table:
     """Every parameter with its shape and its size."""
-    made = Table([("parameter", "left"), ("shape", "right"), ("numbers", "right")])
+    made = Table("parameter", *right("shape", "numbers"))
     for path, shape in network.layers[:MOST_PARAMETERS]:
         written = " × ".join([f"{size:,}" for size in shape]) or "one number"
         made.add(Cell(path, is_code=True), written, f"{math.prod(shape):,}")

@@ -1,10 +1,9 @@
-"""One table value and its three renderers (console, HTML, JSON), and how words and tables reach a terminal."""
+"""One table value, for a terminal and for a page, and how words and tables reach a terminal."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -34,27 +33,36 @@ class TableRow(NamedTuple):
     style: str = ""
 
 
-@dataclass
+class Column(NamedTuple):
+    """A heading, and where the cells below it stand."""
+
+    heading: str
+    side: str = "left"  # or "right", or "wrap": left, and broken where it is long
+
+
+def right(*headings: str) -> list[Column]:
+    """Columns whose cells stand at the right, as numbers do."""
+    return [Column(heading, "right") for heading in headings]
+
+
 class Table:
     """Headings and rows of words; numbers are written by whoever fills it. Render it by one of the functions below.
 
-    columns: a heading and "left", "right" or "wrap" (left, and broken where it is long) for each.
-
-    >>> listing = Table([("model", "left"), ("dev nats", "right")])
+    >>> listing = Table("model", *right("dev nats"))
     >>> listing.add("bigram", "2.4543")
-    >>> plain_table(listing)
-    {'columns': ['model', 'dev nats'], 'rows': [['bigram', '2.4543']]}
+    >>> print(parts_text([listing]))
+    model   dev nats
+    bigram    2.4543
     """
 
-    columns: Sequence[tuple[str, str]]
-    rows: list[TableRow] = field(default_factory=list)
+    def __init__(self, *columns: str | Column) -> None:
+        self.columns = [Column(column) if isinstance(column, str) else column for column in columns]
+        self.rows: list[TableRow] = []
 
     def add(self, *cells: str | Cell, style: str = "") -> None:
         """One more row; style: of all its cells."""
         assert len(cells) == len(self.columns), f"{len(cells)} cells for {len(self.columns)} columns"
-        self.rows.append(
-            TableRow(tuple([cell if isinstance(cell, Cell) else Cell(cell) for cell in cells]), style),
-        )
+        self.rows.append(TableRow(tuple([cell if isinstance(cell, Cell) else Cell(cell) for cell in cells]), style))
 
 
 Part = RenderableType | Table
@@ -76,14 +84,6 @@ def console_table(table: Table) -> ConsoleTable:
     for row in table.rows:
         made.add_row(*[Text(printable(cell.text), cell.style) for cell in row.cells], style=row.style)
     return made
-
-
-def plain_table(table: Table) -> dict[str, object]:
-    """The table as what JSON can hold."""
-    return {
-        "columns": [heading for heading, _ in table.columns],
-        "rows": [[cell.text for cell in row.cells] for row in table.rows],
-    }
 
 
 def html_table(table: Table) -> Markup:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pellucid.figures.charts.matrix import (
-    BARRED,
-    added_colour,
-    added_written,
-    difference,
-    heat_map,
-    hundredths,
-    n_seen,
-    weight_colour,
-)
+from pellucid.figures.charts.matrix import BARRED, added_map, difference, heat_map, n_seen, weight_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
@@ -85,9 +76,16 @@ def draw(record: MasksCompared) -> Picture:
         numbers = [str(i + 1) for i in range(len(mask.seen))]
         yes_no = [[float(cell) for cell in row] for row in mask.seen]
         forms = (
-            heat_map(yes_no, _yes_no_colour, CELL, numbers, numbers, written=lambda cell: f"{cell:.0f}"),
-            heat_map(mask.added, added_colour, CELL, numbers, numbers, written=added_written),
-            heat_map(mask.weights, weight_colour, CELL, numbers, numbers, written=hundredths),
+            heat_map(
+                yes_no,
+                lambda cell: "#c6dcf1" if cell else BARRED,
+                CELL,
+                numbers,
+                numbers,
+                written=lambda cell: f"{cell:.0f}",
+            ),
+            added_map(mask.added, CELL, numbers),
+            weight_map(mask.weights, CELL, numbers),
         )
         indent = left + forms[0].left
         marks.append(svg_text(indent, 18, mask.name, INK, is_bold=True, size=19))
@@ -100,10 +98,6 @@ def draw(record: MasksCompared) -> Picture:
         left, bottom = left + max(forms[0].width, NARROWEST) + GAP, max(bottom, top - 18)
     title = "Masks: what may be seen, and what is left of equal scores"
     return picture(title, _captions(record), marks, left - GAP, bottom)
-
-
-def _yes_no_colour(cell: float) -> str:
-    return "#c6dcf1" if cell else BARRED
 
 
 def _captions(record: MasksCompared) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from pellucid.figures.charts.matrix import balance_key, balanced_colours, heat_map, hundredths, weight_colour
+from pellucid.figures.charts.matrix import balance_key, balanced_colours, heat_map, largest_difference, weight_map
 from pellucid.figures.charts.svg import INK, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import join_words, rough
@@ -194,16 +194,14 @@ def draw(record: SensitivityStudy) -> Picture:
     """The weights before, what the change adds to them, and what the derivative says."""
     numbers = [str(i + 1) for i in range(len(record.weights))]
     most = max([abs(change) for rows in (record.measured, record.predicted) for row in rows for change in row])
+    measured, predicted = [
+        heat_map(rows, balanced_colours(most or 1.0), CELL, numbers, numbers, written=_with_sign)
+        for rows in (record.measured, record.predicted)
+    ]
     stations = (
-        ("weights before", heat_map(record.weights, weight_colour, CELL, numbers, numbers, written=hundredths)),
-        (
-            "added, measured",
-            heat_map(record.measured, balanced_colours(most or 1.0), CELL, numbers, numbers, written=_with_sign),
-        ),
-        (
-            "added, by the derivative",
-            heat_map(record.predicted, balanced_colours(most or 1.0), CELL, numbers, numbers, written=_with_sign),
-        ),
+        ("weights before", weight_map(record.weights, CELL, numbers)),
+        ("added, measured", measured),
+        ("added, by the derivative", predicted),
     )
     marks = balance_key("change: below 0", "above 0")
     left = 0.0
@@ -224,18 +222,14 @@ def _with_sign(change: float) -> str:
 
 
 def _captions(record: SensitivityStudy) -> list[str]:
-    pairs = [
-        (abs(a - b), abs(a))
-        for row, twin in zip(record.measured, record.predicted, strict=True)
-        for a, b in zip(row, twin, strict=True)
-    ]
+    largest = max([abs(change) for row in record.measured for change in row])
     still = [str(i + 1) for i, reach in enumerate(record.reach) if reach == 0]
     farthest = max(range(len(record.reach)), key=lambda i: record.reach[i])
     said = [
         f"{record.source}. Key {record.key + 1} moves by a vector of length {record.length:g}. "
         "Rows ask, columns are asked.",
-        f"The largest change of a weight is {rough(max([change for _, change in pairs]))}; measured and by the "
-        f"derivative differ by at most {rough(max([apart for apart, _ in pairs]))}.",
+        f"The largest change of a weight is {rough(largest)}; measured and by the "
+        f"derivative differ by at most {rough(largest_difference(record.measured, record.predicted))}.",
         f"For a change of length 1 the output of position {farthest + 1} moves most, by up to "
         f"{rough(record.reach[farthest])}.",
     ]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.matrix import Rows, heat_map, hundredths, weight_colour, weight_key
+from pellucid.figures.charts.matrix import Rows, weight_key, weight_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import rough
@@ -185,7 +185,7 @@ def draw(record: GivenAttentions) -> Picture:
         left, bottom = 0.0, 0.0
         for words, below, weights in _maps(attention):
             numbers = [str(i + 1) for i in range(len(weights))]
-            drawn = heat_map(weights, weight_colour, CELL, numbers, numbers, written=hundredths)
+            drawn = weight_map(weights, CELL, numbers)
             marks += move_marks(drawn.marks, left, top + 58)
             marks.append(svg_text(left + drawn.left, top + 50, words, INK))
             marks.append(svg_text(left + drawn.left, top + 58 + drawn.height + 22, below, QUIET))

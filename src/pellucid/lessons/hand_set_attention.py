@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.figures.charts.matrix import HeatMap, heat_map, hundredths, weight_colour, weight_key
+from pellucid.figures.charts.matrix import HeatMap, largest_difference, weight_key, weight_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
@@ -190,7 +190,7 @@ def draw(record: HandSetVariants) -> Picture:
 
 
 def _column(model: HandSetPass) -> tuple[list[str], HeatMap, float]:
-    drawn = heat_map(model.attention, weight_colour, CELL, model.tokens, model.tokens, written=hundredths)
+    drawn = weight_map(model.attention, CELL, model.tokens)
     indent = drawn.left
     marks = [svg_text(indent, 18, model.description, INK, is_bold=True, size=19), *move_marks(drawn.marks, 0, 36)]
     top = 36 + drawn.height + 30
@@ -216,13 +216,7 @@ def _captions(record: HandSetVariants) -> list[str]:
         f"({first.description}); scored one place before, as a decoder has to, {first.shifted_loss:.4f}."
     )
     for other in record.variants[1:]:
-        apart = max(
-            [
-                abs(a - b)
-                for row, twin in zip(first.attention, other.attention, strict=True)
-                for a, b in zip(row, twin, strict=True)
-            ]
-        )
+        apart = largest_difference(first.attention, other.attention)
         beside = f"no weight differs by more than {apart:.4f}" if apart else "the weights are the same"
         said.append(
             f"{other.description[:1].upper()}{other.description[1:]}: {beside}, "

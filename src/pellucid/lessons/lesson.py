@@ -45,11 +45,6 @@ TINY_VIT: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def no_notes(record: object) -> tuple[str, ...]:
-    """Of a record that says everything in its picture."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Lesson(Generic[Record]):
     """One thing that is taught by a picture.
@@ -63,7 +58,7 @@ class Lesson(Generic[Record]):
     measure: Callable[..., Record]
     draw: Callable[[Record], Picture]
     figure_of_run: str = ""  # the figure that shows of one run what this lesson compares in several trainings
-    notes: Callable[[Record], tuple[str, ...]] = no_notes  # how the record came about, for the terminal
+    notes: Callable[[Record], tuple[str, ...]] = lambda record: ()  # how the record came about, for the terminal
 
     @property
     def options(self) -> tuple[str, ...]:

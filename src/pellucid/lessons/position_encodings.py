@@ -9,7 +9,7 @@ from pellucid.errors import PellucidError, require_one_of
 from pellucid.figures.charts.matrix import Rows, balance_key, balanced_colours, heat_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.figures.words.notation import join_words
+from pellucid.figures.words.notation import join_words, percent, rough
 from pellucid.lessons.lesson import TINY_TRANSFORMER, Lesson, train_small_run
 from pellucid.records.answers import Matrix, as_matrix
 
@@ -141,7 +141,7 @@ def _column(kind: PositionEncoding) -> tuple[list[str], float]:
     marks.append(svg_text(LABELS, top, "products of any two" if kind.encodings else "added to the scores", INK))
     marks += _map(kind.products, places, places, top + 10)
     low, high = _ends(kind.products)
-    marks.append(svg_text(LABELS, top + SIDE + 54, f"from {_number(low)} to {_number(high)}", QUIET))
+    marks.append(svg_text(LABELS, top + SIDE + 54, f"from {rough(low)} to {rough(high)}".replace("-", "−"), QUIET))
     return marks, top + SIDE + 62
 
 
@@ -155,14 +155,6 @@ def _map(values: Rows, rows: Sequence[str], columns: Sequence[str], top: float) 
 
 def _ends(values: Rows) -> tuple[float, float]:
     return min([min(row) for row in values]), max([max(row) for row in values])
-
-
-def _number(x: float) -> str:
-    """
-    >>> _number(-0.0), _number(12.345), _number(-3.0)
-    ('0', '12.3', '−3')
-    """
-    return (f"{x:.3g}" if x else "0").replace("-", "−")
 
 
 def by_distance(products: Rows) -> float:
@@ -186,7 +178,7 @@ def _captions(record: PositionEncodings) -> list[str]:
     if alike:
         said.append(f"What two positions give depends on their distance alone, as measured, for {join_words(alike)}.")
     others = [
-        f"{kind.kind} {100 * spread:.0f} %" for kind in record.kinds if (spread := by_distance(kind.products)) > SAME
+        f"{kind.kind} {percent(spread)}" for kind in record.kinds if (spread := by_distance(kind.products)) > SAME
     ]
     if others:
         said.append(f"At one distance it differs by this much of the largest number: {', '.join(others)}.")

@@ -14,15 +14,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError
-from pellucid.figures.charts.matrix import (
-    Rows,
-    added_colour,
-    added_written,
-    difference,
-    heat_map,
-    hundredths,
-    weight_colour,
-)
+from pellucid.figures.charts.matrix import added_map, difference, largest_difference, weight_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent, token_label
@@ -175,18 +167,10 @@ def draw(record: AttentionRoad) -> Picture:
     names = [token_label(token) for token in record.tokens]
     cell = min(LARGEST_CELL, SIDE / len(names))
     stations = (
-        ("L", "averages the past", heat_map(record.averaging, weight_colour, cell, names, names, written=hundredths)),
-        ("wei", "0: look, −∞: do not", heat_map(record.wei, added_colour, cell, names, names, written=added_written)),
-        (
-            "softmax(wei)",
-            "the same average again",
-            heat_map(record.softmax_of_wei, weight_colour, cell, names, names, written=hundredths),
-        ),
-        (
-            "softmax(q·k/√d + wei)",
-            "the data have a say",
-            heat_map(record.weights, weight_colour, cell, names, names, written=hundredths),
-        ),
+        ("L", "averages the past", weight_map(record.averaging, cell, names)),
+        ("wei", "0: look, −∞: do not", added_map(record.wei, cell, names)),
+        ("softmax(wei)", "the same average again", weight_map(record.softmax_of_wei, cell, names)),
+        ("softmax(q·k/√d + wei)", "the data have a say", weight_map(record.weights, cell, names)),
     )
     marks: list[str] = []
     left = height = 0.0
@@ -202,7 +186,7 @@ def draw(record: AttentionRoad) -> Picture:
 
 
 def _captions(record: AttentionRoad) -> list[str]:
-    apart = _apart(record.averaging, record.softmax_of_wei)
+    apart = largest_difference(record.averaging, record.softmax_of_wei)
     said = [
         "Each row is a position and how much it takes of itself and of those before it.",
         f"softmax(wei) is the averaging matrix again: the largest difference is {difference(apart)}.",
@@ -222,12 +206,6 @@ def _captions(record: AttentionRoad) -> list[str]:
         )
     said.append(f"Queries and keys are drawn at random, seed {record.seed}: equal characters ask and answer alike.")
     return said
-
-
-def _apart(one: Rows, other: Rows) -> float:
-    """The largest difference of two matrices."""
-    pairs = [(a, b) for row, twin in zip(one, other, strict=True) for a, b in zip(row, twin, strict=True)]
-    return max([abs(a - b) for a, b in pairs])
 
 
 LESSON = Lesson(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
+from pellucid.figures.words.notation import with_prefix
 from pellucid.lessons.lesson import Lesson
 
 if TYPE_CHECKING:
@@ -106,18 +107,9 @@ def draw(record: TokenCosts) -> Picture:
                 f'<rect x="{LABELS:.0f}" y="{y:.0f}" width="{length:.1f}" height="{BAR:.0f}" fill="{colour}">'
                 f"<title>{flops:,} FLOPs</title></rect>"
             )
-            marks.append(svg_text(LABELS + length + 8, y + 18, _flops(flops), INK))
+            marks.append(svg_text(LABELS + length + 8, y + 18, f"{with_prefix(flops)}FLOPs", INK))
     title = "What tokens cost: one text, cut in three ways"
     return picture(title, _captions(record), marks, LABELS + WIDTH + 120, 44 + len(record.ways) * ROW)
-
-
-def _flops(flops: int) -> str:
-    """
-    >>> _flops(1_234_000), _flops(56_700_000_000)
-    ('1.23 MFLOPs', '56.7 GFLOPs')
-    """
-    unit, size = ("G", 1e9) if flops >= 1e9 else ("M", 1e6)
-    return f"{flops / size:.3g} {unit}FLOPs"
 
 
 def _captions(record: TokenCosts) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 Record = TypeVar("Record")
 
 
-def as_plain(record: object) -> object:
+def as_plain(record: object) -> Any:
     """The record as dictionaries, lists and numbers that JSON can hold; non-finite numbers become words.
 
     >>> from pellucid.records.derivation import Note

@@ -84,6 +84,26 @@ def heat_map(
     return HeatMap(marks, left + width, top + height, left, top)
 
 
+def weight_map(values: Rows, cell: float, names: Sequence[str]) -> HeatMap:
+    """Weights from 0 to 1 with their numbers; rows and columns have the same names."""
+    return heat_map(values, weight_colour, cell, names, names, written=hundredths)
+
+
+def added_map(values: Rows, cell: float, names: Sequence[str]) -> HeatMap:
+    """The same for what a mask adds to the scores."""
+    return heat_map(values, added_colour, cell, names, names, written=added_written)
+
+
+def largest_difference(one: Rows, other: Rows) -> float:
+    """How far apart two matrices are where they differ most.
+
+    >>> largest_difference([[1.0, 0.5]], [[1.0, 0.25]])
+    0.25
+    """
+    rows = zip(one, other, strict=True)
+    return max([abs(a - b) for row, twin in rows for a, b in zip(row, twin, strict=True)])
+
+
 def _room(cell: float, labels: Sequence[str]) -> float:
     """What each label has; where only some are written, these have more."""
     written = len([label for label in labels if label])

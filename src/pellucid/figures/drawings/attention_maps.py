@@ -1,5 +1,6 @@
 """What every head of a network attends to: a map for each head and layer, tokens on both axes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pellucid.figures.charts.matrix import (
@@ -51,7 +52,7 @@ def draw_attention_maps(seen: AttentionMaps) -> Picture:
 
 def _block(part: Attended, *, is_alone: bool) -> tuple[list[str], float, float]:
     askers, asked = [[token_label(token) for token in tokens[-MOST_TOKENS:]] for tokens in (part.askers, part.asked)]
-    lines = _in_lines(*_drawn_places(part, is_alone=is_alone), per_line=MOST_HEADS if is_alone else 2)
+    lines = maps_in_lines(*_drawn_places(part, is_alone=is_alone), per_line=MOST_HEADS if is_alone else 2)
     side = SIDES.get(len(lines), SMALL_SIDE) if is_alone else SMALL_SIDE
     cell = min(LARGEST_CELL, max(SMALLEST_CELL, side / max(len(askers), len(asked))))
     marks = [] if is_alone else [svg_text(0, 20, part.name, INK, is_bold=True, size=19)]
@@ -84,12 +85,12 @@ def _drawn_places(part: Attended, *, is_alone: bool) -> tuple[list[int], list[in
     return even_places(layers, 4 if is_alone and is_short else 2), even_places(heads, MOST_HEADS)
 
 
-def _in_lines(layers: list[int], heads: list[int], per_line: int) -> list[list[tuple[int, int]]]:
+def maps_in_lines(layers: list[int], heads: list[int], per_line: int) -> list[list[tuple[int, int]]]:
     """Which maps stand side by side: those of whole layers, where a line has room for them.
 
-    >>> _in_lines([0, 1], [0, 1], per_line=4)
+    >>> maps_in_lines([0, 1], [0, 1], per_line=4)
     [[(0, 0), (0, 1), (1, 0), (1, 1)]]
-    >>> _in_lines([0, 1], [0, 1, 2], per_line=4)
+    >>> maps_in_lines([0, 1], [0, 1, 2], per_line=4)
     [[(0, 0), (0, 1), (0, 2)], [(1, 0), (1, 1), (1, 2)]]
     """
     maps = [(layer, head) for layer in layers for head in heads]
@@ -152,11 +153,14 @@ def _left_out(seen: AttentionMaps) -> list[str]:
     part = max(seen.parts, key=lambda one: len(one.layers) * len(one.layers[0]))
     layers, heads = _drawn_places(part, is_alone=len(seen.parts) == 1)
     if len(layers) < len(part.layers) or len(heads) < len(part.layers[0]):
-        said.append(
-            f"Drawn: {len(layers)} of {count_of(len(part.layers), 'layer')} and {len(heads)} of "
-            f"{count_of(len(part.layers[0]), 'head')}, evenly from the first to the last."
-        )
+        said.append(drawn_heads_words(part.layers, len(layers), len(heads)))
     return said
+
+
+def drawn_heads_words(layers: Sequence[Sequence[object]], n_layers: int, n_heads: int) -> str:
+    """How many layers and heads of all there are were drawn."""
+    of_layers, of_heads = count_of(len(layers), "layer"), count_of(len(layers[0]), "head")
+    return f"Drawn: {n_layers} of {of_layers} and {n_heads} of {of_heads}, evenly from the first to the last."
 
 
 FIGURE = FigureCard(

@@ -1,4 +1,4 @@
-"""Figure 5: the loss against the learning rate, its slope below, and where two rules would stop climbing."""
+"""The loss against the learning rate, its slope below, and where two rules would stop climbing."""
 
 import math
 from collections.abc import Sequence

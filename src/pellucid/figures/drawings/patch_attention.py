@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from pellucid.figures.charts.matrix import heat_map, part_key
 from pellucid.figures.charts.panel import even_places
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, pixel_image, shade, svg_text
+from pellucid.figures.drawings.attention_maps import drawn_heads_words, maps_in_lines
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.notation import count_of, percent
+from pellucid.figures.words.notation import percent
 from pellucid.records import PatchAttention
 
 SIDE, GAP, LINE_GAP, HEADING = 190.0, 34.0, 30.0, 26.0
@@ -22,9 +23,7 @@ def draw_patch_attention(seen: PatchAttention) -> Picture:
     left = 2 * (SIDE + GAP) + GAP
     layers = even_places([f"layer {i}" for i in range(len(seen.layers))], MOST_LAYERS)
     heads = even_places([f"head {i}" for i in range(len(seen.layers[0]))], MOST_HEADS)
-    maps = [(layer, head) for layer in layers for head in heads]
-    length = PER_LINE // len(heads) * len(heads)
-    lines = [maps[first : first + length] for first in range(0, len(maps), length)]
+    lines = maps_in_lines(layers, heads, PER_LINE)
     for y, line in enumerate(lines):
         for x, (layer, head) in enumerate(line):
             one = _map(seen, seen.layers[layer][head], f"layer {layer + 1}, head {head + 1}")
@@ -80,10 +79,7 @@ def _captions(seen: PatchAttention, n_layers: int, n_heads: int) -> list[str]:
         f"{place // columns + 1}, column {place % columns + 1}."
     )
     if n_layers < len(seen.layers) or n_heads < len(seen.layers[0]):
-        said.append(
-            f"Drawn: {n_layers} of {count_of(len(seen.layers), 'layer')} and {n_heads} of "
-            f"{count_of(len(seen.layers[0]), 'head')}, evenly from the first to the last."
-        )
+        said.append(drawn_heads_words(seen.layers, n_layers, n_heads))
     return said
 
 

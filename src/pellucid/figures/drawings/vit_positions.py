@@ -42,17 +42,12 @@ def _captions(seen: PatchPositions, down: int, across: int) -> list[str]:
     said = [
         f"{seen.source}. {rows} × {columns} patches: each map shows how alike the position of its own patch (framed) "
         "is to those of all patches.",
-        f"The mean cosine is {_cosine_words(seen.neighbours)} between patches that touch and "
-        f"{_cosine_words(seen.others)} between "
-        "all others. Nothing told the network which touch.",
+        f"The mean cosine is {seen.neighbours:.3f} between patches that touch and {seen.others:.3f} between all "
+        "others. Nothing told the network which touch.".replace("-", "−"),
     ]
     if down < rows or across < columns:
         said.append(f"Drawn: the maps of the first {down} rows and {across} columns.")
     return said
-
-
-def _cosine_words(cosine: float) -> str:
-    return f"{cosine:.3f}".replace("-", "−")
 
 
 FIGURE = FigureCard(

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from pellucid.data.kinds import KINDS
 from pellucid.errors import printable
-from pellucid.figures.tables import Cell, Part, Table, note_lines
+from pellucid.figures.tables import Cell, Part, Table, note_lines, right
 from pellucid.figures.words.notation import chance_words, count_of, cut_end, metric_words, percent
 from pellucid.records import AnsweredExample, Answers, Calibration, Confusion, DataFacts, Predictions
 
@@ -213,7 +213,7 @@ def calibration_words(calibration: Calibration) -> str:
 def confusion_table(confusion: Confusion) -> Table:
     """A row for each true class, a column for each answer, and the share of each class that was found."""
     names = [cut_end(name, LONGEST_CLASS) for name in confusion.classes]
-    made = Table([("true \\ answer", "left"), *[(name, "right") for name in names], ("found", "right")])
+    made = Table("true \\ answer", *right(*names, "found"))
     for i, (name, row) in enumerate(zip(confusion.classes, confusion.counts, strict=True)):
         cells = [Cell(f"{n:,}" if n else "·", "bold" if i == j else "" if n else "dim") for j, n in enumerate(row)]
         made.add(cut_end(name, LONGEST), *cells, percent(row[i] / sum(row)) if sum(row) else "")
@@ -224,15 +224,8 @@ def examples_table(examples: Sequence[AnsweredExample], data: DataFacts, longest
     """A few answers beside the truth; a wrong one is marked, which of numbers would be nearly all."""
     has_mark = is_judged(data)
     has_probability = any(example.probability is not None for example in examples)
-    made = Table(
-        [
-            (source_noun(data.kind), "left"),
-            ("truth", "left"),
-            ("answer", "left"),
-            *[("probability", "right")] * has_probability,
-            *[("", "left")] * has_mark,
-        ]
-    )
+    probability = right("probability") * has_probability
+    made = Table(source_noun(data.kind), "truth", "answer", *probability, *[""] * has_mark)
     for example in examples:
         texts = [cut_end(part, longest) or "(empty)" for part in (example.what, example.truth, example.answer)]
         mark = Cell("" if example.is_right else "wrong", "" if example.is_right else "yellow")
@@ -264,14 +257,8 @@ def prediction_table(predictions: Predictions) -> Table:
     shown = predictions.predictions[:MOST_PREDICTED]
     has_probability = any(each.probability is not None for each in shown)
     has_others = any(len(each.ranked) > 1 for each in shown)
-    made = Table(
-        [
-            ("", "left"),
-            (cut_end(predictions.target, LONGEST_PREDICTED) or "answer", "left"),
-            *[("probability", "right")] * has_probability,
-            *[("or", "left")] * has_others,
-        ]
-    )
+    answer = cut_end(predictions.target, LONGEST_PREDICTED) or "answer"
+    made = Table("", answer, *right("probability") * has_probability, *["or"] * has_others)
     for each in shown:
         made.add(
             cut_end(each.what, LONGEST_PREDICTED),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Cell, Part, Table, indent, note_lines
+from pellucid.figures.tables import Cell, Part, Table, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, large_count, nats_words, ordinal, rough
 from pellucid.records import ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts, as_plain
 
@@ -87,9 +87,7 @@ def novelty_parts(samples: tuple[Sample, ...]) -> Iterator[Part]:
 
 def sample_table(samples: tuple[Sample, ...], longest: int = LONGEST) -> Table:
     """A row for each item: what it cost, where it is found, and what of train it is nearest to."""
-    made = Table(
-        [("sample", "left"), ("nats", "right"), ("found", "left"), ("nearest in train", "left"), ("copied", "left")]
-    )
+    made = Table("sample", *right("nats"), "found", "nearest in train", "copied")
     for sample in samples:
         near = (
             f"{cut_end(sample.nearest, longest)}, {count_of(sample.distance, 'edit')}" if sample.distance else "itself"
@@ -169,24 +167,12 @@ def plain_score(scored: ScoredText) -> dict[str, object]:
     """The scores as what JSON can hold, with their sums."""
     loss = scored.loss
     sums = {"nats": scored.nats, "mean_nats": loss.nats, "mean_bits": loss.bits, "perplexity": loss.perplexity}
-    plain = as_plain(scored)
-    assert isinstance(plain, dict)
-    return {**plain, "sums": as_plain(sums)}
+    return {**as_plain(scored), "sums": as_plain(sums)}
 
 
 def surprise_table(surprises: tuple[Surprise, ...]) -> Table:
     """A row for each token, with a bar as long as it is surprising."""
-    made = Table(
-        [
-            ("after", "right"),
-            ("comes", "left"),
-            ("probability", "right"),
-            ("nats", "right"),
-            ("bits", "right"),
-            ("", "left"),
-            ("likeliest", "left"),
-        ]
-    )
+    made = Table(*right("after"), "comes", *right("probability", "nats", "bits"), "", "likeliest")
     highest = max((one.nats for one in surprises if one.nats < math.inf), default=1.0)
     for one in surprises:
         is_finite = one.nats < math.inf

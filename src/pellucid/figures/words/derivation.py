@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Cell, Part, Table, heading, indent
+from pellucid.figures.tables import Cell, Column, Part, Table, heading, indent, right
 from pellucid.figures.words.notation import count_of, cut_middle, in_brackets, rough, short
 from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode, as_plain
 
@@ -92,23 +92,19 @@ class Detail(enum.Enum):
 
 def plain_derivation(derivation: Derivation) -> dict[str, object]:
     """Everything the derivation holds, as what JSON can hold."""
-    document = {
-        "expression": derivation.text,
-        "inputs": derivation.inputs,
-        "outputs": derivation.values,
-        "gradients": derivation.jacobian,
-        "nodes": derivation.nodes,
+    plain = as_plain(derivation)
+    return {
+        "expression": plain["text"],
+        "inputs": plain["inputs"],
+        "outputs": plain["values"],
+        "gradients": as_plain(derivation.jacobian),
+        "nodes": plain["nodes"],
         "passes": [
-            {"output": back.output, "node": back.place, "gradients": back.gradients, "steps": list(back.steps)}
-            for back in derivation.passes
+            {"output": back["output"], "node": back["place"], "gradients": back["gradients"], "steps": back["steps"]}
+            for back in plain["passes"]
         ],
-        "checks": derivation.checks,
-        "effects": derivation.effects,
-        "notes": derivation.notes,
+        **{name: plain[name] for name in ("checks", "effects", "notes")},
     }
-    plain = as_plain(document)
-    assert isinstance(plain, dict)
-    return plain
 
 
 def derivation_parts(
@@ -153,7 +149,7 @@ def _forward(derivation: Derivation, most: int | None) -> Part:
     given = list(derivation.inputs.items())
     listed = "given  " + ",  ".join(f"{name} = {short(value)}" for name, value in given[:most])
     nodes = [node for node in derivation.nodes if node.form != "given"]
-    table = Table([("", "left"), ("", "left"), ("", "left"), ("", "left"), ("", "left")])
+    table = Table("", "", "", "", "")
     for node in nodes[:most]:
         table.add(
             node.name,
@@ -167,7 +163,7 @@ def _forward(derivation: Derivation, most: int | None) -> Part:
 
 
 def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> Part:
-    table = Table([("", "right"), ("", "left"), ("", "right"), ("", "left"), ("", "left"), ("", "wrap")])
+    table = Table(*right(""), "", *right(""), "", "", Column("", "wrap"))
     for step in back.steps[:most]:
         so_far = f"sum {short(step.running_sum)} ({step.use}/{step.uses})" if step.uses > 1 else ""
         table.add(
@@ -185,22 +181,13 @@ def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> P
 
 def _gradients(derivation: Derivation, most: int | None) -> Part:
     has_several = len(derivation.values) > 1
-    table = Table(
-        [
-            *([("output", "left")] if has_several else []),
-            ("input", "left"),
-            ("value", "right"),
-            ("gradient", "right"),
-            ("central difference", "right"),
-            ("disagreement", "right"),
-            ("h", "right"),
-        ]
-    )
+    numbers = right("value", "gradient", "central difference", "disagreement", "h")
+    table = Table(*["output"] * has_several, "input", *numbers)
     for check in derivation.checks[:most]:
         measured = "not known" if check.measured is None else short(check.measured)
         disagreement = "not measured" if check.disagreement is None else f"{check.disagreement:.1e}"
         table.add(
-            *([check.output] if has_several else []),
+            *[check.output] * has_several,
             check.variable,
             short(derivation.inputs[check.variable]),
             Cell(short(check.exact), "bold"),
@@ -213,7 +200,7 @@ def _gradients(derivation: Derivation, most: int | None) -> Part:
 
 def _brief_gradients(derivation: Derivation) -> Part:
     has_several = len(derivation.values) > 1
-    table = Table([("", "left"), ("", "right")])
+    table = Table("", *right(""))
     for check in derivation.checks:
         name = f"d{check.output}/d{check.variable}" if has_several else check.variable
         table.add(name, short(check.exact))
@@ -221,7 +208,7 @@ def _brief_gradients(derivation: Derivation) -> Part:
 
 
 def _differences(checks: Sequence[Check]) -> Part:
-    table = Table([("input", "left"), ("kind", "left"), ("slope", "right"), ("exact", "right"), ("error", "right")])
+    table = Table("input", "kind", *right("slope", "exact", "error"))
     for check in checks:
         for difference in check.differences:
             table.add(

@@ -7,7 +7,7 @@ from statistics import median
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Part, Table, heading, indent, note_lines
+from pellucid.figures.tables import Column, Part, Table, heading, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, duration, end_sentence, memory_size, percent, with_prefix
 from pellucid.records import (
     CostScaling,
@@ -76,15 +76,11 @@ def module_table(seen: Inspection) -> Table:
     """One row for each module, in the order of its first call."""
     has_run = any(row.n_calls for row in seen.rows)
     has_times = seen.seconds > 0
-    columns = [("module", "left"), ("type", "left")]
-    if has_run:
-        columns += [("in", "left"), ("out", "left")]
-    columns += [("parameters", "right")]
-    if has_run:
-        columns += [("FLOPs", "right"), ("memory", "right")]
-    if has_times:
-        columns += [("time", "right")]
-    made = Table(columns)
+    made = Table(
+        *("module", "type"),
+        *["in", "out"] * has_run,
+        *right("parameters", *["FLOPs", "memory"] * has_run, *["time"] * has_times),
+    )
     failed = seen.failure.path if seen.failure else None
     for row, name in zip(seen.rows[:MOST_ROWS], indent_paths(seen.rows[:MOST_ROWS]), strict=True):
         cells = [cut_end(name, 26), cut_end(row.kind, 18)]
@@ -100,7 +96,7 @@ def module_table(seen: Inspection) -> Table:
                 memory_size(row.activation_bytes) if row.activation_bytes else "",
             ]
         if has_times:
-            cells += [f"{row.share_of_time:.0%}" if row.n_calls else ""]
+            cells += [percent(row.share_of_time) if row.n_calls else ""]
         made.add(*cells, style="bold red" if row.path == failed and seen.failure else "")
     return made
 
@@ -223,8 +219,8 @@ def versus_parts(versus: Versus) -> Iterator[Part]:
             yield from mistake_parts(mistake)
         if seen.failure:
             yield from failure_parts(seen.failure)
-    names = [(cut_end(one.name or one.kind, 36), "right") for one in (versus.left, versus.right)]
-    made = Table([("", "left"), *names, ("ratio", "right")])
+    names = [cut_end(one.name or one.kind, 36) for one in (versus.left, versus.right)]
+    made = Table("", *right(*names, "ratio"))
     for row in versus.rows:
         made.add(*versus_cells(row))
     yield made
@@ -320,7 +316,7 @@ def diagnosis_parts(diagnosis: Diagnosis, *, is_whole: bool = False) -> Iterator
     n_unknown = sum(bool(rule.passed_over) for rule in diagnosis.rules)
     if is_whole:
         yield heading("Rules")
-        made = Table([("rule", "left"), ("seconds", "right"), ("passed over", "wrap")])
+        made = Table("rule", *right("seconds"), Column("passed over", "wrap"))
         for rule in diagnosis.rules:
             made.add(rule.rule, f"{rule.seconds:.2f}", rule.passed_over)
         yield indent(made)
@@ -331,9 +327,7 @@ def diagnosis_parts(diagnosis: Diagnosis, *, is_whole: bool = False) -> Iterator
 
 def plain_diagnosis(diagnosis: Diagnosis) -> dict[str, object]:
     """The diagnosis as what JSON can hold, with whether anything is broken."""
-    plain = as_plain(diagnosis)
-    assert isinstance(plain, dict)
-    return {**plain, "is_ill": diagnosis.is_ill}
+    return {**as_plain(diagnosis), "is_ill": diagnosis.is_ill}
 
 
 def diagnosis_words(diagnosis: Diagnosis) -> str:
@@ -412,8 +406,7 @@ def watch_parts(seen: Watched) -> Iterator[Part]:
 
 def layer_table(look: Health) -> Table:
     """What every layer put out at one look, and the gradient that came back to it."""
-    right = ("units", "mean", "deviation", "flat", "gradient's deviation")
-    made = Table([("layer", "left"), ("kind", "left"), *[(heading, "right") for heading in right]])
+    made = Table("layer", "kind", *right("units", "mean", "deviation", "flat", "gradient's deviation"))
     for layer in look.layers[:MOST_LAYERS]:
         flat = "" if layer.saturated is None else percent(layer.saturated)
         numbers = f"{layer.width:,}", f"{layer.mean:.3f}", f"{layer.deviation:.3f}", flat

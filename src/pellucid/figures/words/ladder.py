@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Part, Table, note_lines
+from pellucid.figures.tables import Part, Table, note_lines, right
 from pellucid.figures.words.notation import cut_end, is_share, loss_unit_words, loss_words, metric_words
 from pellucid.records import Ladder, Measure, Rung, SizeLadder, SizeRung, as_plain
 
@@ -28,9 +28,7 @@ def ladder_parts(ladder: Ladder) -> Iterator[Part]:
 def plain_ladder(ladder: Ladder) -> dict[str, object]:
     """The ladder as what JSON can hold, with each rung's gap to the best simple model."""
     rungs = [{**rung._asdict(), "gap": ladder.gap(rung)} for rung in ladder.rungs]
-    plain = as_plain({"source": ladder.source, "rungs": rungs, "notes": ladder.notes, "measure": ladder.measure})
-    assert isinstance(plain, dict)
-    return plain
+    return {**as_plain(ladder), "rungs": as_plain(rungs)}
 
 
 def ladder_table(ladder: Ladder) -> Table:
@@ -41,8 +39,8 @@ def ladder_table(ladder: Ladder) -> Table:
         if metric
         else [f"dev {unit}", "bits/char", "train", *["test"] * has_test]
     )
-    right = [*reached, "parameters", "seconds", f"{ladder.measure.one}s/s", f"over {ladder.measure.simple}"]
-    made = Table([("model", "left"), *[(heading, "right") for heading in right]])
+    costs = ["parameters", "seconds", f"{ladder.measure.one}s/s", f"over {ladder.measure.simple}"]
+    made = Table("model", *right(*reached, *costs))
     for rung in rank_rungs(ladder):
         made.add(
             cut_end(rung.name, 24),
@@ -70,7 +68,7 @@ def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:
     metric, unit = measure.metric, measure.loss
     headings = (f"dev {metric}", f"dev {unit}") if metric else (f"dev {unit}", "bits/char")
     name = measure.simple if metric else "counting alone"
-    made = Table([(name, "left"), *[(heading, "right") for heading in (*headings, "numbers kept")]])
+    made = Table(name, *right(*headings, "numbers kept"))
     for rung in rungs:
         reached = (
             (metric_words(metric, rung.metric), loss_words(rung.dev, metric))
@@ -267,8 +265,8 @@ def results_by_size(rungs: list[SizeRung]) -> list[SizeResult]:
 def size_ladder_table(ladder: SizeLadder) -> Table:
     """A row for each model, a column for each size; the best of a size is marked, and networks are bold."""
     models = rungs_by_model(ladder)
-    right = [*[f"{size:,}" for size in ladder.sizes], "test", "parameters", "seconds"]
-    made = Table([(f"{ladder.metric} on dev", "left"), *[(heading, "right") for heading in right]])
+    sizes = [f"{size:,}" for size in ladder.sizes]
+    made = Table(f"{ladder.metric} on dev", *right(*sizes, "test", "parameters", "seconds"))
     cells = {name: {each.n_train: each for each in results_by_size(rungs)} for name, rungs in models.items()}
     best = {size: max([at[size].mean for at in cells.values() if size in at], default=0.0) for size in ladder.sizes}
     for name, rungs in models.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Cell, Part, Table, heading, indent
+from pellucid.figures.tables import Cell, Part, Table, heading, indent, right
 from pellucid.figures.words.answers import describe_source
 from pellucid.figures.words.notation import percent, short
 from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
@@ -51,9 +51,7 @@ def split_parts(report: SplitReport) -> Iterator[Part]:
 
 def split_json(report: SplitReport) -> dict[str, object]:
     """The report as JSON can hold it, with the sentences that a terminal shows."""
-    plain = as_plain(report)
-    assert isinstance(plain, dict)
-    return {**plain, "because": reasons(report), "verdict": verdict_sentences(report)}
+    return {**as_plain(report), "because": reasons(report), "verdict": verdict_sentences(report)}
 
 
 def _strategy(report: SplitReport) -> Iterator[Part]:
@@ -72,16 +70,14 @@ def _strategy(report: SplitReport) -> Iterator[Part]:
 
 def _sides(report: SplitReport) -> Part:
     n = sum(report.sizes.values())
-    table = Table([("side", "left"), ("rows", "right"), ("share", "right"), ("asked", "right")])
+    table = Table("side", *right("rows", "share", "asked"))
     for (side, size), part in zip(report.sizes.items(), report.fractions, strict=True):
         table.add(side, f"{size:,}", percent(size / n), percent(part))
     return indent(table)
 
 
 def _agreements(report: SplitReport) -> Iterator[Part]:
-    table = Table(
-        [("column", "left"), ("measure", "left"), ("dev", "right"), ("test", "right"), ("chance, 1 in 100", "right")]
-    )
+    table = Table("column", "measure", *right("dev", "test", "chance, 1 in 100"))
     rows: dict[str, dict[str, float]] = {}
     words: dict[str, tuple[str, float]] = {}
     for one in report.agreements:
@@ -97,35 +93,17 @@ def _agreements(report: SplitReport) -> Iterator[Part]:
 
 
 def _tails(report: SplitReport, column: str) -> Part:
-    table = Table(
-        [
-            ("side", "left"),
-            ("90 %", "right"),
-            ("99 %", "right"),
-            ("99.9 %", "right"),
-            ("largest", "right"),
-            ("rows in the top 1 % of all", "right"),
-        ]
-    )
+    table = Table("side", *right("90 %", "99 %", "99.9 %", "largest", "rows in the top 1 % of all"))
     for tail in report.tails:
         if tail.column == column:
             marks = [_number_words(mark) for mark in (tail.q90, tail.q99, tail.q999, tail.largest)]
-            share = "not known" if tail.top_share is None else f"{100 * tail.top_share:.3f} %"
+            share = "not known" if tail.top_share is None else percent(tail.top_share)
             table.add(tail.side, *marks, share)
     return indent(table)
 
 
 def _wanders(report: SplitReport) -> Part:
-    table = Table(
-        [
-            ("on test", "left"),
-            ("all rows", "right"),
-            ("random, from", "right"),
-            ("to", "right"),
-            ("stratified, from", "right"),
-            ("to", "right"),
-        ]
-    )
+    table = Table("on test", *right("all rows", "random, from", "to", "stratified, from", "to"))
     for one in report.wanders:
         write = percent if one.is_share else _number_words
         ends = [min(one.at_random), max(one.at_random), min(one.stratified), max(one.stratified)]
@@ -135,14 +113,14 @@ def _wanders(report: SplitReport) -> Part:
 
 
 def _drifts(report: SplitReport) -> Part:
-    table = Table([("column", "left"), ("measure", "left"), ("distance", "right"), ("chance, 1 in 100", "right")])
+    table = Table("column", "measure", *right("distance", "chance, 1 in 100"))
     for one in report.drifts[:MOST_COLUMNS]:
         table.add(one.column, one.measure, _distance_cell(one.distance, one.by_chance), f"{one.by_chance:.4f}")
     return indent(table)
 
 
 def _straddles(report: SplitReport) -> Part:
-    table = Table([("what", "left"), ("of dev", "right"), ("of test", "right"), ("such as", "left")])
+    table = Table("what", *right("of dev", "of test"), "such as")
     for what in dict.fromkeys(one.what for one in report.straddles):
         both = {one.side: one for one in report.straddles if one.what == what}
         examples = dict.fromkeys(example for one in both.values() for example in one.examples)
@@ -201,9 +179,9 @@ def _order_sentence(order: OrderColumn) -> str:
         return f"{order.name} is an order column: you named it"
     if order.ends:
         first, last = order.ends
-        how = f"each whole number from {first:,} to {last:,} once; {100 * order.rising:.3g} % of its steps rise"
+        how = f"each whole number from {first:,} to {last:,} once; {percent(order.rising)} of its steps rise"
     else:
-        how = f"{100 * order.rising:.4g} % of its steps rise, over {order.n_distinct:,} different values"
+        how = f"{percent(order.rising)} of its steps rise, over {order.n_distinct:,} different values"
     return f"{order.name} is an order column: {how}"
 
 

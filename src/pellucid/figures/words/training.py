@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.charts.panel import TextCanvas, block_means
-from pellucid.figures.tables import Part, Table, indent
+from pellucid.figures.tables import Part, Table, indent, right
 from pellucid.figures.words.answers import (
     answer_parts,
     describe_source,
@@ -327,7 +327,7 @@ def rate_parts(search: LearningRateSearch) -> Iterator[Part]:
     """What a terminal shows of a search for the learning rate: each rule for each seed, a curve, and how sure it is."""
     yield Text(f"{search.network} on {printable(search.source)}", "dim")
     yield Text("")
-    made = Table([(heading, "right") for heading in ("seed", "percentile rule", "valley rule", "lowest at")])
+    made = Table(*right("seed", "percentile rule", "valley rule", "lowest at"))
     for i, (seed, sweep) in enumerate(zip(search.seeds, search.sweeps, strict=True)):
         finite = [trial for trial in sweep if math.isfinite(trial.smoothed)]
         lowest = min(finite, key=lambda trial: trial.smoothed).learning_rate if finite else None
