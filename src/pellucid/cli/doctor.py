@@ -25,7 +25,7 @@ from pellucid.runs import is_run
 @click.argument("model", metavar="MODEL")
 @click.option("--batch", default="", metavar="FILE", help="Inputs and targets: .npy, .npz, .safetensors or .pt.")
 @click.option(
-    "--loss", default="", metavar="NAME", help="Loss function: cross-entropy, mse, l1, huber, bce, nll or hinge."
+    "--loss", default="", metavar="NAME", help="Loss function: cross-entropy, mse, l1, huber, bce, nll or multi-margin."
 )
 @click.option("--data", default="", metavar="FILE", help="Data of a run, if they have moved.")
 @click.option("--rule", "rules", multiple=True, metavar="NAME", help="Only this rule; may be given several times.")

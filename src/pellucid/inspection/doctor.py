@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, one_line, quoted, require_one_of
 from pellucid.inspection.batch_file import StoredBatch, read_batch
-from pellucid.inspection.instrument.isolation import Snapshot, few_threads, isolate, require_initialized
+from pellucid.inspection.instrument.isolation import Snapshot, few_threads, first_line, isolate, require_initialized
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
 from pellucid.inspection.losses import find_loss_function
 from pellucid.inspection.rules import DoctorRule, rules
@@ -155,8 +155,7 @@ def reason(error: BaseException) -> str:
     >>> reason(ValueError("no\\nmore"))
     'no'
     """
-    said = str(error).strip() or type(error).__name__
-    line = one_line(said.splitlines()[0])
+    line = one_line(first_line(error) or type(error).__name__)
     return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
 
 

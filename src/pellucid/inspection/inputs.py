@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.expression.syntax import InputShape
 from pellucid.inspection.instrument.isolation import borrow_module
-from pellucid.inspection.shapes.causes import Attempt, attempt_forward
+from pellucid.inspection.shapes.causes import attempt_forward
 
 ROWS, TIME = 2, 16
 SIZES = (32, 28, 64, 224, 96, 128, 48, 16, 8)  # of images, the usual ones first
@@ -65,16 +65,11 @@ def guess_inputs(model: nn.Module) -> GuessedInputs:
             break
         first = first or shapes
         if _runs(model, shapes):
-            return GuessedInputs(shapes, f"no input was given: {_words(shapes)} was guessed")
+            return GuessedInputs(shapes, f"no input was given: {' and '.join(map(str, shapes))} was guessed")
     if not first:
         return GuessedInputs((), "no input was given and none can be guessed: give one")
-    return GuessedInputs(
-        first, f"no input was given: {_words(first)} was guessed, and no other size that was tried fits"
-    )
-
-
-def _words(shapes: Sequence[InputShape]) -> str:
-    return " and ".join(map(str, shapes))
+    guessed = f"{' and '.join(map(str, first))} was guessed"
+    return GuessedInputs(first, f"no input was given: {guessed}, and no other size that was tried fits")
 
 
 def _n_wanted(model: nn.Module) -> int:
@@ -105,23 +100,21 @@ def _wanted_by(module: nn.Module) -> Iterator[tuple[InputShape, ...]]:
     def numbers(*sizes: int) -> InputShape:
         return InputShape(sizes, "float")
 
+    def sequences(batch_first: bool, width: int) -> InputShape:
+        return numbers(*((ROWS, TIME) if batch_first else (TIME, ROWS)), width)
+
     if isinstance(module, nn.Transformer):
-        width = module.d_model
-        order = (ROWS, TIME, width) if module.batch_first else (TIME, ROWS, width)
-        yield numbers(*order), numbers(*order)
+        yield (sequences(module.batch_first, module.d_model),) * 2
     elif isinstance(module, nn.TransformerDecoderLayer):
-        attention = module.self_attn
-        order = (ROWS, TIME, attention.embed_dim) if attention.batch_first else (TIME, ROWS, attention.embed_dim)
-        yield numbers(*order), numbers(*order)
+        yield (sequences(module.self_attn.batch_first, module.self_attn.embed_dim),) * 2
     elif isinstance(module, nn.MultiheadAttention):
-        order = (ROWS, TIME, module.embed_dim) if module.batch_first else (TIME, ROWS, module.embed_dim)
-        yield numbers(*order), numbers(*order), numbers(*order)
-        yield (numbers(*order),)
+        yield (sequences(module.batch_first, module.embed_dim),) * 3
+        yield (sequences(module.batch_first, module.embed_dim),)
     elif isinstance(module, nn.Embedding | nn.EmbeddingBag):
         yield (InputShape((ROWS, TIME), "int"),)
         yield (InputShape((ROWS, max(1, min(TIME, module.num_embeddings) // 2)), "int"),)
     elif isinstance(module, nn.RNNBase):
-        yield (numbers(*((ROWS, TIME) if module.batch_first else (TIME, ROWS)), module.input_size),)
+        yield (sequences(module.batch_first, module.input_size),)
     elif isinstance(module, nn.RNNCellBase):
         yield (numbers(ROWS, module.input_size),)
     elif isinstance(module, nn.Bilinear):
@@ -144,10 +137,5 @@ def _wanted_by(module: nn.Module) -> Iterator[tuple[InputShape, ...]]:
 
 
 def _runs(model: nn.Module, shapes: Sequence[InputShape]) -> bool:
-    inputs = make_inputs(shapes, model)
-    return _outcome(model, inputs).error is None
-
-
-def _outcome(model: nn.Module, inputs: tuple[Any, ...]) -> Attempt:
     with borrow_module(model) as ours:
-        return attempt_forward(ours, inputs)
+        return attempt_forward(ours, make_inputs(shapes, model)).error is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,12 @@ from pellucid.inspection.expression.modules import BuiltModule
 from pellucid.inspection.inputs import guess_inputs, make_inputs
 from pellucid.inspection.instrument.isolation import is_small, isolate
 from pellucid.inspection.instrument.recording import InterceptFunctions
-from pellucid.inspection.shapes.causes import Shape, shape_words, users_line
+from pellucid.inspection.shapes.causes import NO_USERS_FILES, Shape, users_line
 from pellucid.inspection.shapes.remedies import Change
 from pellucid.inspection.shapes.xray import FailureReport, WorkingRepair, explain_failure
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
 from pellucid.inspection.table.trace import ForwardFailed, Trace
-from pellucid.records.inspection import Inspection, Mistake, ShapeXray
+from pellucid.records.inspection import Inspection, Mistake, ShapeXray, SilentBroadcast
 
 LONGEST_SECONDS = 3.0  # of a forward that is run twice more
 
@@ -69,7 +69,8 @@ def _inspect(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Insp
         model(*inputs)  # which gives its parameters their shapes
         notes = ("its lazy parameters got their shapes from these inputs",)
     if not inputs:
-        return _parameters_only(model, name, notes), None
+        # The table without shapes, for nothing was run.
+        return table_of_trace(model, Trace.of(model), None, name)._replace(notes=notes), None
     try:
         seen = tabulate_module(model, inputs, name)
     except ForwardFailed as error:
@@ -85,11 +86,6 @@ def _inspect(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Insp
     else:
         seen = seen._replace(broadcasts=tuple(silent_broadcasts(model, inputs)))
     return seen._replace(notes=(*notes, *seen.notes)), None
-
-
-def _parameters_only(model: nn.Module, name: str, notes: Iterable[str]) -> Inspection:
-    """The table without shapes, for nothing was run."""
-    return table_of_trace(model, Trace.of(model), None, name)._replace(notes=tuple(notes))
 
 
 def _is_lazy(model: nn.Module) -> bool:
@@ -148,42 +144,35 @@ OPERATIONS = {
 }
 
 
-class Stretched(NamedTuple):
-    """An operation of which both sides were stretched."""
-
-    path: str  # of the module in whose forward it was
-    line: str  # of a file, as "model.py:12"
-    sign: str
-    left: Shape
-    right: Shape
-
-    def is_of_rows(self, n: int) -> bool:
-        """(n, 1) against (n), with whatever further dimensions, where n is the batch."""
-        longer, shorter = sorted((self.left, self.right), key=len, reverse=True)
-        return len(longer) > len(shorter) and longer[-1:] == (1,) and longer[0] == n and shorter[-1:] == (n,)
-
-
-def silent_broadcasts(model: nn.Module, inputs: tuple[Any, ...]) -> list[str]:
-    """One sentence for each place where rows meet all other rows; none where the module does not run so.
+def silent_broadcasts(model: nn.Module, inputs: tuple[Any, ...]) -> list[SilentBroadcast]:
+    """Each place where rows meet all other rows; none where the module does not run so.
 
     >>> class Loss(nn.Module):
     ...     def forward(self, scores, targets):
     ...         return (scores - targets).square().mean()
-    >>> silent_broadcasts(Loss(), (torch.ones(4, 1, requires_grad=True), torch.ones(4)))[0][:48]
-    '(4, 1) - (4) is (4, 4) in Loss: each of the 4 ro'
+    >>> silent_broadcasts(Loss(), (torch.ones(4, 1, requires_grad=True), torch.ones(4)))
+    [SilentBroadcast(path='', line='', operation='-', left=(4, 1), right=(4,))]
     """
     tensors = [one for one in inputs if isinstance(one, Tensor)]
     n_rows = {len(one) for one in tensors if one.dim()}
     if len(n_rows) != 1 or not all(one.dim() for one in tensors) or 0 in n_rows or not is_small(model):
         return []
     (n,) = n_rows
+    sizes = {FEW: n if n > 1 else FEW}
     found = []
     few, more = (_find_stretched(model, _rows(inputs, count)) for count in (FEW, MORE))
     for one, other in zip(few, more, strict=False):
         is_same_place = one[:3] == other[:3]
-        if is_same_place and one.is_of_rows(FEW) and other.is_of_rows(MORE):
-            found.append(_sentence(one, n if n > 1 else FEW, type(model).__name__))
+        if is_same_place and _is_of_rows(one, FEW) and _is_of_rows(other, MORE):
+            left, right = (tuple(sizes.get(size, size) for size in shape) for shape in (one.left, one.right))
+            found.append(one._replace(left=left, right=right))
     return list(dict.fromkeys(found))
+
+
+def _is_of_rows(seen: SilentBroadcast, n: int) -> bool:
+    """(n, 1) against (n), with whatever further dimensions, where n is the batch."""
+    longer, shorter = sorted((seen.left, seen.right), key=len, reverse=True)
+    return len(longer) > len(shorter) and longer[-1:] == (1,) and longer[0] == n and shorter[-1:] == (n,)
 
 
 def _rows(inputs: tuple[Any, ...], count: int) -> tuple[Any, ...]:
@@ -194,7 +183,7 @@ def _rows(inputs: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     )
 
 
-def _find_stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[Stretched]:
+def _find_stretched(model: nn.Module, inputs: tuple[Any, ...]) -> list[SilentBroadcast]:
     try:
         ours = copy.deepcopy(model)
     except Exception:
@@ -218,7 +207,7 @@ class _Pairs:
     """Sees every operation on two tensors of numbers."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.stretched: list[Stretched] = []
+        self.stretched: list[SilentBroadcast] = []
         self.paths = {id(module): path for path, module in nn.Module.named_modules(model)}
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -229,16 +218,15 @@ class _Pairs:
         made = function(*args, **named)
         if name in OPERATIONS and len(pair) == 2 and _is_of_numbers(*pair) and _are_stretched(*shapes):
             path, line = self._place()
-            self.stretched.append(Stretched(path, line, OPERATIONS[name], *shapes))
+            self.stretched.append(SilentBroadcast(path, line, OPERATIONS[name], *shapes))
         return made
 
     def _place(self) -> tuple[str, str]:
         """The module whose forward asked, and the line of it."""
         frame = sys._getframe(2)
         line = ""
-        ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
         while frame is not None:
-            is_users = not frame.f_code.co_filename.startswith(ours)
+            is_users = not frame.f_code.co_filename.startswith(NO_USERS_FILES)
             if is_users and not line:
                 name = Path(frame.f_code.co_filename).name
                 line = f"{name}:{frame.f_lineno}" if not name.startswith("<") else ""
@@ -259,17 +247,3 @@ def _is_of_numbers(left: Tensor, right: Tensor) -> bool:
     """Whether what is computed depends on the inputs or the weights; distances between positions do not."""
     both = left.is_floating_point() and right.is_floating_point()
     return both and (left.requires_grad or right.requires_grad)
-
-
-def _sentence(seen: Stretched, n: int, whole: str) -> str:
-    left, right = (tuple(n if size == FEW else size for size in shape) for shape in (seen.left, seen.right))
-    made = np.broadcast_shapes(left, right)
-    is_sign = len(seen.sign) == 1
-    pair = f"{shape_words(left)} {seen.sign if is_sign else 'and'} {shape_words(right)}"
-    said = pair if is_sign else f"{seen.sign} of {pair}"
-    place = f"{seen.path or whole}" + f" ({seen.line})" * bool(seen.line)
-    longer = left if len(left) > len(right) else right
-    return (
-        f"{said} is {shape_words(made)} in {place}: each of the {n} rows meets all {n}. If that is not meant, take the "
-        f"last dimension of {shape_words(longer)} away with .squeeze(-1)"
-    )

@@ -86,6 +86,16 @@ class ReceptiveField(NamedTuple):
     measured: tuple[int, ...] | None  # what it sees by gradients; None: there are none
 
 
+class SilentBroadcast(NamedTuple):
+    """An operation that stretches both of its sides, so that each row meets all others: (n, 1) against (n)."""
+
+    path: str  # of the module in whose forward it is; "" for the whole
+    line: str  # of a file, as "model.py:12"; "" where it is not known
+    operation: str  # a sign, as "-", or the name of a function
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
 class Inspection(NamedTuple):
     """A whole module, looked at once."""
 
@@ -103,7 +113,7 @@ class Inspection(NamedTuple):
     seconds: float  # the median of a few forwards
     sequential_depth: int  # modules with parameters that wait for one another
     failure: ShapeXray | None = None
-    broadcasts: tuple[str, ...] = ()  # silent ones
+    broadcasts: tuple[SilentBroadcast, ...] = ()
     receptive_field: ReceptiveField | None = None
     cache_bytes_per_token: int | None = None
     scaling: CostScaling | None = None

@@ -20,6 +20,7 @@ from pellucid.records import (
     NamedShape,
     ReceptiveField,
     ShapeXray,
+    SilentBroadcast,
     Versus,
     VersusRow,
     Watched,
@@ -65,11 +66,30 @@ def inspection_parts(seen: Inspection) -> Iterator[Part]:
         if row.tied:
             pairs = ", ".join(f"{name} = {other}" for name, other in row.tied)
             yield Text(f"tied: {printable(row.path)}: {printable(pairs)}")
-    for said in seen.broadcasts:
-        yield Text(f"silent broadcast: {end_sentence(printable(said))}", "yellow")
+    for found in seen.broadcasts:
+        yield Text(f"silent broadcast: {end_sentence(printable(broadcast_sentence(found, seen.kind)))}", "yellow")
     for row in seen.rows[:MOST_ROWS]:
         yield from note_lines([f"{row.path or row.kind}: {note}" for note in row_notes(row)])
     yield from note_lines((*seen.notes, *cost_notes(seen)))
+
+
+def broadcast_sentence(found: SilentBroadcast, whole: str) -> str:
+    """What meets what, where, and how to keep it from that. whole: the kind of the whole module.
+
+    >>> broadcast_sentence(SilentBroadcast("", "model.py:12", "-", (4, 1), (4,)), "Loss")[:60]
+    '(4, 1) - (4) is (4, 4) in Loss (model.py:12): each of the 4 '
+    """
+    longer, shorter = sorted((found.left, found.right), key=len, reverse=True)
+    n = shorter[-1]
+    both = tuple(map(max, longer, (*(1 for _ in longer[len(shorter) :]), *shorter)))
+    left, right, made, long = (f"({', '.join(map(str, sizes))})" for sizes in (found.left, found.right, both, longer))
+    is_sign = len(found.operation) == 1
+    said = f"{left} {found.operation} {right}" if is_sign else f"{found.operation} of {left} and {right}"
+    place = f"{found.path or whole}" + f" ({found.line})" * bool(found.line)
+    return (
+        f"{said} is {made} in {place}: each of the {n} rows meets all {n}. If that is not meant, take the last "
+        f"dimension of {long} away with .squeeze(-1)"
+    )
 
 
 def module_table(seen: Inspection) -> Table:
@@ -228,7 +248,8 @@ def versus_parts(versus: Versus) -> Iterator[Part]:
     for says in versus_sentences(versus):
         yield Text(end_sentence(printable(says)))
     for seen in (versus.left, versus.right):
-        notes = (*seen.broadcasts, *seen.notes, *cost_notes(seen))
+        broadcasts = (broadcast_sentence(found, seen.kind) for found in seen.broadcasts)
+        notes = (*broadcasts, *seen.notes, *cost_notes(seen))
         yield from note_lines([f"{cut_end(seen.name or seen.kind, 36)}: {note}" for note in notes])
 
 

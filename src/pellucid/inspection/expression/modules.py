@@ -25,7 +25,7 @@ from pellucid.inspection.expression.syntax import (
     expression_error,
     parse_module,
 )
-from pellucid.inspection.instrument.isolation import isolate
+from pellucid.inspection.instrument.isolation import first_line, isolate
 from pellucid.inspection.instrument.recording import InterceptFunctions
 
 MOST_LAYERS = 1_000  # that one argument may ask for, as num_layers
@@ -69,7 +69,7 @@ def build_module(text: str) -> BuiltModule:
     n_bytes = sum(one.numel() * one.element_size() for one in tensors)
     is_held = n_bytes <= LARGEST_HELD
     module = _construct(written, "cpu") if is_held else sized
-    places = {path: place for path, one in module.named_modules() if (place := _place_of(one))}
+    places = {path: place for path, one in module.named_modules() if (place := one.__dict__.get(_PLACE))}
     for one in module.modules():
         one.__dict__.pop(_PLACE, None)
     return BuiltModule(module, written, places, is_held)
@@ -90,10 +90,6 @@ def signature_of(kind: type[nn.Module]) -> inspect.Signature:
         usual = inspect.Parameter("nonlinearity", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="tanh")
         taken.insert(3, usual)
     return inspect.Signature(taken)
-
-
-def _place_of(module: nn.Module) -> tuple[int, int] | None:
-    return module.__dict__.get(_PLACE)
 
 
 def _leave_unfilled(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -199,7 +195,7 @@ class _Maker:
         self, call: ConstructorCall, kind: type[nn.Module], given: inspect.BoundArguments, error: Exception
     ) -> PellucidError:
         """What the constructor said, with the nearest number that it takes where one must divide another."""
-        said = _reason(error)
+        said = one_line(first_line(error) or type(error).__name__).rstrip(".")
         for name in DIVIDING:
             wrong = given.arguments.get(name)
             if not isinstance(wrong, int):
@@ -230,11 +226,6 @@ def _argument_names(signature: inspect.Signature) -> list[str]:
     """The arguments that a person gives: neither the device nor the type of numbers."""
     names = [name for name in signature.parameters if name not in ("device", "dtype", "args", "kwargs", "_weight")]
     return names[:8]
-
-
-def _reason(error: Exception) -> str:
-    said = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return one_line(said).rstrip(".")
 
 
 def _nearest_letters(name: str, known: Mapping[str, object]) -> str:

@@ -94,6 +94,26 @@ def try_or_none(run: Callable[[], T]) -> T | None:
         return None
 
 
+def first_line(error: BaseException | None) -> str:
+    """The first line of what an error says; "" where it says nothing.
+
+    >>> first_line(ValueError("no\\nmore"))
+    'no'
+    """
+    return next(iter(str(error).strip().splitlines()), "")
+
+
+@contextmanager
+def without_fused_attention() -> Iterator[None]:
+    """Inside, torch's transformers call their parts, which they pass over where one kernel can do all of it."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
 def own_inputs(value: Any) -> Any:
     """The same inputs with tensors of their own, so that what a module does to them in place is not done to ours.
 
@@ -303,10 +323,11 @@ def is_same(one: object, other: object) -> bool:
         return one is other
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    return torch.equal(one, other) or torch.equal(_bits(one), _bits(other))
+    return torch.equal(one, other) or torch.equal(bytes_of(one), bytes_of(other))
 
 
-def _bits(tensor: Tensor) -> Tensor:
+def bytes_of(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor as the bytes that they are, in one row."""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 

@@ -319,6 +319,15 @@ def is_norm(module: nn.Module) -> bool:
     return type(module).__name__.startswith(NORMS) and next(module.children(), None) is None
 
 
+def parameter_role(owner: nn.Module, parameter: Tensor) -> str:
+    """What a parameter of this part is: norm, embedding, matrix or bias."""
+    if isinstance(owner, nn.Embedding | nn.EmbeddingBag):
+        return "embedding"
+    if is_norm(owner):
+        return "norm"
+    return "matrix" if parameter.dim() >= 2 else "bias"
+
+
 def part_name(path: str) -> str:
     """How a part is called in a sentence; the whole has no path."""
     return path or "the model"

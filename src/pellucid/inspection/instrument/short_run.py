@@ -128,7 +128,7 @@ def overfit_run(specimen: Specimen, learning_rate: float, steps: int, enough: fl
 
     Without dropout, which would keep it from knowing the batch by heart.
     """
-    copied = specimen.copy("training" if runs_in_training(specimen) else "eval")
+    copied = copy_in_training(specimen)
     for module in copied.model.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.eval()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -140,13 +141,17 @@ def _without_hooks(model: nn.Module) -> nn.Module:
     return model
 
 
-def run_module(model: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> Tensor | None:
+def run_module(
+    model: nn.Module, inputs: tuple[Any, ...], seed: int = 0, *, with_gradients: bool = False
+) -> Tensor | None:
     """The main tensor that a module puts out, without its graph; None where it puts out none.
+
+    with_gradients: whether they are on while it runs, for attention may then take another way.
 
     >>> run_module(nn.Flatten(), (torch.ones(2, 3, 4),)).shape
     torch.Size([2, 12])
     """
-    with isolate(seed), torch.no_grad():
+    with isolate(seed), torch.set_grad_enabled(with_gradients):
         found = main_tensor(model(*own_inputs(inputs)))
     return None if found is None else found.detach()
 
@@ -260,6 +265,15 @@ def _looks_fresh(model: nn.Module) -> bool | None:
         return False
     known = sum(sign is True for sign in signs)
     return True if known and known >= len(signs) / 2 else None
+
+
+def stated(model: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """What a module says of itself under these names, in attributes or in its configuration."""
+    for holder in (model, getattr(model, "config", None)):
+        for name in names:
+            value = try_or_none(partial(getattr, holder, name))
+            if value is not None:
+                yield name, value
 
 
 def is_as_drawn(weight: Tensor, fan_in: int) -> bool:

@@ -23,8 +23,7 @@ _ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", 
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    if (seen := record(copied, with_loss=True)) is None:
+    if (seen := record(specimen.copy(), with_loss=True)) is None:
         return
     yield from _of_gradients(specimen, seen.gradients)
     with torch.no_grad():

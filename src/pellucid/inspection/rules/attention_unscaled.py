@@ -4,6 +4,7 @@ Told by the entropy of the weights, of the most there could be over the keys tha
 0 is one-hot, where a softmax is flat. Only what has learned nothing yet is judged; later, attention may be sure.
 """
 
+import inspect
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -25,9 +26,6 @@ FEWEST_KEYS = 4
 _PRODUCTS = frozenset({"matmul", "bmm", "baddbmm", "einsum"})
 _GIVE_ON = frozenset({"dropout", "to", "type", "type_as", "float", "view", "reshape", "expand", "contiguous"})
 _NAMES = frozenset({"softmax", "scaled_dot_product_attention"}) | _PRODUCTS | _GIVE_ON
-_ARGUMENTS = (
-    *("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal"),
-)
 
 
 class AttentionScores(NamedTuple):
@@ -40,9 +38,8 @@ class AttentionScores(NamedTuple):
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    copied.model.eval()  # dropout would set weights to 0 that are none
-    if (seen := record(copied, _NAMES)) is None:
+    # In eval: dropout would set weights to 0 that are none.
+    if (seen := record(specimen.copy("eval"), _NAMES)) is None:
         return
     with torch.no_grad():
         found = [
@@ -68,8 +65,7 @@ def _finding(attention: AttentionScores, share: float) -> Finding:
     )
     where = part_name(attention.path)
     if share >= NEARLY_ONE_HOT and not attention.is_unscaled:
-        means = "attention starts undecided"
-        return Finding.sound(where, numbers, means)
+        return Finding.sound(where, numbers, "attention starts undecided")
     if attention.is_unscaled:
         numbers += f"; divided by √{attention.width} = {root:.2g} it would be {divided:.2f}"
     return Finding(
@@ -128,7 +124,8 @@ def _scores_by_hand(seen: Recording) -> Iterator[AttentionScores]:
             for tensor in tensors:
                 if (pair := waiting.pop(id(tensor), None)) is not None and pair[0].given is not None:
                     scores, made = pair[0].given, pair[1]
-                    yield AttentionScores(pair[0].path, scores, _width(made), _is_unscaled(seen, made, scores))
+                    width = None if made is None or made.given is None else made.given.shape[-1]
+                    yield AttentionScores(pair[0].path, scores, width, _is_unscaled(seen, made, scores))
 
 
 def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:
@@ -137,10 +134,6 @@ def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:
             yield from each
         else:
             yield each
-
-
-def _width(product: FunctionCall | None) -> int | None:
-    return None if product is None or product.given is None else product.given.shape[-1]
 
 
 def _is_unscaled(seen: Recording, product: FunctionCall | None, scores: Tensor) -> bool:
@@ -203,7 +196,7 @@ def _scores_of_torch(seen: Recording) -> Iterator[AttentionScores]:
 
 def _log_weights(call: ModuleCall) -> Tensor:
     arguments, named = call.arguments
-    given = {**dict(zip(_ARGUMENTS, arguments, strict=False)), **named}
+    given = inspect.signature(call.module.forward).bind(*arguments, **named).arguments
     weights: Tensor = call.module(**{**given, "need_weights": True, "average_attn_weights": False})[1]
     is_masked = given.get("attn_mask") is not None or given.get("key_padding_mask") is not None
     # Without a mask no key is barred, and a weight of 0 is one too small to be written.

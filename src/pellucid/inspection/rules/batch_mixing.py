@@ -67,8 +67,7 @@ def _in_mode(specimen: Specimen, place: int, mode: str) -> Iterator[Finding]:
             yield by_place
             return
     seen = f"other first and last rows moved the other {n_rows - 1} rows' outputs by {worst:.2g}, in {mode}"
-    means = "each row is answered by itself"
-    yield Finding.sound("the model", seen, means)
+    yield Finding.sound("the model", seen, "each row is answered by itself")
 
 
 def _change_rows(specimen: Specimen, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:

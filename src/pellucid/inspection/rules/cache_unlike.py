@@ -55,8 +55,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     size = size_of(whole)
     if not is_beyond_rounding(worst / 10, whole):  # sums are made in another order, and add up over layers
         seen = f"{tokens.shape[1]} tokens read one by one with {way.called} give the same scores within {worst:.2g}"
-        means = "the cache changes nothing"
-        yield Finding.sound(way.called, seen, means)
+        yield Finding.sound(way.called, seen, "the cache changes nothing")
         return
     first = next(t for t, change in enumerate(changes) if is_beyond_rounding(change / 10, whole))
     yield Finding.broken(

@@ -86,8 +86,7 @@ def _judge(
             f"on {n_rows} rows the loss fell from {best.first:.4f} below {best.least:.4f} in {best.steps} "
             f"steps of Adam at {best.rate:g}; ignoring the input gives {constant:.4f}"
         )
-        means = "it can learn this batch by heart: gradients reach what they must"
-        yield Finding.sound("the model", seen, means)
+        yield Finding.sound("the model", seen, "it can learn this batch by heart: gradients reach what they must")
         return
     n_answers = view.tensor.numel() // (view.n_classes if view.kind in ("cross-entropy", "log-likelihood") else 1)
     is_small = n_weights < n_answers

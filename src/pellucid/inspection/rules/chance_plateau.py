@@ -27,8 +27,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     counted = f"after {steps} steps" if steps else "after training"
     seen = f"{counted} the loss is {measured:.4f}, and {constant:.4f} for the best answer that ignores its input"
     if measured < (1 - EARNED) * constant:
-        means = "it has learned something from its inputs"
-        yield Finding.sound("loss", seen, means)
+        yield Finding.sound("loss", seen, "it has learned something from its inputs")
         return
     is_constant = spread < 1e-3
     yield Finding.suspicious(

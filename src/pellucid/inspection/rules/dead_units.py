@@ -54,8 +54,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if not layers:
         return
     worst = max(layers.values(), key=lambda layer: layer.share)
-    finding = judge_dead_units(worst.where, worst.name, worst.n_dead, len(worst.flat), worst.n_examples, worst.steepest)
-    yield finding
+    yield judge_dead_units(worst.where, worst.name, worst.n_dead, len(worst.flat), worst.n_examples, worst.steepest)
 
 
 def _add(layers: dict[tuple[str, str, int], _Activation], seen: Recording) -> None:

@@ -66,8 +66,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         seen = (
             f"{n_zero} of {n_all} weights have a gradient of exactly 0, and nudging them all leaves the loss as it is"
         )
-        means = "what matters gets a gradient: no path is cut"
-        yield Finding.sound("the model", seen, means)
+        yield Finding.sound("the model", seen, "what matters gets a gradient: no path is cut")
 
 
 def _free(model: nn.Module, path: str) -> Tensor:

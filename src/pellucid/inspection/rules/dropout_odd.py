@@ -19,16 +19,11 @@ _NAMES = _PLAIN | {"scaled_dot_product_attention"}
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    trained, used = specimen.copy(), specimen.copy()
-    if trained is None or used is None:
-        return
-    trained.model.train()
-    used.model.eval()
-    seen = record(trained, _NAMES)
+    seen = record(specimen.copy("training"), _NAMES)
     found = [] if seen is None else [*_everything(seen), *_twice(seen)]
     if seen is not None and specimen.loss is not None:
         found += _of_the_answers(seen)
-    found += _in_use(used)
+    found += _in_use(specimen.copy("eval"))
     yield from found
     shares = [_share(call) for call in seen.functions if call.name in _PLAIN] if seen is not None else []
     if found or not shares:
@@ -38,8 +33,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield Finding.note("the model", seen_text, means, "leave them out, or set p")
         return
     seen_text = f"{len(shares)} dropouts with p from {min(shares):g} to {max(shares):g}, and none drops in use"
-    means = "each drops once, and only while training"
-    yield Finding.sound("the model", seen_text, means)
+    yield Finding.sound("the model", seen_text, "each drops once, and only while training")
 
 
 def _share(call: FunctionCall) -> float:

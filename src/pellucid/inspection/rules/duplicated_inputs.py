@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from pellucid.inspection.instrument.isolation import bytes_of
 from pellucid.inspection.instrument.perturbation import batch_input
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
@@ -39,12 +39,7 @@ def _rows(inputs: tuple[Any, ...]) -> list[bytes]:
     tensors = [one for one in tensors if len(one) == len(tensors[0])]
     if not tensors:
         return []
-    return [b"".join(_bits(one[row]) for one in tensors) for row in range(len(tensors[0]))]
-
-
-def _bits(tensor: Tensor) -> bytes:
-    # By way of bytes, since numpy does not know all of torch's types.
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return [b"".join(bytes_of(one[row]).numpy().tobytes() for one in tensors) for row in range(len(tensors[0]))]
 
 
 def _equal_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
@@ -83,7 +78,7 @@ def several_answers(specimen: Specimen) -> int:
         return 0
     answers: dict[bytes, set[bytes]] = {}
     for row, target in zip(rows, targets, strict=True):
-        answers.setdefault(row, set()).add(_bits(target))
+        answers.setdefault(row, set()).add(bytes_of(target).numpy().tobytes())
     return sum(len(several) > 1 for several in answers.values())
 
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pellucid.inspection.instrument.isolation import isolate, own_inputs
+from pellucid.inspection.instrument.isolation import without_fused_attention
 from pellucid.inspection.instrument.loss_view import causal_input, wanted_classes
 from pellucid.inspection.instrument.perturbation import change_input, is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import first_meeting
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.instrument.specimen import Specimen, run_module
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -37,14 +37,14 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if place is None:
         return
     tried: list[str] = []
-    outputs = main_tensor(_run_module(specimen.copy("eval").model, specimen.inputs, no_gradient=True))
+    outputs = specimen.copy("eval").main_output()
     length = specimen.inputs[place].shape[1]
     if outputs is None or outputs.dim() < 2 or outputs.shape[1] != length or length < 2:
         return
     asked = _asked_places(specimen)
-    for way, model, no_gradient, around in _ways(specimen):
+    for way, model, with_gradients, around in _ways(specimen):
         with around:
-            leak = _leak(model, specimen.inputs, place, no_gradient, asked)
+            leak = _leak(model, specimen.inputs, place, with_gradients, asked)
         if leak is None:
             continue
         if leak.change and is_beyond_rounding(leak.change, torch.tensor(leak.size)):
@@ -61,28 +61,19 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 
 
 def _ways(specimen: Specimen) -> Iterator[tuple[str, nn.Module, bool, AbstractContextManager[object]]]:
-    """Each way of running: its name, a module of its own, whether gradients are off, and what is switched around it."""
-    yield "in eval, as it runs fastest", specimen.copy("eval").model, True, nullcontext()
-    yield "in eval with gradients", specimen.copy("eval").model, False, nullcontext()
-    yield "in eval with plain attention", specimen.copy("eval").model, True, _plain_attention()
-    yield "in training, with its dropout", _training(specimen.copy().model), False, nullcontext()
-    yield (
-        f"with weights {LARGE:g} times as large",
-        _with_large_scores(specimen.copy("eval").model),
-        True,
-        nullcontext(),
-    )
+    """Each way of running: its name, a module of its own, whether gradients are on, and what is switched around it."""
+    yield "in eval, as it runs fastest", specimen.copy("eval").model, False, nullcontext()
+    yield "in eval with gradients", specimen.copy("eval").model, True, nullcontext()
+    yield "in eval with plain attention", specimen.copy("eval").model, False, _plain_attention()
+    yield "in training, with its dropout", _training(specimen.copy().model), True, nullcontext()
+    large = _with_large_scores(specimen.copy("eval").model)
+    yield f"with weights {LARGE:g} times as large", large, False, nullcontext()
 
 
 @contextmanager
 def _plain_attention() -> Iterator[None]:
-    was_fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(was_fast)
+    with without_fused_attention(), sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 def _training(model: nn.Module) -> nn.Module:
@@ -97,22 +88,14 @@ def _training(model: nn.Module) -> nn.Module:
 def _with_large_scores(model: nn.Module) -> nn.Module:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 2 and "emb" not in name and not _is_embedding(model, name):
+            is_embedding = isinstance(model.get_submodule(name.rpartition(".")[0]), nn.Embedding)
+            if parameter.dim() == 2 and "emb" not in name and not is_embedding:
                 parameter.mul_(LARGE)
     return model
 
 
-def _is_embedding(model: nn.Module, name: str) -> bool:
-    return isinstance(model.get_submodule(name.rpartition(".")[0]), nn.Embedding)
-
-
 def _positions(length: int) -> list[int]:
     return sorted({1, length // 2, length - 1})
-
-
-def _run_module(model: nn.Module, inputs: tuple[Any, ...], no_gradient: bool) -> Any:
-    with isolate(), torch.no_grad() if no_gradient else nullcontext():
-        return model(*own_inputs(inputs))
 
 
 def _asked_places(specimen: Specimen) -> Tensor | None:
@@ -125,19 +108,19 @@ def _asked_places(specimen: Specimen) -> Tensor | None:
 
 
 def _leak(
-    model: nn.Module, inputs: tuple[Any, ...], place: int, no_gradient: bool, asked: Tensor | None
+    model: nn.Module, inputs: tuple[Any, ...], place: int, with_gradients: bool, asked: Tensor | None
 ) -> Leak | None:
     """The largest movement before a changed position; None where nothing could be told."""
-    base = main_tensor(_run_module(model, inputs, no_gradient))
+    base = run_module(model, inputs, with_gradients=with_gradients)
     if base is None or not base.isfinite().all():
         return None
     worst = None
     for position in _positions(inputs[place].shape[1]):
         changed = change_input(inputs, place, (slice(None), slice(position, None)), seed=position)
-        after = None if changed is None else main_tensor(_run_module(model, changed, no_gradient))
+        after = None if changed is None else run_module(model, changed, with_gradients=with_gradients)
         if after is None or not after.isfinite().all():
             return None
-        before, behind = (one[:, :position].detach() for one in (base, after))
+        before, behind = (one[:, :position] for one in (base, after))
         if asked is not None:
             before, behind = (one[asked[:, :position]] for one in (before, behind))
         leak = Leak(position, largest_change(before, behind), size_of(before))

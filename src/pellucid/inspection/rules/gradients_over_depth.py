@@ -37,8 +37,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         f"the gradient's norm is {at_first:.2g} at {part_name(first[0].path)} and {at_last:.2g} at "
         f"{part_name(last[-1].path)}, {ratio:.2g} times, over {len(layers)} layers"
     )
-    finding = judge_gradient_ratio(part_name(first[0].path), sizes, ratio, len(layers) - few)
-    yield finding
+    yield judge_gradient_ratio(part_name(first[0].path), sizes, ratio, len(layers) - few)
 
 
 def _layers(calls: Sequence[ModuleCall]) -> list[ModuleCall]:

@@ -48,8 +48,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             again="print(loss(model.eval()(x), y), y.unique(return_counts=True))",
         )
     else:
-        means = "it starts without opinions"
-        yield Finding.sound("loss", seen, means)
+        yield Finding.sound("loss", seen, "it starts without opinions")
 
 
 def _sum_over_batch(view: LossView) -> Iterator[Finding]:

@@ -21,8 +21,7 @@ FEWEST = 16
 def check(specimen: Specimen) -> Iterator[Finding]:
     if not any(_is_float(one) for one in specimen.inputs):
         return
-    copied = specimen.copy()
-    if (seen := record(copied)) is None or (reader := _first(seen.modules)) is None:
+    if (seen := record(specimen.copy())) is None or (reader := _first(seen.modules)) is None:
         return
     assert reader.given is not None
     x = reader.given.detach().double()
@@ -40,8 +39,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         numbers = f"column {worst} is of size {scales[worst]:.3g}, the middle of all {scales.median():.3g}"
         yield _finding(where, numbers, "next to it all other columns are noise to the first layer")
     else:
-        means = "the first weights are drawn for such inputs"
-        yield Finding.sound(where, numbers, means)
+        yield Finding.sound(where, numbers, "the first weights are drawn for such inputs")
 
 
 def _finding(where: str, seen: str, means: str) -> Finding:

@@ -46,8 +46,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             again="print(loss(model(x), y), loss(model(x), y.roll(1)), loss(model(x), y[torch.randperm(len(y))]))",
         )
     elif middle - view.loss_now > FAR * spread:
-        means = "the labels belong to their inputs, as far as the model knows them"
-        yield Finding.sound("targets", seen, means)
+        yield Finding.sound("targets", seen, "the labels belong to their inputs, as far as the model knows them")
     else:
         yield Finding.suspicious(
             "targets",

@@ -36,19 +36,19 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     elif _fall(now) < HARDLY:
         yield from _too_low(specimen, told, max(rates))
     else:
-        means = "the rate is neither far too high nor far too low for this batch"
-        yield Finding.sound("the optimizer", told, means)
+        yield Finding.sound("the optimizer", told, "the rate is neither far too high nor far too low for this batch")
 
 
 def _too_high(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
     slower = short_run(specimen, factor=0.1, steps=STEPS)
-    if slower is None:
+    if slower is None or specimen.optimizer is None:
         return
     ends = f"{told}; at a tenth of it to {slower.losses[-1]:.4g}"
     if slower.losses[-1] < slower.losses[0]:
         means, fix = "each step goes past the lowest point, and lands higher up", f"lower the rate to {rate / 10:.2g}"
     elif _rises_everywhere(specimen):
-        ends += f", and at a millionth of it the loss rises, too: maximize is {_maximizes(specimen)}"
+        maximizes = any(group.get("maximize", False) for group in specimen.optimizer.param_groups)
+        ends += f", and at a millionth of it the loss rises, too: maximize is {maximizes}"
         means, fix = "steps of any size lead uphill", "minimise the loss: maximize=False, and the loss's sign as it is"
     else:
         means, fix = "even a tenth of the rate goes past the lowest point", f"lower the rate to {rate / 100:.2g}"
@@ -57,15 +57,9 @@ def _too_high(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
 
 def _rises_everywhere(specimen: Specimen) -> bool:
     """Whether the smallest step that can be seen leads up."""
-    least = short_run(specimen, factor=1e-6, steps=STEPS), short_run(specimen, factor=1e-3, steps=STEPS)
-    return all(one is not None and one.losses[-1] >= one.losses[0] for one in least) and any(
-        one is not None and one.losses[-1] > one.losses[0] for one in least
-    )
-
-
-def _maximizes(specimen: Specimen) -> bool:
-    assert specimen.optimizer is not None
-    return any(group.get("maximize", False) for group in specimen.optimizer.param_groups)
+    runs = [short_run(specimen, factor=factor, steps=STEPS) for factor in (1e-6, 1e-3)]
+    rises = [math.nan if one is None else one.losses[-1] - one.losses[0] for one in runs]
+    return all(rise >= 0 for rise in rises) and any(rise > 0 for rise in rises)
 
 
 def _too_low(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:

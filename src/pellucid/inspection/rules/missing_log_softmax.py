@@ -24,8 +24,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     seen = f"probabilities of {view.n_classes} classes, as exp(outputs), add up to {sums.min():.4g} to {sums.max():.4g}"
     if bool(((sums - 1).abs() < SLACK).all()):
-        means = "the likelihood is of log-probabilities, as it should be"
-        yield Finding.sound("loss", seen, means)
+        yield Finding.sound("loss", seen, "the likelihood is of log-probabilities, as it should be")
         return
     right = view.value(view.tensor.log_softmax(view.axis))
     yield Finding.broken(

@@ -135,8 +135,7 @@ def _frozen(specimen: Specimen) -> Iterator[Finding]:
     n_all = sum(1 for _ in specimen.model.parameters())
     if not frozen:
         return
-    groups = specimen.optimizer.param_groups if specimen.optimizer is not None else []
-    held = {id(one) for group in groups for one in group["params"]}
+    held = specimen.held_by_optimizer
     waiting = [path for path, one in frozen.items() if id(one) in held]
     n_weights = sum(one.numel() for one in frozen.values())
     yield Finding(

@@ -7,17 +7,17 @@ by itself has nothing to put in order, and is not judged.
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.isolation import try_or_none
+from pellucid.inspection.instrument.loss_view import sequence_inputs
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import InterceptFunctions, function_name, record
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -103,13 +103,9 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 
 
 def _sequence(specimen: Specimen) -> int | None:
-    """Which input is one: tokens (batch, time) or numbers (batch, time, width), not all alike."""
-    for place, one in enumerate(specimen.inputs):
-        if not isinstance(one, Tensor) or one.dtype is torch.bool or one.dim() < 2 or one.shape[1] < FEWEST:
-            continue
-        if one.dim() == (3 if one.is_floating_point() else 2) and bool((one[:, :1] != one).any()):
-            return place
-    return None
+    """Which input is one, long enough and not all alike."""
+    given = ((place, specimen.inputs[place]) for place in sequence_inputs(specimen))
+    return next((place for place, one in given if one.shape[1] >= FEWEST and bool((one[:, :1] != one).any())), None)
 
 
 def _asks_for_order(specimen: Specimen, double: Specimen) -> bool:
@@ -151,11 +147,10 @@ def _two_unlike(tokens: Tensor) -> tuple[int, int]:
     return row, other
 
 
-@torch.no_grad()
 def _run_reordered(double: Specimen, place: int, tokens: Tensor, is_lifted: bool) -> Tensor:
-    inputs = (*double.inputs[:place], tokens.clone(), *double.inputs[place + 1 :])
-    with fixed_rng(), lift_masks() if is_lifted else nullcontext():
-        outputs = main_tensor(replace(double, inputs=inputs).outputs())
+    inputs = (*double.inputs[:place], tokens, *double.inputs[place + 1 :])
+    with lift_masks() if is_lifted else nullcontext():
+        outputs = double.main_output(inputs)
     assert outputs is not None
     assert outputs.shape[:1] == tokens.shape[:1], "what is put out has no rows"
     return outputs

@@ -84,8 +84,7 @@ def _unregistered_weights(specimen: Specimen) -> Iterator[Finding]:
     if not used:
         return
     ids = {id(one) for _, one in unregistered_tensors(specimen.model)}
-    groups = specimen.optimizer.param_groups if specimen.optimizer is not None else []
-    is_held = bool(ids & {id(one) for group in groups for one in group["params"]})
+    is_held = bool(ids & specimen.held_by_optimizer)
     yield Finding(
         "suspicious" if is_held else "broken",
         used[0][0],

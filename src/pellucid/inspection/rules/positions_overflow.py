@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.isolation import first_line, fixed_rng
 from pellucid.inspection.instrument.recording import Recording, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.instrument.specimen import Specimen, stated
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -37,10 +37,9 @@ class PositionTable(NamedTuple):
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
     if specimen.tokens is None or specimen.tokens.shape[1] < 2:
         return
-    copied.model.eval()
+    copied = specimen.copy("eval")
     time = specimen.tokens.shape[1]
     as_it_is = _record_at_length(copied, time)
     if as_it_is is None:
@@ -55,22 +54,20 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             return
     tables = _tables(reads)
     named = f" (the table of {part_name(tables[0].path)} has {tables[0].size})" if tables else ""
-    told = _told_context(specimen.model)
+    said = stated(specimen.model, _CONTEXT)
+    told = next(((name, length) for name, length in said if type(length) is int), None)
     if longest >= _most(time):
         seen_text = f"rows of {longest} tokens are read, {longest / time:.3g} times as long as these"
-        means = "no position runs out there"
-        yield Finding.sound("the model", seen_text, means)
+        yield Finding.sound("the model", seen_text, "no position runs out there")
     elif told is not None and told[1] > longest:
         seen_text = (
             f"{told[0]} is {told[1]}, and rows of more than {longest} tokens fail{named}: {_why(copied, longest + 1)}"
         )
-        means = "it cannot read what it says it can"
         fix = f"make the table as long as {told[0]}"
-        yield Finding.suspicious("the model", seen_text, means, fix)
+        yield Finding.suspicious("the model", seen_text, "it cannot read what it says it can", fix)
     else:
         seen_text = f"rows of up to {longest} tokens are read{named}, these have {time}"
-        means = f"beyond that it fails, and says so: {_why(copied, longest + 1)}"
-        yield Finding.sound("the model", seen_text, means)
+        yield Finding.sound("the model", seen_text, f"beyond that it fails, and says so: {_why(copied, longest + 1)}")
 
 
 def _silent(table: PositionTable, time: int) -> Finding:
@@ -144,8 +141,7 @@ def _why(copied: Specimen, length: int) -> str:
         try:
             copied.model(*_of_length(copied, length))
         except Exception as error:
-            said = str(error).strip().splitlines()
-            return f"{type(error).__name__}, {said[0][:80].strip(' .') if said else 'without a word'}"
+            return f"{type(error).__name__}, {first_line(error)[:80].strip(' .') or 'without a word'}"
     return "it is read now"
 
 
@@ -168,16 +164,6 @@ def _is_token(numbers: Tensor, seen: Recording) -> bool:
     """Whether these are the tokens themselves, which may count up by chance."""
     whole = seen.modules[-1].given
     return whole is not None and whole.shape == numbers.shape and bool((whole == numbers).all())
-
-
-def _told_context(model: nn.Module) -> tuple[str, int] | None:
-    """What the module says of the longest row it reads, in an attribute or its configuration."""
-    for holder in (model, getattr(model, "config", None)):
-        for name in _CONTEXT:
-            value = try_or_none(lambda holder=holder, name=name: getattr(holder, name))  # type: ignore[misc]
-            if isinstance(value, int) and not isinstance(value, bool):
-                return name, value
-    return None
 
 
 RULE = DoctorRule(

@@ -20,8 +20,7 @@ DEEP = 8
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
-    copied = specimen.copy()
-    if (seen := record(copied, with_loss=True)) is None:
+    if (seen := record(specimen.copy(), with_loss=True)) is None:
         return
     norms = _on_the_path(seen.modules)
     n_blocks = (len(norms) + 1) // 2  # attention and feed-forward; before the first norm of all there is none
@@ -41,8 +40,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     where = f"{norms[0].path} to {norms[-1].path}"
     warmth = _warmth(specimen)
     if n_blocks < FEWEST or warmth:
-        means = warmth or "so few blocks train without a warm-up"
-        yield Finding.sound(where, sizes, means)
+        yield Finding.sound(where, sizes, warmth or "so few blocks train without a warm-up")
         return
     yield Finding(
         "suspicious" if n_blocks >= DEEP and specimen.optimizer is not None else "note",

@@ -9,12 +9,13 @@ import copy
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs, try_or_none
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.specimen import Specimen, run_module
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -23,11 +24,11 @@ MOST = 5_000_000  # parameters of what is built twice
 
 def check(specimen: Specimen) -> Iterator[Finding]:
     copied = specimen.copy()
-    if (before := try_or_none(lambda: _answer(copied.model, copied))) is None:
+    if (before := try_or_none(lambda: run_module(copied.model.eval(), copied.inputs))) is None:
         return
     if not bool(before.isfinite().all()) or not bool(before.any()):
         return
-    if not torch.equal(before, _answer(copied.model, copied)):
+    if (again := copied.main_output()) is None or not torch.equal(before, again):
         return  # what differs from itself has a rule of its own
     lost = try_or_none(lambda: _ties(copied.model) - _ties(_round_trip(copied.model)))
     if lost:
@@ -37,11 +38,11 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         fix = "tie again after loading, and load without assign=True"
         yield Finding.broken(f"{first} and {second}", seen, means, fix)
         return
-    fresh = [try_or_none(lambda seed=seed: _answer(_fresh(copied.model, seed), copied)) for seed in (1, 2)]  # type: ignore[misc]
+    fresh = [try_or_none(partial(_answer_of_fresh, copied, seed)) for seed in (1, 2)]
     if fresh[0] is not None and fresh[1] is not None:
         yield _compare(fresh[0], fresh[1], "two that were built anew and loaded its state_dict", copied.model)
         return
-    after = try_or_none(lambda: _answer(_round_trip(copied.model), copied))
+    after = try_or_none(lambda: run_module(_round_trip(copied.model), copied.inputs))
     if after is not None:
         yield _compare(before, after, "a copy with other weights that loaded its state_dict, and itself,", copied.model)
 
@@ -51,8 +52,7 @@ def _compare(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
     size = one.abs().max().item()
     seen = f"{who} differ by {apart:.2g} in outputs of size {size:.2g}"
     if apart <= 1e-5 * max(size, 1e-30):
-        means = "all that it has learned is in the file"
-        return Finding.sound("the model", seen, means)
+        return Finding.sound("the model", seen, "all that it has learned is in the file")
     outside = _outside(model)
     is_frozen = bool(outside) and all(_is_frozen(model, path) for path in outside)
     named = f"; {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} in no file" if outside else ""
@@ -65,15 +65,9 @@ def _compare(one: Tensor, other: Tensor, who: str, model: nn.Module) -> Finding:
     )
 
 
-def _answer(model: nn.Module, specimen: Specimen) -> Tensor:
-    with fixed_rng(), torch.no_grad():
-        found = main_tensor(model.eval()(*own_inputs(specimen.inputs)))
-    assert found is not None
-    return found
-
-
-def _fresh(model: nn.Module, seed: int) -> nn.Module:
-    """Another module of this class, drawn from this seed, with the model's file loaded."""
+def _answer_of_fresh(copied: Specimen, seed: int) -> Tensor | None:
+    """What another module of this class, drawn from this seed, puts out with the model's file loaded."""
+    model = copied.model
     assert sum(parameter.numel() for parameter in model.parameters()) <= MOST
     needed = [
         one.name
@@ -84,7 +78,7 @@ def _fresh(model: nn.Module, seed: int) -> nn.Module:
     with fixed_rng(seed):
         built = type(model)() if not needed else type(model)(copy.deepcopy(model.config))
         built.load_state_dict(copy.deepcopy(model.state_dict()))
-    return built
+    return run_module(built.eval(), copied.inputs)
 
 
 def _round_trip(model: nn.Module) -> nn.Module:

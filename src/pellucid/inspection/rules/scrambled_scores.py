@@ -29,8 +29,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         by_place = torch.rand([1 if axis == 3 + view.axis else size for axis, size in enumerate(shape)], generator=rng)
         change = abs(view.value(drawn + by_place.to(drawn)) - view.value(drawn))
         seen = f"a number added to all {view.n_classes} scores of a place changes the loss by {change:.1g}"
-        means = "each place is judged by its own scores"
-        yield Finding.sound("loss", seen, means)
+        yield Finding.sound("loss", seen, "each place is judged by its own scores")
         return
     for classes, others in ((width, length), (length, width)):
         added = torch.rand(batch, 1, others, generator=rng).expand(batch, classes, others).reshape(shape).to(drawn)

@@ -32,8 +32,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         # What a second input holds was not to be copied from the first: it is given away.
         is_given = place > 0 and best == 0
         if best == 1:
-            means = "it is asked for the next token"
-            yield Finding.sound("targets", seen, means)
+            yield Finding.sound("targets", seen, "it is asked for the next token")
         elif specimen.is_causal or best == 2 or is_given or (best == -1 and specimen.is_causal is not False):
             yield Finding(
                 "broken" if specimen.is_causal else "suspicious",

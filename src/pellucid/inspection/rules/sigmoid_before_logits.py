@@ -27,16 +27,14 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     perfect = view.value(targets)
     if view.kind == "probabilities":
         means = "the loss wants probabilities, and these are"
-        seen = f"{reach}; perfect ones cost {perfect:.3g}"
-        yield Finding.sound("loss", seen, means)
+        yield Finding.sound("loss", f"{reach}; perfect ones cost {perfect:.3g}", means)
         return
     sure, wrong = view.value(SURE * (2 * targets - 1)), view.value(-SURE * (2 * targets - 1))
     if not (perfect > 0.1 and sure < 1e-3 < wrong):
         return  # no loss with logits: 0 and 1 are its best answers, or sure ones are no better
     if not is_within_0_and_1(specimen, view.tensor):
         seen = f"{reach}; the loss is {sure:.3g} for sure and right scores of ±{SURE:g}"
-        means = "the loss wants scores, and these are not squashed before"
-        yield Finding.sound("loss", seen, means)
+        yield Finding.sound("loss", seen, "the loss wants scores, and these are not squashed before")
         return
     yield Finding.broken(
         output_part(specimen),

@@ -44,8 +44,7 @@ def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
     slack = 1e-4 * (1 + abs(apart))
     if abs(apart - paired) <= slack:
         seen = f"outputs {made} and targets {given}: the loss is {view.loss_now:.4g}, as row by row"
-        means = "each output is compared with its own target"
-        yield Finding.sound("loss", seen, means)
+        yield Finding.sound("loss", seen, "each output is compared with its own target")
     elif abs(apart - shuffled) <= slack < abs(paired - paired_shuffled):
         own = view.with_targets(targets.reshape(made)).loss_now
         yield Finding.broken(

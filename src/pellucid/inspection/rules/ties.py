@@ -6,7 +6,6 @@ copy is no tie: equal at the start, the two drift apart.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
-from pellucid.inspection.instrument.recording import is_norm
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.instrument.recording import parameter_role
+from pellucid.inspection.instrument.specimen import Specimen, main_tensor, stated
 from pellucid.inspection.rules import DoctorRule
 from pellucid.records import Finding
 
@@ -32,11 +31,7 @@ class Name(NamedTuple):
 
     @property
     def role(self) -> str:
-        if isinstance(self.parent, nn.Embedding | nn.EmbeddingBag):
-            return "embedding"
-        if is_norm(self.parent):
-            return "norm"
-        return "matrix" if self.parameter.dim() >= 2 else "bias"
+        return parameter_role(self.parent, self.parameter)
 
 
 def check(specimen: Specimen) -> Iterator[Finding]:
@@ -166,7 +161,7 @@ def _stacked_copies(model: nn.Module) -> Iterator[Finding]:
 
 def _broken_promise(specimen: Specimen, names: list[Name]) -> Iterator[Finding]:
     """A configuration that says the embedding and the head are tied, where the head has a weight of its own."""
-    promise = next((promise for promise in _PROMISES if _says(specimen.model, promise)), None)
+    promise = next((name for name, value in stated(specimen.model, _PROMISES) if value is True), None)
     embeddings = [name for name in names if name.role == "embedding"]
     copied = specimen.copy() if promise and embeddings else None
     outputs = None if copied is None else try_or_none(lambda: main_tensor(copied.outputs()))
@@ -185,13 +180,7 @@ def _broken_promise(specimen: Specimen, names: list[Name]) -> Iterator[Finding]:
         one, head = pairs[-1]
         seen = f"{promise} is True, and the {head.parameter.numel()} numbers of {head.path} are its own"
         means = "what should be one weight is two: the tie was undone, as by drawing one of them anew"
-        fix = f"write {head.path} = {one.path} after all weights are drawn"
-        yield Finding.suspicious(head.path, seen, means, fix)
-
-
-def _says(model: nn.Module, promise: str) -> bool:
-    holders = (model, getattr(model, "config", None))
-    return any(try_or_none(partial(getattr, holder, promise)) is True for holder in holders)
+        yield Finding.suspicious(head.path, seen, means, f"write {head.path} = {one.path} after all weights are drawn")
 
 
 RULE = DoctorRule(

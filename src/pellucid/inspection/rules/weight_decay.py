@@ -4,11 +4,12 @@ Measured by one step without any gradient on a copy. As most optimizers are give
 finding; what counts is how much is lost in a thousand steps.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from torch import nn
 
-from pellucid.inspection.instrument.recording import is_norm
+from pellucid.inspection.instrument.recording import parameter_role
 from pellucid.inspection.instrument.short_run import shares_left_by_decay
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule
@@ -27,8 +28,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if worst and lost[worst] > AT_ONCE:
         seen = f"without any gradient a step takes {100 * lost[worst]:.0f} % of it"
         means = "decay takes away faster than anything can be learned"
-        fix = "lower weight_decay; 0.01 to 0.1 is usual for AdamW, 1e-4 for SGD"
-        yield Finding.suspicious(worst, seen, means, fix)
+        yield Finding.suspicious(worst, seen, means, "lower weight_decay; 0.01 to 0.1 is usual for AdamW, 1e-4 for SGD")
         return
     spared = {path: share for path, share in lost.items() if roles[path] != "matrix"}
     if not spared:
@@ -37,14 +37,14 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         return
     worst = max(spared, key=lambda path: spared[path])
     in_thousand = 1 - (1 - spared[worst]) ** 1000
-    kinds = ", ".join(f"{sum(roles[path] == kind for path in spared)} {kind}" for kind in _kinds(roles, spared))
+    counts = Counter(roles[path] for path in spared)
+    kinds = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts))
     seen = (
         f"{kinds} parameters decay: without gradient {worst} loses {spared[worst]:.1e} a step, "
         f"{100 * in_thousand:.0f} % in 1000"
     )
     if in_thousand < LITTLE:
-        means = "so little of it does no harm"
-        yield Finding.sound("the optimizer", seen, means)
+        yield Finding.sound("the optimizer", seen, "so little of it does no harm")
         return
     yield Finding(
         "suspicious" if in_thousand > MUCH else "note",
@@ -56,22 +56,9 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 
 
 def _roles(model: nn.Module) -> dict[str, str]:
-    """What each parameter is: norm, bias, embedding or matrix. A tied one is what it is first."""
-    roles: dict[str, str] = {}
-    modules = dict(model.named_modules())
-    for path, parameter in model.named_parameters():
-        owner = modules[path.rpartition(".")[0]]
-        if is_norm(owner):
-            roles[path] = "norm"
-        elif isinstance(owner, nn.Embedding | nn.EmbeddingBag):
-            roles[path] = "embedding"
-        else:
-            roles[path] = "bias" if parameter.dim() < 2 else "matrix"
-    return roles
-
-
-def _kinds(roles: dict[str, str], among: dict[str, float]) -> list[str]:
-    return sorted({roles[path] for path in among})
+    """What each parameter is. A tied one is what it is first."""
+    named = model.named_parameters()
+    return {path: parameter_role(model.get_submodule(path.rpartition(".")[0]), one) for path, one in named}
 
 
 RULE = DoctorRule(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pellucid.inspection.instrument.isolation import isolate, own_inputs
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
@@ -58,10 +58,10 @@ def _halves(specimen: Specimen) -> Iterator[Finding]:
     if not odd:
         return
     is_training = model.training
-    # Batch norms and parts that do not learn are often kept in eval, to leave them as they are.
-    kept = [path for path, module in odd if is_training and (_is_norm(module) or not _learns(module))]
+    kept = [path for path, module in odd if is_training and _is_kept_in_eval(module)]
     others = [path for path, _ in odd if path not in kept]
-    as_is, as_one = _in_both(specimen)
+    # The answer as the modes are, and as they would be if all were that of the whole.
+    as_is, as_one = (specimen.copy(mode).main_output() for mode in ("", "training" if is_training else "eval"))
     change = largest_change(as_is, as_one) if as_is is not None and as_one is not None else 0.0
     changes = f"outputs differ by up to {change:.3g} from those of one mode" if change else "outputs are 0 apart for it"
     yield Finding(
@@ -77,18 +77,9 @@ def _halves(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-def _in_both(specimen: Specimen) -> tuple[Tensor | None, Tensor | None]:
-    """The answer as the modes are, and as they would be if all were that of the whole."""
-    mode = "training" if specimen.model.training else "eval"
-    return specimen.copy().main_output(), specimen.copy(mode).main_output()
-
-
-def _is_norm(module: nn.Module) -> bool:
-    return "Norm" in type(module).__name__
-
-
-def _learns(module: nn.Module) -> bool:
-    return any(parameter.requires_grad for parameter in module.parameters())
+def _is_kept_in_eval(module: nn.Module) -> bool:
+    """Batch norms and parts that do not learn often are, to leave them as they are."""
+    return "Norm" in type(module).__name__ or not any(one.requires_grad for one in module.parameters())
 
 
 def _drops_in_eval(specimen: Specimen) -> Iterator[Finding]:
@@ -155,9 +146,8 @@ def _in_use(specimen: Specimen) -> Iterator[Finding]:
     as_is, in_eval = (specimen.copy(mode).main_output() for mode in ("training", "eval"))
     if as_is is None or in_eval is None or not is_beyond_rounding(largest_change(as_is, in_eval), in_eval):
         return
-    is_first = is_fresh(specimen)
     yield Finding(
-        "note" if is_first else "suspicious",
+        "note" if is_fresh(specimen) else "suspicious",
         "the model",
         f"as it is, in training mode, outputs differ by up to {largest_change(as_is, in_eval):.3g} from those in eval, "
         f"outputs being of size {size_of(in_eval):.3g}; there is no loss and no optimizer",

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, one_line, quoted
+from pellucid.inspection.instrument.isolation import first_line
 from pellucid.inspection.sandbox.process import memory_bound
 
 UNIQUE = "_looked_at_by_pellucid"  # begins the name of their module, which so is nobody else's
@@ -200,7 +201,7 @@ def line_of(error: BaseException, path: Path) -> str:
 def _what(error: BaseException, path: Path) -> str:
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return f"{quoted(path.name)} asks for more memory than the {memory_bound() >> 30} GB that it may have"
-    said = next(iter(str(error).strip().splitlines()), "")
+    said = first_line(error)
     return one_line(f"{quoted(path.name)} raised {type(error).__name__}" + f": {said}" * bool(said))
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.expression.modules import spell_module
-from pellucid.inspection.instrument.isolation import isolate, own_inputs
+from pellucid.inspection.instrument.isolation import first_line, isolate, own_inputs
 from pellucid.inspection.instrument.recording import InterceptFunctions, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
 
@@ -37,6 +37,7 @@ WANTED_BY_OPERATION = {
 
 
 Shape = tuple[int, ...]
+NO_USERS_FILES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))  # torch's, and this room's
 
 
 class LayerStep(NamedTuple):
@@ -75,7 +76,7 @@ class Attempt:
     @property
     def error_line(self) -> str:
         """The first line of the error."""
-        return next(iter(str(self.error).strip().splitlines()), type(self.error).__name__)
+        return first_line(self.error) or type(self.error).__name__
 
     def input_shapes(self) -> tuple[Shape, ...]:
         return tuple(tuple(one.shape) for one in tensors_in(self.args))
@@ -138,9 +139,8 @@ def users_line(error: BaseException | None) -> str:
     """The last line of a traceback that is the user's own, as "model.py:12"; "" where none is."""
     if error is None:
         return ""
-    ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
     passed = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in passed if not frame.filename.startswith(("<", *ours))]
+    frames = [frame for frame in passed if not frame.filename.startswith(("<", *NO_USERS_FILES))]
     # A line of an installed package is told only where there is no other.
     frames = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -7,6 +7,7 @@ adds or compares there. A module that looks at its numbers cannot be run so; the
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from time import process_time
@@ -149,14 +150,8 @@ def overtaking_length(a: Fraction, b: Fraction, c: Fraction) -> int | None:
     """
     if round(c) <= 0:
         return None
-    n = 1
-    while c * n * n <= a + b * n:
-        n *= 2
-    low = n // 2
-    while n - low > 1:
-        middle = (low + n) // 2
-        low, n = (middle, n) if c * middle * middle <= a + b * middle else (low, middle)
-    return n
+    surely = int((abs(a) + abs(b)) / c) + 2
+    return bisect_left(range(surely), True, lo=1, hi=surely, key=lambda n: c * n * n > a + b * n)
 
 
 # What a causal model must keep of every token that it read: keys and values of each of its attentions. Attention is

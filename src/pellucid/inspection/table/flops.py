@@ -30,32 +30,28 @@ def matmul_flops(left: Sequence[int], right: Sequence[int]) -> int:
     return 2 * prod(left) * right[-1]
 
 
-def attention_flops(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> int:
-    """(batch, heads, n, d), (batch, fewer heads, m, d) and (batch, fewer heads, m, t): scores, and what they mix.
-
-    >>> attention_flops((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)) == 2 * 2 * 3 * 5 * 4 + 2 * 2 * 3 * 5 * 6
-    True
-    """
-    rows = prod(queries[:-1])
-    return 2 * rows * keys[-2] * queries[-1] + 2 * rows * keys[-2] * values[-1]
+def _product_of(left: str, right: str) -> FlopRule:
+    """Of an operation whose two factors have these names."""
+    return lambda given, out: matmul_flops(given[left].shape, given[right].shape)
 
 
-def convolution_flops(inputs: Sequence[int], weight: Sequence[int], outputs: Sequence[int], is_transposed: bool) -> int:
-    """Each number that is made, or if transposed each that is spread, costs one sum over a filter.
-
-    >>> convolution_flops((1, 3, 8, 8), (6, 3, 5, 5), (1, 6, 4, 4), is_transposed=False) == 2 * 96 * 75
-    True
-    """
-    return 2 * prod(inputs if is_transposed else outputs) * prod(weight[1:])
+def _numbers_of(name: str) -> FlopRule:
+    """Of a matrix or a vector times a vector: each number of it is multiplied once."""
+    return lambda given, out: 2 * given[name].numel()
 
 
 def _convolution_rule(given: Arguments, out: Any) -> int:
-    is_transposed = bool(given.get("transposed", False))
-    return convolution_flops(given["input"].shape, given["weight"].shape, out.shape, is_transposed)
+    """Each number that is made, or if transposed each that is spread, costs one sum over a filter."""
+    spread: Tensor = given["input"] if given.get("transposed", False) else out
+    weight: Tensor = given["weight"]
+    return 2 * spread.numel() * prod(weight.shape[1:])
 
 
 def _attention_rule(given: Arguments, out: Any) -> int:
-    return attention_flops(given["query"].shape, given["key"].shape, given["value"].shape)
+    """(batch, heads, n, d), (batch, fewer heads, m, d) and (batch, fewer heads, m, t): scores, and what they mix."""
+    shapes: list[Sequence[int]] = [given[name].shape for name in ("query", "key", "value")]
+    queries, keys, values = shapes
+    return 2 * prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
 
 
 def _native_attention(given: Arguments, out: Any) -> int:
@@ -76,17 +72,13 @@ def _whole_attention(queries: Sequence[int], keys: Sequence[int], width: int) ->
     return 2 * width * width * (2 * n + 2 * m) + 4 * n * keys[-2] * width
 
 
-def _onednn_recurrent(given: Arguments, out: Any) -> int:
-    """One layer and direction of an LSTM: each step multiplies what comes and what was by the weights of all gates."""
-    steps: int = prod(given["input"].shape[:-1])
-    weights: list[Tensor] = [given["weight0"], given["weight1"]]
-    return sum(2 * steps * weight.numel() for weight in weights)
+def _recurrent_rule(given: Arguments, out: Any) -> int:
+    """Each step multiplies what comes and what was by the weights of all gates.
 
-
-def _fused_recurrent(given: Arguments, out: Any) -> int:
-    """All layers at once; its weights are a list in which the vectors are biases."""
+    One layer and direction of an LSTM has two weights; all layers at once have a list, in which vectors are biases.
+    """
     steps: int = prod(given["input"].shape[:-1])
-    weights: list[Tensor] = given["weight"]
+    weights: list[Tensor] = given["weight"] if "weight" in given else [given["weight0"], given["weight1"]]
     return sum(2 * steps * weight.numel() for weight in weights if weight.dim() == 2)
 
 
@@ -98,36 +90,24 @@ def _trilinear(given: Arguments, out: Any) -> int:
     return 2 * (inputs.numel() // left) * outputs * right * (left + 1)
 
 
-_MATRICES: FlopRule = lambda given, out: matmul_flops(given["self"].shape, given["mat2"].shape)  # noqa: E731
-_ADDED: FlopRule = lambda given, out: matmul_flops(given["mat1"].shape, given["mat2"].shape)  # noqa: E731
-_BATCHES: FlopRule = lambda given, out: matmul_flops(given["batch1"].shape, given["batch2"].shape)  # noqa: E731
-
 RULES: Mapping[str, FlopRule] = {
-    "mm": _MATRICES,
-    "bmm": _MATRICES,
-    "_int_mm": _MATRICES,
-    "_scaled_mm": _MATRICES,
-    "addmm": _ADDED,
-    "_addmm_activation": _ADDED,
-    "baddbmm": _BATCHES,
-    "addbmm": _BATCHES,
-    "mv": lambda given, out: 2 * given["self"].numel(),
-    "addmv": lambda given, out: 2 * given["mat"].numel(),
-    "dot": lambda given, out: 2 * given["self"].numel(),
-    "vdot": lambda given, out: 2 * given["self"].numel(),
+    **dict.fromkeys(("mm", "bmm", "_int_mm", "_scaled_mm"), _product_of("self", "mat2")),
+    **dict.fromkeys(("addmm", "_addmm_activation"), _product_of("mat1", "mat2")),
+    **dict.fromkeys(("baddbmm", "addbmm"), _product_of("batch1", "batch2")),
+    **dict.fromkeys(("mv", "dot", "vdot"), _numbers_of("self")),
+    "addmv": _numbers_of("mat"),
     "linear": lambda given, out: 2 * given["input"].numel() * given["weight"].shape[0],
-    "convolution": _convolution_rule,
-    "_convolution": _convolution_rule,
-    "convolution_overrideable": _convolution_rule,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention_rule,
-    "_scaled_dot_product_flash_attention": _attention_rule,
-    "_scaled_dot_product_efficient_attention": _attention_rule,
-    "_scaled_dot_product_cudnn_attention": _attention_rule,
-    "_scaled_dot_product_fused_attention_overrideable": _attention_rule,
+    **dict.fromkeys(("convolution", "_convolution", "convolution_overrideable"), _convolution_rule),
+    **{
+        f"_scaled_dot_product_{kernel}": _attention_rule
+        for kernel in (
+            *("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention"),
+            "fused_attention_overrideable",
+        )
+    },
     "_native_multi_head_attention": _native_attention,
     "_transformer_encoder_layer_fwd": _encoder_layer,
-    "mkldnn_rnn_layer": _onednn_recurrent,
-    "_cudnn_rnn": _fused_recurrent,
+    **dict.fromkeys(("mkldnn_rnn_layer", "_cudnn_rnn"), _recurrent_rule),
     "_trilinear": _trilinear,
 }
 
@@ -230,12 +210,8 @@ def _attention(module: nn.MultiheadAttention, ins: Shapes, outs: Shapes) -> int:
 FORMULAS: Mapping[type[nn.Module], Formula] = {
     nn.Linear: _linear,
     nn.Bilinear: _bilinear,
-    nn.Conv1d: _convolution,
-    nn.Conv2d: _convolution,
-    nn.Conv3d: _convolution,
-    nn.ConvTranspose1d: _transposed_convolution,
-    nn.ConvTranspose2d: _transposed_convolution,
-    nn.ConvTranspose3d: _transposed_convolution,
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), _convolution),
+    **dict.fromkeys((nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d), _transposed_convolution),
     nn.RNN: _recurrent(gates=1),
     nn.GRU: _recurrent(gates=3),
     nn.LSTM: _recurrent(gates=4),
@@ -268,9 +244,5 @@ def formula_of(module: nn.Module) -> Formula | None:
     """
     for kind in type(module).__mro__:
         if issubclass(kind, nn.Module) and (kind in FORMULAS or kind.__module__ in _FREE):
-            return FORMULAS.get(kind, _nothing) if type(module).forward is kind.forward else None
+            return FORMULAS.get(kind, lambda *_: 0) if type(module).forward is kind.forward else None
     return None
-
-
-def _nothing(module: nn.Module, ins: Shapes, outs: Shapes) -> int:
-    return 0

@@ -46,7 +46,7 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
     model = unwrap_compiled(model)
     fields, cache = FieldFollower(), KeyCache()
     with borrow_module(model) as ours:
-        trace = trace_forward(ours, given, observers=(fields, cache))
+        trace = trace_forward(ours, given, observers=(fields.see, cache.see))
         if trace.failure is not None:
             raise ForwardFailed(trace) from trace.failure
         has_numbers = not any(one.is_meta for one in tensors_in((given, list(ours.parameters()))))

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import FrameType, TracebackType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
-from pellucid.inspection.instrument.isolation import fixed_rng, own_inputs
+from pellucid.inspection.instrument.isolation import first_line, fixed_rng, own_inputs, without_fused_attention
 from pellucid.inspection.instrument.recording import InterceptOperators, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.flops import RULES, flops_of, has_no_rule, named_arguments, short_name
@@ -76,10 +76,7 @@ class DispatchedOp:
         return named_arguments(self._func, self._args, self._kwargs)
 
 
-class OpObserver(Protocol):
-    """Who looks at operations as they come."""
-
-    def see(self, operation: DispatchedOp) -> None: ...
+OpObserver = Callable[[DispatchedOp], None]  # who looks at operations as they come
 
 
 @dataclass
@@ -123,7 +120,7 @@ class Flow:
             self.uncounted.add(name)
         self._follow(operation)
         for observer in self.observers:
-            observer.see(operation)
+            observer(operation)
 
     def _count(self, operation: DispatchedOp) -> None:
         try:
@@ -229,9 +226,9 @@ class ForwardFailed(PellucidError):
         assert trace.failure is not None
         kind = type(trace.modules[trace.calls[trace.failed_in].module]).__name__ if trace.calls else "the model"
         hook = f"the hook {trace.failed_hook} of " if trace.failed_hook else ""
-        raised = str(trace.failure).strip().splitlines() or [""]
+        raised = f"{type(trace.failure).__name__}: {first_line(trace.failure)}"
         super().__init__(
-            f"{hook}{kind} {trace.failed_path or 'itself'} raised {type(trace.failure).__name__}: {raised[0]}",
+            f"{hook}{kind} {trace.failed_path or 'itself'} raised {raised}",
             fix="Take the hook off" if trace.failed_hook else "Give inputs that its forward can run on",
         )
         self.trace = trace
@@ -258,8 +255,8 @@ def trace_forward(
                 owners.setdefault(id(parameter), number)
                 names.setdefault(id(parameter), f"{path}.{name}" if path else name)
     flow = Flow(owners, observers)
-    ours = own_inputs(inputs)
-    with fixed_rng(seed), torch.no_grad(), _without_fusion(), _listening(trace, flow), InterceptOperators(flow.see):
+    ours, counting = own_inputs(inputs), InterceptOperators(flow.see)
+    with fixed_rng(seed), torch.no_grad(), without_fused_attention(), _listening(trace, flow), counting:
         try:
             trace.outputs = model(*ours)
         except Exception as raised:
@@ -335,17 +332,6 @@ def _length(module: nn.RNNBase, sequences: Any) -> int:
     if isinstance(sequences, nn.utils.rnn.PackedSequence):
         return len(sequences.batch_sizes)
     return int(sequences.shape[1] if module.batch_first and sequences.dim() == 3 else sequences.shape[0])
-
-
-@contextmanager
-def _without_fusion() -> Iterator[None]:
-    """torch's transformers call their parts, which they pass over where one kernel can do all of it."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _keep_failure(trace: Trace, raised: Exception) -> None:
