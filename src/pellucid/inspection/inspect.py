@@ -18,7 +18,7 @@ from pellucid.inspection.expression.modules import BuiltModule
 from pellucid.inspection.inputs import guess_inputs, make_inputs
 from pellucid.inspection.instrument.isolation import is_small, isolate
 from pellucid.inspection.instrument.recording import InterceptFunctions
-from pellucid.inspection.shapes.causes import NO_USERS_FILES, Shape, users_line
+from pellucid.inspection.shapes.causes import NO_USERS_FILES, users_line
 from pellucid.inspection.shapes.remedies import Change
 from pellucid.inspection.shapes.xray import FailureReport, WorkingRepair, explain_failure
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
@@ -216,7 +216,8 @@ class _Pairs:
         # The shapes as they were: an operation in place would show its result.
         shapes = [tuple(one.shape) for one in pair]
         made = function(*args, **named)
-        if name in OPERATIONS and len(pair) == 2 and _is_of_numbers(*pair) and _are_stretched(*shapes):
+        is_one = name in OPERATIONS and len(pair) == 2 and _is_of_numbers(*pair)
+        if is_one and np.broadcast_shapes(*shapes) not in shapes:  # both were stretched
             path, line = self._place()
             self.stretched.append(SilentBroadcast(path, line, OPERATIONS[name], *shapes))
         return made
@@ -236,11 +237,6 @@ class _Pairs:
                 return self.paths[id(owner)], line
             frame = frame.f_back  # type: ignore[assignment]  # None at the outermost, which ends the loop
         return "", ""
-
-
-def _are_stretched(left: Shape, right: Shape) -> bool:
-    """Whether both are."""
-    return np.broadcast_shapes(left, right) not in (left, right)
 
 
 def _is_of_numbers(left: Tensor, right: Tensor) -> bool:

@@ -143,8 +143,7 @@ class Watch:
         """An open look at a step that never ended."""
         if self._look is not None:
             look, self._look = self._look, None
-            unfinished = _Unfinished()
-            look.__exit__(_Unfinished, unfinished, None)
+            look.__exit__(_Unfinished, _Unfinished(), None)
 
     def _finite_looks(self) -> list[Health]:
         broke = self._broke_at()

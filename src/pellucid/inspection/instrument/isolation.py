@@ -247,8 +247,11 @@ class Snapshot:
             path: (parameter, parameter.grad, None if parameter.grad is None else parameter.grad.clone())
             for path, parameter in specimen.model.named_parameters()
         }
-        self._learning = {path: parameter.requires_grad for path, parameter in specimen.model.named_parameters()}
-        self._modes = [(path, module, module.training) for path, module in specimen.model.named_modules()]
+        parameters, modules = specimen.model.named_parameters(), specimen.model.named_modules()
+        self._switches: list[tuple[str, Tensor | nn.Module, str, bool]] = [
+            *((f"whether {path} learns", one, "requires_grad", one.requires_grad) for path, one in parameters),
+            *((f"the mode of {path or 'the model'}", one, "training", one.training) for path, one in modules),
+        ]
         self._hooks = [
             (path, getattr(module, kind), dict(getattr(module, kind)))
             for path, module in specimen.model.named_modules()
@@ -259,9 +262,9 @@ class Snapshot:
 
     def restore(self) -> list[str]:
         """Everything put back; the names of what differed, which should be none."""
-        return [*self._numbers(), *self._switches(), *self._others()]
+        return [*self._put_numbers_back(), *self._put_switches_back(), *self._put_others_back()]
 
-    def _numbers(self) -> Iterator[str]:
+    def _put_numbers_back(self) -> Iterator[str]:
         for name, (tensor, before) in self._tensors.items():
             if not is_same(tensor, before):
                 with torch.no_grad():
@@ -272,22 +275,18 @@ class Snapshot:
                 parameter.grad = gradient if bits is None or gradient is None else gradient.copy_(bits)
                 yield f"the gradient of {path}"
 
-    def _switches(self) -> Iterator[str]:
-        for path, parameter in self.specimen.model.named_parameters():
-            if parameter.requires_grad != self._learning.get(path, parameter.requires_grad):
-                parameter.requires_grad_(self._learning[path])
-                yield f"whether {path} learns"
-        for path, module, was_training in self._modes:
-            if module.training != was_training:
-                module.training = was_training
-                yield f"the mode of {path or 'the model'}"
-        for path, hooks, before in self._hooks:
-            if dict(hooks) != before:
+    def _put_switches_back(self) -> Iterator[str]:
+        for name, owner, switch, before in self._switches:
+            if getattr(owner, switch) != before:
+                setattr(owner, switch, before)
+                yield name
+        for path, hooks, held in self._hooks:
+            if dict(hooks) != held:
                 hooks.clear()
-                hooks.update(before)
+                hooks.update(held)
                 yield f"the hooks of {path or 'the model'}"
 
-    def _others(self) -> Iterator[str]:
+    def _put_others_back(self) -> Iterator[str]:
         optimizer = self.specimen.optimizer
         if (
             optimizer is not None

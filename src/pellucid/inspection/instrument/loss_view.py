@@ -149,7 +149,7 @@ def _identify_loss(view: LossView) -> LossView:
     base, zero = view.value(drawn), view.value(torch.zeros_like(drawn))
     if not math.isfinite(base):
         is_for_probabilities = math.isfinite(view.value(drawn.sigmoid()))
-        return LossView(view.specimen, view.outputs, view.tensor, "probabilities" if is_for_probabilities else "other")
+        return replace(view, kind="probabilities" if is_for_probabilities else "other")
     for axis in sorted({1 - drawn.dim(), -1} if drawn.dim() > 1 else set(), reverse=True):
         n_classes = drawn.shape[axis]
         if n_classes < 2:
@@ -160,15 +160,11 @@ def _identify_loss(view: LossView) -> LossView:
         per = zero / math.log(n_classes)
         n_targets = view.tensor.numel() // n_classes
         if abs(added - base) < slack and min(abs(per - 1), abs(per / max(n_targets, 1) - 1)) < 1e-3:
-            return LossView(view.specimen, view.outputs, view.tensor, "cross-entropy", axis, per)
-        by_one = view.value(drawn + 1) - base
-        if abs(zero) < 1e-6 and abs(by_one + 1) < slack and _is_linear(view, drawn, base):
-            return LossView(view.specimen, view.outputs, view.tensor, "log-likelihood", axis)
+            return replace(view, kind="cross-entropy", axis=axis, per=per)
+        is_by_one = abs(zero) < 1e-6 and abs(view.value(drawn + 1) - base + 1) < slack
+        if is_by_one and abs(view.value(drawn * 2) - 2 * base) < slack:
+            return replace(view, kind="log-likelihood", axis=axis)
     return view
-
-
-def _is_linear(view: LossView, drawn: Tensor, base: float) -> bool:
-    return abs(view.value(drawn * 2) - 2 * base) < 1e-4 * (1 + abs(base))
 
 
 def wanted_classes(specimen: Specimen) -> Tensor | None:

@@ -21,8 +21,11 @@ FAR = (1e2, 1e3, 1e4)
 
 def check(specimen: Specimen) -> Iterator[Finding]:
     view = loss_view(specimen)
-    if view is None or not view.tensor.dim() or view.kind == "log-likelihood" or _are_log_probabilities(view.tensor):
-        return  # those cannot be moved freely: they add up to 1
+    if view is None or not view.tensor.dim():
+        return
+    sums = [view.tensor.exp().sum(axis) for axis in range(1, view.tensor.dim())]
+    if view.kind == "log-likelihood" or any(bool(((one - 1).abs() < 1e-2).all()) for one in sums):
+        return  # log-probabilities cannot be moved freely: they add up to 1
     downhill = _downhill(view)
     if downhill is None:
         return
@@ -44,10 +47,6 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         )
     elif losses[-1] > -1:
         yield Finding.sound("loss", seen, "the loss has a floor")
-
-
-def _are_log_probabilities(tensor: Tensor) -> bool:
-    return any(bool(((tensor.exp().sum(axis) - 1).abs() < 1e-2).all()) for axis in range(1, tensor.dim()))
 
 
 def _downhill(view: LossView) -> Tensor | None:

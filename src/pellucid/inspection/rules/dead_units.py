@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.recording import (
-    FunctionCall,
     Recording,
     activation_slopes,
     by_unit,
@@ -70,16 +69,13 @@ def _add(layers: dict[tuple[str, str, int], _Activation], seen: Recording) -> No
         before = layers.get(key)
         if before is not None and len(before.flat) != len(flat):
             continue
-        layer = before or _Activation(_where(call, which), call.name, torch.ones_like(flat), 0)
+        # By its number where one part calls it several times, as a forward of someone's own does.
+        where = part_name(call.path) + (f", its {call.name} no. {which + 1}" if which else "")
+        layer = before or _Activation(where, call.name, torch.ones_like(flat), 0)
         layer.flat = layer.flat & flat
         layer.n_examples += len(units)
         layer.steepest = max([layer.steepest, *steepest[layer.flat].tolist()])
         layers[key] = layer
-
-
-def _where(call: FunctionCall, which: int) -> str:
-    """By its number where one part calls it several times, as a forward of someone's own does."""
-    return part_name(call.path) if which == 0 else f"{part_name(call.path)}, its {call.name} no. {which + 1}"
 
 
 RULE = DoctorRule(

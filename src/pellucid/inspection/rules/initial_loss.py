@@ -28,7 +28,9 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not is_fresh(specimen):
         return
     measured, uniform, entropy = view.loss_now / view.per, math.log(view.n_classes), view.best_constant() / view.per
-    if not math.isfinite(measured) or not math.isfinite(entropy) or _is_between_rows(view):
+    # Rows that are scored against each other, as for contrast, have scores that are scaled on purpose.
+    is_between_rows = view.tensor.dim() == 2 and view.tensor.shape[0] == view.tensor.shape[1]
+    if not math.isfinite(measured) or not math.isfinite(entropy) or is_between_rows:
         return
     # The last layer as torch draws it, behind a norm, costs a sixth of a nat: its scores differ by 0.58. Three times as
     # much is lost again within a few steps.
@@ -62,11 +64,6 @@ def _sum_over_batch(view: LossView) -> Iterator[Finding]:
             "take the mean (reduction='mean'), or divide the rate by the number of targets",
             again="print(loss(model(x), y), loss(model(x[:1]), y[:1]))",
         )
-
-
-def _is_between_rows(view: LossView) -> bool:
-    """Whether rows are scored against each other, as for contrast, and scores are scaled on purpose."""
-    return view.tensor.dim() == 2 and view.tensor.shape[0] == view.tensor.shape[1]
 
 
 def _too_high(specimen: Specimen, view: LossView, seen: str) -> Finding:

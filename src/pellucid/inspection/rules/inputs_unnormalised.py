@@ -30,7 +30,8 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     mean, deviation = x.mean().item(), x.std(correction=0).item()
     where = f"what {part_name(reader.path)} reads"
     numbers = f"its mean is {mean:.3g} and its deviation {deviation:.3g}"
-    scales = _scales(x)
+    # Of each column of a table, mean and deviation together; of other shapes none are told apart.
+    scales = x.square().mean(0).sqrt() if x.dim() == 2 else x.new_zeros(0)
     if abs(mean) > FAR or deviation > FAR or deviation < TINY:
         means = "what the first layer puts out is as far off, and its rate fits no other layer"
         yield _finding(where, f"{numbers}, where 0 and 1 are usual", means)
@@ -58,11 +59,6 @@ def _first(calls: Sequence[ModuleCall]) -> ModuleCall | None:
         if has_weights and call.given is not None and _is_float(call.given):
             return None if is_norm(call.module) else call
     return None
-
-
-def _scales(x: Tensor) -> Tensor:
-    """The size of each column of a table, mean and deviation together; of other shapes none are told apart."""
-    return x.square().mean(0).sqrt() if x.dim() == 2 else x.new_zeros(0)
 
 
 RULE = DoctorRule(

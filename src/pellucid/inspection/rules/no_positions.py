@@ -83,7 +83,8 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     found = [order for is_lifted in (False, True) if (order := try_or_none(partial(_order, double, place, is_lifted)))]
     if not found or not any(order.has_mixed for order in found):
         return
-    rounding = 1e5 * torch.finfo(_dtype(double)).eps
+    floats = (one.dtype for one in double.model.parameters() if one.is_floating_point())
+    rounding = 1e5 * torch.finfo(next(floats, torch.float32)).eps
     blind = next((which for which, order in enumerate(found) if min(order[:2]) < rounding and order.has_mixed), None)
     if blind is None:
         moved = min(found[-1][:2])
@@ -114,10 +115,6 @@ def _asks_for_order(specimen: Specimen, double: Specimen) -> bool:
         return True
     seen = None if specimen.tokens is None else record(double, _ATTENTION)
     return seen is not None and bool(seen.functions)
-
-
-def _dtype(specimen: Specimen) -> torch.dtype:
-    return next((one.dtype for one in specimen.model.parameters() if one.is_floating_point()), torch.float32)
 
 
 def _order(double: Specimen, place: int, is_lifted: bool) -> _Order:

@@ -17,13 +17,9 @@ from pellucid.records import Finding
 def check(specimen: Specimen) -> Iterator[Finding]:
     view, targets = loss_view(specimen), specimen.targets
     wanted = view.wanted_classes() if view is not None else None
-    if (
-        view is None
-        or wanted is None
-        or targets is None
-        or wanted.shape != targets.shape
-        or targets.is_floating_point()
-    ):
+    if view is None or wanted is None or targets is None or targets.is_floating_point():
+        return
+    if wanted.shape != targets.shape:
         return
     asked = wanted >= 0
     seen = f"the loss asks for {int(asked.sum())} of {targets.numel()} targets"

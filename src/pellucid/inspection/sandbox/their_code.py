@@ -176,15 +176,9 @@ def translate_errors(path: Path) -> Iterator[None]:
             fix='Put it behind if __name__ == "__main__"',
         ) from error
     except SyntaxError as error:
-        name = Path(error.filename or path).name
-        said = ExpressionError(
-            f"Python cannot read this: {error.msg}",
-            text=(error.text or "").rstrip("\n"),
-            column=max(1, error.offset or 1),
-            fix="Mend the line, and run it again",
-        )
-        said.where = f"in {name}:{error.lineno}"
-        raise said from error
+        name, column = Path(error.filename or path).name, max(0, (error.offset or 1) - 1)
+        what = f"Python cannot read this: {error.msg}"
+        raise _mistake(what, name, error.text or "", error.lineno or 1, column, "") from error
     except BaseException as error:
         raise PellucidError(_what(error, path), where=f"in {line_of(error, path)}", fix=_fix(error)) from error
 

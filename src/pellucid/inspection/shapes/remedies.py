@@ -322,24 +322,25 @@ def _heads(attempt: Attempt, module: nn.Module) -> Changes:
             yield Change(f"{name} = {better}, which divides {width}, in place of {heads}", attempt.path, (), make)
 
 
+_WIDTHS: Mapping[
+    type[nn.Module] | tuple[type[nn.Module], ...], str
+] = {  # the argument that says how many numbers a layer makes
+    nn.Linear: "out_features",
+    (nn.Conv1d, nn.Conv2d, nn.Conv3d): "out_channels",
+    nn.Embedding: "embedding_dim",
+    nn.RNNBase: "hidden_size",
+}
+
+
 def _of_producer(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
     """The layer before made the number that came: it could make the one that is wanted."""
     for step in reversed(attempt.steps[-4:]):
-        producer = model.get_submodule(step.path)
-        if not is_of_torch(producer):
-            continue
-        if isinstance(producer, nn.Linear) and producer.out_features == cause.came:
-            yield replace_arguments(step.path, producer, out_features=cause.asked)
-        elif isinstance(producer, nn.Conv1d | nn.Conv2d | nn.Conv3d) and producer.out_channels == cause.came:
-            if cause.asked % producer.groups == 0:
-                yield replace_arguments(step.path, producer, out_channels=cause.asked)
-        elif isinstance(producer, nn.Embedding) and producer.embedding_dim == cause.came:
-            yield replace_arguments(step.path, producer, embedding_dim=cause.asked)
-        elif isinstance(producer, nn.RNNBase) and producer.hidden_size == cause.came:
-            yield replace_arguments(step.path, producer, hidden_size=cause.asked)
-        else:
-            continue
-        return
+        producer: Any = model.get_submodule(step.path)
+        width = next((name for kinds, name in _WIDTHS.items() if isinstance(producer, kinds)), "")
+        if width and is_of_torch(producer) and getattr(producer, width) == cause.came:
+            if cause.asked % getattr(producer, "groups", 1) == 0:
+                yield replace_arguments(step.path, producer, **{width: cause.asked})
+            return
 
 
 _REMEDIES: Mapping[str, Callable[[Cause, Attempt, Any], Changes]] = {

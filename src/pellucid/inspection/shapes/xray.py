@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -190,14 +191,10 @@ def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> 
 def _possible(attempt: Attempt, given: Sequence[Shape], model: nn.Module) -> list[Change]:
     """The changes for a failed attempt; a layer that cannot be made so is no change."""
     found: list[Change] = []
-    changes = remedies(cause_of(attempt, given), attempt, model)
-    while True:
-        try:
-            found.append(next(changes))
-        except StopIteration:
-            return found
-        except Exception:  # a constructor refused: what would come behind it is not looked for
-            return found
+    with suppress(Exception):  # a constructor refused: what would come behind it is not looked for
+        for change in remedies(cause_of(attempt, given), attempt, model):
+            found.append(change)  # noqa: PERF402  # one by one, to keep those that came before it
+    return found
 
 
 def _try_changes(

@@ -98,7 +98,8 @@ def _flops(
         with fixed_rng(), torch.no_grad(), counting:
             model(*own_inputs(given))
         return flow.flops
-    state = {name: one.detach().to("meta") for name, one in _named_tensors(model).items()}
+    tensors = (*nn.Module.named_parameters(model), *nn.Module.named_buffers(model))
+    state = {name: one.detach().to("meta") for name, one in tensors}
     given = tuple(one.to("meta") if isinstance(one, Tensor) else one for one in given)
     # Tensors that a forward makes for itself, as positions, are made without numbers too.
     with fixed_rng(), torch.no_grad(), torch.device("meta"), counting:
@@ -117,10 +118,6 @@ def _resize(one: Tensor, axis: int | None, n: int, length: int) -> Tensor:
         return one.index_select(axis, places)
     is_mask = one.dim() >= 2 and tuple(one.shape[-2:]) == (n, n)
     return one.index_select(-1, places).index_select(-2, places) if is_mask else one
-
-
-def _named_tensors(model: nn.Module) -> dict[str, Tensor]:
-    return {**dict(nn.Module.named_parameters(model)), **dict(nn.Module.named_buffers(model))}
 
 
 def polynomial(costs: dict[int, int]) -> tuple[Fraction, Fraction, Fraction] | None:
