@@ -19,8 +19,8 @@ from pellucid.api.inspect_child import inspect_job
 from pellucid.cli import main
 from pellucid.errors import ExpressionError, PellucidError
 from pellucid.figures.show import record_json, show
-from pellucid.inspection.sandbox.process import MOST_PRINTED, run_in_child
-from pellucid.inspection.sandbox.their_code import as_module, insert_missing_commas, load_name
+from pellucid.inspection.sandbox import MOST_PRINTED, run_in_child
+from pellucid.inspection.their_code import as_module, insert_missing_commas, load_name
 from pellucid.records import Inspection
 from pellucid.records.plain import as_plain, from_plain
 

@@ -11,8 +11,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.words.inspection import broadcast_sentence
 from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
-from pellucid.inspection.inputs import guess_inputs, make_inputs
-from pellucid.inspection.inspect import inspect_expression, inspect_module, silent_broadcasts
+from pellucid.inspection.inspect import guess_inputs, inspect_expression, inspect_module, make_inputs, silent_broadcasts
 from pellucid.inspection.instrument.isolation import Snapshot
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.shapes.causes import attempt_forward

@@ -82,7 +82,7 @@ def doctor_file(
     batch: a file of inputs and targets, and loss: the name of a loss, in place of its own.
     """
     from pellucid.inspection.batch_file import require_batch_file
-    from pellucid.inspection.sandbox.process import run_in_child
+    from pellucid.inspection.sandbox import run_in_child
     from pellucid.records import Diagnosis
     from pellucid.records.plain import from_plain
 

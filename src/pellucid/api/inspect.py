@@ -75,7 +75,7 @@ def inspect_targets(
     """
     from pellucid.inspection.batch_file import require_batch_file
     from pellucid.inspection.expression.syntax import parse_shape
-    from pellucid.inspection.sandbox.process import run_in_child
+    from pellucid.inspection.sandbox import run_in_child
     from pellucid.records import Inspection
     from pellucid.records.plain import from_plain
 

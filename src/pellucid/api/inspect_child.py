@@ -12,11 +12,10 @@ from pellucid.errors import PellucidError
 from pellucid.inspection.batch_file import read_batch
 from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
-from pellucid.inspection.inputs import make_inputs
-from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_module
+from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_module, make_inputs
 from pellucid.inspection.instrument.isolation import borrow_module
-from pellucid.inspection.sandbox.their_code import as_module, load_name, translate_errors
 from pellucid.inspection.shapes.causes import attempt_forward
+from pellucid.inspection.their_code import as_module, load_name, translate_errors
 from pellucid.records import Inspection, as_plain
 from pellucid.records.inspection import Mistake
 

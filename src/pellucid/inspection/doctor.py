@@ -21,7 +21,7 @@ from pellucid.inspection.instrument.isolation import Snapshot, few_threads, firs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen
 from pellucid.inspection.losses import find_loss_function
 from pellucid.inspection.rules import DoctorRule, rules
-from pellucid.inspection.sandbox.their_code import load_name, translate_errors
+from pellucid.inspection.their_code import load_name, translate_errors
 from pellucid.records import Diagnosis, Finding, RuleTime, as_plain, gravest_first
 
 LONGEST_REASON = 160
@@ -266,7 +266,7 @@ def _call_maker(make: Any, name: str) -> object:
 
 
 def examine_file(job: Mapping[str, Any]) -> object:
-    """The diagnosis of what a file has under a name, as plain values; the job of a child of `sandbox.process`.
+    """The diagnosis of what a file has under a name, as plain values; the job of a child of `sandbox`.
 
     job: file, name, batch (a file of tensors, or ""), loss (the name of one, or ""), rules and seed.
     """

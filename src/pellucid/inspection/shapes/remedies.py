@@ -322,9 +322,8 @@ def _heads(attempt: Attempt, module: nn.Module) -> Changes:
             yield Change(f"{name} = {better}, which divides {width}, in place of {heads}", attempt.path, (), make)
 
 
-_WIDTHS: Mapping[
-    type[nn.Module] | tuple[type[nn.Module], ...], str
-] = {  # the argument that says how many numbers a layer makes
+# The argument that says how many numbers a layer makes.
+_WIDTHS: Mapping[type[nn.Module] | tuple[type[nn.Module], ...], str] = {
     nn.Linear: "out_features",
     (nn.Conv1d, nn.Conv2d, nn.Conv3d): "out_channels",
     nn.Embedding: "embedding_dim",

@@ -46,7 +46,7 @@ def run_in_child(entry: str, job: Mapping[str, Any], *, seconds: float, folder: 
     read_end, write_end = os.pipe()
     child = subprocess.Popen(
         # -P: a torch.py or random.py in the folder is not imported in place of the real one.
-        [sys.executable, "-P", "-m", "pellucid.inspection.sandbox.process", entry, str(write_end)],
+        [sys.executable, "-P", "-m", "pellucid.inspection.sandbox", entry, str(write_end)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

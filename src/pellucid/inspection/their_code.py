@@ -1,4 +1,4 @@
-"""A module out of someone's file, imported as if it were run where it lies; only for the child of `process`."""
+"""A module out of someone's file, imported as if it were run where it lies; only for the child of `sandbox`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch import nn
 
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, one_line, quoted
 from pellucid.inspection.instrument.isolation import first_line
-from pellucid.inspection.sandbox.process import memory_bound
+from pellucid.inspection.sandbox import memory_bound
 
 UNIQUE = "_looked_at_by_pellucid"  # begins the name of their module, which so is nobody else's
 LARGEST_FILE = 16 << 20

@@ -1,1 +1,0 @@
-"""Code of other people, run in a process of its own."""
