@@ -169,13 +169,8 @@ def _pool_calls(calls: list[LayerCall], record: StepRecord) -> tuple[Tensor, Ten
     """What all calls of a layer put out, read, got back and passed on, without padding: (examples, units) each."""
     parts: list[tuple[Tensor, ...]] = []
     for call in calls:
-        nothing = torch.zeros_like(call.values) if call.gradients is None or call.passed_on is None else call.values
-        one = (
-            call.values,
-            call.inputs,
-            nothing if call.gradients is None else call.gradients,
-            nothing if call.passed_on is None else call.passed_on,
-        )
+        came_back = (call.gradients, call.passed_on)
+        one = (call.values, call.inputs, *(torch.zeros_like(call.values) if x is None else x for x in came_back))
         asked = record.asked_examples(call)
         parts.append(one if asked is None else tuple(part[asked] for part in one))
     values, inputs, gradients, passed_on = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
@@ -206,11 +201,9 @@ class LayerCall:
     gradients: Tensor | None = None  # None: the loss does not depend on this layer
     passed_on: Tensor | None = None  # the gradient of what an activation read
 
-    def came_back(self, module: nn.Module, gradient: Tensor) -> None:
-        self.gradients = by_unit(gradient, module)[self.rows]
-
-    def went_on(self, module: nn.Module, gradient: Tensor) -> None:
-        self.passed_on = by_unit(gradient, module)[self.rows]
+    def keep_gradient(self, name: str, module: nn.Module, gradient: Tensor) -> None:
+        """A hook of what it put out, or read. name: of the field that it is for."""
+        setattr(self, name, by_unit(gradient, module)[self.rows])
 
 
 @dataclass
@@ -244,7 +237,9 @@ class StepRecord:
     def layer_ran(self, path: str, rank: int, module: nn.Module, args: tuple[object, ...], output: object) -> None:
         """A hook of one layer; rank: of two layers with the very same output the lower keeps it."""
         out = main_tensor(output)
-        if self.is_deaf or out is None or not torch.is_grad_enabled() or not _has_numbers(out):
+        if self.is_deaf or out is None or not torch.is_grad_enabled():
+            return
+        if not out.is_floating_point() or not out.dim() or not out.numel():
             return
         for call in reversed(self.calls):
             if call.output is out:
@@ -260,12 +255,12 @@ class StepRecord:
         call = LayerCall(path, rank, out, _shape_of_examples(out, module), rows, len(self.shapes), values, values)
         self.calls.append(call)
         if out.requires_grad:
-            out.register_hook(partial(call.came_back, module))  # type: ignore[no-untyped-call]
+            out.register_hook(partial(call.keep_gradient, "gradients", module))  # type: ignore[no-untyped-call]
         into = args[0] if args else None
         if is_activation(module) and isinstance(into, Tensor) and into.shape == out.shape:
             call.inputs = by_unit(into.detach(), module)[rows]
             if into.requires_grad:
-                into.register_hook(partial(call.went_on, module))  # type: ignore[no-untyped-call]
+                into.register_hook(partial(call.keep_gradient, "passed_on", module))  # type: ignore[no-untyped-call]
 
     def gradient_came(self, path: str, parameter: Tensor) -> None:
         """A hook of one parameter, after its gradient is complete."""
@@ -326,7 +321,3 @@ def _shape_of_examples(values: Tensor, module: nn.Module) -> tuple[int, ...]:
     """
     shape = tuple(values.shape)
     return (shape[0], *shape[2:]) if has_channels_first(values, module) else shape[: max(1, len(shape) - 1)]
-
-
-def _has_numbers(out: Tensor) -> bool:
-    return out.is_floating_point() and out.dim() > 0 and out.numel() > 0

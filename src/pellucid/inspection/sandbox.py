@@ -59,7 +59,8 @@ def run_in_child(entry: str, job: Mapping[str, Any], *, seconds: float, folder: 
     try:
         assert child.stdin is not None
         assert child.stdout is not None
-        _hand_over(child.stdin, json.dumps(dict(job)))
+        with contextlib.suppress(BrokenPipeError), child.stdin:  # it has ended already; why is told below
+            child.stdin.write(json.dumps(dict(job)).encode())
         answer, printed, n_printed = _listen(child, read_end, child.stdout.fileno(), seconds, whose)
     finally:
         _end(child)
@@ -69,14 +70,6 @@ def run_in_child(entry: str, job: Mapping[str, Any], *, seconds: float, folder: 
     if answer is None:
         raise _silent(child.returncode, printed, whose)
     return ChildAnswer(_read_answer(answer), n_printed)
-
-
-def _hand_over(pipe: Any, text: str) -> None:
-    try:
-        with pipe:
-            pipe.write(text.encode())
-    except BrokenPipeError:
-        return  # it has ended already; why is told below
 
 
 def _listen(

@@ -243,11 +243,8 @@ def overfit_allowance(specimen: Specimen) -> Allowance | None:
 def _affordable_steps(specimen: Specimen) -> int:
     """How many steps of training the work is enough for; backward costs twice what forward does."""
     calls: list[str] = []  # each costs time however small it is
-    counter, seen = (
-        FlopCounterMode(display=False),
-        InterceptOperators(lambda operator, *_: calls.append(operator_name(operator))),
-    )
-    with isolate(), torch.no_grad(), counter, seen:
+    seen = InterceptOperators(lambda operator, *_: calls.append(operator_name(operator)))
+    with isolate(), torch.no_grad(), FlopCounterMode(display=False) as counter, seen:
         specimen.copy("eval").outputs()
     return int(WORK / (3 * (counter.get_total_flops() + CALL * len(calls))))
 

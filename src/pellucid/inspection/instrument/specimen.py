@@ -117,7 +117,8 @@ class Specimen:
     @property
     def tokens(self) -> Tensor | None:
         """The first input that holds whole numbers, (batch, time); None where there is none."""
-        return next((one for one in self.inputs if _is_whole(one) and one.dim() == 2), None)
+        tables = (one for one in self.inputs if isinstance(one, Tensor) and one.dim() == 2)
+        return next((one for one in tables if not one.is_floating_point() and one.dtype is not torch.bool), None)
 
     @property
     def held_by_optimizer(self) -> set[int]:
@@ -128,10 +129,6 @@ class Specimen:
 
 def _double(value: Any) -> Any:
     return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Tensor) and not value.is_floating_point() and value.dtype is not torch.bool
 
 
 def _without_hooks(model: nn.Module) -> nn.Module:

@@ -1,11 +1,18 @@
-"""The doctor's rules, one file each; a rule's sick and well patients stand in tests/contracts/rule_patients."""
+"""The doctor's rules, one file each; a rule's sick and well patients stand in tests/contracts/rule_patients.
 
-from collections.abc import Callable, Iterable
+What every rule is written with is imported from here; what it measures with, from `inspection/instrument/`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from pellucid.cards import cards
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.records import Finding
+
+__all__ = ["DoctorRule", "Finding", "Findings", "Specimen", "rules"]
+
+Findings = Iterator[Finding]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ Seen are gradients that lie on the model now, beside those of this batch; and wh
 twice, and of their halves. A mean gives the same for both, a sum twice as much, a mean over what is no padding neither.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,9 +11,7 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import own_inputs, try_or_none
 from pellucid.inspection.instrument.recording import record
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 SEVERAL = 1.5  # times the gradient of this batch
 ALIKE = 0.9  # the cosine of both
@@ -22,7 +19,7 @@ SLACK = 1e-3
 _ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "Lion", "Rprop")
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     if (seen := record(specimen.copy(), with_loss=True)) is None:
         return
     yield from _of_gradients(specimen, seen.gradients)
@@ -32,7 +29,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield from _of_reduction(specimen, *measured)
 
 
-def _of_gradients(specimen: Specimen, of_batch: dict[str, Tensor]) -> Iterator[Finding]:
+def _of_gradients(specimen: Specimen, of_batch: dict[str, Tensor]) -> Findings:
     present = {path: one.grad for path, one in specimen.model.named_parameters() if one.grad is not None}
     shared = [path for path in of_batch if path in present and bool(present[path].to_dense().any())]
     if not shared:
@@ -62,17 +59,14 @@ def _of_gradients(specimen: Specimen, of_batch: dict[str, Tensor]) -> Iterator[F
 def _reductions(specimen: Specimen, outputs: Any) -> tuple[float, float, float]:
     """The loss of the batch, of the batch twice over, and the mean of that of its halves."""
     assert specimen.loss is not None
-    targets = specimen.targets
-    assert targets is not None
-    n_rows = len(targets)
-    assert n_rows >= 2
-    half = n_rows // 2
-    rows = torch.arange(n_rows)
-    losses = [
-        specimen.loss(_select_rows(outputs, which, n_rows), targets[which]).item()
+    assert specimen.targets is not None
+    assert len(specimen.targets) >= 2
+    rows, half = torch.arange(len(specimen.targets)), len(specimen.targets) // 2
+    whole, twice, one, other = (
+        specimen.loss(_select_rows(outputs, which, len(rows)), specimen.targets[which]).item()
         for which in (rows, torch.cat([rows, rows]), rows[:half], rows[half : 2 * half])
-    ]
-    return losses[0], losses[1], (losses[2] + losses[3]) / 2 if n_rows % 2 == 0 else losses[0]
+    )
+    return whole, twice, (one + other) / 2 if len(rows) == 2 * half else whole
 
 
 def _select_rows(outputs: Any, which: Tensor, n_rows: int) -> Any:
@@ -84,7 +78,7 @@ def _select_rows(outputs: Any, which: Tensor, n_rows: int) -> Any:
     return type(outputs)(_select_rows(each, which, n_rows) for each in outputs)
 
 
-def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float) -> Iterator[Finding]:
+def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float) -> Findings:
     if not abs(whole) > 1e-12:
         return
     seen = f"the loss is {whole:.4g}, of the same rows twice {twice:.4g}, and {halves:.4g} in the mean of its halves"

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.recording import FunctionCall, ModuleCall, Recording, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen, is_fresh
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import is_fresh
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NEARLY_ONE_HOT = 0.5  # of the entropy there could be
 SPREAD = 1.0  # deviation of scores over the keys; divided by √width it is below this where weights are fresh
@@ -37,7 +36,7 @@ class AttentionScores(NamedTuple):
     is_unscaled: bool  # proven: the scores are products of projections as they are
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     # In eval: dropout would set weights to 0 that are none.
     if (seen := record(specimen.copy("eval"), _NAMES)) is None:
         return

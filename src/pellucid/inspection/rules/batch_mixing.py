@@ -17,14 +17,12 @@ from pellucid.inspection.instrument.perturbation import (
     size_of,
 )
 from pellucid.inspection.instrument.recording import Meeting, first_meeting
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 AGAIN = "y = model.eval()(x); x[0] = x[0].flip(0); print((model(x) - y)[1:].abs().max())"
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     place = batch_input(specimen)
     if place is None or specimen.inputs[place].dim() < 2 or _is_graph(specimen):
         return
@@ -39,7 +37,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             return
 
 
-def _in_mode(specimen: Specimen, place: int, mode: str) -> Iterator[Finding]:
+def _in_mode(specimen: Specimen, place: int, mode: str) -> Findings:
     is_training = mode == "training"
     n_rows = specimen.inputs[place].shape[0]
     before = specimen.copy(mode).main_output()
@@ -107,7 +105,7 @@ def _by_place(specimen: Specimen, before: Tensor) -> Finding | None:
     )
 
 
-def _single(specimen: Specimen, n_rows: int) -> Iterator[Finding]:
+def _single(specimen: Specimen, n_rows: int) -> Findings:
     """A batch norm that is trained on one row has no batch to take its statistics over."""
     norms = [path for path, one in specimen.model.named_modules() if "BatchNorm" in type(one).__name__ and one.training]
     if n_rows == 1 and norms:

@@ -12,12 +12,11 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb, relative_change
 from pellucid.inspection.instrument.recording import ModuleCall, record
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import main_tensor
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     # A norm that is frozen on purpose, in a module that trains, stays so.
     double = perturb(specimen, draw_zero_matrices, "" if specimen.model.training else "training").double()
     if (seen := record(double, with_loss=specimen.has_loss)) is None or (outputs := main_tensor(seen.outputs)) is None:

@@ -6,20 +6,17 @@ times as far each time, and the loss falls ten times as deep.
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FAR = (1e2, 1e3, 1e4)
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
     if view is None or not view.tensor.dim():
         return

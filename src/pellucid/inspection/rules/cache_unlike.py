@@ -6,7 +6,7 @@ that takes what came out before, as `past_key_values`.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor, run_module
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import main_tensor, run_module
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NAMES = ("past_key_values", "past_key_value", "past", "cache", "kv_cache", "caches", "state", "hidden", "hx")
 MOST_TOKENS = 12
@@ -32,7 +31,7 @@ class Stepwise(NamedTuple):
     read: Read
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     tokens = specimen.tokens
     if tokens is None or specimen.is_causal is False or len(specimen.inputs) > 1 or tokens.shape[1] < 3:
         return

@@ -5,15 +5,12 @@ that ignores its input and the least loss there is. A model with fewer weights t
 """
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run, trainable_parameters
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 from pellucid.inspection.rules.duplicated_inputs import several_answers
-from pellucid.records import Finding
 
 ENOUGH = 0.8  # of the gap
 TOO_LITTLE = 0.3
@@ -28,7 +25,7 @@ class OverfitResult(NamedTuple):
     least: float
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     parameters = trainable_parameters(specimen.model)
     if not parameters or not specimen.n_rows:
         return
@@ -74,7 +71,7 @@ def _share_closed(best: OverfitResult, floor: float, constant: float) -> float:
 
 def _judge(
     view: LossView, best: OverfitResult, floor: float, constant: float, n_weights: int, n_rates: int
-) -> Iterator[Finding]:
+) -> Findings:
     closed, n_rows = _share_closed(best, floor, constant), view.specimen.n_rows
     seen = (
         f"on {n_rows} rows the loss went from {best.first:.4f} to {best.least:.4f} in {best.steps} steps of "

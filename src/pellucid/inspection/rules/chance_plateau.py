@@ -5,17 +5,15 @@ not arrive, dead units or a rate that is far off all end there.
 """
 
 import math
-from collections.abc import Iterator
 
 from pellucid.inspection.instrument.loss_view import loss_view
-from pellucid.inspection.instrument.specimen import Specimen, steps_taken, was_trained
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import steps_taken, was_trained
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 EARNED = 0.02  # of the best constant's loss; less than this is nothing
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen) if was_trained(specimen) else None
     if view is None:
         return

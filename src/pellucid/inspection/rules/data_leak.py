@@ -4,21 +4,17 @@ Each column of the inputs is compared with the target by correlation. One that f
 rows and up to scale and shift, was made of it.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEWEST_ROWS = 12
 MOST_CLASSES = 100
 ALIKE = 1 - 1e-5  # a correlation that no measurement reaches
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     targets = specimen.targets
     if targets is None or targets.dtype is torch.bool or targets.numel() != len(targets.reshape(-1, 1)):
         return
@@ -27,8 +23,8 @@ def check(specimen: Specimen) -> Iterator[Finding]:
             continue
         alike = torch.stack([_correlations(given.detach().double(), one) for one in _sides(targets)]).amax(0)
         best = int(alike.argmax())
-        seen = f"column {best} of {given.shape[1]} has a correlation of {float(alike[best]):.6f} with the target, of "
-        seen += f"{len(given)} rows"
+        near = f"has a correlation of {float(alike[best]):.6f} with the target"
+        seen = f"column {best} of {given.shape[1]} {near}, of {len(given)} rows"
         if float(alike[best]) > ALIKE and given.shape[1] > 1:
             yield Finding.suspicious(
                 f"input {place}, column {best}",

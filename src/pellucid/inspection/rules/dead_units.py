@@ -5,7 +5,6 @@ unit is dead only where all of its own are, over all batches that are at hand.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,10 +17,8 @@ from pellucid.inspection.instrument.recording import (
     part_name,
     record,
 )
-from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import NEARLY_ZERO, judge_dead_units
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Findings, Specimen
 
 ACTIVATIONS = frozenset({"relu", "relu6", "leaky_relu", "gelu", "silu", "elu", "celu", "selu", "mish", "hardswish"})
 
@@ -45,7 +42,7 @@ class _Activation:
         return self.n_dead / len(self.flat)
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     layers: dict[tuple[str, str, int], _Activation] = {}
     for batch in specimen.copy().batches():
         if (seen := record(batch, ACTIVATIONS)) is not None:

@@ -19,9 +19,7 @@ from pellucid.inspection.instrument.short_run import (
     objective_value,
     trainable_parameters,
 )
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NUDGE = 1e-6  # of a weight's size, in float64
 KICK = 1.0  # so large that what is chosen changes
@@ -39,7 +37,7 @@ class NudgedWeights(NamedTuple):
 Parts = dict[str, NudgedWeights]
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     copied = copy_in_training(specimen).double()
     parameters = trainable_parameters(copied.model)
     slopes = objective_gradients(copied, list(parameters.values()))
@@ -96,17 +94,19 @@ def _find_untrue(
 ) -> Iterator[tuple[str, str]]:
     """Parameters along which autograd says one slope and a nudge another, with both."""
     parts = {path: NudgedWeights(parameters[path], _free(specimen.model, path), False) for path in told}
-    if any(part.parameter.dtype is not torch.float64 for part in parts.values()) or _is_true(specimen, parts, told):
+    is_precise = all(part.parameter.dtype is torch.float64 for part in parts.values())
+    if not is_precise or not _disagreement(specimen, parts, told):
         return
     for path in list(parts)[:MOST]:
-        if not _is_true(specimen, {path: parts[path]}, told):
-            slope, said = measured_slope(specimen, {path: parts[path]}), autograd_slope({path: parts[path]}, told)
-            yield path, f"{said:.3g} where a nudge shows {slope:.3g}"
+        if both := _disagreement(specimen, {path: parts[path]}, told):
+            yield path, both
 
 
-def _is_true(specimen: Specimen, parts: Parts, told: Mapping[str, Tensor]) -> bool:
+def _disagreement(specimen: Specimen, parts: Parts, told: Mapping[str, Tensor]) -> str:
+    """Both slopes where they differ; "" where autograd is right, or there is no slope to measure."""
     slope, said = measured_slope(specimen, parts), autograd_slope(parts, told)
-    return not slope or abs(slope - said) <= 0.05 * max(abs(slope), abs(said))
+    is_true = not slope or abs(slope - said) <= 0.05 * max(abs(slope), abs(said))
+    return "" if is_true else f"{said:.3g} where a nudge shows {slope:.3g}"
 
 
 def _cut_finding(cut: list[tuple[str, float]], silent: Parts, is_meant: bool) -> Finding:

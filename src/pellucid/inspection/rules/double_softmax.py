@@ -5,7 +5,6 @@ and gradients are small everywhere. Training runs, learns slowly and stops early
 """
 
 import math
-from collections.abc import Iterator
 
 from torch import Tensor
 from torch.nn import functional
@@ -13,15 +12,13 @@ from torch.nn import functional
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.perturbation import outputs_under_other_weights
 from pellucid.inspection.instrument.recording import output_part
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NEARLY = 0.5  # apart, from which on it is no accident that scores never are more than 1
 SLACK = 1e-3  # by which sums of probabilities may differ from 1, in any precision
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
     if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not view.tensor.isfinite().all():
         return

@@ -4,21 +4,18 @@ Watched are the calls of dropout while training, and again while evaluating, whe
 seeds then give other outputs, which is the proof.
 """
 
-from collections.abc import Iterator
-
 from torch import Tensor
 
 from pellucid.inspection.instrument.recording import FunctionCall, Recording, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import main_tensor
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NEARLY_ALL = 0.9
 _PLAIN = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
 _NAMES = _PLAIN | {"scaled_dot_product_attention"}
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     seen = record(specimen.copy("training"), _NAMES)
     found = [] if seen is None else [*_everything(seen), *_twice(seen)]
     if seen is not None and specimen.loss is not None:
@@ -44,7 +41,7 @@ def _share(call: FunctionCall) -> float:
     return float(call.value_of("p", 1, 0.5)) if is_on else 0.0
 
 
-def _everything(seen: Recording) -> Iterator[Finding]:
+def _everything(seen: Recording) -> Findings:
     for call in seen.functions:
         share = _share(call)
         if share < NEARLY_ALL or not isinstance(call.made, Tensor) or not call.made.numel():
@@ -61,7 +58,7 @@ def _everything(seen: Recording) -> Iterator[Finding]:
         )
 
 
-def _twice(seen: Recording) -> Iterator[Finding]:
+def _twice(seen: Recording) -> Findings:
     calls = [call for call in seen.functions if call.name in _PLAIN and _share(call) > 0]
     for first in calls:
         for second in calls:
@@ -76,7 +73,7 @@ def _twice(seen: Recording) -> Iterator[Finding]:
                 )
 
 
-def _of_the_answers(seen: Recording) -> Iterator[Finding]:
+def _of_the_answers(seen: Recording) -> Findings:
     last = main_tensor(seen.outputs)
     for call in seen.functions:
         if call.name in _PLAIN and _share(call) > 0 and call.made is last:
@@ -86,7 +83,7 @@ def _of_the_answers(seen: Recording) -> Iterator[Finding]:
             yield Finding.suspicious(part_name(call.path), seen_text, means, fix, again="module.p")
 
 
-def _in_use(used: Specimen) -> Iterator[Finding]:
+def _in_use(used: Specimen) -> Findings:
     first, second = record(used, _NAMES, seed=0), record(used, frozenset(), seed=1)
     if first is None or second is None:
         return

@@ -5,21 +5,18 @@ away. Of short token sequences some are equal by nature, so only real numbers ar
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import bytes_of
 from pellucid.inspection.instrument.perturbation import batch_input
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEWEST_NUMBERS = 4  # in a row, below which rows may well be equal
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     place = batch_input(specimen)
     if place is None or specimen.inputs[place].dim() < 2 or len(specimen.inputs[place]) < 2:
         return
@@ -42,7 +39,7 @@ def _rows(inputs: tuple[Any, ...]) -> list[bytes]:
     return [b"".join(bytes_of(one[row]).numpy().tobytes() for one in tensors) for row in range(len(tensors[0]))]
 
 
-def _equal_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
+def _equal_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Findings:
     counts = Counter(rows)
     if len(counts) == len(rows):
         return
@@ -87,7 +84,7 @@ def _is_telling(given: Tensor) -> bool:
     return given.is_floating_point() and given[0].numel() >= FEWEST_NUMBERS
 
 
-def _shared_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Iterator[Finding]:
+def _shared_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Findings:
     known = set(rows)
     others = [
         _rows(inputs) for inputs, _ in specimen.more if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim()

@@ -17,9 +17,8 @@ from pellucid.inspection.instrument.isolation import without_fused_attention
 from pellucid.inspection.instrument.loss_view import causal_input, wanted_classes
 from pellucid.inspection.instrument.perturbation import change_input, is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import first_meeting
-from pellucid.inspection.instrument.specimen import Specimen, run_module
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import run_module
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 LARGE = 200.0  # by which weights grow for large scores: queries and keys both do, so scores grow by its square
 
@@ -32,7 +31,7 @@ class Leak(NamedTuple):
     size: float  # of the outputs, to compare
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     place = causal_input(specimen)
     if place is None:
         return

@@ -6,21 +6,19 @@ of each and by their middle. Matrices that begin at zero on purpose are drawn fo
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_gradient_ratio
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Findings, Specimen
 
 FEWEST = 4  # layers with weights; in fewer there is no depth
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     seen = record(perturb(specimen, draw_zero_matrices), with_loss=True)
     if seen is None or seen.loss is None or not bool(seen.loss.isfinite()):
         return  # what is not finite has a rule of its own

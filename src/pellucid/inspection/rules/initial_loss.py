@@ -6,7 +6,6 @@ layer to blame is found by trial: each that is larger than usual is brought to t
 """
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -14,16 +13,15 @@ from torch import Tensor
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.perturbation import size_of
 from pellucid.inspection.instrument.recording import first_few, output_part
-from pellucid.inspection.instrument.specimen import Specimen, is_fresh
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import is_fresh
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 LARGE = 1.5  # times 1/√fan-in; torch draws 0.58 of it, Kaiming 1.41
 MOST = 40  # layers that are tried
 MOST_OF = 0.8  # of the excess, that the layer to blame must explain
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
     if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not is_fresh(specimen):
         return
@@ -53,7 +51,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield Finding.sound("loss", seen, "it starts without opinions")
 
 
-def _sum_over_batch(view: LossView) -> Iterator[Finding]:
+def _sum_over_batch(view: LossView) -> Findings:
     """A sum over the batch where a mean is usual."""
     if view.per > 1.5:
         yield Finding.suspicious(

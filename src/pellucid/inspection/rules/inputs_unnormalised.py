@@ -3,14 +3,12 @@
 Judged is what the first layer with weights reads, not what was handed in: a module may normalise by itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
 from pellucid.inspection.instrument.recording import ModuleCall, is_norm, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FAR = 10.0  # of the mean from 0, and of the deviation from 1
 TINY = 0.01  # deviation
@@ -18,7 +16,7 @@ UNLIKE = 1000.0  # times, between columns
 FEWEST = 16
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     if not any(_is_float(one) for one in specimen.inputs):
         return
     if (seen := record(specimen.copy())) is None or (reader := _first(seen.modules)) is None:

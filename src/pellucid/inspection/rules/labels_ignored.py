@@ -5,23 +5,21 @@ model is asked for the loss of its labels, of shuffled ones, of the neighbours',
 """
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
-from pellucid.inspection.instrument.specimen import Specimen, was_trained
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import was_trained
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 SHUFFLES = 20
 FEWEST_ROWS = 8
 FAR = 3.0  # spreads of shuffled losses by which the right one must be better
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view, targets = loss_view(specimen), specimen.targets
     if view is None or targets is None or not targets.dim() or len(targets) < FEWEST_ROWS or not was_trained(specimen):
         return
@@ -60,16 +58,10 @@ def check(specimen: Specimen) -> Iterator[Finding]:
 def _better_order(view: LossView, targets: Tensor, middle: float) -> tuple[str, float] | None:
     """An order of the labels that fits far better than theirs and than chance, and its loss; None without one."""
     tried = [(f"with the labels moved by {by} row", view.with_targets(targets.roll(by, 0)).loss_now) for by in (1, -1)]
-    if (
-        view.kind == "cross-entropy"
-        and view.tensor.dim() == 2
-        and targets.dim() == 1
-        and not targets.is_floating_point()
-    ):
-        said = view.tensor.argmax(-1)
-        counts = (
-            functional.one_hot(targets, view.n_classes).T.float() @ functional.one_hot(said, view.n_classes).float()
-        )
+    has_classes = view.kind == "cross-entropy" and view.tensor.dim() == 2
+    if has_classes and targets.dim() == 1 and not targets.is_floating_point():
+        labels, said = (functional.one_hot(one, view.n_classes).float() for one in (targets, view.tensor.argmax(-1)))
+        counts = labels.T @ said
         names = counts.argmax(1)  # what the model says most often for each label
         if len(set(names[targets].tolist())) > 1:
             tried.append(("with the classes renamed as the model has them", view.with_targets(names[targets]).loss_now))

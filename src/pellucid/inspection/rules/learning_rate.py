@@ -5,12 +5,9 @@ a hundred times the rate. Between lie orders of magnitude, in which nothing is p
 """
 
 import math
-from collections.abc import Iterator
 
 from pellucid.inspection.instrument.short_run import ShortRun, short_run
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 STEPS = 5
 RISES = 1.1  # times the first loss, at the end
@@ -18,7 +15,7 @@ HARDLY = 1e-4  # of the first loss, all steps together
 CLEARLY = 1e-2
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     assert specimen.optimizer is not None
     rates = [float(group["lr"]) for group in specimen.optimizer.param_groups if "lr" in group]
     if not rates:
@@ -39,7 +36,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         yield Finding.sound("the optimizer", told, "the rate is neither far too high nor far too low for this batch")
 
 
-def _too_high(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
+def _too_high(specimen: Specimen, told: str, rate: float) -> Findings:
     slower = short_run(specimen, factor=0.1, steps=STEPS)
     if slower is None or specimen.optimizer is None:
         return
@@ -62,7 +59,7 @@ def _rises_everywhere(specimen: Specimen) -> bool:
     return all(rise >= 0 for rise in rises) and any(rise > 0 for rise in rises)
 
 
-def _too_low(specimen: Specimen, told: str, rate: float) -> Iterator[Finding]:
+def _too_low(specimen: Specimen, told: str, rate: float) -> Findings:
     for factor in (100.0, 1e4, 1e6):
         faster = short_run(specimen, factor=factor, steps=STEPS)
         if faster is None or _rises(faster):

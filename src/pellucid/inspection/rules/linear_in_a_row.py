@@ -13,14 +13,13 @@ from torch import nn
 from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb, relative_change
 from pellucid.inspection.instrument.recording import ModuleCall, record
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import main_tensor
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 TRANSPARENT = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)  # give on what they read, while evaluating
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     # In eval: a dropout between them bends nothing where the network is used.
     double = perturb(specimen, draw_zero_matrices, "eval").double()
     if (seen := record(double)) is None or (whole := main_tensor(seen.outputs)) is None:

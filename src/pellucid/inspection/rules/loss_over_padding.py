@@ -5,16 +5,13 @@ known by where it stands: one token that fills the ends (or the beginnings) of r
 nowhere else.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import sequence_inputs, wanted_classes
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEWEST_ROWS = 2  # that have padding
 LEAST = 0.05  # of what is asked for; a last token that is told once for each row is no padding
@@ -25,7 +22,7 @@ class PaddingFound(NamedTuple):
     places: Tensor  # (batch, time), yes or no
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     wanted = wanted_classes(specimen)
     if wanted is None or wanted.dim() != 2:
         return
@@ -36,10 +33,8 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         # From padding to padding: that a row's last token is followed by one is how it tells its end.
         asked = padding.places & (wanted == padding.token)
         n_asked, n_all = int(asked.sum()), int((wanted >= 0).sum())
-        seen = (
-            f"{int(padding.places.sum())} of {tokens.numel()} tokens are padding ({padding.token}), and {n_asked} of "
-        )
-        seen += f"{n_all} that the loss asks for"
+        n_padded, asks = int(padding.places.sum()), f"{n_asked} of {n_all} that the loss asks for"
+        seen = f"{n_padded} of {tokens.numel()} tokens are padding ({padding.token}), and {asks}"
         if n_asked > LEAST * n_all:
             yield Finding.suspicious(
                 "loss",

@@ -4,18 +4,14 @@
 satisfied at -1 and its gradient never says "wrong" louder than "nearly right".
 """
 
-from collections.abc import Iterator
-
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.recording import output_part
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 SLACK = 1e-2  # nats by which log-probabilities may be off
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
     if view is None or view.kind != "log-likelihood" or not _asks_for_targets(specimen, view):
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,9 +23,8 @@ from pellucid.inspection.instrument.recording import (
     gradients_of,
     part_name,
 )
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor, tensors_in
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import main_tensor, tensors_in
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 # They write what they are told to, as masks do.
 _TOLD = frozenset({"masked_fill", "where", "fill", "full_like", "new_full", "full", "masked_scatter", "setitem"})
@@ -34,7 +33,7 @@ _WHOLE = ("softmax", "norm", "matmul", "linear", "attention", "conv", "lstm", "g
 _MEANS = "whatever is computed from it is not a number either, and so is every weight after one step"
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     copied = specimen.copy()
     if (specimen.n_rows == 0 and specimen.inputs) or (
         run := try_or_none(lambda: _run_and_find_origins(copied))

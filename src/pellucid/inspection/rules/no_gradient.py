@@ -19,15 +19,13 @@ from pellucid.inspection.instrument.short_run import (
     objective_gradients,
     trainable_parameters,
 )
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FAINT = 1e-20  # of the largest; rounding alone, where the true one is 0, leaves far more
 STEPS = 3  # downhill, after which no weight should be where none can learn
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     yield from _frozen(specimen)
     copied = copy_in_training(specimen)
     parameters = trainable_parameters(copied.model)
@@ -129,7 +127,7 @@ def _after_steps(specimen: Specimen) -> Specimen:
     return moved
 
 
-def _frozen(specimen: Specimen) -> Iterator[Finding]:
+def _frozen(specimen: Specimen) -> Findings:
     """Weights that ask for no gradient: meant, unless an optimizer was given them to move."""
     frozen = {path: one for path, one in specimen.model.named_parameters() if not one.requires_grad}
     n_all = sum(1 for _ in specimen.model.parameters())

@@ -5,7 +5,7 @@ copy, and what then goes by the order alone are positions, whatever they are mad
 by itself has nothing to put in order, and is not judged.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,9 +17,7 @@ from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.loss_view import sequence_inputs
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import InterceptFunctions, function_name, record
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 MASKED = -1e4
 FEWEST = 3  # tokens of a row
@@ -76,7 +74,7 @@ class _Order(NamedTuple):
     has_mixed: bool  # whether one token changes what is put out for others, or for the row as a whole
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     if (place := _sequence(specimen)) is None:
         return
     double = perturb(specimen, draw_zero_matrices, "eval").double()

@@ -4,21 +4,17 @@ Two copies are run from one seed of torch, numpy and Python. A difference is a s
 clock or a generator of its own. A module that answers otherwise when it is asked again keeps something between calls.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.short_run import runs_in_training
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 RUNS = 3
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     modes = ["eval", *(["training"] if runs_in_training(specimen) else [])]
     for mode in modes:
         runs = [specimen.copy(mode).main_output() for _ in range(RUNS)]
@@ -50,7 +46,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-def _random(specimen: Specimen, first: Tensor) -> Iterator[Finding]:
+def _random(specimen: Specimen, first: Tensor) -> Findings:
     """Answers in eval that hang on the seed: meant where something is made, and not where something is told."""
     other = specimen.copy("eval").main_output(seed=1)
     if other is None or not _is_different(first, other):

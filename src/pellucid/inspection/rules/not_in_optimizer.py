@@ -13,18 +13,16 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.short_run import copy_in_training, objective_gradients, trainable_parameters
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     yield from _unregistered_weights(specimen)
     if specimen.optimizer is not None:
         yield from _not_held(specimen.model, specimen.optimizer)
 
 
-def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Finding]:
+def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Findings:
     held = [one for group in optimizer.param_groups for one in group["params"]]
     ids = {id(one) for one in held}
     ours = {id(one) for one in model.parameters()} | {id(one) for _, one in unregistered_tensors(model)}
@@ -74,7 +72,7 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Fi
     )
 
 
-def _unregistered_weights(specimen: Specimen) -> Iterator[Finding]:
+def _unregistered_weights(specimen: Specimen) -> Findings:
     """Weights in lists and dictionaries: they work, and are neither trained, nor saved, nor moved to a device."""
     copied = copy_in_training(specimen)
     found = [(path, one) for path, one in unregistered_tensors(copied.model) if one.requires_grad and one.numel()]

@@ -3,7 +3,6 @@
 Seen are the very numbers that tables are asked for. Then the copy reads longer rows, up to the first that it cannot.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,9 +11,8 @@ from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import first_line, fixed_rng
 from pellucid.inspection.instrument.recording import Recording, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen, stated
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import stated
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 LONGEST = 1024  # tokens that are tried
 _CONTEXT = (
@@ -36,7 +34,7 @@ class PositionTable(NamedTuple):
         return next((at for at in range(1, len(self.asked)) if self.asked[at] != self.asked[at - 1] + 1), None)
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     if specimen.tokens is None or specimen.tokens.shape[1] < 2:
         return
     copied = specimen.copy("eval")
@@ -85,7 +83,7 @@ def _silent(table: PositionTable, time: int) -> Finding:
     )
 
 
-def _too_long_already(copied: Specimen, time: int) -> Iterator[Finding]:
+def _too_long_already(copied: Specimen, time: int) -> Findings:
     shorter = next((length for length in range(time - 1, 0, -1) if _record_at_length(copied, length) is not None), None)
     if shorter is None or shorter < 2:
         return

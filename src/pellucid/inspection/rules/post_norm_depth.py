@@ -5,21 +5,20 @@ x + f(norm(x)), the sum goes on untouched. (Xiong and others 2020: with the firs
 from about six blocks on; how the gradient changes over depth is measured and shown.)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.recording import ModuleCall, is_norm, record
-from pellucid.inspection.instrument.specimen import Specimen, is_fresh
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import is_fresh
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEWEST = 4  # blocks: below, it trains without
 DEEP = 8
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     if (seen := record(specimen.copy(), with_loss=True)) is None:
         return
     norms = _on_the_path(seen.modules)

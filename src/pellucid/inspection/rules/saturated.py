@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from torch import nn
 
 from pellucid.inspection.instrument.recording import Recording, activation_slopes, part_name, record
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.instrument.specimen import main_tensor
 from pellucid.inspection.judgements import NEARLY_ZERO, judge_saturation
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Findings, Specimen
 
 SQUASHING = frozenset({"tanh", "sigmoid"})
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     counts: dict[tuple[str, str], list[int]] = {}  # of each layer: values near the ends, values
     for batch in specimen.copy().batches():
         if (seen := record(batch, SQUASHING)) is None:

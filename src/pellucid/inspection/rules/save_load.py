@@ -8,21 +8,19 @@ file, and its ties with them. Frozen weights may be left out on purpose, as thos
 import copy
 import inspect
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
-from pellucid.inspection.instrument.specimen import Specimen, run_module
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import run_module
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 MOST = 5_000_000  # parameters of what is built twice
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     copied = specimen.copy()
     if (before := try_or_none(lambda: run_module(copied.model.eval(), copied.inputs))) is None:
         return

@@ -6,18 +6,15 @@ other shape, that is the order in which the loss reads them.
 """
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
     if view is None or view.tensor.dim() != 3 or len(set(view.tensor.shape[1:])) < 2:
         return

@@ -4,12 +4,8 @@ What the loss asks for at each position is read off its slope, so that it does n
 shifted before the loss, inside it, or in both places, which is the usual mistake.
 """
 
-from collections.abc import Iterator
-
 from pellucid.inspection.instrument.loss_view import agreement, sequence_inputs, wanted_classes
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 MEANINGS = {
     0: "the answer is the token that it is reading: it learns to copy, and its loss says nothing",
@@ -18,7 +14,7 @@ MEANINGS = {
 }
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     places = sequence_inputs(specimen)
     wanted = wanted_classes(specimen) if places else None
     if wanted is None:

@@ -4,21 +4,17 @@ Between 0 and 1 its own sigmoid only reaches from 0.5 to 0.73: a 0 that is answe
 one half can ever be said.
 """
 
-from collections.abc import Iterator
-
 from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.perturbation import outputs_under_other_weights
 from pellucid.inspection.instrument.recording import output_part
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 SURE = 40.0  # a score whose sigmoid is 0 or 1 to the last bit of float32
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
     targets = None if view is None else yes_or_no(specimen, view)
     if view is None or targets is None or view.kind not in ("other", "probabilities"):

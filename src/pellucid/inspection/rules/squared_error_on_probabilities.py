@@ -4,23 +4,19 @@ Behind a sigmoid the slope is 2(p - y)·p·(1 - p): at p = 0.001 and y = 1 it is
 is a proper score, so this is a bad start and not a wrong answer.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.recording import output_part
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 from pellucid.inspection.rules.sigmoid_before_logits import is_within_0_and_1, yes_or_no
-from pellucid.records import Finding
 
 WRONG = 0.001  # the probability given to what is true, where slopes are compared
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
     targets = specimen.targets
     if view is None or targets is None or targets.shape != view.tensor.shape or not _is_squared_error(view, targets):

@@ -3,17 +3,13 @@
 Weights that are filled with one number do that. Zeros in the last layer do not: each class gets a gradient of its own.
 """
 
-from collections.abc import Iterator
-
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.recording import record
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     copied = specimen.copy()
     if (seen := record(copied, with_loss=True)) is None:
         return

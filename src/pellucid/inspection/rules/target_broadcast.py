@@ -4,7 +4,6 @@ Nothing fails, and the loss falls, down to the variance of the targets. It does 
 shuffled, which no loss that compares each with its own can say of itself.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,14 +12,12 @@ from torch import Tensor
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.recording import InterceptOperators, operator_name
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 _PAIRWISE = ("add", "sub", "mul", "div", "pow", "minimum", "maximum")
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view, targets = loss_view(specimen), specimen.targets
     if view is None or targets is None or view.kind in ("cross-entropy", "log-likelihood"):
         return
@@ -29,7 +26,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
     yield from found
 
 
-def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
+def _of_targets(view: LossView, targets: Tensor) -> Findings:
     """Outputs against targets of another shape."""
     made, given = tuple(view.tensor.shape), tuple(targets.shape)
     if targets.numel() != view.tensor.numel():
@@ -57,7 +54,7 @@ def _of_targets(view: LossView, targets: Tensor) -> Iterator[Finding]:
         )
 
 
-def _one_for_many(view: LossView, targets: Tensor) -> Iterator[Finding]:
+def _one_for_many(view: LossView, targets: Tensor) -> Findings:
     """One target for several outputs, each of which then learns the same."""
     made, given = tuple(view.tensor.shape), tuple(targets.shape)
     if len(made) != len(given) or any(few not in (1, many) for few, many in zip(given, made, strict=True)):
@@ -74,7 +71,7 @@ def _one_for_many(view: LossView, targets: Tensor) -> Iterator[Finding]:
     )
 
 
-def _within(view: LossView) -> Iterator[Finding]:
+def _within(view: LossView) -> Findings:
     """A loss in which weights or other numbers are laid across the rows."""
     length = len(view.tensor) if view.tensor.dim() else 0
     crossed: list[str] = []

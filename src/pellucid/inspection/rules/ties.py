@@ -5,7 +5,6 @@ copy is no tie: equal at the start, the two drift apart.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,9 +13,8 @@ from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
 from pellucid.inspection.instrument.recording import parameter_role
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor, stated
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import main_tensor, stated
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 _STACKS = (nn.TransformerEncoder, nn.TransformerDecoder)  # torch's own begin with copies of one layer
 _PROMISES = ("tie_word_embeddings", "tie_weights", "tied", "tie_embeddings", "weight_tying", "is_tied")
@@ -34,19 +32,15 @@ class Name(NamedTuple):
         return parameter_role(self.parent, self.parameter)
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     names = [
         Name(f"{path}.{key}".lstrip("."), module, parameter)
         for path, module in specimen.model.named_modules(remove_duplicate=False)
         for key, parameter in module._parameters.items()
         if parameter is not None and not nn.parameter.is_lazy(parameter)
     ]
-    found = [
-        *_shared_modules(specimen.model),
-        *_shared_weights(names),
-        *_copies(names),
-        *_stacked_copies(specimen.model),
-    ]
+    found = [*_shared_modules(specimen.model), *_shared_weights(names), *_copies(names)]
+    found += _stacked_copies(specimen.model)
     with fixed_rng():
         found += _broken_promise(specimen, names)
     yield from found
@@ -66,7 +60,7 @@ def _groups(names: list[Name]) -> list[list[Name]]:
     return list(groups.values())
 
 
-def _shared_modules(model: nn.Module) -> Iterator[Finding]:
+def _shared_modules(model: nn.Module) -> Findings:
     """One object with weights under several names; of objects within one another only the outermost."""
     paths: dict[int, list[str]] = defaultdict(list)
     modules: dict[int, nn.Module] = {}
@@ -90,7 +84,7 @@ def _shared_modules(model: nn.Module) -> Iterator[Finding]:
         )
 
 
-def _shared_weights(names: list[Name]) -> Iterator[Finding]:
+def _shared_weights(names: list[Name]) -> Findings:
     """One parameter in two unlike modules."""
     for group in _groups(names):
         parents = {id(name.parent): name for name in group}
@@ -108,7 +102,7 @@ def _shared_weights(names: list[Name]) -> Iterator[Finding]:
         )
 
 
-def _copies(names: list[Name]) -> Iterator[Finding]:
+def _copies(names: list[Name]) -> Findings:
     """An embedding and a head with the same numbers that are not the same parameter."""
     embeddings = [name for name in names if name.role == "embedding" and name.parameter.requires_grad]
     heads = [name for name in names if isinstance(name.parent, nn.Linear) and name.parameter.requires_grad]
@@ -126,15 +120,11 @@ def _copies(names: list[Name]) -> Iterator[Finding]:
 
 def _is_copy(one: Tensor, other: Tensor) -> bool:
     """Drawn once: the same numbers, and not all alike as where they were filled in."""
-    return (
-        one.shape == other.shape
-        and one.numel() > 1
-        and torch.equal(one, other)
-        and bool((one != one.flatten()[0]).any())
-    )
+    is_equal = one.shape == other.shape and one.numel() > 1 and torch.equal(one, other)
+    return is_equal and bool((one != one.flatten()[0]).any())
 
 
-def _stacked_copies(model: nn.Module) -> Iterator[Finding]:
+def _stacked_copies(model: nn.Module) -> Findings:
     """Layers of one list that begin with the same draw."""
     own = {id(part) for stack in model.modules() if isinstance(stack, _STACKS) for part in stack.modules()}
     for path, stack in model.named_modules():
@@ -142,15 +132,10 @@ def _stacked_copies(model: nn.Module) -> Iterator[Finding]:
             continue
         layers = [(key, list(layer.parameters())) for key, layer in stack.named_children()]
         for (key, mine), (other, its) in pairwise(layers):
-            pairs = list(zip(mine, its, strict=False))
-            matrices = [
-                pair for pair in pairs if pair[0].dim() >= 2 and pair[0].requires_grad and pair[1].requires_grad
-            ]
-            if (
-                len(mine) == len(its)
-                and matrices
-                and all(_is_copy(*pair) and pair[0] is not pair[1] for pair in matrices)
-            ):
+            trained = [pair for pair in zip(mine, its, strict=False) if all(one.requires_grad for one in pair)]
+            matrices = [pair for pair in trained if pair[0].dim() >= 2]
+            are_copies = all(_is_copy(one, twin) and one is not twin for one, twin in matrices)
+            if len(mine) == len(its) and matrices and are_copies:
                 place = f"{path}.{key} and {path}.{other}".replace(" .", " ").lstrip(".")
                 seen = f"all {len(matrices)} matrices of both have the same numbers"
                 means = "layers that were copied begin as one, and start to differ only by where they stand"
@@ -159,7 +144,7 @@ def _stacked_copies(model: nn.Module) -> Iterator[Finding]:
                 return
 
 
-def _broken_promise(specimen: Specimen, names: list[Name]) -> Iterator[Finding]:
+def _broken_promise(specimen: Specimen, names: list[Name]) -> Findings:
     """A configuration that says the embedding and the head are tied, where the head has a weight of its own."""
     promise = next((name for name, value in stated(specimen.model, _PROMISES) if value is True), None)
     embeddings = [name for name in names if name.role == "embedding"]

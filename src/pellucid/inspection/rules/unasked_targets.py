@@ -4,17 +4,13 @@
 is read off its slope. Padding is left out on purpose, and is known by lying at the ends of rows.
 """
 
-from collections.abc import Iterator
-
 from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     view, targets = loss_view(specimen), specimen.targets
     wanted = view.wanted_classes() if view is not None else None
     if view is None or wanted is None or targets is None or targets.is_floating_point():

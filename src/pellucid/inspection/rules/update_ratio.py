@@ -5,18 +5,15 @@ a branch that begins at zero nothing moves in the first one.
 """
 
 import math
-from collections.abc import Iterator
 
 from pellucid.inspection.instrument.short_run import short_run
-from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_updates
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Findings, Specimen
 
 STEPS = 3
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     tried = short_run(specimen, steps=STEPS)
     if tried is None or not all(map(math.isfinite, tried.losses)):
         return

@@ -5,21 +5,18 @@ finding; what counts is how much is lost in a thousand steps.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
 from torch import nn
 
 from pellucid.inspection.instrument.recording import parameter_role
 from pellucid.inspection.instrument.short_run import shares_left_by_decay
-from pellucid.inspection.instrument.specimen import Specimen
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 LITTLE, MUCH = 0.05, 0.5  # of itself that a parameter loses in a thousand steps
 AT_ONCE = 0.1  # in a single step, whatever it is
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     if (left := shares_left_by_decay(specimen)) is None:
         return
     roles = _roles(specimen.model)

@@ -4,7 +4,6 @@ Also where the mode is right and not heard: `F.dropout(x)` drops in eval as well
 it is told, and so does the `dropout_p` of fused attention.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,14 +12,13 @@ from torch import nn
 from pellucid.inspection.instrument.isolation import isolate, own_inputs
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
 from pellucid.inspection.instrument.recording import InterceptOperators, Recorder, first_few, operator_name
-from pellucid.inspection.instrument.specimen import Specimen, is_fresh
-from pellucid.inspection.rules import DoctorRule
-from pellucid.records import Finding
+from pellucid.inspection.instrument.specimen import is_fresh
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 _DROPS = ("native_dropout", "bernoulli", "bernoulli_", "alpha_dropout", "feature_dropout", "dropout", "dropout_")
 
 
-def check(specimen: Specimen) -> Iterator[Finding]:
+def check(specimen: Specimen) -> Findings:
     found = [*_deaf(specimen), *_halves(specimen), *_drops_in_eval(specimen), *_of_norms(specimen), *_in_use(specimen)]
     yield from found
     if all(one.severity == "note" for one in found):
@@ -36,7 +34,7 @@ def check(specimen: Specimen) -> Iterator[Finding]:
         )
 
 
-def _deaf(specimen: Specimen) -> Iterator[Finding]:
+def _deaf(specimen: Specimen) -> Findings:
     """Parts that eval() does not reach, because a train() of their own does not pass it on."""
     model = specimen.copy().model.train().eval()
     left = [path or "the model" for path, module in model.named_modules() if module.training]
@@ -51,7 +49,7 @@ def _deaf(specimen: Specimen) -> Iterator[Finding]:
         )
 
 
-def _halves(specimen: Specimen) -> Iterator[Finding]:
+def _halves(specimen: Specimen) -> Findings:
     """Parts in another mode than the whole."""
     model = specimen.model
     odd = [(path, module) for path, module in model.named_modules() if module.training != model.training]
@@ -82,7 +80,7 @@ def _is_kept_in_eval(module: nn.Module) -> bool:
     return "Norm" in type(module).__name__ or not any(one.requires_grad for one in module.parameters())
 
 
-def _drops_in_eval(specimen: Specimen) -> Iterator[Finding]:
+def _drops_in_eval(specimen: Specimen) -> Findings:
     model = specimen.copy("eval").model
     if any(module.training for module in model.modules()):
         return
@@ -109,7 +107,7 @@ def _drops_in_eval(specimen: Specimen) -> Iterator[Finding]:
     )
 
 
-def _of_norms(specimen: Specimen) -> Iterator[Finding]:
+def _of_norms(specimen: Specimen) -> Findings:
     """Batch norms whose running statistics are those of no data."""
     norms = [(path, one) for path, one in specimen.model.named_modules() if _keeps_statistics(one)]
     unmoved = [(path, one) for path, one in norms if bool((one.running_mean == 0).all() & (one.running_var == 1).all())]
@@ -139,7 +137,7 @@ def _keeps_statistics(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
 
 
-def _in_use(specimen: Specimen) -> Iterator[Finding]:
+def _in_use(specimen: Specimen) -> Findings:
     """A model that was trained, is shown without anything to train it, and answers as in training."""
     if specimen.loss is not None or specimen.optimizer is not None or not specimen.model.training:
         return

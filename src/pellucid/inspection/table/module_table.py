@@ -204,7 +204,8 @@ def time_forward(model: nn.Module, inputs: tuple[Any, ...], modules: Sequence[nn
     The whole is timed as the user runs it, without a hook. The shares come from other runs, with a clock on every
     module: a clock costs about a microsecond, which is much of a small module's time and nothing of the whole's.
     """
-    settle = torch.cuda.synchronize if any(one.is_cuda for one in tensors_in(inputs)) else _nothing
+    is_cuda = any(one.is_cuda for one in tensors_in(inputs))
+    settle: Callable[[], None] = torch.cuda.synchronize if is_cuda else lambda: None  # a CPU is never behind
 
     def forward() -> float:
         ours = own_inputs(inputs)
@@ -252,10 +253,6 @@ def _clocks(modules: Sequence[nn.Module], settle: Callable[[], None]) -> Iterato
 
     with hook_modules(enumerate(modules), begins, ends, is_outermost=True):
         yield seconds
-
-
-def _nothing() -> None:
-    """A CPU is never behind."""
 
 
 # Names of dimensions. A convolution knows its channels, a recurrent layer its time. A name is put on a dimension only
