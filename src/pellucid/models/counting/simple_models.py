@@ -21,59 +21,15 @@ class UniformConfig:
     vocab_size: int
 
 
-class Uniform(CountModel):
-    """1/|V| for every token, whatever was read: what a model has to beat to have learned anything."""
+class ContextFree(CountModel):
+    """One log-probability for each token, whatever was read. log_table: (vocab,)."""
 
     reach = 0
 
-    def __init__(self, config: UniformConfig, has_boundary: bool) -> None:
-        self.vocab_size = config.vocab_size
+    def __init__(self, log_table: FloatArray, has_boundary: bool) -> None:
+        self.log_table = log_table
+        self.vocab_size = len(log_table)
         self.has_boundary = has_boundary
-
-    @classmethod
-    def fit(cls, corpus: Stream, config: UniformConfig) -> Uniform:
-        return cls(config, corpus.has_boundary)
-
-    def after_each(self, tokens: IntArray) -> FloatArray:
-        return np.full((*tokens.shape, self.vocab_size), -math.log(self.vocab_size))
-
-    def log_probabilities(self, contexts: IntArray) -> FloatArray:
-        return np.full((len(contexts), self.vocab_size), -math.log(self.vocab_size))
-
-    def of_each(self, tokens: IntArray) -> FloatArray:
-        return np.full(max(0, len(tokens) - 1), -math.log(self.vocab_size))
-
-    @property
-    def n_entries(self) -> int:
-        return 1
-
-    @property
-    def n_stored(self) -> int:
-        return 1
-
-
-@dataclass(frozen=True)
-class UnigramConfig:
-    vocab_size: int
-    s: float = 0.0  # added to every count
-
-
-class Unigram(CountModel):
-    """One probability for each token: its share of all that was counted."""
-
-    reach = 0
-
-    def __init__(self, counts: IntArray, s: float, has_boundary: bool) -> None:
-        self.counts = counts  # (vocab,)
-        self.vocab_size = len(counts)
-        self.has_boundary = has_boundary
-        added = counts + AddS(s).s
-        self.log_table = logs(added / added.sum())
-
-    @classmethod
-    def fit(cls, corpus: Stream, config: UnigramConfig) -> Unigram:
-        (level,) = count(corpus, config.vocab_size, order=1).levels
-        return cls(level.counts, config.s, corpus.has_boundary)
 
     def after_each(self, tokens: IntArray) -> FloatArray:
         return np.broadcast_to(self.log_table, (*tokens.shape, self.vocab_size)).copy()
@@ -86,11 +42,39 @@ class Unigram(CountModel):
         return found
 
     @property
-    def n_entries(self) -> int:
-        return self.vocab_size
+    def n_stored(self) -> int:
+        return self.n_entries
+
+
+class Uniform(ContextFree):
+    """1/|V| for every token: what a model has to beat to have learned anything."""
+
+    @classmethod
+    def fit(cls, corpus: Stream, config: UniformConfig) -> Uniform:
+        return cls(np.full(config.vocab_size, -math.log(config.vocab_size)), corpus.has_boundary)
 
     @property
-    def n_stored(self) -> int:
+    def n_entries(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class UnigramConfig:
+    vocab_size: int
+    s: float = 0.0  # added to every count
+
+
+class Unigram(ContextFree):
+    """One probability for each token: its share of all that was counted."""
+
+    @classmethod
+    def fit(cls, corpus: Stream, config: UnigramConfig) -> Unigram:
+        (level,) = count(corpus, config.vocab_size, order=1).levels
+        added = level.counts + AddS(config.s).s
+        return cls(logs(added / added.sum()), corpus.has_boundary)
+
+    @property
+    def n_entries(self) -> int:
         return self.vocab_size
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data import Vocabulary
-from pellucid.decoding.options import USUAL_LENGTH, SampleOptions
+from pellucid.decoding.options import USUAL_LENGTH, SampleOptions, require_top_k_fits
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.models.catalogue import find_network
 from pellucid.records import MeanLoss, Sample, Samples, ScoredText, Surprise, TrainedFacts
@@ -237,8 +237,6 @@ def draw_samples(model: LanguageModel, options: SampleOptions, track: Track = li
             "{no_cache} changes nothing for a model that counts", fix="Leave it out", options={"no_cache": None}
         )
     if "top_k" in options.filters:
-        from pellucid.decoding.options import require_top_k_fits
-
         require_top_k_fits(int(options.filters["top_k"]), len(model.vocabulary))
     prompt, notes = encode_known(options.prompt, model.vocabulary, options.unknown, "the prompt")
     if len(prompt) > model.longest_prompt:
