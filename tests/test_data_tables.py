@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.cli.contract import answer
-from pellucid.data import TableData, open_data, stack_tables
+from pellucid.data import TableData, open_data
 from pellucid.data.kinds import ReadOptions
 from pellucid.data.prepare import CategoryColumn, choose_target
 from pellucid.data.readers import read_table, sources
-from pellucid.data.readers.columns import MISSING
+from pellucid.data.readers.columns import MISSING, stack_tables
 from pellucid.data.readers.sources import MemorySource
 from pellucid.errors import PellucidError
 

@@ -6,7 +6,6 @@ Nothing heavy is loaded by this: Polars when a table is read, Pillow when images
 from pellucid.data.kinds import (
     Column,
     Data,
-    ImageFile,
     ImagesData,
     ListData,
     PairsData,
@@ -16,14 +15,12 @@ from pellucid.data.kinds import (
     require_kind,
 )
 from pellucid.data.readers import open_data
-from pellucid.data.readers.columns import stack_tables
 from pellucid.data.readers.images import decode_images
 from pellucid.data.sets import DatasetCard, datasets
-from pellucid.data.vocabularies import BOUNDARY, BPE, Bytes, Characters, Vocabulary, Words, vocabulary_from_json
+from pellucid.data.vocabularies import BPE, Bytes, Characters, Vocabulary, Words, vocabulary_from_json
 from pellucid.errors import DataChanged
 
 __all__ = [
-    "BOUNDARY",
     "BPE",
     "Bytes",
     "Characters",
@@ -31,7 +28,6 @@ __all__ = [
     "Data",
     "DataChanged",
     "DatasetCard",
-    "ImageFile",
     "ImagesData",
     "ListData",
     "PairsData",
@@ -44,6 +40,5 @@ __all__ = [
     "decode_images",
     "open_data",
     "require_kind",
-    "stack_tables",
     "vocabulary_from_json",
 ]

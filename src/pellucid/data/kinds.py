@@ -2,12 +2,12 @@
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from pellucid.errors import PellucidError, require_one_of
+from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
 
 if TYPE_CHECKING:
     import numpy
@@ -246,3 +246,10 @@ def require_kind(data: Data, *kinds: str) -> None:
             fix="Try {kind}",
             options={"kind": kinds[0]},
         )
+
+
+def unknown_column(wanted: str, known: Sequence[str], name: str) -> PellucidError:
+    """The error for a column that is not there, with the one that was probably meant."""
+    some = ", ".join(quoted(column, 20) for column in known[:6])
+    fix = did_you_mean(wanted, known, f"It has {some}{' and more' if len(known) > 6 else ''}", show=quoted)
+    return PellucidError(f"{name} has no column {quoted(wanted)}", fix=fix)

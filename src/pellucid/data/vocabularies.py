@@ -5,8 +5,9 @@ For lists one boundary token opens and closes every item. It has index 0 and is 
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pellucid.data.kinds import TOKENS, ListData, TextData
 from pellucid.errors import PellucidError, TooLarge, nearest, quoted, require_one_of
@@ -26,24 +27,30 @@ _WORD = re.compile(r" ?\w+(?:['’]\w+)*| ?[^\w\s]|\s", re.UNICODE)
 Texts: TypeAlias = ListData | TextData | str | Iterable[str]
 
 
-class Vocabulary(Protocol):
-    """Text to numbers and back."""
+class Vocabulary(ABC):
+    """Text to numbers and back. The boundary, where there is one, is token 0, and the others stand behind it."""
 
     kind: str
-    tokens: list[str]  # how each token is shown
-    has_boundary: bool
 
-    def __len__(self) -> int: ...
+    def __init__(self, shown: Sequence[str], has_boundary: bool) -> None:
+        self.has_boundary = has_boundary
+        self.shift = int(has_boundary)
+        self.tokens = [BOUNDARY, *shown] if has_boundary else list(shown)  # how each token is shown
 
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @abstractmethod
     def encode(self, text: str, unknown: str = "error") -> list[int]:
         """The tokens of a text, without boundaries. What was never seen is an error that names it, or is skipped."""
-        ...
 
+    @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
         """The text of tokens; boundaries are left out."""
-        ...
 
-    def to_json(self) -> dict[str, Any]: ...
+    def to_json(self) -> dict[str, Any]:
+        """What `vocabulary_from_json` takes."""
+        return {"kind": self.kind, "has_boundary": self.has_boundary}
 
 
 def texts_of(given: Texts) -> Iterator[str]:
@@ -70,21 +77,7 @@ def distinct(text: str) -> set[str]:
     return {chr(code) for code in numpy.flatnonzero(numpy.bincount(codes))}
 
 
-class _Tokens:
-    """What all vocabularies share: the boundary, where there is one, is token 0, and the others stand behind it."""
-
-    kind: str
-
-    def __init__(self, shown: Sequence[str], has_boundary: bool) -> None:
-        self.has_boundary = has_boundary
-        self.shift = int(has_boundary)
-        self.tokens = [BOUNDARY, *shown] if has_boundary else list(shown)
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-
-class _Symbols(_Tokens):
+class _Symbols(Vocabulary):
     """What characters and words share: every symbol that was seen is a token."""
 
     noun: str
@@ -111,7 +104,7 @@ class _Symbols(_Tokens):
         return "".join(self.tokens[i] for i in ids if i or not self.has_boundary)
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "has_boundary": self.has_boundary, "tokens": self.tokens[self.shift :]}
+        return {**super().to_json(), "tokens": self.tokens[self.shift :]}
 
 
 class Characters(_Symbols):
@@ -168,7 +161,7 @@ class Words(_Symbols):
         return words_in(text)
 
 
-class Bytes(_Tokens):
+class Bytes(Vocabulary):
     """Each byte of the text in UTF-8 is a token: nothing is ever unknown.
 
     >>> Bytes().encode("é"), Bytes(has_boundary=False).encode("é")
@@ -189,11 +182,8 @@ class Bytes(_Tokens):
         # A model may stop in the middle of a character; what is no UTF-8 is shown as its code.
         return bytes(i - self.shift for i in ids if i >= self.shift).decode("utf-8", "backslashreplace")
 
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "has_boundary": self.has_boundary}
 
-
-class BPE(_Tokens):
+class BPE(Vocabulary):
     """Tokens are pieces of words, learned from the training text by the `tokenizers` package.
 
     It starts from the 256 bytes, so nothing is ever unknown, and joins the most frequent neighbours until there are
@@ -251,11 +241,7 @@ class BPE(_Tokens):
         return found
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "has_boundary": self.has_boundary,
-            "tokenizer": json.loads(self._tokenizer.to_str()),
-        }
+        return {**super().to_json(), "tokenizer": json.loads(self._tokenizer.to_str())}
 
 
 def vocabulary_from_json(stored: Any) -> Vocabulary:

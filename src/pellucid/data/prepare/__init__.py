@@ -10,10 +10,7 @@ from pellucid.data.prepare.examples import Examples, ExampleSides, damaged_prepa
 from pellucid.data.prepare.image_examples import ImagePreparation, image_sides
 from pellucid.data.prepare.table_examples import (
     CategoryColumn,
-    NumericColumn,
-    PreparedRows,
     TablePreparation,
-    Target,
     choose_target,
     table_sides,
 )
@@ -24,7 +21,6 @@ from pellucid.data.prepare.tokens import (
     encode_list,
     encode_text,
     pair_sides,
-    split_sequences,
 )
 from pellucid.errors import quoted
 from pellucid.records.plain import as_plain, from_plain
@@ -35,13 +31,10 @@ __all__ = [
     "ExampleSides",
     "Examples",
     "ImagePreparation",
-    "NumericColumn",
     "PairSides",
     "Preparation",
-    "PreparedRows",
     "SequenceSides",
     "TablePreparation",
-    "Target",
     "choose_target",
     "encode_list",
     "encode_text",
@@ -49,7 +42,6 @@ __all__ = [
     "pair_sides",
     "preparation_from_json",
     "preparation_to_json",
-    "split_sequences",
     "table_sides",
 ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.kinds import TableData
+from pellucid.data.kinds import TableData, unknown_column
 from pellucid.data.prepare.examples import (
     Examples,
     ExampleSides,
@@ -20,7 +20,6 @@ from pellucid.data.prepare.examples import (
     require_task,
     standardise,
 )
-from pellucid.data.readers.columns import unknown_column
 from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
 from pellucid.errors import PellucidError, nearest, quoted, require_one_of
@@ -81,21 +80,18 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
             fix="Try {task}",
             options={"task": "classification"},
         )
-    classes: tuple[str, ...] = ()
-    if chosen == "classification":
-        classes = _classes(column, table.name, is_number, notes)
-    features = _features(frame, name, notes)
-    other = next(one for one in TARGET_TASKS if one != chosen)
+    classes = _classes(column, table.name, is_number, notes) if chosen == "classification" else ()
+    features = _features(table.name, frame, name, notes)
     what = f"classification into {len(classes)} classes" if classes else "regression"
     asked = "asked for" if task else because
-    wants = "predict a number" if other == "regression" else "predict a class"
+    otherwise = "task=regression to predict a number" if classes else "task=classification to predict a class"
     return Target(
         name=name,
         task=chosen,
         frame=frame,
         features=features,
         classes=classes,
-        description=f"{name}: {what} ({asked}); task={other} to {wants}",
+        description=f"{name}: {what} ({asked}); {otherwise}",
         notes=tuple(notes),
     )
 
@@ -160,25 +156,24 @@ def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[s
     return tuple(str(value) for value in counts[column.name])
 
 
-def _features(frame: "polars.DataFrame", target: str, notes: list[str]) -> tuple[str, ...]:
+def _features(table: str, frame: "polars.DataFrame", target: str, notes: list[str]) -> tuple[str, ...]:
     """The other columns: without those that say nothing, and with a warning for those that say too much."""
     features = []
-    for name in frame.columns:
-        if name == target:
+    for column in frame.get_columns():
+        if column.name == target:
             continue
-        column = frame[name]
-        if column.null_count() == len(column) or column.drop_nulls().n_unique() < 2:
+        if column.drop_nulls().n_unique() < 2:
             why = "has no value" if column.null_count() == len(column) else "is the same in every row"
-            notes.append(f"{name} {why} and was left out")
+            notes.append(f"{column.name} {why} and was left out")
             continue
-        features.append(name)
-        leak = _leak(column, frame[target])
-        if leak:
-            notes.append(f"{name} gives the target away: {leak}")
-    if not features:
+        features.append(column.name)
+        if target and (leak := _leak(column, frame[target])):
+            notes.append(f"{column.name} gives the target away: {leak}")
+    if not features and target:
         raise PellucidError(f"no column is left to predict {quoted(target)} from", fix="Add features to the table")
-    n_same = frame.height - frame.unique().height
-    if n_same:
+    if not features:
+        raise PellucidError(f"every column of {table} is the same in all rows", fix="Give it more rows")
+    if n_same := frame.height - frame.unique().height:
         notes.append(f"{n_same:,} rows repeat an earlier one")
     return tuple(features)
 
@@ -281,12 +276,9 @@ def _choose(table: TableData, target: str, task: str, drop_missing: bool) -> Tar
             fix=f"Add {{target}}; it has {some}{more}{'; or read it as {kind}' * (len(names) == 2)}",
             options={"target": names[0], "kind": "pairs"},
         )
-    constant = [column.name for column in table.frame.get_columns() if column.drop_nulls().n_unique() < 2]
-    features = tuple(name for name in table.frame.columns if name not in constant)
-    if not features:
-        raise PellucidError(f"every column of {table.name} is the same in all rows", fix="Give it more rows")
-    notes = tuple(f"{name} is the same in every row and was left out" for name in constant)
-    return Target("", RECONSTRUCTION, table.frame, features, (), "", notes)
+    notes: list[str] = []
+    features = _features(table.name, table.frame, "", notes)
+    return Target("", RECONSTRUCTION, table.frame, features, (), "", tuple(notes))
 
 
 def _readable(table: TableData, names: tuple[str, ...]) -> tuple[list[str], list[str]]:

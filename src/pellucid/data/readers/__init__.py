@@ -25,11 +25,12 @@ from pellucid.data.readers.sources import (
 )
 from pellucid.data.readers.text import characters, require_encoding
 from pellucid.data.sets import datasets, is_dataset, load_dataset
-from pellucid.errors import PellucidError, require_one_of
+from pellucid.errors import PellucidError, TooLarge, quoted, require_one_of
 
 SAMPLE = 1 << 16
 MOST_WORDS = 3.0  # an item of a list is a name or a phrase, not a sentence
 LONGEST_ITEM = 80
+MOST_COLUMNS = 20_000
 _OBJECT = re.compile(r"\s*\{.*\}\s*$")
 
 
@@ -222,3 +223,29 @@ def read_table(source: Source, options: ReadOptions, because: str = "") -> Table
         require_memory(source.size * found.memory_factor, source.name, "Keep fewer rows or columns")
     read: Callable[[Source, ReadOptions, str], TableData] = load_named(found.reader)
     return read(source, options, because)
+
+
+def require_header(names: list[str], where: str) -> list[str]:
+    """The names of the columns: none blank, none twice, not too many."""
+    if len(names) > MOST_COLUMNS:
+        raise TooLarge(f"{where} has {len(names):,} columns, and at most {MOST_COLUMNS:,} are read", fix="Keep fewer")
+    numbers: dict[str, int] = {}
+    for number, column in enumerate(names, start=1):
+        if not column:
+            raise PellucidError(f"column {number} of {where} has no name", fix="Give it one in the first line")
+        if column in numbers:
+            raise PellucidError(
+                f"columns {numbers[column]} and {number} of {where} are both called {quoted(column)}", fix="Rename one"
+            )
+        numbers[column] = number
+    return names
+
+
+def require_rows(n_rows: int, name: str, fewest: int) -> None:
+    """Refuse a table with fewer rows than its user needs."""
+    if n_rows < 1:
+        raise PellucidError(
+            f"{name} has a header and no rows", fix=f"Give it at least {fewest} row{'s' * (fewest > 1)}"
+        )
+    if n_rows < fewest:
+        raise PellucidError(f"{name} has 1 row, and at least {fewest} are needed", fix="Give it more rows")

@@ -9,21 +9,19 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import polars
+from numpy.typing import NDArray
 
 from pellucid.data.kinds import Column, TableData
-from pellucid.errors import PellucidError, TooLarge, did_you_mean, quoted
-
-if TYPE_CHECKING:
-    import numpy
-    import polars
+from pellucid.errors import PellucidError, quoted
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "-")
 NOT_A_NUMBER = ("nan", "-nan", "+nan", "NAN", "-NaN")
 EXACT = 2**53  # beyond this a float64 skips whole numbers
 MANY = 10_000  # rows from which on it pays to look at different cells only
 FEW = 20  # so many different values make a category in any table
-MOST_COLUMNS = 20_000
 _NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
 _LEADING_ZERO = r"^[+-]?0[0-9]"
@@ -38,13 +36,13 @@ RowPlace = Callable[[int], str]  # row -> where the user finds it
 class DecidedColumn(NamedTuple):
     """A column after its type was decided."""
 
-    values: "polars.Series"
+    values: polars.Series
     column: Column
     notes: tuple[str, ...] = ()
 
 
 def decide_column(
-    cells: "polars.Series",
+    cells: polars.Series,
     place: RowPlace,
     *,
     is_typed: bool = False,
@@ -52,8 +50,6 @@ def decide_column(
     as_number: bool = False,
 ) -> DecidedColumn:
     """Read a column as what all of its cells are. is_typed: a text is a text, even where it looks like a number."""
-    import polars
-
     dtype = cells.dtype
     if dtype.is_integer():
         return _whole_numbers(cells, cells.cast(polars.Int64, strict=False))
@@ -72,10 +68,8 @@ def decide_column(
     return _decided(texts, "category" if is_category(texts) else "text")
 
 
-def require_plain_types(schema: "Mapping[str, polars.DataType]", table: str) -> None:
+def require_plain_types(schema: Mapping[str, polars.DataType], table: str) -> None:
     """Refuse a column whose type no table of numbers and texts can hold, by its name and type."""
-    import polars
-
     refused = {
         polars.List: "list",
         polars.Array: "list",
@@ -96,10 +90,8 @@ def require_plain_types(schema: "Mapping[str, polars.DataType]", table: str) -> 
             )
 
 
-def _parse_cells(cells: "polars.Series", place: RowPlace, missing_values: str, as_number: bool) -> DecidedColumn:
+def _parse_cells(cells: polars.Series, place: RowPlace, missing_values: str, as_number: bool) -> DecidedColumn:
     """The cells of a text file, each of which could be a number."""
-    import polars
-
     if not as_number and not cells.null_count():
         whole = cells.cast(polars.Int64, strict=False)
         if not whole.null_count() and (whole.cast(polars.String) == cells).all():
@@ -133,11 +125,11 @@ def _parse_cells(cells: "polars.Series", place: RowPlace, missing_values: str, a
     return _texts(cells, different.drop_nulls(), n_missing, is_number, place)
 
 
-def _decided(values: "polars.Series", kind: str, *notes: str) -> DecidedColumn:
+def _decided(values: polars.Series, kind: str, *notes: str) -> DecidedColumn:
     return DecidedColumn(values, Column(values.name, kind, values.null_count()), notes)
 
 
-def _whole_numbers(cells: "polars.Series", whole: "polars.Series") -> DecidedColumn:
+def _whole_numbers(cells: polars.Series, whole: polars.Series) -> DecidedColumn:
     """cells: as they came; whole: as Int64, with a gap where that cannot hold one."""
     ends = [abs(end) for end in (whole.min(), whole.max()) if isinstance(end, int)]
     if whole.null_count() > cells.null_count() or max(ends, default=0) > EXACT:
@@ -146,17 +138,13 @@ def _whole_numbers(cells: "polars.Series", whole: "polars.Series") -> DecidedCol
     return _decided(whole, "order" if is_order else "numeric")
 
 
-def _fractions(
-    cells: "polars.Series", values: "polars.Series", place: RowPlace, what: str = "not finite"
-) -> DecidedColumn:
+def _fractions(cells: polars.Series, values: polars.Series, place: RowPlace, what: str = "not finite") -> DecidedColumn:
     if values.is_infinite().any():
         raise _bad_cell(f"is {what}", cells, int(values.is_infinite().fill_null(False).arg_max() or 0), place)
     return _decided(values, "numeric")
 
 
-def _numbers(cells: "polars.Series", bare: "polars.Series", place: RowPlace) -> DecidedColumn:
-    import polars
-
+def _numbers(cells: polars.Series, bare: polars.Series, place: RowPlace) -> DecidedColumn:
     present = bare.drop_nulls()
     if not present.str.contains(_WHOLE).all():
         return _fractions(cells, bare.cast(polars.Float64), place, "too large for a number")
@@ -165,15 +153,13 @@ def _numbers(cells: "polars.Series", bare: "polars.Series", place: RowPlace) -> 
     return _whole_numbers(cells, bare.str.strip_prefix("+").cast(polars.Int64, strict=False))
 
 
-def keep_as_text(cells: "polars.Series", why: str) -> DecidedColumn:
+def keep_as_text(cells: polars.Series, why: str) -> DecidedColumn:
     """A column whose numbers are names: a float would round them, or drop the 0 they begin with."""
-    import polars
-
     note = f"{quoted(cells.name)} holds {why}, so it is kept as text and not rounded"
     return _decided(cells.cast(polars.String), "text", note)
 
 
-def _refuse_broken_numbers(bare: "polars.Series", strange: "polars.Series", place: RowPlace) -> None:
+def _refuse_broken_numbers(bare: polars.Series, strange: polars.Series, place: RowPlace) -> None:
     """Refuse a column of numbers with an infinity or a NUL in it, naming the cell."""
     odd = bare.filter(strange)
     if odd.str.contains(_INFINITE).all():
@@ -183,7 +169,7 @@ def _refuse_broken_numbers(bare: "polars.Series", strange: "polars.Series", plac
         raise _bad_cell("holds a NUL", bare, int(strange.arg_max() or 0), place)
 
 
-def _bad_cell(what: str, cells: "polars.Series", row: int, place: RowPlace) -> PellucidError:
+def _bad_cell(what: str, cells: polars.Series, row: int, place: RowPlace) -> PellucidError:
     return PellucidError(
         f"the cell {quoted(str(cells[row]))} {what}",
         where=f"in column {quoted(cells.name)}, {place(row)}",
@@ -192,7 +178,7 @@ def _bad_cell(what: str, cells: "polars.Series", row: int, place: RowPlace) -> P
 
 
 def _texts(
-    cells: "polars.Series", present: "polars.Series", n_missing: int, is_number: "polars.Series", place: RowPlace
+    cells: polars.Series, present: polars.Series, n_missing: int, is_number: polars.Series, place: RowPlace
 ) -> DecidedColumn:
     """present: the different cells, or all of them, without what is missing."""
     name = cells.name
@@ -213,15 +199,13 @@ def _texts(
     return _decided(cells, kind, f"{quoted(name)} {note}")
 
 
-def is_category(cells: "polars.Series") -> bool:
+def is_category(cells: polars.Series) -> bool:
     """Whether texts repeat so much that they name groups: at most 20 different, or one in 20 rows and at most 1,000."""
     n = cells.drop_nulls().n_unique()
     return (n <= FEW and (n < len(cells) or n <= 2)) or n <= min(1_000, len(cells) // 20)
 
 
-def _plain_numbers(cells: "polars.Series", place: RowPlace) -> "polars.Series":
-    import polars
-
+def _plain_numbers(cells: polars.Series, place: RowPlace) -> polars.Series:
     read: list[str | None] = []
     for row, cell in enumerate(cells):
         number = plain_number(cell) if cell is not None else None
@@ -257,11 +241,9 @@ def make_table(
     fingerprint: str,
     notes: Sequence[str] = (),
     row_word: str = "line",
-    lines: "numpy.ndarray[Any, Any] | None" = None,
+    lines: NDArray[Any] | None = None,
 ) -> TableData:
     """The table of columns whose types are decided."""
-    import polars
-
     columns = tuple(one.column for one in decided)
     gaps = [f"{column.name} {column.n_missing:,}" for column in columns if column.n_missing]
     missing = [f"missing cells: {', '.join(gaps)}"] if gaps else []
@@ -280,8 +262,6 @@ def make_table(
 
 def stack_tables(tables: Sequence[TableData]) -> TableData:
     """Several tables with the same columns as one; where they differ, the difference is named."""
-    import polars
-
     first = tables[0]
     fix = "Give tables with the same columns"
     for other in tables[1:]:
@@ -304,39 +284,6 @@ def stack_tables(tables: Sequence[TableData]) -> TableData:
         fingerprint=hashlib.sha256("".join(table.fingerprint for table in tables).encode()).hexdigest(),
         row_word="row",
     )
-
-
-def require_header(names: list[str], where: str) -> list[str]:
-    """The names of the columns: none blank, none twice, not too many."""
-    if len(names) > MOST_COLUMNS:
-        raise TooLarge(f"{where} has {len(names):,} columns, and at most {MOST_COLUMNS:,} are read", fix="Keep fewer")
-    numbers: dict[str, int] = {}
-    for number, column in enumerate(names, start=1):
-        if not column:
-            raise PellucidError(f"column {number} of {where} has no name", fix="Give it one in the first line")
-        if column in numbers:
-            raise PellucidError(
-                f"columns {numbers[column]} and {number} of {where} are both called {quoted(column)}", fix="Rename one"
-            )
-        numbers[column] = number
-    return names
-
-
-def require_rows(n_rows: int, name: str, fewest: int) -> None:
-    """Refuse a table with fewer rows than its user needs."""
-    if n_rows < 1:
-        raise PellucidError(
-            f"{name} has a header and no rows", fix=f"Give it at least {fewest} row{'s' * (fewest > 1)}"
-        )
-    if n_rows < fewest:
-        raise PellucidError(f"{name} has 1 row, and at least {fewest} are needed", fix="Give it more rows")
-
-
-def unknown_column(wanted: str, known: Sequence[str], name: str) -> PellucidError:
-    """The error for a column that is not there, with the one that was probably meant."""
-    some = ", ".join(quoted(column, 20) for column in known[:6])
-    fix = did_you_mean(wanted, known, f"It has {some}{' and more' if len(known) > 6 else ''}", show=quoted)
-    return PellucidError(f"{name} has no column {quoted(wanted)}", fix=fix)
 
 
 @contextlib.contextmanager

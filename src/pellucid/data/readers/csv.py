@@ -11,25 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pellucid.data.kinds import ReadOptions, TableData
-from pellucid.data.readers.columns import (
-    decide_column,
-    make_table,
-    polars_errors,
-    require_header,
-    require_rows,
-    unknown_column,
-)
+import numpy
+from numpy.typing import NDArray
+
+from pellucid.data.kinds import ReadOptions, TableData, unknown_column
+from pellucid.data.readers import require_header, require_rows
 from pellucid.data.readers.sources import PIECE, Source, read_all
 from pellucid.data.readers.text import characters, guessed_encoding
 from pellucid.errors import PellucidError, TooLarge, quoted
 
 if TYPE_CHECKING:
-    import numpy
     import polars
 
-    Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
-
+Array: TypeAlias = NDArray[Any]
 QUOTE, LF, CR = 34, 10, 13
 BLOCK = 1 << 24
 LONGEST_ROW = 16 << 20
@@ -43,7 +37,7 @@ class CsvRows:
 
     header: list[str]
     n_rows: int  # without the header
-    lines: "Array | None"  # the line each row begins on, where cells hold newlines
+    lines: Array | None  # the line each row begins on, where cells hold newlines
 
 
 def read_csv(source: Source, options: ReadOptions, because: str) -> TableData:
@@ -73,6 +67,10 @@ def read_csv(source: Source, options: ReadOptions, because: str) -> TableData:
     refuse_other_separator(content[: 1 << 17].decode("utf-8", "ignore"), separator, name)
     rows = check_rows(content, separator, name)
     require_rows(rows.n_rows, name, options.fewest_rows)
+
+    # Polars is loaded only for what is a table.
+    from pellucid.data.readers.columns import decide_column, make_table
+
     cells = _cells(content, rows, separator, name)
     unknown = [column for column in options.as_number if column not in rows.header]
     if unknown:
@@ -93,6 +91,8 @@ def read_csv(source: Source, options: ReadOptions, because: str) -> TableData:
 def _cells(content: bytes, rows: CsvRows, separator: str, name: str) -> "polars.DataFrame":
     """Every cell as text, by Polars; the header is its first row, because Polars would rename what we refuse."""
     import polars
+
+    from pellucid.data.readers.columns import polars_errors
 
     labels = [str(i) for i in range(len(rows.header))]
     with polars_errors(name):
@@ -126,8 +126,6 @@ def check_rows(content: bytes, separator: str, name: str) -> CsvRows:
     Traceback (most recent call last):
     pellucid.errors.PellucidError: a row has 1 cell where the header has 2 in t.csv:3. Mend the row, or its quotes.
     """
-    import numpy
-
     data = numpy.frombuffer(content, dtype=numpy.uint8)
     ends: list[Array] = []  # of every record, the place of its newline
     n_columns = 0
@@ -197,10 +195,8 @@ def require_separator(separator: str) -> str:
     return separator
 
 
-def _quotes(data: "Array", separator: int, name: str) -> "Iterator[tuple[int, Array]]":
+def _quotes(data: Array, separator: int, name: str) -> Iterator[tuple[int, Array]]:
     """For each block: where it starts, and which of its bytes stand inside quotes. Misplaced quotes are named."""
-    import numpy
-
     is_open, opened_at = False, -1
     for start in range(0, len(data), BLOCK):
         block = data[start : start + BLOCK]
@@ -238,10 +234,8 @@ def _quotes(data: "Array", separator: int, name: str) -> "Iterator[tuple[int, Ar
         raise _unclosed(data, opened_at, name)
 
 
-def _refuse_lone_returns(data: "Array", places: "Array", name: str) -> None:
+def _refuse_lone_returns(data: Array, places: Array, name: str) -> None:
     """Refuse a CR that is not part of CRLF: some readers end the row there, others keep it in the cell."""
-    import numpy
-
     following = data[numpy.minimum(places + 1, len(data) - 1)]
     lone = places[(following != LF) & (places < len(data) - 1)]
     if len(lone):
@@ -252,7 +246,7 @@ def _refuse_lone_returns(data: "Array", places: "Array", name: str) -> None:
         )
 
 
-def _unclosed(data: "Array", place: int, name: str) -> PellucidError:
+def _unclosed(data: Array, place: int, name: str) -> PellucidError:
     return PellucidError(
         f"the quote that opens on line {_line(data, place):,} is never closed properly",
         where=f"in {name}",
@@ -260,10 +254,8 @@ def _unclosed(data: "Array", place: int, name: str) -> PellucidError:
     )
 
 
-def _require_even(data: "Array", ends: "Array", n_cells: "Array", n_columns: int, last_end: int, name: str) -> None:
+def _require_even(data: Array, ends: Array, n_cells: Array, n_columns: int, last_end: int, name: str) -> None:
     """Refuse the first record that has another number of cells than the header, is empty, or is far too long."""
-    import numpy
-
     starts = numpy.concatenate([[last_end], ends[:-1]]) + 1 if len(ends) else ends
     lengths = ends - starts
     is_empty = (lengths == 0) | ((lengths == 1) & (data[numpy.minimum(starts, len(data) - 1)] == CR))
@@ -293,7 +285,7 @@ def _header(line: bytes, separator: str, name: str) -> list[str]:
     return require_header([column.strip() for column in names], name)
 
 
-def _line(data: "Array", place: int) -> int:
+def _line(data: Array, place: int) -> int:
     """The line that a byte stands on, counted from 1."""
     return 1 + data[: max(0, place)].tobytes().count(b"\n")
 

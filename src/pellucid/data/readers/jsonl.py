@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy
+import polars
+
 from pellucid.data.kinds import ReadOptions, TableData
+from pellucid.data.readers import require_header, require_rows
 from pellucid.data.readers.columns import (
     EXACT,
     DecidedColumn,
     decide_column,
     keep_as_text,
     make_table,
-    require_header,
-    require_rows,
 )
 from pellucid.data.readers.sources import Source, read_all
 from pellucid.data.readers.text import characters
@@ -29,8 +31,6 @@ class _Repeated(ValueError):
 
 def read_jsonl(source: Source, options: ReadOptions, because: str) -> TableData:
     """The table that has a row for each line and a column for each key."""
-    import numpy
-
     name = source.name
     columns, lines = _read_objects("".join(characters(source, options.encoding)).split("\n"), name)
     require_rows(len(lines), name, options.fewest_rows)
@@ -103,8 +103,6 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated)
 
 
 def _decide(column: str, values: list[Any], lines: list[int], name: str) -> DecidedColumn:
-    import polars
-
     types = {type(value) for value in values if value is not None}
     is_number = bool(types) and types <= {int, float}
     is_exact = not any(isinstance(value, int) and abs(value) > EXACT for value in values)

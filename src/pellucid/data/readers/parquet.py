@@ -11,14 +11,15 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+import polars
+
 from pellucid.data.kinds import ReadOptions, TableData
+from pellucid.data.readers import require_header, require_rows
 from pellucid.data.readers.columns import (
     decide_column,
     make_table,
     polars_errors,
-    require_header,
     require_plain_types,
-    require_rows,
 )
 from pellucid.data.readers.sources import Source, gigabytes, read_all, require_memory
 from pellucid.errors import PellucidError, TooLarge
@@ -39,8 +40,6 @@ class _Broken(ValueError):
 
 def read_parquet(source: Source, options: ReadOptions, because: str) -> TableData:
     """The table in a Parquet file, or why it is damaged, nested or far larger than it looks."""
-    import polars
-
     name = source.name
     footer, footer_start = _footer(source)
     _refuse_bomb(source.size, source)

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Protocol
+from typing import TypeAlias
 
 from pellucid.errors import DataChanged, PellucidError, TooLarge, did_you_mean, quoted
 
@@ -63,20 +63,11 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:|^//|^\\\\")
 
 
-class Source(Protocol):
-    """Bytes that can be read in pieces, any number of times."""
-
-    name: str  # what messages call it, safe to print
-    ending: str  # of its name, as ".csv"
-    size: int
-
-    def read(self, start: int, n: int) -> bytes:
-        """The bytes from `start` on, `n` of them or fewer at the end."""
-        ...
-
-
 class FileSource:
-    """A regular file, held open, so that it survives being deleted; a change to it is noticed at the next piece."""
+    """A regular file, held open, so that it survives being deleted; a change to it is noticed at the next piece.
+
+    name: what messages call it, safe to print; ending: of its name, as ".csv".
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -95,6 +86,7 @@ class FileSource:
         self._seen = (status.st_size, status.st_mtime_ns)
 
     def read(self, start: int, n: int) -> bytes:
+        """The bytes from `start` on, `n` of them or fewer at the end; any number of times."""
         try:
             status = os.fstat(self._descriptor)
             piece = os.pread(self._descriptor, n, start)
@@ -116,6 +108,9 @@ class MemorySource:
 
     def read(self, start: int, n: int) -> bytes:
         return self._content[start : start + n]
+
+
+Source: TypeAlias = FileSource | MemorySource
 
 
 def read_all(source: Source) -> bytes:

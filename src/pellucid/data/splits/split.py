@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.kinds import ListData, PairsData, TableData
-from pellucid.data.readers.columns import unknown_column
+from pellucid.data.kinds import ListData, PairsData, TableData, unknown_column
 from pellucid.data.splits import SIDES, STABLE, SplitRequest
 from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_order, by_strata, strata_of
 from pellucid.data.splits.distributions import (
