@@ -17,7 +17,7 @@ from pellucid.figures.graph.folding import (
     wire_tint,
 )
 from pellucid.figures.graph.picture import SWATCHES, bare_graph, colour_key, draw_graph, output_name
-from pellucid.figures.html import render_page
+from pellucid.figures.picture import render
 from pellucid.figures.tables import Column, Table, html_table, right
 from pellucid.figures.words.derivation import effect_words, with_names, with_numbers
 from pellucid.figures.words.notation import count_of, cut_middle, in_brackets, short
@@ -40,7 +40,7 @@ def page_html(derivation: Derivation) -> str:
     steps = walk_steps(derivation, drawn.folded)
     text = cut_middle(" ".join(derivation.text.split()), LONGEST_EXPRESSION)
     values = [(name, short(value)) for name, value in derivation.values.items()]
-    return render_page(
+    return render(
         "derivation.html",
         title=cut_middle(text, 60),
         expression=text,
@@ -151,7 +151,7 @@ def _output(
 ) -> Plain:
     wires = {(wire.node, wire.position): at for at, wire in enumerate(seen.wires) if wire.node is not None}
     n_steps = len(back.steps)
-    steps = list(back.steps) if n_steps <= most else [*back.steps[: most // 2], *back.steps[-(most // 2) :]]
+    steps: list[BackwardStep] = _ends(back.steps, most)
     shown = [None if box.node is None or is_constant(nodes[box.node]) else box.node for box in seen.boxes]
     gradients = [math.nan if i is None else back.gradients[i] for i in shown]
     scale = largest_gradient(gradients)

@@ -1,15 +1,20 @@
-"""A picture with its title and caption, the sheet that it stands on, and the card of the figure that draws it."""
+"""A picture with its title and caption, the sheet or page that it stands on, and the card of the figure that draws it.
+
+Pages come from templates: every text is escaped as it is filled in, so nothing of the data is ever read as markup.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import as_file, files
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pellucid.cards import cards, find
+from pellucid.errors import printable
 from pellucid.figures.charts.svg import FONT, INK, PAPER, QUIET, WIDE, escape_text
-from pellucid.figures.html import render_page
 from pellucid.figures.words.notation import wrap_text
 
 Seen = TypeVar("Seen")
@@ -20,6 +25,9 @@ TITLE_SIZE, CAPTION_SIZE, LINE_HEIGHT = 26.0, 17.0, 24.0
 SCALE = 2.0  # pixels of a PNG for each unit of a picture, so that it stays sharp on a wall
 # A part of DejaVu Sans Condensed, for machines without the fonts that pictures ask for: as wide as those are.
 FALLBACK_FONT = "Pellucid Sans"
+# No page asks anyone for anything; scripts of its own only where a template says so.
+POLICY = Markup("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+POLICY_WITH_SCRIPT = Markup("default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:")
 
 
 class Picture(NamedTuple):
@@ -125,4 +133,37 @@ def picture_png(picture: Picture, *, has_system_fonts: bool = True) -> bytes:
 
 def picture_html(picture: Picture) -> str:
     """The picture as one page, in which titles are told under the pointer. It asks nobody for anything."""
-    return render_page("drawing.html", title=picture.title, picture=Markup(picture.svg))
+    return render("drawing.html", title=picture.title, picture=Markup(picture.svg))
+
+
+def render(template: str, **values: Any) -> Markup:
+    """A template of `figures/templates` filled in, as markup that may stand in another."""
+    return Markup(_environment().get_template(template).render(**values))
+
+
+@cache
+def asset(name: str) -> Markup:
+    """A style sheet or a script of ours, as it is."""
+    return Markup(files("pellucid.figures").joinpath(f"assets/{name}").read_text(encoding="utf-8"))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("pellucid.figures"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    made.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+    made.globals |= {"asset": asset, "policy": POLICY, "policy_with_script": POLICY_WITH_SCRIPT}
+    return made
+
+
+def _printable(value: object) -> object:
+    """What is no markup of ours, without letters that could move a cursor."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return "\n".join([printable(line) for line in value.split("\n")])
+    return value

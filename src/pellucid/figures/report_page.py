@@ -23,8 +23,7 @@ from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios
-from pellucid.figures.html import render, render_page
-from pellucid.figures.picture import Picture
+from pellucid.figures.picture import Picture, render
 from pellucid.figures.tables import Cell, Table, html_table, right
 from pellucid.figures.words.answers import (
     example_noun,
@@ -62,7 +61,7 @@ MOST_PARAMETERS = 400
 
 def report_html(report: TrainingReport) -> str:
     """The page as text."""
-    return render_page(
+    return render(
         "report.html",
         report=report,
         network_words=f"{report.network.name}, {count_of(report.network.parameters, 'parameter')}",

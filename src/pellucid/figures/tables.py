@@ -88,7 +88,7 @@ def console_table(table: Table) -> ConsoleTable:
 
 def html_table(table: Table) -> Markup:
     """The table for a page, as markup in which nothing of the data is read as such."""
-    from pellucid.figures.html import render
+    from pellucid.figures.picture import render
 
     return render("table.html", table=table)
 

@@ -48,13 +48,17 @@ def arrange_layers(n: int, wires: Sequence[tuple[int, int]], leans: Sequence[flo
     return Layers(column, _fewer_crossings(rows, column, links), links, routes)
 
 
-def columns(n: int, wires: Sequence[tuple[int, int]]) -> list[int]:
-    """The column of each box: right of all it is made from, and near to where most of its wires go."""
+def _parents(n: int, wires: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """What each box is made from."""
     parents: list[list[int]] = [[] for _ in range(n)]
-    children: list[list[int]] = [[] for _ in range(n)]
     for start, end in wires:
         parents[end].append(start)
-        children[start].append(end)
+    return parents
+
+
+def columns(n: int, wires: Sequence[tuple[int, int]]) -> list[int]:
+    """The column of each box: right of all it is made from, and near to where most of its wires go."""
+    parents, children = _parents(n, wires), _parents(n, [(end, start) for start, end in wires])
     column = [0] * n
     for box in range(n):
         column[box] = max((column[parent] + 1 for parent in parents[box]), default=0)
@@ -76,9 +80,7 @@ def columns(n: int, wires: Sequence[tuple[int, int]]) -> list[int]:
 
 def _spine(n: int, wires: Sequence[tuple[int, int]]) -> list[bool]:
     """Which wires come from the one deepest of the parts that a box is made from."""
-    parents: list[list[int]] = [[] for _ in range(n)]
-    for start, end in wires:
-        parents[end].append(start)
+    parents = _parents(n, wires)
     depth = [0] * n
     for box in range(n):
         depth[box] = max((depth[parent] + 1 for parent in parents[box]), default=0)
@@ -109,14 +111,10 @@ def _reading_order(
     n: int, wires: Sequence[tuple[int, int]], routes: Sequence[tuple[int, ...]], n_places: int
 ) -> list[int]:
     """A first order: as one reads the expression from its outputs, operand by operand. For trees no wires cross."""
-    parents: list[list[int]] = [[] for _ in range(n)]
-    is_used = [False] * n
-    for start, end in wires:
-        parents[end].append(start)
-        is_used[start] = True
+    parents, used = _parents(n, wires), {start for start, _ in wires}
     sequence = [-1] * n_places
     count = 0
-    stack = [box for box in reversed(range(n)) if not is_used[box]]
+    stack = [box for box in reversed(range(n)) if box not in used]
     while stack:
         box = stack.pop()
         if sequence[box] < 0:
