@@ -7,8 +7,8 @@ import click
 from pellucid.cli.contract import say_written, show_answer
 from pellucid.cli.options import (
     FIRST,
-    SETTINGS,
     SectionedCommand,
+    command_named,
     data_option,
     declared_option,
     given_flags,
@@ -23,18 +23,13 @@ from pellucid.training.options import TrainOptions, all_options, network_setting
 N_SIZES = 3  # of the training side, where none are named
 
 
-@click.command(
+@command_named(
     "compare",
+    "pellucid compare",
+    "pellucid compare names.txt --minutes 1",
+    "pellucid compare book.txt --models mlp,gru,transformer --steps 500",
+    "pellucid compare digits --sizes 100,400,1400",
     cls=SectionedCommand,
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid compare
-      pellucid compare names.txt --minutes 1
-      pellucid compare book.txt --models mlp,gru,transformer --steps 500
-      pellucid compare digits --sizes 100,400,1400
-    """,
 )
 @click.argument("data", required=False)
 @click.option(

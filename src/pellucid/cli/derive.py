@@ -7,29 +7,25 @@ import click
 
 from pellucid.api.results import require_output_path, write_output
 from pellucid.cli.contract import read_standard_input, say_written, show_answer
-from pellucid.cli.options import SETTINGS, json_option
+from pellucid.cli.options import command_named, json_option
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, quoted
 
 _BINDING = re.compile(r"\s*([^=]*?)\s*=(.*)", re.DOTALL)
 
 
-@click.command(
+@command_named(
     "derive",
-    # An expression may begin with a minus sign. What looks like an option but is none is sorted out below.
-    context_settings={**SETTINGS, "ignore_unknown_options": True},
-    epilog="""
-    \b
-    Examples:
-      pellucid derive "x^2 + 3*x" x=2
-      pellucid derive "1/(1+exp(-(w0*x0+w1*x1+w2)))" w0=2 x0=-1 w1=-2 x1=-2 w2=-3
-      pellucid derive "s = a*b; p = s^2; q = s + a" a=2 b=3 --wrt a
-      pellucid derive "tanh(w*x + b)" w=1 x=pi/4 b=0.5 --html neuron.html
-
-    \b
+    'pellucid derive "x^2 + 3*x" x=2',
+    'pellucid derive "1/(1+exp(-(w0*x0+w1*x1+w2)))" w0=2 x0=-1 w1=-2 x1=-2 w2=-3',
+    'pellucid derive "s = a*b; p = s^2; q = s + a" a=2 b=3 --wrt a',
+    'pellucid derive "tanh(w*x + b)" w=1 x=pi/4 b=0.5 --html neuron.html',
+    more="""
     Operators, tightest first:  ^ or **   sign -   * /   + -
     Functions:  exp log sqrt sin cos tan asin acos atan sinh cosh tanh sigmoid relu
                 leaky_relu softplus gelu abs max min sum prod where    Constants:  pi e tau
     """,
+    # An expression may begin with a minus sign. What looks like an option but is none is sorted out below.
+    ignore_unknown_options=True,
 )
 @click.argument("expression")
 @click.argument("values", nargs=-1, metavar="[NAME=NUMBER]...")
@@ -86,10 +82,9 @@ def command(
         click.echo(derivation_latex(derivation.record))
     else:
         from pellucid.figures.tables import show_parts
-        from pellucid.figures.words.derivation import Detail, derivation_parts
+        from pellucid.figures.words.derivation import derivation_parts
 
-        detail = Detail.BRIEF if brief else Detail.WHOLE if steps else Detail.USUAL
-        show_parts(derivation_parts(derivation.record, detail, has_chosen_h=h is not None))
+        show_parts(derivation_parts(derivation.record, is_brief=brief, is_whole=steps, has_chosen_h=h is not None))
         say_written(svg, html)
 
 

@@ -6,21 +6,16 @@ import click
 
 from pellucid.api.doctor import LONGEST, doctor_file, doctor_run
 from pellucid.cli.contract import EXIT_FOUND, show_answer
-from pellucid.cli.options import SETTINGS, json_option
+from pellucid.cli.options import command_named, json_option
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs import is_run
 
 
-@click.command(
+@command_named(
     "doctor",
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid doctor names-transformer
-      pellucid doctor model.py:patient
-      pellucid doctor model.py:Net --batch batch.npz --loss cross-entropy --all
-    """,
+    "pellucid doctor names-transformer",
+    "pellucid doctor model.py:patient",
+    "pellucid doctor model.py:Net --batch batch.npz --loss cross-entropy --all",
 )
 @click.argument("model", metavar="MODEL")
 @click.option("--batch", default="", metavar="FILE", help="Inputs and targets: .npy, .npz, .safetensors or .pt.")

@@ -10,24 +10,19 @@ import click
 
 from pellucid.api.draw import Card, DrawOptions, draw, drawable, find_drawable
 from pellucid.cli.contract import say_written
-from pellucid.cli.options import SETTINGS, given_flags, json_option, options_from
+from pellucid.cli.options import command_named, given_flags, json_option, options_from
 from pellucid.errors import PellucidError
 
 
-@click.command(
+@command_named(
     "draw",
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid draw --list
-      pellucid draw bigram-matrix names --out names.svg
-      pellucid draw bigram-graph --word emma --out emma.png
-      pellucid draw smoothing names --after q --out smoothing.html
-      pellucid draw loss-curves my-run --out curves.svg
-      pellucid draw hockey-stick --seed 3 --out hockey.png
-      pellucid draw attention-maps my-run --input isabella --out heads.svg
-    """,
+    "pellucid draw --list",
+    "pellucid draw bigram-matrix names --out names.svg",
+    "pellucid draw bigram-graph --word emma --out emma.png",
+    "pellucid draw smoothing names --after q --out smoothing.html",
+    "pellucid draw loss-curves my-run --out curves.svg",
+    "pellucid draw hockey-stick --seed 3 --out hockey.png",
+    "pellucid draw attention-maps my-run --input isabella --out heads.svg",
 )
 @click.argument("figure", required=False)
 @click.argument("source", metavar="[DATA|RUN]", required=False)

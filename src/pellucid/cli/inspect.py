@@ -9,22 +9,17 @@ import click
 
 from pellucid.api.inspect import InspectTarget, expression_target, find_target, inspect_targets
 from pellucid.cli.contract import EXIT_FOUND, read_standard_input, show_answer, working
-from pellucid.cli.options import SETTINGS, json_option
+from pellucid.cli.options import command_named, json_option
 from pellucid.errors import printable
 
 
-@click.command(
+@command_named(
     "inspect",
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid inspect "nn.Sequential(nn.Conv2d(1,8,5), nn.Flatten(), nn.Linear(120,10))" --input 1,1,32,32
-      pellucid inspect model.py:Net --input 2,16:int
-      pellucid inspect names-transformer
-      pellucid inspect model.py:small --against model.py:large --input 1,128:int
-
-    \b
+    'pellucid inspect "nn.Sequential(nn.Conv2d(1,8,5), nn.Flatten(), nn.Linear(120,10))" --input 1,1,32,32',
+    "pellucid inspect model.py:Net --input 2,16:int",
+    "pellucid inspect names-transformer",
+    "pellucid inspect model.py:small --against model.py:large --input 1,128:int",
+    more="""
     Exit code 1: its forward fails on these inputs, or a mistake in what was written had to be read over.
     """,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -72,6 +73,19 @@ def _show_all_help(ctx: click.Context, parameter: click.Parameter, is_asked: boo
         ctx.meta["pellucid.help_all"] = True
         click.echo(ctx.get_help())
         ctx.exit()
+
+
+def command_named(
+    name: str, *examples: str, more: str = "", cls: type[click.Command] = click.Command, **settings: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command whose help ends with examples, and with more that is to be said. settings: of its click context."""
+    paragraphs = ["Examples:\n" + "\n".join([f"  {line}" for line in examples]), textwrap.dedent(more).strip("\n")]
+    return click.command(
+        name,
+        cls=cls,
+        context_settings={**SETTINGS, **settings},
+        epilog="\n\n".join([f"\b\n{text}" for text in paragraphs if text]),
+    )
 
 
 def declared_option(name: str, declared: Option, type_: type, default: Any = None, section: str = "") -> Decorator:

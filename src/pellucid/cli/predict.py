@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from pellucid.cli.contract import say_written, show_answer
-from pellucid.cli.options import SETTINGS, json_option, options_from
+from pellucid.cli.options import command_named, json_option, options_from
 from pellucid.data.options import DataOptions
 
 if TYPE_CHECKING:
     from pellucid.records import Predictions
 
 
-@click.command(
+@command_named(
     "predict",
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid predict digits-cnn seven.png
-      pellucid predict penguins-mlp new.csv --out answers.csv
-      pellucid predict dedupe-sort-encoder-decoder --text DAA --beam 4
-    """,
+    "pellucid predict digits-cnn seven.png",
+    "pellucid predict penguins-mlp new.csv --out answers.csv",
+    "pellucid predict dedupe-sort-encoder-decoder --text DAA --beam 4",
 )
 @click.argument("run", metavar="RUN")
 @click.argument("files", metavar="[FILE]...", nargs=-1)

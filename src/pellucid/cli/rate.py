@@ -9,8 +9,8 @@ import click
 from pellucid.api.results import require_output_path, write_output
 from pellucid.cli.contract import say_written, show_answer
 from pellucid.cli.options import (
-    SETTINGS,
     SectionedCommand,
+    command_named,
     data_option,
     given_flags,
     json_option,
@@ -21,17 +21,12 @@ from pellucid.cli.options import (
 from pellucid.training.options import TrainOptions, all_options
 
 
-@click.command(
+@command_named(
     "rate",
+    "pellucid rate",
+    "pellucid rate names.txt --model mlp --optimizer sgd --seeds 5",
+    "pellucid rate book.txt --out rate.svg",
     cls=SectionedCommand,
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid rate
-      pellucid rate names.txt --model mlp --optimizer sgd --seeds 5
-      pellucid rate book.txt --out rate.svg
-    """,
 )
 @click.argument("data", required=False)
 @options_from(TrainOptions, only=["model", "size"])

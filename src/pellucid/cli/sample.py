@@ -10,7 +10,7 @@ import click
 
 from pellucid.api.run import READING
 from pellucid.cli.contract import show_answer
-from pellucid.cli.options import SETTINGS, declared_option, given_flags, json_option, options_from, together
+from pellucid.cli.options import command_named, declared_option, given_flags, json_option, options_from, together
 from pellucid.data.options import DataOptions
 from pellucid.decoding.options import FILTERS, SampleOptions
 from pellucid.models.counting import CountOptions
@@ -24,18 +24,13 @@ count_options = together([options_from(CountOptions), options_from(DataOptions, 
 filter_options = together(declared_option(one.name, one.option, one.type) for one in FILTERS)
 
 
-@click.command(
+@command_named(
     "sample",
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid sample names
-      pellucid sample names --n 3 --prompt mar -n 5
-      pellucid sample first --temperature 0.8 --top-p 0.95
-      pellucid sample first --beam 4 --prompt mar
-      pellucid sample story.txt --length 500 --temperature 0.8
-    """,
+    "pellucid sample names",
+    "pellucid sample names --n 3 --prompt mar -n 5",
+    "pellucid sample first --temperature 0.8 --top-p 0.95",
+    "pellucid sample first --beam 4 --prompt mar",
+    "pellucid sample story.txt --length 500 --temperature 0.8",
 )
 @click.argument("source", metavar="RUN|DATA")
 @options_from(SampleOptions)

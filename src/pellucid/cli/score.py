@@ -7,22 +7,17 @@ from typing import Any
 import click
 
 from pellucid.cli.contract import show_answer
-from pellucid.cli.options import SETTINGS, given_flags, json_option, options_from
+from pellucid.cli.options import command_named, given_flags, json_option, options_from
 from pellucid.cli.sample import count_options
 from pellucid.decoding.options import SampleOptions
 
 
-@click.command(
+@command_named(
     "score",
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid score names emma
-      pellucid score names xqz --model bigram --s 0
-      pellucid score first emma
-      pellucid score story.txt "it was a dark night" --n 4
-    """,
+    "pellucid score names emma",
+    "pellucid score names xqz --model bigram --s 0",
+    "pellucid score first emma",
+    'pellucid score story.txt "it was a dark night" --n 4',
 )
 @click.argument("source", metavar="RUN|DATA")
 @click.argument("text")

@@ -9,24 +9,19 @@ from typing import Any
 import click
 
 from pellucid.cli.contract import EXIT_FOUND, working
-from pellucid.cli.options import SETTINGS, json_option, options_from
+from pellucid.cli.options import command_named, json_option, options_from
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, quoted
 
 
-@click.command(
+@command_named(
     "split",
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid split names.txt
-      pellucid split sales.csv --strategy stratified --by amount --with region --out sales-split
-      pellucid split visits.parquet --group patient
-      pellucid split log.csv --strategy time --order date --fractions 0.7,0.15,0.15
-      pellucid split --demo transactions
-
-    \b
+    "pellucid split names.txt",
+    "pellucid split sales.csv --strategy stratified --by amount --with region --out sales-split",
+    "pellucid split visits.parquet --group patient",
+    "pellucid split log.csv --strategy time --order date --fractions 0.7,0.15,0.15",
+    "pellucid split --demo transactions",
+    more="""
     Strategies:  hash        by a hash of the item, the row or its --key; never moves when rows are appended
                  stratified  the same part of every quantile bin of --by, the tail in bins of its own
                  time        the first rows by --order train, the last test

@@ -11,10 +11,10 @@ import click
 from pellucid.cli.contract import show_answer, steady_output
 from pellucid.cli.options import (
     FIRST,
-    SETTINGS,
     DeclaredOption,
     Decorator,
     SectionedCommand,
+    command_named,
     data_option,
     given_flags,
     json_option,
@@ -37,21 +37,16 @@ def _resuming(flag: str, help: str) -> Decorator:
     return click.option(flag, cls=DeclaredOption, section="Resuming", is_common=False, is_flag=True, help=help)
 
 
-@click.command(
+@command_named(
     "train",
+    "pellucid train",
+    "pellucid train names.txt --model mlp --minutes 1",
+    "pellucid train book.txt --context 64 --name my-book",
+    "pellucid train penguins --target species",
+    "pellucid train digits --model vit",
+    "pellucid train pairs.txt --minutes 1",
+    "pellucid train --resume my-book",
     cls=SectionedCommand,
-    context_settings=SETTINGS,
-    epilog="""
-    \b
-    Examples:
-      pellucid train
-      pellucid train names.txt --model mlp --minutes 1
-      pellucid train book.txt --context 64 --name my-book
-      pellucid train penguins --target species
-      pellucid train digits --model vit
-      pellucid train pairs.txt --minutes 1
-      pellucid train --resume my-book
-    """,
 )
 @click.argument("data", required=False)
 @options_from(TrainOptions, only=FIRST)

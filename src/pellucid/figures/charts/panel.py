@@ -320,13 +320,12 @@ def block_means(points: Sequence[Point], blocks: int = 200, least: int = 1) -> t
     return means, length
 
 
-def even_places(items: Sequence[str], most: int) -> list[int]:
-    """The places of at most that many items, the first and the last among them, as evenly spread as can be.
+def even_places(n: int, most: int) -> list[int]:
+    """The places of at most that many of n items, the first and the last among them, as evenly spread as can be.
 
-    >>> even_places("abcdefg", most=3)
+    >>> even_places(7, most=3)
     [0, 3, 6]
     """
-    n = len(items)
     return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
 
 

@@ -80,9 +80,8 @@ def _drawn_places(part: Attended, *, is_alone: bool) -> tuple[list[int], list[in
     """Which layers and heads are drawn: fewer where each needs much room."""
     tokens = (*part.askers, *part.asked)
     is_short = max(len(part.askers), len(part.asked)) <= FEW_TOKENS and max([len(token) for token in tokens]) <= 2
-    layers = [f"layer {i}" for i in range(len(part.layers))]
-    heads = [f"head {i}" for i in range(len(part.layers[0]))]
-    return even_places(layers, 4 if is_alone and is_short else 2), even_places(heads, MOST_HEADS)
+    most_layers = 4 if is_alone and is_short else 2
+    return even_places(len(part.layers), most_layers), even_places(len(part.layers[0]), MOST_HEADS)
 
 
 def maps_in_lines(layers: list[int], heads: list[int], per_line: int) -> list[list[tuple[int, int]]]:

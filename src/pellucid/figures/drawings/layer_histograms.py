@@ -20,7 +20,7 @@ def draw_layer_histograms(seen: TrainingReport | Watched) -> Picture:
             "this run has no look at its layers", fix="Train again; every run is looked at as it begins"
         )
     looks = [looks[0], looks[-1]] if len(looks) > 1 else looks
-    shown = even_places([layer.path for layer in looks[0].layers], MOST_LAYERS)
+    shown = even_places(len(looks[0].layers), MOST_LAYERS)
     marks: list[str] = []
     left = 0.0
     for i, look in enumerate(looks):

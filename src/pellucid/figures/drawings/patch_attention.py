@@ -21,8 +21,8 @@ def draw_patch_attention(seen: PatchAttention) -> Picture:
     marks += move_marks(_image(seen), 0, 40)
     marks += move_marks(_map(seen, seen.rollout, "rollout, all layers"), SIDE + GAP, 40)
     left = 2 * (SIDE + GAP) + GAP
-    layers = even_places([f"layer {i}" for i in range(len(seen.layers))], MOST_LAYERS)
-    heads = even_places([f"head {i}" for i in range(len(seen.layers[0]))], MOST_HEADS)
+    layers = even_places(len(seen.layers), MOST_LAYERS)
+    heads = even_places(len(seen.layers[0]), MOST_HEADS)
     lines = maps_in_lines(layers, heads, PER_LINE)
     for y, line in enumerate(lines):
         for x, (layer, head) in enumerate(line):

@@ -22,7 +22,7 @@ WIDEST, TALLEST, GAP, MOST_LAYERS = 540.0, 160.0, 48.0, 4
 def draw_unit_maps(seen: TrainingReport | Watched) -> Picture:
     """The last look: a row of two maps for each layer, the units on the left and their gradients on the right."""
     look = _look(seen)
-    shown = [look.maps[place] for place in even_places([units.path for units in look.maps], MOST_LAYERS)]
+    shown = [look.maps[place] for place in even_places(len(look.maps), MOST_LAYERS)]
     marks = [*value_key("saturated or flat"), *move_marks(gradient_key(), WIDEST + GAP, 0)]
     top = 40.0
     for units in shown:

@@ -20,7 +20,7 @@ from pellucid.figures.graph.folding import (
 )
 from pellucid.figures.graph.layout import GraphLayout, Rectangle, Size, lay_out, ports_height
 from pellucid.figures.words.derivation import with_names, with_numbers
-from pellucid.figures.words.notation import count_of, cut_middle, short
+from pellucid.figures.words.notation import count_of, cut_middle, short, wrap_text
 from pellucid.records import BackwardPass, BackwardStep, Derivation, GraphNode
 
 HEADER, LINE, STRIP = 25.0, 21.0, 22.0
@@ -322,12 +322,7 @@ def _captions(derivation: Derivation, back: BackwardPass, width: float) -> list[
         words += f" The gradients are those of {output}; the other {are} {cut_middle(others, 120)}."
     if len(derivation.nodes) > MOST_DRAWN:
         words += f" The graph has {count_of(len(derivation.nodes), 'node')}; dashed boxes hold those not drawn."
-    lines = [""]
-    for word in words.split():
-        if text_width(f"{lines[-1]} {word}", 12) > width and lines[-1]:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
+    return wrap_text(words, int(width / text_width("m", 12)))
 
 
 def output_name(back: BackwardPass) -> str:

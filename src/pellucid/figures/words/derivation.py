@@ -1,6 +1,5 @@
 """A derivation in words: how a node was made, what a gradient means, and every step for a terminal."""
 
-import enum
 import math
 from collections.abc import Iterator, Sequence
 
@@ -82,14 +81,6 @@ def _movement(amount: float) -> str:
     return f"{'rises' if amount > 0 else 'falls'} by {rough(abs(amount))}"
 
 
-class Detail(enum.Enum):
-    """How much of a derivation is shown."""
-
-    BRIEF = "the value and the gradients"
-    USUAL = "the first steps too"
-    WHOLE = "every step"
-
-
 def plain_derivation(derivation: Derivation) -> dict[str, object]:
     """Everything the derivation holds, as what JSON can hold."""
     plain = as_plain(derivation)
@@ -108,12 +99,12 @@ def plain_derivation(derivation: Derivation) -> dict[str, object]:
 
 
 def derivation_parts(
-    derivation: Derivation, detail: Detail = Detail.USUAL, *, has_chosen_h: bool = False
+    derivation: Derivation, *, is_brief: bool = False, is_whole: bool = False, has_chosen_h: bool = False
 ) -> Iterator[Part]:
-    """What a terminal shows of a derivation."""
-    most = None if detail is Detail.WHOLE else MOST_ROWS
+    """What a terminal shows of a derivation: in brief the value and the gradients, as a whole every step."""
+    most = None if is_whole else MOST_ROWS
     yield _values(derivation)
-    if detail is Detail.BRIEF:
+    if is_brief:
         yield _brief_gradients(derivation)
         yield from _notes(derivation)
         return

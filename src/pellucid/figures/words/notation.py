@@ -1,6 +1,7 @@
 """How numbers, symbols and long texts are written, everywhere alike, so that each can be seen and no two look alike."""
 
 import math
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -305,9 +306,4 @@ def wrap_text(sentence: str, width: int) -> list[str]:
     >>> wrap_text("one two three", 8)
     ['one two', 'three']
     """
-    lines = [""]
-    for word in sentence.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
+    return textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False) or [""]
