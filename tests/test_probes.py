@@ -198,10 +198,11 @@ def test_nudges_feel_what_autograd_says():
     model = nn.Sequential(nn.Linear(4, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, CLASSES))
     patient = copy_in_training(Specimen(model, (torch.randn(ROWS, 4),), LABELS, nn.CrossEntropyLoss())).double()
     parameters = trainable_parameters(patient.model)
-    slopes = objective_gradients(patient, list(parameters.values()))
-    for (path, one), slope in zip(parameters.items(), slopes, strict=True):
+    slopes = objective_gradients(patient, parameters)
+    assert slopes.keys() == parameters.keys()
+    for path, one in parameters.items():
         parts = {path: NudgedWeights(one, torch.ones_like(one), False)}
-        assert measured_slope(patient, parts) == pytest.approx(autograd_slope(parts, {path: slope}), rel=1e-4)
+        assert measured_slope(patient, parts) == pytest.approx(autograd_slope(parts, slopes), rel=1e-4)
 
 
 def test_a_kink_is_no_slope():

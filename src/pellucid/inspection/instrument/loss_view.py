@@ -63,6 +63,10 @@ class LossView:
         return self.value(self.tensor)
 
     @property
+    def has_classes(self) -> bool:
+        return self.kind in ("cross-entropy", "log-likelihood")
+
+    @property
     def n_classes(self) -> int:
         return self.tensor.shape[self.axis]
 
@@ -78,7 +82,7 @@ class LossView:
         Read off the slope at equal scores, which is negative for it alone, so that a loss that shifts its targets or
         leaves some of them out is understood.
         """
-        if self.kind not in ("cross-entropy", "log-likelihood"):
+        if not self.has_classes:
             return None
         slope = self.slope_at(torch.zeros_like(self.tensor))
         if slope is None:
@@ -92,7 +96,7 @@ class LossView:
         nan where it is not found.
         """
         shape = [1] * self.tensor.dim()
-        if self.kind in ("cross-entropy", "log-likelihood"):
+        if self.has_classes:
             shape[self.axis] = self.n_classes
         else:
             shape[1:] = self.tensor.shape[1:]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -60,16 +60,16 @@ def objective(specimen: Specimen) -> Tensor | None:
     return torch.stack(parts).sum() if parts else None
 
 
-def objective_gradients(specimen: Specimen, parameters: Sequence[Tensor]) -> list[Tensor | None] | None:
-    """The gradient for each parameter of a copy, None for one that the objective does not lead to; None without one."""
+def objective_gradients(specimen: Specimen, parameters: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+    """The gradients of a copy's parameters by their paths, of those that the objective leads to; None without one."""
     with isolate():
         loss = objective(specimen)
         if loss is None or not loss.isfinite():
             return None
         if not loss.requires_grad or not parameters:
-            return [None] * len(parameters)
-        found = torch.autograd.grad(loss, list(parameters), allow_unused=True)
-    return [one.to_dense() if one is not None and one.is_sparse else one for one in found]
+            return {}
+        found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+    return {path: one.to_dense() for path, one in zip(parameters, found, strict=True) if one is not None}
 
 
 def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:

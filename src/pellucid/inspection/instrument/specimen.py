@@ -121,6 +121,12 @@ class Specimen:
         return next((one for one in tables if not one.is_floating_point() and one.dtype is not torch.bool), None)
 
     @property
+    def is_rebuilding(self) -> bool:
+        """Whether the targets are one of the inputs, as of an autoencoder."""
+        given, targets = [one for one in self.inputs if isinstance(one, Tensor)], self.targets
+        return targets is not None and any(torch.equal(one.to(targets), targets) for one in given)
+
+    @property
     def held_by_optimizer(self) -> set[int]:
         """The ids of the tensors that the optimizer moves; none without one."""
         groups = [] if self.optimizer is None else self.optimizer.param_groups

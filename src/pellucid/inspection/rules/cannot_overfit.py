@@ -85,7 +85,7 @@ def _judge(
         )
         yield Finding.sound("the model", seen, "it can learn this batch by heart: gradients reach what they must")
         return
-    n_answers = view.tensor.numel() // (view.n_classes if view.kind in ("cross-entropy", "log-likelihood") else 1)
+    n_answers = view.tensor.numel() // (view.n_classes if view.has_classes else 1)
     is_small = n_weights < n_answers
     yield Finding(
         "suspicious" if closed < TOO_LITTLE and not is_small else "note",

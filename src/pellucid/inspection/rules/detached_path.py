@@ -40,10 +40,9 @@ Parts = dict[str, NudgedWeights]
 def check(specimen: Specimen) -> Findings:
     copied = copy_in_training(specimen).double()
     parameters = trainable_parameters(copied.model)
-    slopes = objective_gradients(copied, list(parameters.values()))
-    if slopes is None or not parameters or any(one is not None and not one.isfinite().all() for one in slopes):
+    told = objective_gradients(copied, parameters)
+    if told is None or not parameters or not all(bool(slope.isfinite().all()) for slope in told.values()):
         return
-    told = {path: slope for path, slope in zip(parameters, slopes, strict=True) if slope is not None}
     silent: Parts = {}
     for path, one in parameters.items():
         mask = (told[path] == 0).to(one) * _free(copied.model, path) if path in told else torch.ones_like(one)

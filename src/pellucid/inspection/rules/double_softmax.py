@@ -20,7 +20,7 @@ SLACK = 1e-3  # by which sums of probabilities may differ from 1, in any precisi
 
 def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
-    if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not view.tensor.isfinite().all():
+    if view is None or not view.has_classes or not view.tensor.isfinite().all():
         return
     if _is_log_of_second(view.tensor, view.axis):
         others = outputs_under_other_weights(specimen)

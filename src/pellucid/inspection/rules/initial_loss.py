@@ -23,7 +23,7 @@ MOST_OF = 0.8  # of the excess, that the layer to blame must explain
 
 def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
-    if view is None or view.kind not in ("cross-entropy", "log-likelihood") or not is_fresh(specimen):
+    if view is None or not view.has_classes or not is_fresh(specimen):
         return
     measured, uniform, entropy = view.loss_now / view.per, math.log(view.n_classes), view.best_constant() / view.per
     # Rows that are scored against each other, as for contrast, have scores that are scaled on purpose.

@@ -31,10 +31,10 @@ def check(specimen: Specimen) -> Findings:
     parameters = trainable_parameters(copied.model)
     if not parameters:
         return
-    found = objective_gradients(copied, list(parameters.values()))
+    found = objective_gradients(copied, parameters)
     if found is None:
         return
-    if all(slope is None for slope in found):
+    if not found:
         yield Finding.broken(
             "loss",
             f"none of {len(parameters)} parameters gets a gradient",
@@ -42,7 +42,7 @@ def check(specimen: Specimen) -> Findings:
             "look for detach(), .data, .item(), argmax, no_grad() or numpy between the weights and the loss",
         )
         return
-    silent = {path for path, slope in zip(parameters, found, strict=True) if slope is None or not slope.any()}
+    silent = {path for path in parameters if path not in found or not found[path].any()}
     never = set(silent)
     for seed in (1, 2):
         if never:
@@ -52,7 +52,7 @@ def check(specimen: Specimen) -> Findings:
         stuck -= _reached_parameters(_after_steps(copied))
     silent = never | stuck
     if not silent:
-        yield _of_sizes({path: slope for path, slope in zip(parameters, found, strict=True) if slope is not None})
+        yield _of_sizes(found)
         return
     for paths, severity, means, fix in _sort_by_meaning(specimen, parameters, never, stuck):
         n_weights = sum(parameters[path].numel() for path in paths)
@@ -109,21 +109,19 @@ def _sort_by_meaning(
 
 def _reached_parameters(specimen: Specimen) -> set[str]:
     """The parameters of a copy that get a gradient."""
-    parameters = trainable_parameters(specimen.model)
-    found = objective_gradients(specimen, list(parameters.values())) or []
-    return {path for path, slope in zip(parameters, found, strict=False) if slope is not None and bool(slope.any())}
+    found = objective_gradients(specimen, trainable_parameters(specimen.model)) or {}
+    return {path for path, slope in found.items() if bool(slope.any())}
 
 
 def _after_steps(specimen: Specimen) -> Specimen:
     """A copy that went a few steps downhill, each as long as a hundredth of its weights or so."""
     moved = specimen.copy()
-    parameters = list(trainable_parameters(moved.model).values())
+    parameters = trainable_parameters(moved.model)
     for _ in range(STEPS):
-        slopes = objective_gradients(moved, parameters) or []
+        slopes = objective_gradients(moved, parameters) or {}
         with torch.no_grad():
-            for parameter, slope in zip(parameters, slopes, strict=False):
-                if slope is not None:
-                    parameter.sub_(0.01 * slope / (slope.abs().max() + 1e-12))
+            for path, slope in slopes.items():
+                parameters[path].sub_(0.01 * slope / (slope.abs().max() + 1e-12))
     return moved
 
 

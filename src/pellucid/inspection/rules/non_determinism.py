@@ -4,7 +4,6 @@ Two copies are run from one seed of torch, numpy and Python. A difference is a s
 clock or a generator of its own. A module that answers otherwise when it is asked again keeps something between calls.
 """
 
-import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
@@ -51,11 +50,7 @@ def _random(specimen: Specimen, first: Tensor) -> Findings:
     other = specimen.copy("eval").main_output(seed=1)
     if other is None or not _is_different(first, other):
         return
-    targets = specimen.targets
-    is_telling = targets is not None and not any(
-        isinstance(one, Tensor) and one.shape == targets.shape and torch.equal(one.to(targets), targets)
-        for one in specimen.inputs
-    )
+    is_telling = specimen.targets is not None and not specimen.is_rebuilding
     yield Finding(
         "suspicious" if is_telling else "note",
         "the model",

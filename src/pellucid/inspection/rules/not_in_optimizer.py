@@ -75,19 +75,18 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Findings:
 def _unregistered_weights(specimen: Specimen) -> Findings:
     """Weights in lists and dictionaries: they work, and are neither trained, nor saved, nor moved to a device."""
     copied = copy_in_training(specimen)
-    found = [(path, one) for path, one in unregistered_tensors(copied.model) if one.requires_grad and one.numel()]
-    slopes = objective_gradients(copied, [one for _, one in found]) if found else None
-    reached = [slope is not None and bool(slope.any()) for slope in slopes or []]
-    used = [entry for entry, is_reached in zip(found, reached, strict=False) if is_reached]
+    found = {path: one for path, one in unregistered_tensors(copied.model) if one.requires_grad and one.numel()}
+    slopes = objective_gradients(copied, found) if found else None
+    used = [path for path, slope in (slopes or {}).items() if bool(slope.any())]
     if not used:
         return
     ids = {id(one) for _, one in unregistered_tensors(specimen.model)}
     is_held = bool(ids & specimen.held_by_optimizer)
     yield Finding(
         "suspicious" if is_held else "broken",
-        used[0][0],
-        f"{len(used)} tensors ({sum(one.numel() for _, one in used)} weights) get a gradient and are not in "
-        f"model.parameters(): {first_few([path for path, _ in used])}",
+        used[0],
+        f"{len(used)} tensors ({sum(found[path].numel() for path in used)} weights) get a gradient and are not in "
+        f"model.parameters(): {first_few(used)}",
         "they are not saved with the model and not moved to a device"
         + ("" if is_held else ", and an optimizer made from model.parameters() does not train them"),
         "put modules into nn.ModuleList or nn.ModuleDict, and tensors into nn.Parameter",

@@ -31,9 +31,8 @@ def check(specimen: Specimen) -> Findings:
         )
         return
     slope = _slope(view, targets.to(view.tensor))
-    is_rebuilding = any(isinstance(one, Tensor) and torch.equal(one.to(targets), targets) for one in specimen.inputs)
     yield Finding(
-        "note" if is_rebuilding else "suspicious",
+        "note" if specimen.is_rebuilding else "suspicious",
         output_part(specimen),
         f"targets are 0 and 1, and outputs stay between them with any weights; where {WRONG} is given to what is true, "
         f"the slope of the loss by the score is {slope:.4f}, and that of cross-entropy {1 - WRONG:.4f}",

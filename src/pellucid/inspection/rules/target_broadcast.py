@@ -19,7 +19,7 @@ _PAIRWISE = ("add", "sub", "mul", "div", "pow", "minimum", "maximum")
 
 def check(specimen: Specimen) -> Findings:
     view, targets = loss_view(specimen), specimen.targets
-    if view is None or targets is None or view.kind in ("cross-entropy", "log-likelihood"):
+    if view is None or targets is None or view.has_classes:
         return
     found = list(_of_targets(view, targets))
     yield from [] if found and found[0].severity != "sound" else _within(view)
