@@ -147,8 +147,10 @@ def overtaking_length(a: Fraction, b: Fraction, c: Fraction) -> int | None:
     """
     if round(c) <= 0:
         return None
-    surely = int((abs(a) + abs(b)) / c) + 2
-    return bisect_left(range(surely), True, lo=1, hi=surely, key=lambda n: c * n * n > a + b * n)
+    n = 1
+    while c * n * n <= a + b * n:
+        n *= 2
+    return bisect_left(range(n), True, lo=n // 2 + 1, hi=n, key=lambda n: c * n * n > a + b * n)
 
 
 # What a causal model must keep of every token that it read: keys and values of each of its attentions. Attention is
