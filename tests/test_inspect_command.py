@@ -328,7 +328,7 @@ def test_the_table_as_it_is_printed(capsys):
     assert lines[0] == "nn.Sequential(nn.Conv2d(1, 8, 5), nn.ReLU())"
     assert lines[1].split() == ["module", "type", "in", "out", "parameters", "FLOPs", "memory", "time"]
     # 2·25·1 FLOPs for each of 2·8·5·5 numbers of 4 bytes
-    assert " ".join(lines[3].split()[:-1]) == "0 Conv2d b2 c1 h9 w9 b2 c8 h5 w5 208 20 k 1.56 KB"
+    assert " ".join(lines[3].split()[:-2]) == "0 Conv2d b2 c1 h9 w9 b2 c8 h5 w5 208 20 k 1.56 KB"
     assert "b batch, c channels, h height, w width" in lines
     assert "208 parameters in 832 B" in lines
     assert "20,000 FLOPs by formula, and the same by operation" in lines

@@ -27,7 +27,7 @@ def as_plain(record: object) -> Any:
         return {field.name: as_plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
     if isinstance(record, Mapping):
         return {str(name): as_plain(item) for name, item in record.items()}
-    if isinstance(record, list | tuple):
+    if isinstance(record, Sequence) and not isinstance(record, str | bytes):
         return [as_plain(item) for item in record]
     return record
 

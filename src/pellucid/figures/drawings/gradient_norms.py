@@ -14,6 +14,7 @@ from pellucid.figures.charts.panel import (
     gap_words_of,
 )
 from pellucid.figures.charts.svg import BLUE, INK
+from pellucid.figures.drawings.update_ratios import weight_lines
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.notation import count_of, percent, rough
 from pellucid.records import TrainingReport, Watched
@@ -33,7 +34,7 @@ def draw_gradient_norms(seen: TrainingReport | Watched) -> Picture:
     if clip:
         above.across(clip[0], INK)
         above.ends([(clip[0], f"clipped at {rough(clip[0])}", INK)])
-    lines = _parameters(seen)
+    lines = weight_lines(seen, lambda weight: weight.gradient_norm)
     values = [value for points in lines.values() for _, value in points]
     below = Panel(x, axis_spanning(values, "each parameter", is_log=True), WIDTH, LOWER)
     named = draw_lines(below, lines)
@@ -46,15 +47,6 @@ def draw_gradient_norms(seen: TrainingReport | Watched) -> Picture:
 def _limit(seen: TrainingReport | Watched) -> float:
     """The norm at which gradients were clipped; 0 where they were not, or where only a loop of someone's own knows."""
     return seen.plan.clip if isinstance(seen, TrainingReport) else 0.0
-
-
-def _parameters(seen: TrainingReport | Watched) -> dict[str, list[Point]]:
-    lines: dict[str, list[Point]] = {}
-    for health in seen.health:
-        for weight in health.weights:
-            norm = weight.gradient_norm if weight.gradient_norm > 0 else math.nan
-            lines.setdefault(weight.path, []).append((health.step, norm))
-    return {path: points for path, points in lines.items() if any(math.isfinite(norm) for _, norm in points)}
 
 
 def _captions(seen: TrainingReport | Watched, norms: list[Point], n_lines: int, named: int) -> list[str]:

@@ -1,12 +1,13 @@
 """How large each update is beside the parameter it changes: too small and it hardly learns, too large and it jumps."""
 
 import math
+from collections.abc import Callable
 from statistics import median
 
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, Point, axis_spanning, draw_lines
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.notation import count_of, rough
-from pellucid.records import TrainingReport, Watched
+from pellucid.records import TrainingReport, Watched, WeightStats
 
 WIDTH, HEIGHT, RIGHT = 820.0, 420.0, 290.0
 USUAL = 1e-3
@@ -30,13 +31,17 @@ def ratios(seen: TrainingReport | Watched) -> dict[str, list[Point]]:
 
     Where nothing was updated yet there is no ratio, and 0 has no place on a scale of powers: both are gaps.
     """
+    return weight_lines(seen, lambda weight: weight.update_ratio if len(weight.shape) >= 2 else 0.0)
+
+
+def weight_lines(seen: TrainingReport | Watched, number: Callable[[WeightStats], float]) -> dict[str, list[Point]]:
+    """A number of each parameter at every look; a gap where it is 0, and no line where it always is."""
     lines: dict[str, list[Point]] = {}
     for health in seen.health:
         for weight in health.weights:
-            if len(weight.shape) >= 2:
-                ratio = weight.update_ratio if weight.update_ratio > 0 else math.nan
-                lines.setdefault(weight.path, []).append((health.step, ratio))
-    return {path: points for path, points in lines.items() if any(math.isfinite(ratio) for _, ratio in points)}
+            value = number(weight)
+            lines.setdefault(weight.path, []).append((health.step, value if value > 0 else math.nan))
+    return {path: points for path, points in lines.items() if any(math.isfinite(value) for _, value in points)}
 
 
 def _captions(seen: TrainingReport | Watched, lines: dict[str, list[Point]], named: int) -> list[str]:
