@@ -172,6 +172,7 @@ def test_each_task_has_its_losses():
     assert losses_for("regression") == losses_for("reconstruction") == ("mse", "l1", "huber")
     for name, loss in LOSSES.items():
         assert loss.name == name
+        assert loss.description
         assert set(loss.tasks) <= TASKS
         for task in loss.tasks:
             assert find_example_loss(name, task) is loss
@@ -210,6 +211,8 @@ def test_penalties_are_over_all_weights_as_one_vector(name, dice):
     weights = [torch.randn(*shape, generator=dice, dtype=torch.float64) for shape in ((3, 4), (2, 2, 5), (1, 6))]
     together = np.concatenate([weight.flatten().numpy() for weight in weights])
     assert penalty(name, weights).item() == pytest.approx(FORMULAS[name](together), rel=1e-12)
+    assert PENALTIES[name].name == name
+    assert PENALTIES[name].description
 
 
 @pytest.mark.parametrize("name", PENALTIES)

@@ -1,15 +1,15 @@
 """How wrong scores are, and what large weights cost, by name.
 
-    cross-entropy   the surprise at the true class, in nats, when scores are made probabilities by softmax
-    bce             each class against the rest as a question of its own, yes or no, by sigmoid
-    hinge           what the true class lacks of a lead of 1 over every other; its scores are no probabilities
-    mse             the square of the distance, which asks for the mean
-    l1              the distance itself, which asks for the median and minds outliers less
-    huber           the square of a distance below 1, and straight beyond, by which outliers pull less
+    cross-entropy   the surprise at the true class, by softmax
+    bce             each class against the rest, by sigmoid
+    hinge           what the true class lacks of a lead of 1 over every other
+    mse             the square of the distance
+    l1              the distance
+    huber           the square of a distance below 1, and straight beyond
 
-    l1              Σ|w|: every weight is pulled to 0 equally hard, and many end there
-    l2              ½ Σw²: each weight is pulled by as much as it is
-    linf2           ½ max|w|²: the largest weight alone is pulled, until others are as large
+    l1              Σ|w|
+    l2              ½ Σw²
+    linf2           ½ max|w|²
 
 A loss is told for each example, without any mean over the batch, so that whoever adds them up knows what was added. A
 penalty comes on top of the mean loss, times its strength λ. As weight decay, it is on weights of two dimensions or
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
+from pellucid.errors import PellucidError, did_you_mean, quoted
 
 CLASSIFICATION = ("classification",)
 OF_NUMBERS = ("regression", "reconstruction")
@@ -42,9 +42,19 @@ class ExampleLoss:
     """
 
     name: str
+    description: str
     tasks: tuple[str, ...]
     losses: Callable[[Tensor, Tensor], Tensor]
     probabilities: Callable[[Tensor], Tensor] | None
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """One way to make large weights cost something. of: weights, at least one -> a single number."""
+
+    name: str
+    description: str
+    of: Callable[[list[Tensor]], Tensor]
 
 
 def cross_entropy_losses(scores: Tensor, classes: Tensor) -> Tensor:
@@ -138,12 +148,42 @@ LOSSES: Mapping[str, ExampleLoss] = MappingProxyType(
     {
         loss.name: loss
         for loss in (
-            ExampleLoss("cross-entropy", CLASSIFICATION, cross_entropy_losses, _softmax),
-            ExampleLoss("bce", CLASSIFICATION, bce_losses, shares_of_yes),
-            ExampleLoss("hinge", CLASSIFICATION, hinge_losses, None),
-            ExampleLoss("mse", OF_NUMBERS, mse_losses, None),
-            ExampleLoss("l1", OF_NUMBERS, l1_losses, None),
-            ExampleLoss("huber", OF_NUMBERS, huber_losses, None),
+            ExampleLoss(
+                "cross-entropy",
+                "the surprise at the true class, in nats, when scores are made probabilities by softmax",
+                CLASSIFICATION,
+                cross_entropy_losses,
+                _softmax,
+            ),
+            ExampleLoss(
+                "bce",
+                "each class against the rest as a question of its own, yes or no, by sigmoid",
+                CLASSIFICATION,
+                bce_losses,
+                shares_of_yes,
+            ),
+            ExampleLoss(
+                "hinge",
+                "what the true class lacks of a lead of 1 over every other; its scores are no probabilities",
+                CLASSIFICATION,
+                hinge_losses,
+                None,
+            ),
+            ExampleLoss("mse", "the square of the distance, which asks for the mean", OF_NUMBERS, mse_losses, None),
+            ExampleLoss(
+                "l1",
+                "the distance itself, which asks for the median and minds outliers less",
+                OF_NUMBERS,
+                l1_losses,
+                None,
+            ),
+            ExampleLoss(
+                "huber",
+                "the square of small distances and the distance itself of large ones, by which outliers pull less",
+                OF_NUMBERS,
+                huber_losses,
+                None,
+            ),
         )
     }
 )
@@ -180,7 +220,16 @@ def linf2(weights: list[Tensor]) -> Tensor:
     return torch.stack([weight.abs().amax() for weight in weights]).amax().square() / 2
 
 
-PENALTIES: Mapping[str, Callable[[list[Tensor]], Tensor]] = MappingProxyType({"l1": l1, "l2": l2, "linf2": linf2})
+PENALTIES: Mapping[str, Penalty] = MappingProxyType(
+    {
+        penalty.name: penalty
+        for penalty in (
+            Penalty("l1", "Σ|w|: every weight is pulled to 0 equally hard, and many end there", l1),
+            Penalty("l2", "½ Σw²: each weight is pulled by as much as it is", l2),
+            Penalty("linf2", "½ max|w|²: the largest weight alone is pulled, until others are as large", linf2),
+        )
+    }
+)
 
 
 def losses_for(task: str) -> tuple[str, ...]:
@@ -200,11 +249,10 @@ def find_example_loss(name: str, task: str) -> ExampleLoss:
     pellucid.errors.PellucidError: hinge is no loss for regression. Choose mse, l1 or huber.
     """
     fitting = losses_for(task)
+    if name not in LOSSES:
+        raise _unknown("loss", name, fitting)
     if name not in fitting:
-        choose = f"Choose {', '.join(fitting[:-1])} or {fitting[-1]}"
-        if name in LOSSES:
-            raise PellucidError(f"{name} is no loss for {task}", fix=choose)
-        raise PellucidError(f"there is no loss called {quoted(name)}", fix=did_you_mean(name, fitting, choose))
+        raise PellucidError(f"{name} is no loss for {task}", fix=f"Choose {_either(fitting)}")
     return LOSSES[name]
 
 
@@ -215,6 +263,16 @@ def penalty(name: str, parameters: Iterable[Tensor]) -> Tensor:
     >>> bool(penalty("l1", layer.parameters()) == layer.weight.abs().sum())
     True
     """
-    require_one_of("penalty", name, PENALTIES)
+    if name not in PENALTIES:
+        raise _unknown("penalty", name, tuple(PENALTIES))
     weights = [parameter for parameter in parameters if parameter.ndim >= 2 and parameter.numel()]
-    return PENALTIES[name](weights) if weights else torch.zeros(())
+    return PENALTIES[name].of(weights) if weights else torch.zeros(())
+
+
+def _unknown(noun: str, name: str, known: tuple[str, ...]) -> PellucidError:
+    fix = did_you_mean(name, known, f"Choose {_either(known)}")
+    return PellucidError(f"there is no {noun} called {quoted(name)}", fix=fix)
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
