@@ -94,9 +94,8 @@ class Trainer:
                 ending = check_ending(self.evaluations, plan)
             if ending or step.step % plan.sample_every == 0:
                 self._sample(step.step)
-            is_asked_to_stop = (
-                self.callbacks.stop.is_asked
-            )  # read once: a signal between saving and ending would end unsaved
+            # Read once: a signal between saving and ending would end unsaved.
+            is_asked_to_stop = self.callbacks.stop.is_asked
             if ending or step.step % plan.save_every == 0 or is_asked_to_stop:
                 self._save(step.step)
             if ending:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Self
+from typing import NamedTuple, Self
 
 from pellucid.errors import PellucidError
 from pellucid.layers.convolution import Convolution, Grid, Layer, Pooling, Stage, grid_of, stages
@@ -17,8 +17,7 @@ from pellucid.options import check_options, require_whole
 SMALL = 16  # pixels: in smaller images windows of 5 and pooling by 4 leave nothing
 
 
-@dataclass(frozen=True)
-class ExampleShape:
+class ExampleShape(NamedTuple):
     """The shape of one example, and how many scores are wanted for it.
 
     >>> ExampleShape(numbers=(1, 8, 8), categories=(), outputs=10).is_image
@@ -55,7 +54,7 @@ class LogisticConfig:
     @classmethod
     def sized(cls, size: str, inputs: ExampleShape) -> LogisticConfig:
         """It comes in one size, which the data decide."""
-        return cls(inputs.numbers, inputs.categories, inputs.outputs)
+        return cls(*inputs)
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class RowMLPConfig:
         """
         hidden, depth = {"tiny": (32, 1), "small": (64, 2), "medium": (256, 2), "large": (512, 3)}[size]
         norm = "batch" if inputs.is_image else "none"
-        return cls(inputs.numbers, inputs.categories, inputs.outputs, hidden, depth, norm=norm)
+        return cls(*inputs, hidden, depth, norm=norm)
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class DeepConfig:
     @classmethod
     def sized(cls, size: str, inputs: ExampleShape) -> Self:
         width, depth = {"tiny": (32, 4), "small": (64, 8), "medium": (128, 12), "large": (256, 16)}[size]
-        return cls(inputs.numbers, inputs.categories, inputs.outputs, width, depth)
+        return cls(*inputs, width, depth)
 
 
 @dataclass(frozen=True)
@@ -199,14 +198,13 @@ class CNNConfig:
         ((32, 64), (3, 3), (2, 1))
         """
         side, width = min(inputs.numbers[1:]), {"tiny": 8, "small": 16, "medium": 32, "large": 64}[size]
-        shapes = inputs.numbers, inputs.categories, inputs.outputs
         if side >= SMALL:
-            return cls(*shapes, filters=(width, 2 * width), pool="average" if size == "tiny" else "max")
+            return cls(*inputs, filters=(width, 2 * width), pool="average" if size == "tiny" else "max")
         # Pooled again, a digit of 8 × 8 has 2 × 2 places left, and is told less well. Of so few pixels there are mostly
         # few pictures too, which dropout makes last longer.
         pools = (2 if side > 1 else 1, 1)
         filters = (2 * width, 4 * width)
-        return cls(*shapes, filters, kernels=(3, 3), paddings=(1, 1), pools=pools, pool="max", dropout=0.5)
+        return cls(*inputs, filters, kernels=(3, 3), paddings=(1, 1), pools=pools, pool="max", dropout=0.5)
 
 
 @dataclass(frozen=True)
@@ -235,7 +233,7 @@ class ResidualCNNConfig:
         width, depth = {"tiny": (8, 1), "small": (16, 1), "medium": (24, 1), "large": (32, 2)}[size]
         side = min(inputs.numbers[1:])
         stride = max(1, min(4, round(side / 16)))
-        return cls(inputs.numbers, inputs.categories, inputs.outputs, width, 3 if side >= 16 else 2, depth, stride)
+        return cls(*inputs, width, 3 if side >= 16 else 2, depth, stride)
 
 
 @dataclass(frozen=True)
@@ -277,7 +275,7 @@ class ViTConfig:
         ]
         side = min(inputs.numbers[1:])
         patch = min(side, max(4, round(side / 4)))
-        return cls(inputs.numbers, inputs.categories, inputs.outputs, patch, width, depth, n_heads, hidden=width)
+        return cls(*inputs, patch, width, depth, n_heads, hidden=width)
 
 
 ExampleConfig = (
