@@ -12,7 +12,15 @@ from scipy.stats import norm
 from torch import nn
 from torch.nn import functional
 
-from pellucid.inspection.health import FEWEST_STEPS, MOST_LOOKS, HealthProbe, cadence, is_look, sample, telling_layers
+from pellucid.inspection.health import (
+    FEWEST_STEPS,
+    MOST_LOOKS,
+    HealthProbe,
+    cadence,
+    is_look,
+    sample_examples,
+    telling_layers,
+)
 from pellucid.inspection.judgements import NEARLY_ZERO, flatness, histogram, unit_map, weight_stats
 from pellucid.models.catalogue import find_network
 from pellucid.records import Health, Histogram, LayerStats, WeightStats, as_plain
@@ -323,9 +331,9 @@ def test_histograms_of_what_is_not_finite_or_all_alike():
 
 
 def test_a_sample_is_even_and_always_the_same():
-    rows = sample(20_000, 64)
+    rows = sample_examples(20_000, 64)
     assert len(rows) == len(set(rows.tolist())) == 256
-    assert torch.equal(rows, sample.__wrapped__(20_000, 64))
+    assert torch.equal(rows, sample_examples.__wrapped__(20_000, 64))
     # Each quarter of the examples has its share; 64 of 256 expected, 5 deviations are 35.
     assert all(abs(((rows >= 5000 * k) & (rows < 5000 * (k + 1))).sum() - 64) < 35 for k in range(4))
 

@@ -249,7 +249,7 @@ class StepRecord:
         if sum(call.path == path for call in self.calls) == MOST_CALLS:
             return
         examples = by_unit(out.detach(), module)
-        rows = sample(*examples.shape)
+        rows = sample_examples(*examples.shape)
         # A copy: what is computed in place later does not touch it.
         values = examples[rows]
         call = LayerCall(path, rank, out, _shape_of_examples(out, module), rows, len(self.shapes), values, values)
@@ -299,10 +299,10 @@ class StepRecord:
 
 
 @lru_cache(maxsize=64)
-def sample(n: int, units: int) -> Tensor:
+def sample_examples(n: int, units: int) -> Tensor:
     """Which of n examples are looked at, in their order: all of a few, an even draw of many, always the same.
 
-    >>> sample(3, units=100), len(sample(10_000, units=64))
+    >>> sample_examples(3, units=100), len(sample_examples(10_000, units=64))
     (tensor([0, 1, 2]), 256)
     """
     most = min(MOST_EXAMPLES, max(FEWEST_EXAMPLES, ENOUGH_VALUES // max(1, units)))
