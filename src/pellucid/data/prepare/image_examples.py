@@ -82,16 +82,16 @@ def image_sides(
         require_one_of("colour mode", mode, COLOURS)
     if size and not all(1 <= side <= LARGEST_SIDE for side in size):
         raise PellucidError(f"{size[0]}×{size[1]} is no size for images", fix=f"Choose 1 to {LARGEST_SIDE:,} pixels")
-    pixels, size, mode, notes = (
-        _from_folder(data, size, mode) if isinstance(data, ImagesData) else _from_pixels(data, size, mode)
-    )
-    labels = _labels(data)
+    images, notes = _in_pixels(data, size, mode)
+    pixels, labels = images.pixels, images.labels.astype(np.int64)
     single = int((np.bincount(labels, minlength=len(data.classes)) == 1).sum())
     if single:
         notes.append(f"{single:,} classes have one image, which stays in train")
     places = places_by_hash(pixel_hashes(pixels), labels, data.name)
     mean, deviation = channel_statistics(pixels[places["train"]])
-    preparation = ImagePreparation(size, mode, mean, deviation, data.classes, task)
+    height, width = pixels.shape[1:3]
+    mode = "rgb" if pixels.ndim == 4 else "gray"
+    preparation = ImagePreparation((width, height), mode, mean, deviation, data.classes, task)
     parts = {
         side: Examples(preparation.read(pixels[where]), np.zeros((len(where), 0), dtype=np.int64), labels[where])
         for side, where in places.items()
@@ -115,35 +115,25 @@ def pixel_hashes(pixels: Pixels) -> Words:
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
-def _labels(data: ImagesData | PixelsData) -> NDArray[np.int64]:
+def _in_pixels(data: ImagesData | PixelsData, size: tuple[int, int] | None, mode: str) -> tuple[PixelsData, list[str]]:
+    """The images in one size and mode; where none is asked for, in those that suit them, with a note."""
+    notes: list[str] = []
     if isinstance(data, PixelsData):
-        return data.labels.astype(np.int64)
-    place = {label: i for i, label in enumerate(data.classes)}
-    return np.array([place[file.label] for file in data.files], dtype=np.int64)
-
-
-def _from_pixels(
-    data: PixelsData, size: tuple[int, int] | None, mode: str
-) -> tuple[Pixels, tuple[int, int], str, list[str]]:
-    height, width = data.pixels.shape[1:3]
-    size = size or (width, height)
-    mode = mode or ("rgb" if data.pixels.ndim == 4 else "gray")
-    _require_memory(data, size, mode)
-    return convert_pixels(data.pixels, size, mode), size, mode, []
-
-
-def _from_folder(
-    data: ImagesData, size: tuple[int, int] | None, mode: str
-) -> tuple[Pixels, tuple[int, int], str, list[str]]:
-    notes = []
-    if size is None:
-        size, about_size = _common_size(data)
-        notes += about_size
-    if not mode:
-        mode, about_mode = _common_mode(data, size)
-        notes.append(about_mode)
-    _require_memory(data, size, mode)
-    return decode_images(data, size=size, mode=mode).pixels, size, mode, notes
+        size = size or (data.pixels.shape[2], data.pixels.shape[1])
+        mode = mode or ("rgb" if data.pixels.ndim == 4 else "gray")
+    else:
+        if size is None:
+            size, about_size = _common_size(data)
+            notes += about_size
+        if not mode:
+            mode, about_mode = _common_mode(data, size)
+            notes.append(about_mode)
+    # The pixels as bytes, as float32, and once more on the way.
+    needed = len(data) * size[0] * size[1] * (3 if mode == "rgb" else 1) * (1 + 4 + 4)
+    require_memory(needed, data.name, "Ask for a smaller size")
+    if isinstance(data, PixelsData):
+        return replace(data, pixels=convert_pixels(data.pixels, size, mode)), notes
+    return decode_images(data, size=size, mode=mode), notes
 
 
 def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
@@ -167,12 +157,6 @@ def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
         "gray",
         f"none of {len(some):,} images looked at has colour, so they are read as gray; colour=rgb changes that",
     )
-
-
-def _require_memory(data: ImagesData | PixelsData, size: tuple[int, int], mode: str) -> None:
-    # The pixels as bytes, as float32, and once more on the way.
-    needed = len(data) * size[0] * size[1] * (3 if mode == "rgb" else 1) * (1 + 4 + 4)
-    require_memory(needed, data.name, "Ask for a smaller size")
 
 
 @dataclass(frozen=True)
