@@ -104,7 +104,7 @@ class PaddedBatches:
 
     def batch(self, step: int) -> Batch:
         rows = numpy_rng(self.seed, step, "padded").integers(len(self.items), size=self.size)
-        tokens, targets, n_tokens = self.items.collate(np.append(rows, self.longest))
+        tokens, targets, n_tokens, _ = self.items.collate(np.append(rows, self.longest))
         return Batch(tokens[:-1], targets[:-1], n_tokens - int(self.items.lengths[self.longest]))
 
 

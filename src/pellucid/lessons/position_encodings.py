@@ -63,7 +63,7 @@ def _trained_encoding(kind: str, seed: int) -> PositionEncoding:
     from pellucid.training.checkpoints import load_network
 
     with train_small_run({**TINY_TRANSFORMER, "network": {"positions": kind}}, seed) as (_, run):
-        model = load_network(open_run(run))[0].double().for_inference()
+        model = load_network(open_run(run))[0].double().for_inference().core
     assert isinstance(model, Transformer)
     return encoding_of(kind, model.positions, LENGTH)
 

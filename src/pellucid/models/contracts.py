@@ -38,6 +38,11 @@ class Network(nn.Module, ABC):
         return any(isinstance(part, BatchNorm | nn.BatchNorm1d | nn.BatchNorm2d) for part in self.modules())
 
     @property
+    def core(self) -> Network:
+        """The network of the catalogue: this one, or the one inside it."""
+        return self
+
+    @property
     def n_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
 

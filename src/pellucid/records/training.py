@@ -14,7 +14,7 @@ from pellucid.records.counting import Sample
 class PlanReason(NamedTuple):
     """Why a plan is what it is: a name, and the numbers and names that it is said with."""
 
-    kind: str  # size-by-data, size-by-time, batch-limited, pace, epochs-limited or dropout
+    kind: str  # size-by-data, size-by-time, batch-limited, batch-by-time, few-steps, pace, epochs-limited or dropout
     facts: Mapping[str, object]
 
 
@@ -45,6 +45,8 @@ class Plan(NamedTuple):
     penalty: str = ""  # on the weights: l1, l2 or linf2; "" for none
     strength: float = 0.0  # of the penalty
     shift: int = 0  # pixels by which images are moved at random
+    start: str = "scratch"  # or "counts": the network learns on top of what was counted
+    evaluated: int = 0  # predictions of dev, and of train, that an evaluation is the mean of; 0: of the whole side
 
 
 class Step(NamedTuple):
@@ -175,7 +177,7 @@ class InitialLoss(NamedTuple):
     uniform: float  # ln of the vocabulary's size; of numbers, what 0 for everything costs
     label_entropy: float  # of the targets: the least without context; of numbers, what the mean of train costs
     is_as_expected: bool
-    start: str  # unsure, sure and wrong, informed, too informed or not finite
+    start: str  # unsure, sure and wrong, informed, too informed, from counting or not finite
     vocab_size: int = 0  # 0: numbers are predicted
 
 
@@ -220,6 +222,21 @@ class Measure(NamedTuple):
     one: str = "token"  # what one prediction is for
 
 
+class Gain(NamedTuple):
+    """What a model earns over another on the same examples of a side, with its 95 % interval."""
+
+    side: str
+    mean: float  # in nats, or in the metric of the ladder's measure
+    low: float
+    high: float
+    n: int  # items, windows, rows or images that were compared one by one
+
+    @property
+    def verdict(self) -> str:
+        """ahead, behind, or level where the interval holds 0."""
+        return "ahead" if self.low > 0 else "behind" if self.high < 0 else "level"
+
+
 class Rung(NamedTuple):
     """One model of the ladder and what it reached."""
 
@@ -234,6 +251,10 @@ class Rung(NamedTuple):
     tokens_per_second: float | None  # None for what only counts
     metric: float | None = None  # on dev; None where the measure has none
     test_metric: float | None = None  # None: not read, or there is none
+    gains: tuple[Gain, ...] = ()  # of a network over the best simple model, on dev and on test
+
+    def gain(self, side: str) -> Gain | None:
+        return next((one for one in self.gains if one.side == side), None)
 
 
 class Ladder(NamedTuple):

@@ -32,7 +32,9 @@ from torch import Tensor, nn
 
 from pellucid.errors import NotWritten, PellucidError, quoted
 from pellucid.models.catalogue import find_network
-from pellucid.models.contracts import Network
+from pellucid.models.contracts import Network, SequenceModel
+from pellucid.models.counting.ngram import NGram
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_from_tensors, with_gate
 from pellucid.runs import Run
 from pellucid.runs.disk import (
     TEMPORARY,
@@ -277,11 +279,31 @@ def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
 def load_network(run: Run) -> tuple[Network, int]:
     """The network of a run with the weights that did best on dev, and the step they are from."""
     card = find_network(run.model, run.kind)
-    model: Network = card.build(card.config_from(run.config))
+    config = card.config_from(run.config)
+    is_on_counting = run.plan.start == "counts"
+    model: Network = card.build(with_gate(config) if is_on_counting else config)
+    if is_on_counting:
+        assert isinstance(model, SequenceModel)
+        model = OnCounting(model, load_counts(run))
     tensors, step = load_best(run.path)
     require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
     return model, step
+
+
+def load_counts(run: Run) -> NGram:
+    """What the network of a run starts from, counted again."""
+    try:
+        content = read_regular(run.path / COUNTS_FILE, min(LARGEST, os.path.getsize(run.path / COUNTS_FILE)))
+    except OSError as error:
+        raise Damaged(f"{COUNTS_FILE} of {run.name} is missing", fix="Take it from a copy of the run") from error
+    if hashlib.sha256(content).hexdigest() != run.record["files"].get(COUNTS_FILE):
+        raise Damaged(f"{COUNTS_FILE} of {run.name} is not what was written", fix="Take it from a copy of the run")
+    tensors = from_safetensors(content, COUNTS_FILE)
+    try:
+        return counts_from_tensors(tensors, int(str(run.config["vocab_size"])), has_boundary=run.kind == "list")
+    except ValueError as error:
+        raise _damage_error(COUNTS_FILE, str(error)) from error
 
 
 def _read_voucher(run: Path) -> list[dict[str, Any]]:

@@ -35,8 +35,7 @@ from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
 from pellucid.training.rng import seed_torch
 from pellucid.training.tasks import open_task
-from pellucid.training.tasks.task import Batches, LossFunction
-from pellucid.training.trainer import build_network
+from pellucid.training.tasks.task import Batches, LossFunction, build_network
 
 LOWEST, HIGHEST, N_RATES = 1e-6, 10.0, 100
 DIVERGED = 4.0  # times the best loss: from there on nothing is learned of the rate

@@ -36,7 +36,8 @@ def watch_nothing(step: int) -> AbstractContextManager[None]:
 
 def next_token_loss(model: Any, batch: Batch) -> Tensor:
     """What is asked of a sequence model: the mean loss over all tokens of a batch."""
-    return mean_token_loss(model(batch.tokens), batch.targets)
+    scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
+    return mean_token_loss(scores, batch.targets)
 
 
 def steps(

@@ -24,6 +24,7 @@ from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES
 Setting = int | float | str
 
 LOSSES = ("cross-entropy", "bce", "hinge", "mse", "l1", "huber")  # as layers/losses.py has them
+STARTS = ("counts", "scratch")
 PENALTIES = ("l1", "l2", "linf2")
 MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
@@ -96,6 +97,13 @@ class TrainOptions:
     )
     shift: int | None = option(
         None, "Random shift (augmentation) of training images, in pixels.", minimum=0, maximum=64, kinds=("images",)
+    )
+    start: str | None = option(
+        None,
+        "Whether the network learns on top of what was counted (n-grams), or from nothing",
+        choices=STARTS,
+        kinds=("list", "text"),
+        is_common=True,
     )
     threads: int | None = option(
         None, "CPU threads; part of the run: another number gives other last bits.", maximum=1024

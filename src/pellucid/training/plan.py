@@ -28,7 +28,15 @@ SMALL = 30_000  # parameters up to which a second thread waits more than it work
 MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 6
-FEWEST_STEPS = 20
+FEWEST_STEPS = 300  # with fewer nothing much is learned: rather a smaller batch
+SMALLEST_BATCH = 256  # predictions of a step
+EVALUATED = 25_000  # predictions of dev in an evaluation, where a number of steps is asked for
+TRIED_PREDICTIONS = 4_000  # that evaluations are timed on
+LEAST_STEPS = 20  # that are made even where there is no time for them
+ENOUGH_STEPS = 1_500  # that are made however often the data are seen, unless dev rises
+# Of data for each weight, below which a smaller network learns more. What is counted needs not be learned.
+TOKENS_OF_A_WEIGHT: Mapping[str, int] = {"scratch": 20, "counts": 5}
+LOOKING = 0.08  # of the time for evaluations while it trains
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
@@ -38,11 +46,19 @@ class Pace(NamedTuple):
     """What was measured of one network in a moment, in seconds."""
 
     step: float
-    evaluation: float
+    prediction: float  # of one token, row or image while it is evaluated
     look: float  # more than a step without one
 
-    def of(self, n_steps: int, n_evaluations: int, n_looks: int) -> float:
-        return n_steps * self.step + n_evaluations * self.evaluation + n_looks * self.look
+    def steps_within(self, seconds: float) -> int:
+        """How many steps fit, looks included."""
+        n_steps = int(max(0.0, seconds) / self.step)
+        for _ in range(3):
+            n_steps = int(max(0.0, seconds - self.look * n_looks_of(n_steps)) / self.step)
+        return n_steps
+
+
+def n_looks_of(n_steps: int) -> int:
+    return 2 + n_steps // cadence(max(1, n_steps))
 
 
 def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: float = 0.0) -> tuple[Any, Plan]:
@@ -59,15 +75,28 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     if options.steps:
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, options)
-        return config, plan._replace(reasons=(*reasons, *why), size=size)
+        evaluated = EVALUATED if task.n_evaluated("dev") > EVALUATED else 0
+        return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
+    began = time.monotonic()
     seconds = max(1.0, 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent))
     while True:
         # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
         config, _ = with_dropout(card, config, card.recipe.epochs, options)
         plan, state, pace = _fastest(card, config, plan, task, is_asked=options.threads is not None)
-        fitting = steps_within(seconds, pace)
+        at_the_end = pace.prediction * (task.n_evaluated("dev") + task.n_evaluated("test"))
+        left = max(1.0, seconds - (time.monotonic() - began) - at_the_end)
+        evaluated = _evaluated_within(LOOKING * left, pace, task.n_evaluated("dev"))
+        looking = 2 * (1 + EVALUATIONS) * pace.prediction * (evaluated or task.n_evaluated("dev"))
+        fitting = pace.steps_within(left - looking)
         per_epoch = state.batches.per_epoch
-        enough = min(n_train, 20 * state.model.n_parameters) / n_train * per_epoch
+        per_step = n_train / per_epoch
+        if fitting < FEWEST_STEPS and options.batch_size is None and per_step > SMALLEST_BATCH and plan.batch_size > 1:
+            plan = plan._replace(batch_size=plan.batch_size // 2)
+            reasons = [one for one in reasons if one.kind != "batch-by-time"]
+            reasons.append(PlanReason("batch-by-time", {"batch_size": plan.batch_size, "steps": FEWEST_STEPS}))
+            continue
+        tokens = TOKENS_OF_A_WEIGHT[plan.start] * state.model.n_parameters
+        enough = min(n_train, tokens) / n_train * per_epoch
         if options.size or size == SIZES[0] or fitting >= enough:
             break
         smaller = SIZES[SIZES.index(size) - 1]
@@ -76,19 +105,27 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         size = smaller
         config = config_for(card, task, size, options.network)
         plan = draft(card, config, task, options)
-    most = max(FEWEST_STEPS, round(card.recipe.epochs * per_epoch))
-    n_steps = max(FEWEST_STEPS, min(fitting, most))
+    most = max(ENOUGH_STEPS, round(card.recipe.epochs * per_epoch))
+    n_steps = max(LEAST_STEPS, min(fitting, most))
+    if n_steps < FEWEST_STEPS:
+        minutes = (60 * options.minutes + (FEWEST_STEPS - n_steps) * pace.step) / 60
+        reasons.append(PlanReason("few-steps", {"steps": n_steps, "wanted": FEWEST_STEPS, "minutes": minutes}))
     pace_facts = {"milliseconds": 1e3 * pace.step, "threads": plan.threads, "epochs": n_steps / per_epoch}
     reasons.append(PlanReason("pace", pace_facts))
     if fitting > most:
-        reasons.append(PlanReason("epochs-limited", {"steps": fitting, "epochs": card.recipe.epochs}))
+        reasons.append(PlanReason("epochs-limited", {"steps": fitting, "epochs": most / per_epoch}))
     config = config_for(card, task, size, options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
     reasons += why
     plan = with_steps(plan, n_steps, options.training)
-    n_looks = 2 + plan.steps // plan.probe_every
-    expected = pace.of(plan.steps, 1 + plan.steps // plan.evaluate_every, n_looks)
-    return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size)
+    expected = plan.steps * pace.step + looking + n_looks_of(plan.steps) * pace.look
+    return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size, evaluated=evaluated)
+
+
+def _evaluated_within(seconds: float, pace: Pace, n_dev: int) -> int:
+    """Of how many predictions of dev, and as many of train, each evaluation can be the mean; 0: of all."""
+    fitting = int(seconds / (2 * (1 + EVALUATIONS) * pace.prediction))
+    return 0 if fitting >= n_dev else max(TRIED_PREDICTIONS, fitting) if n_dev > TRIED_PREDICTIONS else 0
 
 
 def _fastest(
@@ -149,6 +186,7 @@ def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> 
         threads=threads_for(task.estimate_parameters(config)),
         seed=options.seed,
         loss=task.default_loss,
+        start=task.default_start,
         shift=recipe.shift if task.facts.kind == "images" else 0,
     )
     plan = plan._replace(**{name: value for name, value in asked.items() if name in Plan._fields})
@@ -211,15 +249,6 @@ def measure_pace(state: TrainingState) -> Pace:
         watch=probe.watch,
     )
     evaluated = time.monotonic()
-    for side in ("train", "dev"):
-        state.task.evaluate(state.model, side)
-    return Pace(each, time.monotonic() - evaluated, max(0.0, evaluated - looked - each))
-
-
-def steps_within(seconds: float, pace: Pace) -> int:
-    """How many steps fit, evaluations and looks included."""
-    n_steps = int(max(0.0, seconds - EVALUATIONS * pace.evaluation) / pace.step)
-    for _ in range(3):
-        n_looks = 2 + n_steps // cadence(max(1, n_steps))
-        n_steps = int(max(0.0, seconds - pace.of(0, 1 + EVALUATIONS, n_looks)) / pace.step)
-    return n_steps
+    state.task.evaluate(state.model, "dev", TRIED_PREDICTIONS)
+    n_tried = max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated("dev")))
+    return Pace(each, (time.monotonic() - evaluated) / n_tried, max(0.0, evaluated - looked - each))

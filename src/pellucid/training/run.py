@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import platform
 import sys
@@ -25,6 +26,7 @@ from pellucid.options import given_options
 from pellucid.records import (
     Ending,
     Finding,
+    Gain,
     Health,
     InitialLoss,
     Ladder,
@@ -44,6 +46,7 @@ from pellucid.training.run_data import data_options_of, find_source, source_from
 from pellucid.training.stopping import judge_fit
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
+from pellucid.training.tasks.metrics import paired_gain
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import Trainer, TrainingState, build_training, network_facts
 
@@ -109,9 +112,11 @@ def train_on(
         "plan": plan,
     }
     record["command"] = command_of(data, options, plan, task.facts.source)
+    files = task.files(plan)
+    record["files"] = {name: _sha256(content) for name, content in files.items()}
     n_bytes = 3 * sum(tensor.nbytes for tensor in state.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
-        for name, content in task.files().items():
+        for name, content in files.items():
             writer.write(name, content)
         trainer = Trainer(writer, state, callbacks, [], Timing(0, 0.0, 0.0))
         return _train_to_end(trainer, after=0, baselines=baselines)
@@ -143,7 +148,7 @@ def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> Train
             writer.append(
                 "findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step)
             )
-        for name, content in task.files().items():
+        for name, content in task.files(plan).items():
             if not (run / name).is_file():
                 writer.write(name, content)
         trainer = Trainer(writer, state, callbacks, list(writer.run.evaluations), writer.run.last_timing)
@@ -213,6 +218,11 @@ def reopen_data(run: Run, changes: ResumeOptions) -> tuple[Task, tuple[str, ...]
             fix="Pass the old file with {data}, or add {allow_new_data}",
             options={"data": None, "allow_new_data": None},
         )
+    if run.plan.start == "counts":
+        raise PellucidError(
+            f"{run.name} started from counting its own data, and cannot go on with others",
+            fix="Train a new run on them",
+        )
     _require_symbols(run.record["data"], found)
     return found, (f"new data: {found.facts.description}",)
 
@@ -228,6 +238,10 @@ def _require_symbols(stored: Mapping[str, Any], found: Task) -> None:
         f"the checkpoint has {stored['vocab_size']} symbols, the data have {found.facts.vocab_size}{first}",
         fix="Train a new run on them",
     )
+
+
+def _sha256(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def _versions() -> dict[str, str]:
@@ -249,6 +263,9 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
     state.model.load_state_dict(tensors)
     network = state.model.for_inference()
     at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)
+    on_dev = task.evaluate(network, "dev")
+    if state.plan.evaluated:
+        at_best = at_best._replace(dev=on_dev.loss, metric=on_dev.metric)
     answers = task.answers(network, state.plan)
     on_test = task.evaluate(network, "test") if task.facts.n_tokens["test"] else SideResult(float("nan"))
     timing = trainer.last_timing
@@ -265,23 +282,34 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         metric=answers.metrics[task.measure.metric] if answers else None,
         test_metric=answers.test_metrics.get(task.measure.metric) if answers else None,
     )
+    best = max(baselines, key=lambda one: Ladder("", (), (), task.measure).merit(one.rung))
+    results = {"dev": on_dev, **({"test": on_test} if task.facts.n_tokens["test"] else {})}
+    rung = rung._replace(gains=_gains(results, best))
     ladder = rank_ladder(
         Ladder(task.facts.description, (rung, *(one.with_test() for one in baselines)), (), task.measure)
     )
     for finding in judge_run(trainer.read_health(), trainer.start):
         writer.append("findings", finding)
         trainer.callbacks.on_finding(finding)
-    best = ladder.best_count
-    assert best is not None, "a simple model is always tried"
     result = RunResult(
         start=trainer.start,
         ladder=ladder,
         ending=ending,
-        verdict=judge_fit(trainer.evaluations, ending, best.dev, trainer.start.uniform),
+        verdict=judge_fit(trainer.evaluations, ending, best.rung.dev, trainer.start.uniform),
         samples=task.samples(network, state.plan),
         answers=answers,
     )
     return writer.run.report_with(result), result
+
+
+def _gains(results: Mapping[str, SideResult], best: Baseline) -> tuple[Gain, ...]:
+    """What the network earns over the best simple model on each side, where both can be compared one by one."""
+    found = []
+    for side, result in results.items():
+        theirs = best.evaluate(side).units
+        if result.units is not None and theirs is not None:
+            found.append(paired_gain(side, result.units, theirs))
+    return tuple(found)
 
 
 def rank_ladder(ladder: Ladder) -> Ladder:

@@ -25,7 +25,6 @@ from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import delete_old_checkpoints, save_best, save_checkpoint
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import Optimizer, build_optimizer
-from pellucid.training.rng import derive_seed
 from pellucid.training.stopping import best_evaluation, check_ending
 from pellucid.training.tasks.task import Batches, Task
 
@@ -46,17 +45,9 @@ class TrainingState:
 def build_training(card: NetworkCard, config: Any, plan: Plan, task: Task) -> TrainingState:
     """Build the network and what it trains with."""
     torch.set_num_threads(plan.threads)
-    model = build_network(card, config, plan.seed)
+    model = task.build_network(card, config, plan)
     batches = task.make_batches(plan, is_fair=model.rows_meet)
     return TrainingState(card, config, plan, task, model, batches, build_optimizer(model, plan))
-
-
-def build_network(card: NetworkCard, config: Any, seed: int) -> Network:
-    """The network with its first weights, which depend on the seed alone. The global generator stays as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, 0, "weights"))
-        network: Network = card.build(config)
-        return network
 
 
 def network_facts(card: NetworkCard, config: Any, model: Network) -> NetworkFacts:
@@ -109,7 +100,7 @@ class Trainer:
     @property
     def start(self) -> InitialLoss:
         """The loss before the first step beside what it should have been."""
-        return self.state.task.check_initial_loss(self.evaluations[0].dev)
+        return self.state.task.check_initial_loss(self.evaluations[0].dev, self.state.plan)
 
     def read_health(self) -> tuple[Health, ...]:
         """All that was probed so far, by earlier processes too."""
@@ -140,7 +131,8 @@ class Trainer:
 
     def _evaluate(self, step: int) -> None:
         state = self.state
-        train, dev = (state.task.evaluate(state.model, side) for side in ("train", "dev"))
+        most = state.plan.evaluated
+        train, dev = (state.task.evaluate(state.model, side, most) for side in ("train", "dev"))
         evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)

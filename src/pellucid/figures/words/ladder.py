@@ -9,7 +9,7 @@ from rich.text import Text
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, Table, note_lines, right
 from pellucid.figures.words.notation import cut_end, is_share, loss_unit_words, loss_words, metric_words
-from pellucid.records import Ladder, Measure, Rung, SizeLadder, SizeRung, as_plain
+from pellucid.records import Gain, Ladder, Measure, Rung, SizeLadder, SizeRung, as_plain
 
 COUNTING = Measure()
 
@@ -129,10 +129,39 @@ def earned_words(ladder: Ladder) -> str:
         if network.test is not None and best.test is not None:
             on_test = f"; on test {best.test - network.test:.4f}".replace("-", "−")
     simple = "the best simple model" if metric else "counting"
-    if gap > 0:
-        return f"The {network.name} earns {earned} over {simple} ({against}{on_test})."
+    verdicts, how_sure = [gain.verdict for gain in network.gains], _interval_words(ladder, network)
+    if gap > 0 and set(verdicts) <= {"ahead"}:
+        return f"The {network.name} earns {earned} over {simple} ({against}{on_test}).{how_sure}"
+    if gap > 0 or "ahead" in verdicts:
+        no_gain = f"No gain of the {network.name} over {simple} can be told from these data"
+        return f"{no_gain} ({against}{on_test}).{how_sure}"
     behind = f"it is {earned} behind" if gap < 0 else "it is as good" if gap == 0 else "how far behind is not known"
-    return f"The {network.name} earns nothing over {simple}: {behind} ({against}{on_test})."
+    if verdicts and set(verdicts) == {"level"}:
+        behind += ", no more than chance can make"
+    return f"The {network.name} earns nothing over {simple}: {behind} ({against}{on_test}).{how_sure}"
+
+
+def _interval_words(ladder: Ladder, network: Rung) -> str:
+    """The intervals of what it earns on each side, as one more sentence; nothing where they are not known.
+
+    >>> gains = (Gain("dev", 0.08, 0.07, 0.09, 500), Gain("test", 0.06, -0.01, 0.13, 40))
+    >>> network = Rung("gru", False, 9, 1.8, 1.88, 1.89, 2.7, 60.0, 9e4, gains=gains)
+    >>> print(_interval_words(Ladder("names", (network,)), network))
+     With 95 % confidence it is between 0.0700 and 0.0900 ahead on dev and between 0.0100 behind and 0.1300 ahead on
+    test.
+    """
+    is_points = is_share(ladder.measure.metric)
+
+    def side_words(gain: Gain) -> str:
+        ends = (abs(gain.low), abs(gain.high))
+        low, high = (f"{100 * end:.2f} points" if is_points else f"{end:.4f}" for end in ends)
+        if gain.verdict == "level":
+            return f"between {low} behind and {high} ahead on {gain.side}"
+        low, high = (low, high) if gain.verdict == "ahead" else (high, low)
+        return f"between {low} and {high} {gain.verdict} on {gain.side}"
+
+    known = [side_words(gain) for gain in network.gains if math.isfinite(gain.low)]
+    return f" With 95 % confidence it is {' and '.join(known)}." if known else ""
 
 
 def judged_by_words(ladder: Ladder) -> str:

@@ -47,7 +47,9 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
         "size-by-time": "size {size}, because {larger} would see {epochs:.1f} epochs in this time",
         "batch-limited": "a batch of {batch_size:,} in place of {asked:,}: train has no more",
         "pace": "{milliseconds:.3g} ms a step, measured with {threads} thread{s}; {epochs:.1f} epochs",
-        "epochs-limited": "the time would allow {steps:,} steps, but after {epochs:g} epochs dev was seen to rise",
+        "batch-by-time": "a batch of {batch_size:,}, so that there is time for {steps:,} steps",
+        "few-steps": "only {steps:,} steps fit; {wanted:,} would take {minutes:.1f} minutes",
+        "epochs-limited": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned, fewer if dev rises",
         "dropout": "dropout {dropout:g}, because everything is seen {epochs:.1f} times",
     }
 )
@@ -166,6 +168,7 @@ def start_words(start: InitialLoss) -> str:
         return f"{start.measured:.4f}, where {costs}: it starts {far}."
     beside = f"{start.measured:.4f} nats, and {guessing_costs(start.vocab_size)}"
     return {
+        "from counting": f"{beside}: the network starts where counting ends.",
         "unsure": f"{beside}: the network starts without opinions.",
         "sure and wrong": f"{beside}: it starts sure and wrong. Shrink the last layer's first weights.",
         "informed": f"{beside}: it starts with opinions that help; the targets' frequencies alone give {entropy}.",

@@ -79,11 +79,18 @@ class CountModel(ABC):
 
     def advance(self, tokens: torch.Tensor, state: IntArray) -> tuple[torch.Tensor, IntArray]:
         """tokens: (batch,) -> (batch, vocab) and the next state, which is the window of the last tokens."""
+        return self.read(tokens[:, None], state)
+
+    def read(self, tokens: torch.Tensor, state: IntArray) -> tuple[torch.Tensor, IntArray]:
+        """tokens: (batch, time) -> what comes after the last of them, (batch, vocab), and the next state."""
         import torch
 
-        read = np.concatenate([state, tokens.cpu().numpy()[:, None]], axis=1)
-        window = read[:, read.shape[1] - min(self.reach, read.shape[1]) :]
+        seen = np.concatenate([state, tokens.cpu().numpy()], axis=1)
+        window = seen[:, seen.shape[1] - min(self.reach, seen.shape[1]) :]
         return torch.from_numpy(self.log_probabilities(window)).to(tokens.device), window
+
+    def __deepcopy__(self, memo: object) -> CountModel:
+        return self  # nothing of it ever changes, and it may be large
 
 
 def logs(probabilities: FloatArray) -> FloatArray:

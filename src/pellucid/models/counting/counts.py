@@ -50,6 +50,11 @@ class Level:
         codes = np.flatnonzero(self.counts) if self.is_dense else self.codes
         return self.shorter.find(codes % self.vocab_size ** (self.order - 1))
 
+    @cached_property
+    def row_lengths(self) -> IntArray:
+        """How many grams each context has, where they are sorted."""
+        return np.diff(self.row_starts, append=len(self.codes))
+
     def find(self, codes: IntArray) -> IntArray:
         """Where each gram's count stands; len(counts) for one that was never seen."""
         return codes if self.is_dense else _positions(self.codes, codes)
@@ -88,7 +93,7 @@ class Level:
         """A value of each context, repeated for each of its grams."""
         if self.is_dense:
             return np.repeat(values, self.vocab_size)
-        return np.repeat(values, np.diff(self.row_starts, append=len(self.codes)))
+        return np.repeat(values, self.row_lengths)
 
 
 @dataclass(frozen=True)

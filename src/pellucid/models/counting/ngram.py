@@ -222,14 +222,41 @@ class NGram(CountModel):
 
     def after_each(self, tokens: IntArray) -> FloatArray:
         longer = np.concatenate([tokens, tokens[..., :1]], axis=-1)
-        contexts = [before[..., 1:, None] for before, _ in self.grams.walk(longer)]
-        return logs(self._probabilities(contexts, np.arange(self.vocab_size)))
+        contexts = [before[..., 1:].reshape(-1) for before, _ in self.grams.walk(longer)]
+        return logs(self._distributions(contexts)).reshape(*tokens.shape, self.vocab_size)
 
     def log_probabilities(self, contexts: IntArray) -> FloatArray:
         read = contexts[:, contexts.shape[1] - min(self.reach, contexts.shape[1]) :].astype(np.int64)
         longer = np.concatenate([read, np.zeros((len(read), 1), np.int64)], axis=1)
-        codes = [before[:, -1:] for before, _ in self.grams.walk(longer)]
-        return logs(self._probabilities(codes, np.arange(self.vocab_size)))
+        return logs(self._distributions([before[:, -1] for before, _ in self.grams.walk(longer)]))
+
+    def _distributions(self, contexts: list[IntArray]) -> FloatArray:
+        """The whole distribution after each context, of which one code is given for each order: (n, vocab).
+
+        From the lowest order up: what was seen after the context has its probability ready, and all else keeps what
+        it had, times what the context hands on. A dense order is a table in which every context has its row.
+        """
+        answer = np.full((len(contexts[0]), self.vocab_size), 1 / self.vocab_size)
+        for place, order in enumerate(self.orders):
+            above = self.orders[place + 1].level if place + 1 < len(self.orders) else None
+            if above is not None and above.is_dense and not (contexts[above.order - 1] < 0).any():
+                continue  # that one has every context
+            codes = contexts[order.level.order - 1]
+            if not self.smoothing.leans_on_shorter:
+                answer[codes >= 0] = 1 / self.vocab_size  # a shorter context speaks only where a longer one cannot be
+            places = np.where(codes < 0, order.level.n_rows, order.level.find_rows(codes))
+            known = np.flatnonzero(places < order.level.n_rows)
+            rows = places[known]
+            if order.level.is_dense:
+                answer[known] = order.probability.reshape(-1, self.vocab_size)[rows]
+                continue
+            answer[known] *= order.rest[rows, None]
+            firsts, lengths = order.level.row_starts[rows], order.level.row_lengths[rows]
+            # Where the grams of each context stand, one context after another.
+            grams = np.repeat(firsts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+            cells = np.repeat(known * self.vocab_size, lengths) + order.level.codes[grams] % self.vocab_size
+            answer.reshape(-1)[cells] = order.probability[grams]
+        return answer
 
     def of_each(self, tokens: IntArray) -> FloatArray:
         found = np.empty(max(0, len(tokens) - 1))

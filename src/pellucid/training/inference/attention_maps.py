@@ -65,7 +65,7 @@ def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
 
 def text_maps(trained: TrainedModel, text: str) -> AttentionMaps:
     """What a run's transformer attends to in a text; of a longer one than it can read, in its last tokens."""
-    model, facts, vocabulary = trained.model, trained.facts, trained.vocabulary
+    model, facts, vocabulary = trained.model.core, trained.facts, trained.vocabulary
     if not isinstance(model, Transformer):
         raise PellucidError(
             f"{facts.run} is a run of {facts.name}, which has no attention", fix="Name a run of a transformer, or none"

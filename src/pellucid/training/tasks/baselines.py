@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,12 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.prepare import Examples, ExampleSides, PairSides
-from pellucid.data.prepare.tokens import SequenceSides
+from pellucid.data.prepare.tokens import Corpus, SequenceSides
 from pellucid.models.counting.count_model import CountModel
-from pellucid.models.counting.fitting import SIMPLEST_MODELS, best_ngram, count_loss
-from pellucid.models.counting.ngram import KneserNey
+from pellucid.models.counting.fitting import SIMPLEST_MODELS
+from pellucid.models.counting.ngram import NGram
 from pellucid.records import Rung
-from pellucid.training.tasks.metrics import accuracy, exact_match, log_loss, r_squared
+from pellucid.training.tasks.metrics import (
+    Units,
+    accuracy,
+    class_units,
+    exact_match,
+    log_loss,
+    number_units,
+    r_squared,
+    token_units,
+)
 
 Floats = NDArray[Any]
 Reader = Callable[[Examples], Floats]  # examples -> (n, features)
@@ -35,10 +44,11 @@ COMPONENTS = 100
 
 
 class SideResult(NamedTuple):
-    """How a model did on a whole side."""
+    """How a model did on a side."""
 
     loss: float  # nan where it has no probabilities, and so no loss
     metric: float | None = None  # None where the measure has none, or it is not worth its time here
+    units: Units | None = None  # the same one by one
 
 
 @dataclass(frozen=True)
@@ -46,13 +56,14 @@ class Baseline:
     """A model that is no network, fitted on train, and what it reached there and on dev."""
 
     rung: Rung
-    evaluate_test: Callable[[], SideResult] | None  # None: there is no test side
+    evaluate: Callable[[str], SideResult]  # on a side, by its name
+    has_test: bool
 
     def with_test(self) -> Rung:
         """The rung with what it reaches on test, which is read here and not before."""
-        if self.evaluate_test is None:
+        if not self.has_test:
             return self.rung
-        result = self.evaluate_test()
+        result = self.evaluate("test")
         return self.rung._replace(test=None if math.isnan(result.loss) else result.loss, test_metric=result.metric)
 
 
@@ -79,11 +90,16 @@ def _make_baseline(
         tokens_per_second=None,
         metric=dev.metric,
     )
-    return Baseline(rung, (lambda: evaluate("test")) if has_test else None)
+    return Baseline(rung, evaluate, has_test)
 
 
-def sequence_baselines(sides: SequenceSides) -> Iterator[Baseline]:
-    """Uniform guessing, unigrams, bigrams, and the best Kneser–Ney n-gram by dev, one as soon as it is counted."""
+def sequence_baselines(
+    sides: SequenceSides, parts: Mapping[str, Corpus], context: int, best: Callable[[], NGram]
+) -> Iterator[Baseline]:
+    """Uniform guessing, unigrams, bigrams, and the best Kneser–Ney n-gram by dev, one as soon as it is counted.
+
+    parts: of each side what models are measured on; context: tokens of a window of a text; best: fits that n-gram.
+    """
     vocab_size = len(sides.vocabulary)
     for name in (*SIMPLEST_MODELS, ""):
         began = time.perf_counter()
@@ -91,12 +107,14 @@ def sequence_baselines(sides: SequenceSides) -> Iterator[Baseline]:
         if name:
             model = SIMPLEST_MODELS[name](sides.train, vocab_size)
         else:
-            model = best_ngram(sides.train, sides.dev, vocab_size, smoothings=(KneserNey(),)).model
-            name = f"Kneser–Ney {model.grams.order}-gram"
+            model = counted = best()
+            name = f"Kneser–Ney {counted.grams.order}-gram"
         seconds = time.perf_counter() - began
 
         def evaluate(side: str, model: CountModel = model) -> SideResult:
-            return SideResult(count_loss(model, getattr(sides, side)).nats)
+            losses = -model.of_each(parts[side].tokens)
+            nats = float(losses.mean()) + 0.0 if len(losses) else math.nan
+            return SideResult(nats, units=token_units(losses, parts[side], context))
 
         found = _make_baseline(name, model.n_stored, evaluate, seconds, has_test=sides.test.n_predicted > 0)
         rung = found.rung._replace(bits_per_character=bits_per_character(found.rung.dev, sides))
@@ -137,11 +155,13 @@ def example_baselines(sides: ExampleSides, train_part: Examples, latent: int = 2
         def evaluate(side: str, model: FittedModel = model) -> SideResult:
             answers, examples = model.answers(parts[side]), parts[side]
             if sides.task == "classification":
-                return SideResult(log_loss(answers, examples.targets), accuracy(answers, examples.targets))
+                units = class_units(answers, examples.targets)
+                return SideResult(log_loss(answers, examples.targets), accuracy(answers, examples.targets), units)
             targets = examples.targets
             if sides.task == "reconstruction":
                 targets = flatten_examples(examples, sides.preparation.category_sizes)
-            return SideResult(float(np.mean((answers - targets) ** 2)), r_squared(answers, targets))
+            units = number_units(answers, targets)
+            return SideResult(float(np.mean((answers - targets) ** 2)), r_squared(answers, targets), units)
 
         yield _make_baseline(model.name, model.n_parameters, evaluate, seconds, has_test=len(sides.test) > 0)
 

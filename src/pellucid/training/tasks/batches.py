@@ -6,7 +6,7 @@ their length, so that hardly anything is padded; which of them meet, and which b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,18 +52,24 @@ class Batch(NamedTuple):
     tokens: Tensor
     targets: Tensor
     n_tokens: int  # targets that count
+    counted: Tensor | None = None  # what counts say comes after each token, (batch, time, vocab)
+
+
+Counted = Callable[[Ints], Tensor]  # places of tokens -> log-probabilities of what comes after each, (…, vocab)
 
 
 def make_batches(
-    side: Corpus, batch_size: int, context: int, seed: int, *, by_length: bool = True
+    side: Corpus, batch_size: int, context: int, seed: int, *, by_length: bool = True, counted: Counted | None = None
 ) -> ListBatches | TextBatches:
     """Batches of a list's items or of a text's windows, whichever the side is.
 
     by_length: items of about one length meet, which saves padding. Not for a model whose rows meet in training.
+    counted: what comes after each token by counting, for a network that learns on top of it.
     """
     if side.has_boundary:
-        return ListBatches(side.tokens, _item_starts(side), batch_size, seed, by_length=by_length)
-    return TextBatches(side.tokens, batch_size, context, seed)
+        items = Items(side.tokens, _item_starts(side), counted)
+        return ListBatches(items, batch_size, seed, by_length=by_length)
+    return TextBatches(side.tokens, batch_size, context, seed, counted)
 
 
 class Items:
@@ -72,8 +78,8 @@ class Items:
     tokens: the stream `0 a… 0 b… 0`; starts: where each item's opening boundary stands.
     """
 
-    def __init__(self, tokens: Ints, starts: Ints) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: Ints, starts: Ints, counted: Counted | None = None) -> None:
+        self.tokens, self.counted = tokens, counted
         self.starts = starts.astype(np.int64)
         self.lengths = np.diff(self.starts, append=len(tokens) - 1)  # of an item and one boundary
 
@@ -89,7 +95,8 @@ class Items:
         at = np.minimum(self.starts[rows, None] + places, len(self.tokens) - 2)
         tokens = np.where(is_real, self.tokens[at].astype(np.int64), 0)
         targets = np.where(is_real, self.tokens[at + 1].astype(np.int64), IGNORED)
-        return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()))
+        counted = self.counted(at) if self.counted else None
+        return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()), counted)
 
 
 def list_items(side: Corpus) -> Items:
@@ -106,14 +113,15 @@ class ListBatches(Epochs):
 
     batch_size: how many are put together on average; of short ones more, of long ones fewer.
 
-    >>> one = ListBatches(np.array([0, 1, 2, 0, 3, 0]), np.array([0, 3]), batch_size=8, seed=0).batch(1)
+    >>> items = Items(np.array([0, 1, 2, 0, 3, 0]), starts=np.array([0, 3]))
+    >>> one = ListBatches(items, batch_size=8, seed=0).batch(1)
     >>> sorted(zip(one.tokens.tolist(), one.targets.tolist()))
     [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
     """
 
-    def __init__(self, tokens: Ints, starts: Ints, batch_size: int, seed: int, *, by_length: bool = True) -> None:
-        super().__init__(len(starts), batch_size, seed)
-        self.items = Items(tokens, starts)
+    def __init__(self, items: Items, batch_size: int, seed: int, *, by_length: bool = True) -> None:
+        super().__init__(len(items), batch_size, seed)
+        self.items = items
         self.by_length = by_length
 
     def batch(self, step: int) -> Batch:
@@ -151,15 +159,15 @@ class TextBatches(Epochs):
     6
     """
 
-    def __init__(self, tokens: Ints, batch_size: int, context: int, seed: int) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: Ints, batch_size: int, context: int, seed: int, counted: Counted | None = None) -> None:
+        self.tokens, self.counted = tokens, counted
         self.context = min(context, len(tokens) - 1)
         super().__init__((len(tokens) - 1) // self.context, batch_size, seed)
 
     def batch(self, step: int) -> Batch:
         at = self.rows(step)[:, None] + np.arange(self.context)
         tokens, targets = (torch.from_numpy(self.tokens[where].astype(np.int64)) for where in (at, at + 1))
-        return Batch(tokens, targets, targets.numel())
+        return Batch(tokens, targets, targets.numel(), self.counted(at) if self.counted else None)
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """The first tokens of the windows of each batch."""

@@ -213,19 +213,24 @@ class ExampleTask(Task):
         )
         return float((dev**2).mean()), float(((dev - train.mean(0)) ** 2).mean())
 
-    def evaluate(self, model: ExampleModel, side: str) -> SideResult:
+    def evaluate(self, model: ExampleModel, side: str, most: int = 0) -> SideResult:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
-        scored = self.score_examples(model, self.examples(side))
+        examples = self.examples(side)
+        if most and most < len(examples):
+            examples = examples.rows(slice(None, None, -(-len(examples) // most)))
+        scored = self.score_examples(model, examples)
         losses = find_example_loss(self.default_loss, self.sides.task).losses
         loss = losses(scored.scores, scored.targets).mean(dtype=torch.float64).item()
-        return SideResult(loss, self._metric(scored.scores.double().numpy(), scored.targets.double().numpy()))
+        scores, targets = scored.scores.double().numpy(), scored.targets.double().numpy()
+        units = metrics.class_units if self.sides.task == "classification" else metrics.number_units
+        return SideResult(loss, self._metric(scores, targets), units(scores, targets))
 
     def _metric(self, scores: Floats, targets: Floats) -> float:
         if self.sides.task == "classification":
             return metrics.accuracy(scores, targets.astype(np.int64))
         return metrics.r_squared(scores.reshape(targets.shape), targets)
 
-    def check_initial_loss(self, loss: float) -> InitialLoss:
+    def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
         if self.sides.task == "classification":
             return initial_loss(loss, self.sides.dev.targets, len(self.sides.classes))
         nothing, mean = self.losses_without_a_network
@@ -266,7 +271,7 @@ class ExampleTask(Task):
             latent = int(options.network.get("latent", usual))
         yield from example_baselines(self.sides, self.train_part, latent)
 
-    def files(self) -> Mapping[str, str]:
+    def files(self, plan: Plan) -> Mapping[str, str | bytes]:
         return {"preparation.json": json.dumps(preparation_to_json(self.sides.preparation), ensure_ascii=True)}
 
 

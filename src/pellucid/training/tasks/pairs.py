@@ -109,9 +109,10 @@ class PairTask(Task):
         """Of train, as many as dev has, spread evenly over it."""
         return self.sides.train[:: max(1, len(self.sides.train) // len(self.sides.dev))]
 
-    def evaluate(self, model: PairModel, side: str) -> SideResult:
+    def evaluate(self, model: PairModel, side: str, most: int = 0) -> SideResult:
         """The loss of every token of the targets. Whole answers are only written at the end: they take much longer."""
         pairs = self.train_part if side == "train" else getattr(self.sides, side)
+        pairs = pairs[:: max(1, self.facts.n_tokens[side] // most)] if most else pairs
         total, n_tokens = 0.0, 0
         with evaluating(model):
             for first in range(0, len(pairs), AT_ONCE):
@@ -122,7 +123,7 @@ class PairTask(Task):
                 n_tokens += batch.n_tokens
         return SideResult(total / n_tokens if n_tokens else math.nan)
 
-    def check_initial_loss(self, loss: float) -> InitialLoss:
+    def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
         targets = np.array([token for _, target in self.sides.dev for token in (*target, 0)])
         return initial_loss(loss, targets, len(self.sides.vocabulary))
 
@@ -153,7 +154,7 @@ class PairTask(Task):
     def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
         return pair_baselines(self.sides)
 
-    def files(self) -> Mapping[str, str]:
+    def files(self, plan: Plan) -> Mapping[str, str | bytes]:
         return {"vocabulary.json": json.dumps(self.sides.vocabulary.to_json(), ensure_ascii=True)}
 
 

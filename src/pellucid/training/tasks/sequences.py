@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.nn import functional
 
@@ -21,19 +22,30 @@ from pellucid.decoding.novelty import Known, describe_items, describe_texts
 from pellucid.decoding.sampling import NEVER, Drawn, draw
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
-from pellucid.models.contracts import SequenceModel
+from pellucid.models.contracts import Network, SequenceModel
+from pellucid.models.counting.count_model import SLICE, CountModel
+from pellucid.models.counting.cross_fit import CrossFit
+from pellucid.models.counting.fitting import best_ngram, count_loss
+from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_to_bytes, with_gate
 from pellucid.models.stepwise import NeuralReading
 from pellucid.records import DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample
 from pellucid.training.loop import next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
-from pellucid.training.tasks.batches import IGNORED, Batch, list_items, make_batches
+from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches
+from pellucid.training.tasks.metrics import token_units
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
+
+Floats = npt.NDArray[np.float64]
 
 DEFAULT_CONTEXT = 64  # tokens in a window of a text
 SHOWN = 12  # items, or symbols of a text's beginning times this
 PREVIEWED, FINAL_SAMPLES = 5, 10
 TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
+MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the mean is then known to about 0.003 nats
+MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
+NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
 MOST_TOKENS = 4096  # of one pass: few enough to stay in a CPU's cache
 MOST_SCORES = 1 << 22  # of one pass, so that a large vocabulary does not fill the memory
 LONGEST_ITEM = 100  # tokens; an item without an end is cut here
@@ -107,6 +119,7 @@ class SequenceTask(Task):
     context: int
 
     is_causal = True
+    default_start = "counts"
 
     @property
     def measure(self) -> Measure:
@@ -121,9 +134,35 @@ class SequenceTask(Task):
         return self.sides.train.n_predicted
 
     @cached_property
-    def train_part(self) -> Corpus:
-        """Of train, as large as dev, on which the training loss is measured."""
-        return take_part(self.sides.train, self.sides.dev.n_predicted)
+    def parts(self) -> Mapping[str, Corpus]:
+        """What models are measured on: of each side as much as is worth its time, and no more of train than of dev."""
+        dev, test = (take_part(side, MOST_EVALUATED) for side in (self.sides.dev, self.sides.test))
+        return {"train": take_part(self.sides.train, dev.n_predicted), "dev": dev, "test": test}
+
+    def n_evaluated(self, side: str) -> int:
+        return self.parts[side].n_predicted
+
+    @cached_property
+    def counts(self) -> NGram:
+        """Kneser–Ney of the order that is best on dev: the bar to clear, and where a network starts."""
+        return best_ngram(
+            self.sides.train, self.parts["dev"], len(self.sides.vocabulary), smoothings=(KneserNey(),)
+        ).model
+
+    @cached_property
+    def cross_fit(self) -> CrossFit:
+        """The same for the training side, where no token is predicted by counts that have seen it."""
+        config = NGramConfig(self.counts.vocab_size, self.counts.grams.order)
+        return CrossFit.fit(self.sides.train, self.sides.train_items, config)
+
+    def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
+        if plan.start == "scratch":
+            return super().build_network(card, config, plan)
+        network = super().build_network(card, with_gate(config), plan)
+        assert isinstance(network, SequenceModel)
+        model = OnCounting(network, self.counts)
+        model.start_at_counting()
+        return model
 
     def find_card(self, name: str) -> NetworkCard:
         return find_network(name, "list")
@@ -157,7 +196,26 @@ class SequenceTask(Task):
         return max(1, min(wanted, self.max_batch_size))
 
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
-        return make_batches(self.sides.train, plan.batch_size, plan.context, plan.seed, by_length=not is_fair)
+        counted = None if plan.start == "scratch" else self._counted
+        return make_batches(
+            self.sides.train, plan.batch_size, plan.context, plan.seed, by_length=not is_fair, counted=counted
+        )
+
+    def _counted(self, places: Ints) -> torch.Tensor:
+        """places: of tokens of train -> what counts that have not seen the next token say comes after each."""
+        if self._kept is not None:
+            return self._kept[torch.from_numpy(places)]
+        logs = self.cross_fit.log_probabilities(places.reshape(-1))
+        return torch.from_numpy(logs.astype(np.float32)).view(*places.shape, -1)
+
+    @cached_property
+    def _kept(self) -> torch.Tensor | None:
+        """All of it, where memory has room: an epoch asks for each token once."""
+        if self.n_train * len(self.sides.vocabulary) > MOST_KEPT:
+            return None
+        pieces = (np.arange(at, min(self.n_train, at + SLICE)) for at in range(0, self.n_train, SLICE))
+        logs = [self.cross_fit.log_probabilities(piece).astype(np.float32) for piece in pieces]
+        return torch.from_numpy(np.concatenate(logs))
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
         return make_batches(self.sides.dev, batch_size, plan.context, plan.seed)
@@ -168,12 +226,36 @@ class SequenceTask(Task):
     def loss_function(self, plan: Plan) -> LossFunction:
         return next_token_loss
 
-    def evaluate(self, model: SequenceModel, side: str) -> SideResult:
-        part = self.train_part if side == "train" else getattr(self.sides, side)
-        return SideResult(evaluate_loss(model, part, self.context).nats)
+    def evaluate(self, model: SequenceModel, side: str, most: int = 0) -> SideResult:
+        part = self._part(side, most)
+        if side == "train" and isinstance(model, OnCounting):
+            return SideResult(self._train_loss(model, part.n_predicted))
+        losses = token_losses(model, part, self.context)
+        nats = float(losses.mean()) if len(losses) else math.nan
+        return SideResult(nats, units=token_units(losses, part, self.context))
 
-    def check_initial_loss(self, loss: float) -> InitialLoss:
-        return initial_loss(loss, self.sides.dev.tokens[1:], len(self.sides.vocabulary))
+    def _train_loss(self, model: OnCounting, n_predicted: int) -> float:
+        """On counting, over about so many tokens of train: counts that have seen them would make it look learned."""
+        batch_size = max(1, MOST_TOKENS // self.context)
+        batches = make_batches(self.sides.train, batch_size, self.context, seed=0, counted=self._counted)
+        total, n_tokens, step = 0.0, 0, 0
+        with evaluating(model):
+            while n_tokens < n_predicted and step < batches.per_epoch:
+                step += 1
+                batch = batches.batch(step)
+                total += next_token_loss(model, batch).double().item() * batch.n_tokens
+                n_tokens += batch.n_tokens
+        return total / n_tokens
+
+    def _part(self, side: str, most: int) -> Corpus:
+        return take_part(self.parts[side], most) if most else self.parts[side]
+
+    def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
+        found = initial_loss(loss, self.sides.dev.tokens[1:], len(self.sides.vocabulary))
+        if plan.start == "scratch":
+            return found
+        is_there = abs(loss - count_loss(self.counts, self._part("dev", plan.evaluated)).nats) < NEAR_COUNTING
+        return found._replace(is_as_expected=is_there, start="from counting" if is_there else found.start)
 
     def preview(self, model: SequenceModel, plan: Plan) -> tuple[str, ...]:
         drawn = self._draw(model, PREVIEWED, plan.seed, LENGTH_OF_PREVIEW)
@@ -197,10 +279,13 @@ class SequenceTask(Task):
         )
 
     def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
-        return sequence_baselines(self.sides)
+        return sequence_baselines(self.sides, self.parts, self.context, lambda: self.counts)
 
-    def files(self) -> Mapping[str, str]:
-        return {"vocabulary.json": json.dumps(self.sides.vocabulary.to_json(), ensure_ascii=True)}
+    def files(self, plan: Plan) -> Mapping[str, str | bytes]:
+        vocabulary = json.dumps(self.sides.vocabulary.to_json(), ensure_ascii=True)
+        if plan.start == "scratch":
+            return {"vocabulary.json": vocabulary}
+        return {"vocabulary.json": vocabulary, COUNTS_FILE: counts_to_bytes(self.counts, self.sides.train)}
 
     def bits_per_character(self, loss: float) -> float:
         return bits_per_character(loss, self.sides)
@@ -230,19 +315,31 @@ def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> MeanLoss:
     A text is read in windows of `context` targets, one after another; each begins with the last token of the one
     before it and has seen nothing else.
     """
-    total, n_tokens, n_impossible = 0.0, 0, 0
+    losses = token_losses(model, side, context)
+    return MeanLoss(float(losses.mean()) if len(losses) else math.nan, len(losses), int(np.isinf(losses).sum()))
+
+
+def token_losses(model: SequenceModel, side: Corpus, context: int) -> Floats:
+    """The loss of every token of the side but the first, in their order; what `evaluate_loss` is the mean of."""
+    found = np.empty(side.n_predicted)
+    most_tokens = max(1, min(MOST_TOKENS, MOST_SCORES // model.vocab_size))
+    counts = model.counts if isinstance(model, OnCounting) else None
     with evaluating(model):
-        for tokens, targets, n in _passes(side, context, max(1, min(MOST_TOKENS, MOST_SCORES // model.vocab_size))):
-            scores = model(tokens).flatten(0, 1)
-            losses = functional.cross_entropy(scores, targets.flatten(), ignore_index=IGNORED, reduction="none")
-            total += losses.sum(dtype=torch.float64).item()
-            n_impossible += int(losses.isinf().sum())
-            n_tokens += n
-    return MeanLoss(total / n_tokens if n_tokens else math.nan, n_tokens, n_impossible)
+        for batch, places in _passes(side, context, most_tokens, counts):
+            scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
+            losses = functional.cross_entropy(
+                scores.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
+            )
+            is_real = batch.targets.flatten() != IGNORED
+            found[places.reshape(-1)[is_real.numpy()]] = losses[is_real].double().numpy()
+    return found
 
 
-def _passes(side: Corpus, context: int, most_tokens: int) -> Iterator[Batch]:
-    """The whole side in batches of at most so many tokens, or of one row where that is longer."""
+def _passes(side: Corpus, context: int, most_tokens: int, counts: CountModel | None) -> Iterator[tuple[Batch, Ints]]:
+    """The whole side in batches of at most so many tokens, or of one row where that is longer, and where each stands.
+
+    counts: have read what stands before a window of a text, which the network has not.
+    """
     if side.n_predicted < 1:
         return
     if side.has_boundary:
@@ -255,15 +352,20 @@ def _passes(side: Corpus, context: int, most_tokens: int) -> Iterator[Batch]:
             # As many as fit beside the longest of them, which is the last: rows times its length.
             while end < len(order) and (end + 1 - first) * lengths[end] <= most_tokens:
                 end += 1
-            yield items.collate(order[first:end])
+            batch = items.collate(order[first:end])
+            yield batch, items.starts[order[first:end], None] + np.arange(batch.tokens.shape[1])
             first = end
         return
     n_windows, n_left = divmod(side.n_predicted, context)
     each = max(1, most_tokens // context)
-    for first in range(0, n_windows, each):
-        n = min(each, n_windows - first)
-        stretch = torch.from_numpy(side.tokens[first * context : (first + n) * context + 1].astype(np.int64))
-        yield Batch(stretch[:-1].view(n, context), stretch[1:].view(n, context), n * context)
-    if n_left:
-        rest = torch.from_numpy(side.tokens[n_windows * context :].astype(np.int64))[None]
-        yield Batch(rest[:, :-1], rest[:, 1:], n_left)
+    stretches = [(first * context, min(each, n_windows - first), context) for first in range(0, n_windows, each)]
+    for first, n, length in (*stretches, *([(n_windows * context, 1, n_left)] if n_left else ())):
+        end = first + n * length
+        stretch = torch.from_numpy(side.tokens[first : end + 1].astype(np.int64))
+        counted = None
+        if counts is not None:
+            began = max(0, first - counts.reach)
+            logs = counts.after_each(side.tokens[began:end].astype(np.int64))[first - began :]
+            counted = torch.from_numpy(logs).view(n, length, -1)
+        batch = Batch(stretch[:-1].view(n, length), stretch[1:].view(n, length), n * length, counted)
+        yield batch, np.arange(first, end).reshape(n, length)

@@ -19,9 +19,11 @@ from torch import Tensor, nn
 
 from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.catalogue import NetworkCard, Recipe
+from pellucid.models.contracts import Network
 from pellucid.models.settings import SIZES
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Sample
 from pellucid.training.options import TrainOptions
+from pellucid.training.rng import derive_seed
 from pellucid.training.tasks.baselines import Baseline, SideResult
 
 # Tokens of train from which on a size is worth its weights.
@@ -48,6 +50,7 @@ class Task(ABC):
     facts: DataFacts
     context: int = 0  # tokens of a window of a text, or of a list's longest item with its boundary; 0: there is none
     default_loss: str = "cross-entropy"
+    default_start: str = "scratch"
     is_causal: bool | None = None  # whether a network's outputs may depend on later inputs; None: it has no one order
     worth: Mapping[str, int] = WORTH
 
@@ -61,6 +64,10 @@ class Task(ABC):
     def n_train(self) -> int:
         """Predictions that the training side asks for."""
 
+    def n_evaluated(self, side: str) -> int:
+        """Predictions of a side that models are measured on at the end."""
+        return self.facts.n_tokens[side]
+
     @abstractmethod
     def find_card(self, name: str) -> NetworkCard:
         """The network of this name that can read these data."""
@@ -68,6 +75,10 @@ class Task(ABC):
     @abstractmethod
     def make_config(self, card: Any, size: str) -> Any:
         """The configuration of a size for these data."""
+
+    def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
+        """The network with its first weights, which depend on the seed alone."""
+        return build_network(card, config, plan.seed)
 
     def suggest_size(self) -> str:
         """The largest size that so many data are worth."""
@@ -108,11 +119,11 @@ class Task(ABC):
         return cross_entropy_loss
 
     @abstractmethod
-    def evaluate(self, model: Any, side: str) -> SideResult:
-        """The network on the whole of dev or test; of train on a part as large as dev."""
+    def evaluate(self, model: Any, side: str, most: int = 0) -> SideResult:
+        """The network on dev or test; of train on a part as large as dev. most: predictions that are looked at."""
 
     @abstractmethod
-    def check_initial_loss(self, loss: float) -> InitialLoss:
+    def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
         """The loss on dev before the first step, beside what it should be."""
 
     @abstractmethod
@@ -132,12 +143,20 @@ class Task(ABC):
         """The honest models beside which a network is shown, one as soon as it is fitted."""
 
     @abstractmethod
-    def files(self) -> Mapping[str, str]:
+    def files(self, plan: Plan) -> Mapping[str, str | bytes]:
         """Files of the run without which its network cannot be used, by name."""
 
     def bits_per_character(self, loss: float) -> float:
         """nan where there are no characters."""
         return float("nan")
+
+
+def build_network(card: NetworkCard, config: Any, seed: int) -> Network:
+    """The network with its first weights, which depend on the seed alone. The global generator stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(seed, 0, "weights"))
+        network: Network = card.build(config)
+        return network
 
 
 @contextmanager

@@ -1,0 +1,129 @@
+"""A network that starts from counting: logits = g · log p + f.
+
+p is what an n-gram counted after the last tokens, f what the network says, and g how far it trusts the counts there. At
+the start f is 0 and g is 1, so that the first loss is that of counting, and whatever is learned is learned on top of
+it. While it trains, p comes from counts that have not seen the token that is predicted (`cross_fit.py`).
+
+The network is any of the catalogue. It is built with one symbol more than there are: the score of that symbol, which
+no data have, is g - 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from pellucid.data.prepare.tokens import Corpus, token_type
+from pellucid.models.contracts import SequenceModel
+from pellucid.models.counting.count_model import CountModel, IntArray
+from pellucid.models.counting.ngram import NGram, NGramConfig
+
+COUNTS_FILE = "counts.safetensors"  # of a run: the tokens that were counted, and up to which order
+LEAST_LOG = -30.0  # of a probability; no sensible gate turns the impossible into a number
+
+
+class CountedState(NamedTuple):
+    """Where both have read to."""
+
+    network: Any
+    counts: IntArray  # the last tokens, (batch, up to the reach of the counts)
+
+
+class Parts(NamedTuple):
+    """What the logits are made of, each (batch, time, …)."""
+
+    gate: Tensor  # (…, 1)
+    counted: Tensor  # log-probabilities, (…, vocab)
+    learned: Tensor  # (…, vocab)
+
+    @property
+    def logits(self) -> Tensor:
+        return self.gate * self.counted + self.learned
+
+
+class OnCounting(SequenceModel):
+    """A count model and a network in one.
+
+    >>> from pellucid.models.counting.simple_models import Uniform, UniformConfig
+    >>> from pellucid.models.sequences.configs import NeuralNGramConfig
+    >>> from pellucid.models.sequences.windows import NeuralNGram
+    >>> model = OnCounting(NeuralNGram(NeuralNGramConfig(vocab_size=5)), Uniform(UniformConfig(4), has_boundary=True))
+    >>> model(torch.tensor([[0, 1, 2]])).softmax(-1)[0, 0].tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+
+    def __init__(self, network: SequenceModel, counts: CountModel) -> None:
+        super().__init__()
+        self.network = network
+        self.counts = counts
+        self.vocab_size, self.longest = network.vocab_size - 1, network.longest
+
+    @property
+    def core(self) -> SequenceModel:
+        return self.network
+
+    def start_at_counting(self) -> None:
+        """Let the network say nothing: its head, or its table, becomes 0."""
+        for name, parameter in self.network.named_parameters():
+            if name.split(".")[0] in ("head", "table"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, tokens: Tensor, counted: Tensor | None = None) -> Tensor:
+        """counted: what is counted after each token, (batch, time, vocab), where more was read than stands here."""
+        return self.predict(tokens, counted).logits
+
+    def predict(self, tokens: Tensor, counted: Tensor | None = None) -> Parts:
+        """The same in its parts: what is counted, what is learned, and how far the counts are trusted."""
+        return self._join(self.network(tokens), self.counts.forward(tokens) if counted is None else counted)
+
+    def _join(self, scores: Tensor, counted: Tensor) -> Parts:
+        logs = counted.to(scores.dtype).clamp(min=LEAST_LOG)
+        return Parts(1 + scores[..., self.vocab_size :], logs, scores[..., : self.vocab_size])
+
+    def begin(self, batch: int) -> CountedState:
+        return CountedState(self.network.begin(batch), self.counts.begin(batch))
+
+    def advance(self, tokens: Tensor, state: CountedState) -> tuple[Tensor, CountedState]:
+        scores, network = self.network.advance(tokens, state.network)
+        counted, window = self.counts.advance(tokens, state.counts)
+        return self._join(scores, counted).logits, CountedState(network, window)
+
+    def read(self, tokens: Tensor, state: CountedState) -> tuple[Tensor, CountedState]:
+        scores, network = self.network.read(tokens, state.network)
+        counted, window = self.counts.read(tokens, state.counts)
+        return self._join(scores, counted).logits, CountedState(network, window)
+
+    def keep(self, state: CountedState, rows: Tensor) -> CountedState:
+        return CountedState(self.network.keep(state.network, rows), state.counts[rows.cpu().numpy()])
+
+    def for_inference(self) -> OnCounting:
+        return OnCounting(self.network.for_inference(), self.counts).eval()
+
+
+def with_gate(config: Any) -> Any:
+    """The config of a network with one score more than there are symbols."""
+    return dataclasses.replace(config, vocab_size=config.vocab_size + 1)
+
+
+def counts_to_bytes(counts: NGram, counted: Corpus) -> bytes:
+    """What a count model is made from again: smaller than its tables, and quick to count."""
+    tokens = torch.from_numpy(counted.tokens.astype(np.uint8 if counts.vocab_size <= 256 else np.int32))
+    content: bytes = save({"tokens": tokens, "order": torch.tensor([counts.grams.order])})
+    return content
+
+
+def counts_from_tensors(tensors: Mapping[str, Tensor], vocab_size: int, *, has_boundary: bool) -> NGram:
+    """The count model of a run, counted again. Tensors that are no such model's are refused with a ValueError."""
+    tokens, order = tensors.get("tokens"), tensors.get("order")
+    if tokens is None or order is None or tokens.ndim != 1 or order.shape != (1,) or not len(tokens):
+        raise ValueError("tokens and order are wanted")
+    if int(tokens.min()) < 0 or int(tokens.max()) >= vocab_size:
+        raise ValueError(f"tokens reach from {int(tokens.min())} to {int(tokens.max())}")
+    stream = Corpus(tokens.numpy().astype(token_type(vocab_size)), has_boundary)
+    return NGram.fit(stream, NGramConfig(vocab_size, int(order)))
