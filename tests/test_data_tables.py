@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from pellucid.cli.contract import answer
 from pellucid.data import TableData, open_data
 from pellucid.data.kinds import ReadOptions
+from pellucid.data.options import DataOptions
 from pellucid.data.prepare import CategoryColumn, choose_target
 from pellucid.data.readers import read_table, sources
 from pellucid.data.readers.columns import MISSING, stack_tables
@@ -168,15 +169,32 @@ def test_a_target_that_is_not_there(asked, meant):
         choose_target(open_data("penguins"), "zzz")
 
 
-def test_rows_without_a_target():
+def test_rows_without_a_target_are_left_out_and_counted_or_refused():
     data = open_data("penguins")
-    with pytest.raises(
-        PellucidError, match=r"11 rows have no target 'sex' \(first: line 5\).*drop_missing_target=True"
-    ):
-        choose_target(data, "sex")
-    target = choose_target(data, "sex", drop_missing=True)
+    target = choose_target(data, "sex")
     assert target.frame.height == 333
-    assert "11 rows without sex were left out" in target.notes
+    assert "11 of 344 rows have no sex and were left out" in target.notes
+    with pytest.raises(PellucidError, match=r"11 of 344 rows have no target 'sex' \(first: line 5\)"):
+        choose_target(data, "sex", refuse_missing=True)
+    with pytest.raises(PellucidError, match="contradict"):
+        DataOptions(target="sex", refuse_missing_target=True, drop_missing_target=True)
+
+
+def test_none_is_a_category_where_it_is_frequent_among_words():
+    rows = [
+        (("None", "gravel", "paved")[i % 3], "NA" if i % 50 == 0 else "left", "None" if i % 2 else i)
+        for i in range(150)
+    ]
+    text = "alley,side,size\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+    data = table(text)
+    assert data.frame["alley"].null_count() == 0
+    assert data.frame["side"].null_count() == 3  # one in fifty: a gap
+    assert data.frame["size"].null_count() == 75  # numbers have no name for nothing
+    assert "'alley' holds 'None' 50 times, read as a category; missing_values=words reads it as missing" in data.notes
+    assert "missing cells: side 3, size 75" in data.notes
+    assert table(text, missing_values="words").frame["alley"].null_count() == 50
+    assert table("alley,x\nNone,1\nNone,2\n", names_none=["alley"]).frame["alley"].to_list() == ["None", "None"]
+    assert table(text, names_none=[]).frame["alley"].null_count() == 50
 
 
 def test_a_constant_target():
@@ -227,7 +245,7 @@ def test_one_list_of_missing_cells_and_a_count_for_each_column():
     assert data.notes[0] == f"missing cells: a {len(cells)}, b 1"
     strict = table("a,b\nNA,x\n,y\n", missing_values="empty")
     assert strict.frame["a"].to_list() == ["NA", None]
-    with pytest.raises(PellucidError, match="Choose one of usual, empty"):
+    with pytest.raises(PellucidError, match="Choose one of usual, words, empty"):
         table("a,b\n1,2\n3,4\n", missing_values="some")
 
 

@@ -228,7 +228,7 @@ def test_a_table_of_extremes_has_no_nan_on_any_side():
 
 def test_a_number_to_predict_comes_back_in_its_own_units():
     data = open_data("penguins")
-    sides = table_sides(data, "body_mass_g", drop_missing=True)
+    sides = table_sides(data, "body_mass_g")
     assert (sides.task, sides.classes) == ("regression", ())
     assert sides.train.targets.dtype == np.float32
     assert sides.train.targets.mean() == pytest.approx(0, abs=1e-5)
@@ -302,7 +302,9 @@ def test_of_bad_targets_are_refused_by_name():
     data = cats_and_dogs()
     assert "Perhaps you meant 'pet'" in refusal(table_sides, data, "Pet")
     assert "has no column 'zzz'" in refusal(table_sides, data, "zzz")
-    assert "20 rows have no target 'weight' (first: line 5)" in refusal(table_sides, data, "weight")
+    assert "20 of 200 rows have no target 'weight' (first: line 5)" in refusal(
+        table_sides, data, "weight", refuse_missing=True
+    )
     assert "in every row" in refusal(table_sides, csv("x,y", [(i, 1) for i in range(20)]), "y")
     many = csv("x,y", [(i * 0.1, i * 0.37) for i in range(100)])
     assert "try task='regression'" in refusal(table_sides, many, "y", task="classification")
@@ -310,10 +312,10 @@ def test_of_bad_targets_are_refused_by_name():
     assert "no task called" in refusal(table_sides, data, "pet", task="clustering")
 
 
-def test_rows_without_a_target_are_left_out_where_asked_and_places_stay_true():
+def test_rows_without_a_target_are_left_out_and_places_stay_true():
     data = cats_and_dogs()
-    sides = table_sides(data, "weight", drop_missing=True)
-    assert "20 rows without weight were left out" in sides.notes
+    sides = table_sides(data, "weight")
+    assert "20 of 200 rows have no weight and were left out" in sides.notes
     places = np.concatenate([sides.places[side] for side in SIDES])
     assert len(places) == 180
     assert not data.frame["weight"][places].null_count()
@@ -562,7 +564,7 @@ def test_the_alphabet_is_that_of_both_and_boundary_is_0():
 
 STORED = {
     "table": preparation_to_json(table_sides(cats_and_dogs(), "pet").preparation),
-    "number": preparation_to_json(table_sides(open_data("penguins"), "body_mass_g", drop_missing=True).preparation),
+    "number": preparation_to_json(table_sides(open_data("penguins"), "body_mass_g").preparation),
     "row": preparation_to_json(table_sides(open_data("penguins"), "", task="reconstruction").preparation),
     "images": preparation_to_json(image_sides(open_data("digits")).preparation),
 }

@@ -151,7 +151,7 @@ def test_hardly_any_training_examples(digits, n):
 
 
 def test_numbers_have_two_bars():
-    sides = table_sides(open_data("penguins"), "body_mass_g", drop_missing=True)
+    sides = table_sides(open_data("penguins"), "body_mass_g")
     models = named(sides)
     assert list(models) == ["mean predictor", "linear regression"]
     assert np.allclose(models["mean predictor"].answers(sides.dev), 0, atol=1e-6)

@@ -19,7 +19,8 @@ NEWLINES = ("keep", "unix")
 TOKENS = ("characters", "words", "bytes", "bpe")
 TASKS = ("classification", "regression", "reconstruction")
 COLOURS = ("gray", "rgb")
-MISSING_WAYS = ("usual", "empty")
+MISSING_WORDS = ("NA", "N/A", "n/a", "NULL", "null", "None")  # that name a category as often as a gap
+MISSING_WAYS = ("usual", "words", "empty")
 FEWEST_ROWS = 2  # of a table that is to be learned from
 
 
@@ -59,6 +60,9 @@ class ReadOptions:
     separator: str = ""
     missing_values: str = "usual"
     as_number: tuple[str, ...] = ()
+    names_none: tuple[str, ...] | None = (
+        None  # columns in which "None" and the like are categories; None: told by count
+    )
     skip_bad: bool = False
     skip_empty: bool = False
     fewest_rows: int = FEWEST_ROWS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pellucid.data.kinds import COLOURS, KINDS, NEWLINES, TASKS, TOKENS, Data
+from pellucid.data.kinds import COLOURS, KINDS, MISSING_WAYS, NEWLINES, TASKS, TOKENS, Data
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, given_options, option, options_of
 
@@ -38,11 +38,22 @@ class DataOptions:
     as_number: str = option(
         "", "Columns to read as numbers in spite of $, % and commas.", kinds=_TABLE, value_name="COLUMNS"
     )
+    missing_values: str = option(
+        "usual",
+        "Cells that count as missing; usual: None, NA and the like too, unless they are a frequent category; words: "
+        "those always; empty: empty cells alone",
+        noun="way to tell missing cells",
+        choices=MISSING_WAYS,
+        kinds=_TABLE,
+    )
     target: str = option("", "Column to predict.", kinds=_TABLE, is_common=True, value_name="COLUMN")
     task: str = option(
         "", "What to learn; by default it follows from the target", choices=TASKS, kinds=(*_TABLE, *_IMAGES)
     )
-    drop_missing_target: bool = option(False, "Leave out rows without a target.", kinds=_TABLE)
+    refuse_missing_target: bool = option(
+        False, "Refuse a table with rows that have no target; else they are left out.", kinds=_TABLE
+    )
+    drop_missing_target: bool = option(False, "Leave out rows without a target, as is usual.", kinds=_TABLE)
     skip_bad: bool = option(False, "Leave out images that cannot be read.", kinds=_IMAGES)
     skip_empty: bool = option(False, "Leave out class folders without images.", kinds=_IMAGES)
     image_size: int = option(0, "Resize every image to a square of this many pixels.", minimum=1, kinds=_IMAGES)
@@ -53,6 +64,12 @@ class DataOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.refuse_missing_target and self.drop_missing_target:
+            raise PellucidError(
+                "{refuse_missing_target} and {drop_missing_target} contradict each other",
+                fix="Keep one of them",
+                options={"refuse_missing_target": None, "drop_missing_target": None},
+            )
 
 
 def open_with(options: DataOptions) -> Data:
@@ -65,6 +82,7 @@ def open_with(options: DataOptions) -> Data:
         encoding=options.encoding,
         separator=options.separator,
         newlines=options.newlines,
+        missing_values=options.missing_values,
         as_number=tuple(name for name in options.as_number.split(",") if name),
         skip_bad=options.skip_bad,
         skip_empty=options.skip_empty,

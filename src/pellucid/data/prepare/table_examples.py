@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.kinds import TableData, unknown_column
+from pellucid.data.kinds import MISSING_WORDS, TableData, unknown_column
 from pellucid.data.prepare.examples import (
     Examples,
     ExampleSides,
@@ -52,7 +52,7 @@ class Target:
     notes: tuple[str, ...]
 
 
-def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: bool = False) -> Target:
+def choose_target(table: TableData, name: str, *, task: str = "", refuse_missing: bool = False) -> Target:
     """Take a column as the target, for classification or regression, or say why it cannot be.
 
     >>> from pellucid.data import open_data
@@ -63,7 +63,7 @@ def choose_target(table: TableData, name: str, *, task: str = "", drop_missing: 
         require_one_of("task", task, TARGET_TASKS)
     if name not in table.frame.columns:
         raise unknown_column(name, table.frame.columns, table.name)
-    frame, notes = _with_target(table, name, drop_missing)
+    frame, notes = _with_target(table, name, refuse_missing)
     column = frame[name]
     n_different = column.n_unique()
     if n_different < 2:
@@ -119,22 +119,22 @@ def likely_targets(table: TableData) -> list[str]:
     return [table.columns[place].name for place in sorted(range(last + 1), key=unlikeliness)]
 
 
-def _with_target(table: TableData, name: str, drop_missing: bool) -> "tuple[polars.DataFrame, list[str]]":
+def _with_target(table: TableData, name: str, refuse_missing: bool) -> "tuple[polars.DataFrame, list[str]]":
     is_missing = table.frame[name].is_null()
     n_missing = int(is_missing.sum())
     if not n_missing:
         return table.frame, []
-    if not drop_missing:
-        first = table.place_of(int(is_missing.arg_max() or 0))
-        raise PellucidError(
-            f"{n_missing:,} rows have no target {quoted(name)} (first: {first})",
-            where=f"in {table.name}",
-            fix="Try {drop_missing_target}",
-            options={"drop_missing_target": True},
-        )
     if n_missing == len(table):
         raise PellucidError(f"no row has a target {quoted(name)}", fix="Choose another column")
-    return table.frame.filter(~is_missing), [f"{n_missing:,} rows without {name} were left out"]
+    if refuse_missing:
+        first = table.place_of(int(is_missing.arg_max() or 0))
+        raise PellucidError(
+            f"{n_missing:,} of {len(table):,} rows have no target {quoted(name)} (first: {first})",
+            where=f"in {table.name}",
+            fix="Fill it in, or leave {refuse_missing_target} out, and they are left out",
+            options={"refuse_missing_target": None},
+        )
+    return table.frame.filter(~is_missing), [f"{n_missing:,} of {len(table):,} rows have no {name} and were left out"]
 
 
 def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[str]) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def _leak(feature: "polars.Series", target: "polars.Series") -> str:
     return ""
 
 
-def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: bool = False) -> ExampleSides:
+def table_sides(table: TableData, target: str, *, task: str = "", refuse_missing: bool = False) -> ExampleSides:
     """The rows of a table on three sides: those that are equal but for target and order columns share one.
 
     For reconstruction the target may be "": then every column is read, and nothing is predicted but the row itself.
@@ -206,7 +206,7 @@ def table_sides(table: TableData, target: str, *, task: str = "", drop_missing: 
     ('classification', ('Adelie', 'Chinstrap', 'Gentoo'), 285, (9,), (4, 3))
     """
     require_memory(table.frame.width * len(table) * BYTES_A_CELL, table.name, "Keep fewer rows or columns")
-    chosen = _choose(table, target, task, drop_missing)
+    chosen = _choose(table, target, task, refuse_missing)
     task = task or chosen.task
     rows = replace(table, frame=chosen.frame)
     features, notes = _readable(table, chosen.features)
@@ -263,10 +263,10 @@ def _hashes(rows: TableData, features: set[str], target: str, places: NDArray[np
     return numbered, [f"the rows have {n_forms:,} different forms only, so equal ones stand on every side"]
 
 
-def _choose(table: TableData, target: str, task: str, drop_missing: bool) -> Target:
+def _choose(table: TableData, target: str, task: str, refuse_missing: bool) -> Target:
     """The target and the features, and notes on columns that say nothing or too much."""
     if target:
-        return choose_target(table, target, task="" if task == RECONSTRUCTION else task, drop_missing=drop_missing)
+        return choose_target(table, target, task="" if task == RECONSTRUCTION else task, refuse_missing=refuse_missing)
     if task != RECONSTRUCTION:
         names = likely_targets(table)
         some = ", ".join(quoted(name, 24) for name in names[:4])
@@ -373,6 +373,12 @@ class TablePreparation:
     def features(self) -> tuple[str, ...]:
         """The columns that are read."""
         return (*(column.name for column in self.numeric), *(column.name for column in self.categories))
+
+    @property
+    def names_none(self) -> tuple[str, ...]:
+        """The columns in which "None", "NA" or the like was a category."""
+        known = {**{one.name: one.values for one in self.categories}, self.target: self.classes}
+        return tuple(name for name, values in known.items() if not set(values).isdisjoint(MISSING_WORDS))
 
     @property
     def numbers_shape(self) -> tuple[int, ...]:

@@ -68,6 +68,7 @@ def open_data(
     newlines: str = "keep",
     missing_values: str = "usual",
     as_number: Sequence[str] = (),
+    names_none: Sequence[str] | None = None,
     skip_bad: bool = False,
     skip_empty: bool = False,
     fewest_rows: int = FEWEST_ROWS,
@@ -78,8 +79,10 @@ def open_data(
     kind            "list", "text", "table", "pairs" or "images"; "" looks and decides
     separator       of a table, one character; "" looks: a comma, or a tab in .tsv
     newlines        "keep", or "unix" to make every line end LF
-    missing_values  of a table: "usual" (see pellucid.data.readers.columns.MISSING) or "empty" for empty cells alone
+    missing_values  of a table: "usual" (see pellucid.data.readers.columns.MISSING), where "None" and the like are a
+                    category if they are frequent among words; "words" for always missing; "empty" for empty cells alone
     as_number       names of columns to read as numbers in spite of $, % and thousands separators
+    names_none      columns in which "None" and the like are categories, where that is known; None looks
     fewest_rows     that a table must have; 2 for what is to be learned from, 1 for a single new row
     skip_bad        leave out images that cannot be read; skip_empty leaves out class folders without images
 
@@ -94,6 +97,7 @@ def open_data(
         separator=separator,
         missing_values=missing_values,
         as_number=tuple(as_number),
+        names_none=None if names_none is None else tuple(names_none),
         skip_bad=skip_bad,
         skip_empty=skip_empty,
         fewest_rows=fewest_rows,

@@ -1,7 +1,8 @@
 """What a column of a table is, decided on all of its cells: numbers, categories, text or an order. Nothing is rounded.
 
 Missing are the cells of one list, MISSING, and in columns of numbers also NOT_A_NUMBER. `nan` in a column of names is a
-name. With missing_values="empty" only empty cells are missing.
+name, and so are "None", "NA" and the like where they are frequent among categories: a garden has no pool far more often
+than nobody looked. With missing_values="empty" only empty cells are missing.
 """
 
 import contextlib
@@ -14,11 +15,12 @@ from typing import Any, NamedTuple
 import polars
 from numpy.typing import NDArray
 
-from pellucid.data.kinds import Column, TableData
+from pellucid.data.kinds import MISSING_WORDS, Column, TableData
 from pellucid.errors import PellucidError, quoted
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "-")
 NOT_A_NUMBER = ("nan", "-nan", "+nan", "NAN", "-NaN")
+FREQUENT = 0.05  # part of a column's cells from which on such a word is a category; a judgement, and it is told
 EXACT = 2**53  # beyond this a float64 skips whole numbers
 MANY = 10_000  # rows from which on it pays to look at different cells only
 FEW = 20  # so many different values make a category in any table
@@ -29,6 +31,7 @@ _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 _DRESSED = r"^[-+(]?\s?[$€£¥]?\s?[-+]?[0-9][0-9.,'_ \u{a0}]*\s?[%$€£¥]?\)?$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
 _OTHER_DAY = r"^[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{2,4}$"
+_NO_WORD = "|".join((_NUMBER, _DRESSED, _DAY, _OTHER_DAY))  # of a column whose gaps are gaps, whatever they are called
 
 RowPlace = Callable[[int], str]  # row -> where the user finds it
 
@@ -48,8 +51,12 @@ def decide_column(
     is_typed: bool = False,
     missing_values: str = "usual",
     as_number: bool = False,
+    names_none: bool | None = None,
 ) -> DecidedColumn:
-    """Read a column as what all of its cells are. is_typed: a text is a text, even where it looks like a number."""
+    """Read a column as what all of its cells are. is_typed: a text is a text, even where it looks like a number.
+
+    names_none: whether "None", "NA" and the like are categories here; None: where they are frequent.
+    """
     dtype = cells.dtype
     if dtype.is_integer():
         return _whole_numbers(cells, cells.cast(polars.Int64, strict=False))
@@ -62,7 +69,7 @@ def decide_column(
         return _decided(cells.dt.to_string("iso"), "order", note)
     texts = cells.cast(polars.String)
     if not is_typed:
-        return _parse_cells(texts, place, missing_values, as_number)
+        return _parse_cells(texts, place, missing_values, as_number, names_none)
     if texts.null_count() == len(texts):
         return _decided(texts, "text", f"{quoted(texts.name)} has no value at all")
     return _decided(texts, "category" if is_category(texts) else "text")
@@ -90,15 +97,23 @@ def require_plain_types(schema: Mapping[str, polars.DataType], table: str) -> No
             )
 
 
-def _parse_cells(cells: polars.Series, place: RowPlace, missing_values: str, as_number: bool) -> DecidedColumn:
+def _parse_cells(
+    cells: polars.Series, place: RowPlace, missing_values: str, as_number: bool, names_none: bool | None = None
+) -> DecidedColumn:
     """The cells of a text file, each of which could be a number."""
     if not as_number and not cells.null_count():
         whole = cells.cast(polars.Int64, strict=False)
         if not whole.null_count() and (whole.cast(polars.String) == cells).all():
             # The usual column of whole numbers, told without a regular expression for each cell.
             return _whole_numbers(cells, whole)
-    is_missing = cells.is_null() | (cells.str.strip_chars().is_in(MISSING if missing_values == "usual" else [""]))
+    bare = cells.str.strip_chars()
+    is_missing = cells.is_null() | bare.is_in([""] if missing_values == "empty" else MISSING)
     n_missing = int(is_missing.sum())
+    if n_missing and missing_values == "usual" and not as_number:
+        note = _names_none(bare, is_missing, names_none)
+        if note is not None:
+            kept = cells.set(is_missing & ~bare.is_in(MISSING_WORDS), None)
+            return _decided(kept, "category", *([note] if names_none is None else []))
     cells = cells.set(is_missing, None) if n_missing else cells
     if n_missing == len(cells):
         return _decided(cells, "text", f"{quoted(cells.name)} has no value at all")
@@ -117,12 +132,28 @@ def _parse_cells(cells: polars.Series, place: RowPlace, missing_values: str, as_
     n_numbers = int(is_number.sum())
     if n_numbers + n_missing < len(cells) and n_numbers:
         strange = ~is_number & bare.is_not_null()
-        if missing_values == "usual" and bare.filter(strange).is_in(NOT_A_NUMBER).all():
+        if missing_values != "empty" and bare.filter(strange).is_in(NOT_A_NUMBER).all():
             return _parse_cells(cells.set(strange, None), place, missing_values, as_number=False)
         _refuse_broken_numbers(bare, strange, place)
     if n_numbers + n_missing == len(cells):
         return _numbers(cells, bare, place)
     return _texts(cells, different.drop_nulls(), n_missing, is_number, place)
+
+
+def _names_none(bare: polars.Series, is_missing: polars.Series, is_known: bool | None) -> str | None:
+    """The note on a column of categories in which "None" or the like is one of them; None where it is not.
+
+    is_known: whether it is one, where that was decided before, as for the new rows of a trained network.
+    """
+    words = bare.filter(is_missing & bare.is_in(MISSING_WORDS))
+    others = bare.filter(~is_missing)
+    if is_known is None:
+        is_frequent = len(words) >= max(1, FREQUENT * len(bare))
+        is_known = is_frequent and len(others) > 0 and is_category(others) and not others.str.contains(_NO_WORD).any()
+    if not is_known or not len(words):
+        return None
+    which = " and ".join(f"{quoted(word)} {n:,} times" for word, n in words.value_counts(sort=True).iter_rows())
+    return f"{quoted(bare.name)} holds {which}, read as a category; missing_values=words reads it as missing"
 
 
 def _decided(values: polars.Series, kind: str, *notes: str) -> DecidedColumn:

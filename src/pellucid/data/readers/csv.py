@@ -81,7 +81,11 @@ def read_csv(source: Source, options: ReadOptions, because: str) -> TableData:
 
     decided = [
         decide_column(
-            cells[column], place, missing_values=options.missing_values, as_number=column in options.as_number
+            cells[column],
+            place,
+            missing_values=options.missing_values,
+            as_number=column in options.as_number,
+            names_none=None if options.names_none is None else column in options.names_none,
         )
         for column in rows.header
     ]

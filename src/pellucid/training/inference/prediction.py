@@ -118,7 +118,14 @@ def _read_rows(run: Run, files: Sequence[str], encoding: str, separator: str) ->
     notes: list[str] = []
     numbers, codes = [], []
     for word in files:
-        table = open_data(word, kind="table", encoding=encoding, separator=separator, fewest_rows=1)
+        table = open_data(
+            word,
+            kind="table",
+            encoding=encoding,
+            separator=separator,
+            names_none=preparation.names_none,
+            fewest_rows=1,
+        )
         assert isinstance(table, TableData)
         read = preparation.read(table)
         where = f"{table.name} " * (len(files) > 1)

@@ -61,7 +61,7 @@ Floats = npt.NDArray[Any]
 def open_examples(data: TableData | ImagesData | PixelsData, source: str, options: DataOptions) -> ExampleTask:
     """Split the examples, learn from train how to read them, and say what was found."""
     if isinstance(data, TableData):
-        sides = table_sides(data, options.target, task=options.task, drop_missing=options.drop_missing_target)
+        sides = table_sides(data, options.target, task=options.task, refuse_missing=options.refuse_missing_target)
     else:
         size = (options.image_size, options.image_size) if options.image_size else None
         if options.task == "regression":
