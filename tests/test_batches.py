@@ -10,7 +10,7 @@ from pellucid.data import Characters, open_data
 from pellucid.data.prepare import encode_list
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.training.rng import derive_seed, numpy_rng, seed_torch, torch_rng
-from pellucid.training.tasks.batches import IGNORED, Batch, ListBatches, TextBatches, make_batches
+from pellucid.training.tasks.batches import IGNORED, Batch, Items, ListBatches, TextBatches, make_batches
 
 
 def list_side(n: int = 50, seed: int = 0) -> Corpus:
@@ -83,7 +83,7 @@ def test_where_rows_meet_a_batch_is_a_fair_sample():
 def test_hardly_anything_is_padded():
     names = open_data("names").items
     corpus = encode_list(names, Characters.of(names))
-    batches = ListBatches(corpus.tokens, corpus.starts, batch_size=128, seed=0)
+    batches = ListBatches(Items(corpus.tokens, corpus.starts), batch_size=128, seed=0)
     drawn = [batches.batch(step) for step in range(1, batches.per_epoch + 1)]
     n_cells = sum(batch.tokens.numel() for batch in drawn)
     assert sum(batch.n_tokens for batch in drawn) == corpus.n_predicted
@@ -110,6 +110,27 @@ def test_windows_of_a_text_follow_one_another():
 def test_a_text_shorter_than_its_context_is_one_window():
     batch = TextBatches(np.array([3, 1, 2], np.uint8), batch_size=32, context=64, seed=0).batch(5)
     assert (batch.tokens.tolist(), batch.targets.tolist(), batch.n_tokens) == ([[3, 1]], [[1, 2]], 2)
+
+
+@pytest.mark.parametrize("side", [list_side(), Corpus(np.arange(101, dtype=np.uint8), False)], ids=["list", "text"])
+def test_what_is_counted_comes_with_the_tokens_it_comes_after(side):
+    """The stand-in for counts says where it was asked, and the token that stands there."""
+
+    def counted(places):
+        return torch.from_numpy(np.stack([places, side.tokens[places]], axis=-1))
+
+    batches = make_batches(side, 8, context=10, seed=0, counted=counted)
+    asked = []
+    for step in range(1, batches.per_epoch + 1):
+        batch = batches.batch(step)
+        is_real = batch.targets != IGNORED
+        places, tokens = batch.counted[is_real].unbind(-1)
+        assert torch.equal(tokens, batch.tokens[is_real])
+        assert side.tokens[places + 1].tolist() == batch.targets[is_real].tolist()
+        asked += places.tolist()
+    if side.has_boundary:
+        assert sorted(asked) == list(range(side.n_predicted))
+    assert make_batches(side, 8, context=10, seed=0).batch(1).counted is None
 
 
 def test_chance_is_a_function_of_seed_step_and_purpose():

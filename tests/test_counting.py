@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import PellucidError
 from pellucid.models.counting import counts as counting
+from pellucid.models.counting import cross_fit
 from pellucid.models.counting.counts import count
+from pellucid.models.counting.cross_fit import MOST_PARTS, CrossFit
 from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import AddS, KneserNey, NGram, NGramConfig, WittenBell
 from pellucid.models.counting.simple_models import Bigram, BigramConfig
@@ -176,6 +179,63 @@ def test_counts_are_counted_one_by_one(layout, data, order):
     for level, wanted in zip(grams.levels, slow_counts(data, order), strict=True):
         assert sorted(level.counts[level.counts > 0].tolist()) == sorted(wanted.values())
         assert level.n_seen == len(wanted)
+
+
+def as_corpus(data) -> Corpus:
+    return Corpus(data.tokens, data.has_boundary)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tokens=st.lists(st.integers(0, VOCAB - 1), min_size=10, max_size=80), order=st.integers(1, 4))
+def test_a_token_of_a_text_is_predicted_by_what_the_other_parts_hold(tokens, order):
+    """By hand: the text in eight stretches, counted one by one without the stretch that the next token stands in."""
+    found = CrossFit.fit(as_corpus(stream(tokens, has_boundary=False)), (), NGramConfig(VOCAB, order))
+    rows = np.exp(found.log_probabilities(np.arange(len(tokens) - 1)))
+    for place, row in enumerate(rows):
+        part = (place + 1) * MOST_PARTS // len(tokens)
+        rest = [token for i, token in enumerate(tokens) if i * MOST_PARTS // len(tokens) != part]
+        wanted = slow_kneser_ney(stream(rest, has_boundary=False), order)
+        assert row == pytest.approx([wanted(tuple(tokens[: place + 1]), token) for token in range(VOCAB)], abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(items=ITEMS, order=st.integers(1, 4))
+def test_an_item_of_a_list_is_predicted_by_the_items_of_other_parts(items, order):
+    """Equal items are in one part, so that none of them tells of another."""
+    words = ["".join("-abc"[token] for token in item) for item in items]
+    found = CrossFit.fit(as_corpus(of_items(items)), words, NGramConfig(VOCAB, order))
+    parts = dict(zip(words, (cross_fit.item_hashes(words, "cross-fit") % MOST_PARTS).tolist(), strict=True))
+    place = 0
+    for item, word in zip(items, words, strict=True):
+        rest = [other for other, name in zip(items, words, strict=True) if parts[name] != parts[word]]
+        wanted = slow_kneser_ney(of_items(rest), order)  # of no items: every token as likely as any
+        rows = np.exp(found.log_probabilities(np.arange(place, place + len(item) + 1)))
+        for read, row in enumerate(rows):  # the last row is of the boundary that closes the item
+            context = (0, *item[:read])
+            assert row == pytest.approx([wanted(context, token) for token in range(VOCAB)], abs=1e-12)
+        place += len(item) + 1
+
+
+def test_counts_that_have_not_seen_a_token_are_as_unsure_as_on_new_data():
+    """A text of pure chance: counts of all of it know it almost by heart, counts of other parts nothing."""
+    draw = np.random.default_rng(0)
+    text = Corpus(draw.integers(0, VOCAB, 3_000).astype(np.uint8), has_boundary=False)
+    new = draw.integers(0, VOCAB, 3_000).astype(np.uint8)
+    config = NGramConfig(VOCAB, 7)
+    counts = NGram.fit(text, config)
+    crossed = CrossFit.fit(text, (), config).log_probabilities(np.arange(2_999))
+    on_train = -np.take_along_axis(crossed, text.tokens[1:, None].astype(np.int64), axis=1).mean()
+    assert -counts.of_each(text.tokens).mean() < 0.8 * math.log(VOCAB)
+    # Two means of 3,000 tokens each, whose losses deviate by about 0.5: six deviations of their difference are 0.08.
+    assert on_train == pytest.approx(-counts.of_each(new).mean(), abs=0.08)
+
+
+def test_a_long_text_is_cut_into_fewer_parts(monkeypatch):
+    monkeypatch.setattr(cross_fit, "TOKENS_OF_ALL_PARTS", 300)
+    text = Corpus(np.arange(100, dtype=np.uint8) % VOCAB, has_boundary=False)
+    assert len(CrossFit.fit(text, (), NGramConfig(VOCAB, 2)).models) == 3
+    monkeypatch.setattr(cross_fit, "TOKENS_OF_ALL_PARTS", 10)
+    assert len(CrossFit.fit(text, (), NGramConfig(VOCAB, 2)).models) == 2
 
 
 def test_an_item_sees_nothing_of_the_one_before_it():

@@ -10,8 +10,9 @@ from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network, networks_for
 from pellucid.records import PlanReason
+from pellucid.training import plan as planning
 from pellucid.training.options import TrainOptions
-from pellucid.training.plan import Pace, choose_plan, config_for, steps_within
+from pellucid.training.plan import EVALUATIONS, FEWEST_STEPS, Pace, choose_plan, config_for, n_looks_of
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import SequenceTask, take_part
 
@@ -66,10 +67,61 @@ def test_minutes_become_steps(task):
 
 
 def test_steps_that_fit_take_the_time_they_are_given():
-    pace = Pace(step=0.01, evaluation=0.2, look=0.02)
-    n_steps = steps_within(60.0, pace)
-    assert pace.of(n_steps, 21, 42) == pytest.approx(60, rel=0.02)
-    assert steps_within(0.5, pace) == 0
+    pace = Pace(step=0.01, prediction=1e-4, look=0.02)
+    n_steps = pace.steps_within(60.0)
+    assert n_steps * pace.step + n_looks_of(n_steps) * pace.look == pytest.approx(60, rel=0.02)
+    assert pace.steps_within(0.02) == 0
+
+
+def plan_at(monkeypatch, task, pace, **options):
+    """The plan of a GRU where every size is as slow, and a batch half as large is twice as fast."""
+
+    def measure(state):
+        return pace._replace(step=pace.step * state.plan.batch_size / draft_size)
+
+    card = find_network("gru", "list")
+    draft_size = task.batch_size_for(card.recipe)
+    monkeypatch.setattr(planning, "measure_pace", measure)
+    return choose_plan(card, task, TrainOptions(model="gru", threads=1, **options))[1]
+
+
+def reason_of(plan, kind):
+    return next((reason for reason in plan.reasons if reason.kind == kind), None)
+
+
+@pytest.mark.parametrize("milliseconds", [1, 10, 100, 300, 1000])
+def test_never_few_steps_where_a_smaller_batch_can_help(monkeypatch, task, milliseconds):
+    plan = plan_at(monkeypatch, task, Pace(milliseconds / 1e3, 1e-6, 0.0), minutes=1.0)
+    per_step = task.n_train * plan.batch_size / task.max_batch_size
+    assert plan.steps >= FEWEST_STEPS or per_step <= planning.SMALLEST_BATCH * 1.1
+    assert (reason_of(plan, "batch-by-time") is not None) == (milliseconds >= 300)
+    if plan.steps < FEWEST_STEPS:
+        assert reason_of(plan, "few-steps").facts["wanted"] == FEWEST_STEPS
+
+
+def test_a_batch_that_was_asked_for_stays_and_the_time_it_would_take_is_told(monkeypatch, task):
+    draft_size = task.batch_size_for(find_network("gru", "list").recipe)
+    plan = plan_at(monkeypatch, task, Pace(1.0, 1e-6, 0.0), minutes=1.0, batch_size=draft_size, size="tiny")
+    assert (plan.batch_size, reason_of(plan, "batch-by-time")) == (draft_size, None)
+    facts = reason_of(plan, "few-steps").facts
+    assert facts["steps"] == plan.steps < 60
+    assert 60 * facts["minutes"] == pytest.approx(60 + (FEWEST_STEPS - plan.steps) * 1.0)
+
+
+@pytest.mark.parametrize("microseconds", [1, 30, 300])
+def test_evaluations_take_at_most_a_tenth_of_the_time(monkeypatch, task, microseconds):
+    """Down to the few predictions that an evaluation needs: 42 times 4,000 at 30 µs are five seconds of sixty."""
+    prediction, minutes = microseconds / 1e6, 1.0 if microseconds < 100 else 10.0
+    plan = plan_at(monkeypatch, task, Pace(0.01, prediction, 0.0), minutes=minutes)
+    looked_at = plan.evaluated or task.n_evaluated("dev")
+    seconds = 2 * (1 + EVALUATIONS) * looked_at * prediction
+    assert seconds <= 0.1 * 60 * minutes
+    assert (plan.evaluated == 0) == (microseconds == 1)  # all of dev where that is cheap
+
+
+def test_a_number_of_steps_is_evaluated_on_a_part_that_does_not_depend_on_the_pace(task):
+    _, plan = choose_plan(find_network("gru", "list"), task, TrainOptions(steps=100))
+    assert plan.evaluated == (planning.EVALUATED if task.n_evaluated("dev") > planning.EVALUATED else 0)
 
 
 def test_what_memory_cannot_hold_is_refused_before_it_is_made(task):

@@ -1,16 +1,21 @@
-"""What every network promises, tried on every card of one that the room carries."""
+"""What every network promises, tried on every card of one that the room carries, from scratch and from counting."""
 
+import copy
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network, networks_for
 from pellucid.models.contracts import SequenceModel
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.sequences.on_counting import OnCounting, with_gate
 from pellucid.models.settings import SIZES
 
 CARDS = networks_for("list")
@@ -24,13 +29,25 @@ def card(request: pytest.FixtureRequest) -> NetworkCard:
     return CARDS[request.param]
 
 
+@pytest.fixture(params=["scratch", "counts"])
+def start(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 def draw(vocab_size: int, *shape: int, seed: int = 1) -> Tensor:
     return torch.randint(0, vocab_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def built(card: NetworkCard, seed: int = 0) -> SequenceModel:
+def built(card: NetworkCard, seed: int = 0, start: str = "scratch") -> SequenceModel:
     torch.manual_seed(seed)
-    return card.build(card.tiny)
+    if start == "scratch":
+        return card.build(card.tiny)
+    vocab_size = card.tiny.vocab_size
+    stream = np.random.default_rng(0).integers(0, vocab_size, 200).astype(np.uint8)
+    counts = NGram.fit(Corpus(stream, has_boundary=False), NGramConfig(vocab_size, order=3))
+    model = OnCounting(card.build(with_gate(card.tiny)), counts)
+    model.start_at_counting()
+    return model
 
 
 def loss_of(model: SequenceModel, tokens: Tensor) -> Tensor:
@@ -39,9 +56,9 @@ def loss_of(model: SequenceModel, tokens: Tensor) -> Tensor:
 
 
 @torch.enable_grad()
-def trained(card: NetworkCard, dtype: torch.dtype = torch.float32) -> SequenceModel:
+def trained(card: NetworkCard, dtype: torch.dtype = torch.float32, start: str = "scratch") -> SequenceModel:
     """A few steps away from its first weights, so that no zero hides a mistake, and statistics are not 0 and 1."""
-    model = built(card).to(dtype)
+    model = built(card, start=start).to(dtype)
     tokens = draw(card.tiny.vocab_size, 16, TIME, seed=9)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for _ in range(10):
@@ -52,8 +69,8 @@ def trained(card: NetworkCard, dtype: torch.dtype = torch.float32) -> SequenceMo
 
 
 @pytest.fixture
-def model(card: NetworkCard) -> SequenceModel:
-    return trained(card).for_inference()
+def model(card: NetworkCard, start: str) -> SequenceModel:
+    return trained(card, start=start).for_inference()
 
 
 @pytest.fixture
@@ -77,8 +94,8 @@ def test_the_list_of_names_is_the_catalogues():
 
 
 @torch.no_grad()
-def test_scores_have_their_shape(card):
-    model = built(card).eval()
+def test_scores_have_their_shape(card, start):
+    model = built(card, start=start).eval()
     for batch, time in ((1, 1), (BATCH, TIME)):
         scores = model(draw(model.vocab_size, batch, time))
         assert scores.shape == (batch, time, model.vocab_size)
@@ -87,8 +104,8 @@ def test_scores_have_their_shape(card):
 
 @torch.no_grad()
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)], ids=str)
-def test_one_token_at_a_time_gives_the_same_numbers(card, tokens, dtype, tolerance):
-    model = trained(card, dtype).eval()
+def test_one_token_at_a_time_gives_the_same_numbers(card, start, tokens, dtype, tolerance):
+    model = trained(card, dtype, start).eval()
     for ready in (model, model.for_inference()):  # folded and as it is
         whole = model(tokens)
         assert (ready(tokens) - whole).abs().max() < tolerance
@@ -161,8 +178,8 @@ def test_the_state_does_not_grow_with_what_was_read(model, tokens):
     assert all(size == sizes[0] for size in sizes)
 
 
-def test_every_parameter_gets_a_gradient(card):
-    model = built(card)
+def test_every_parameter_gets_a_gradient(card, start):
+    model = built(card, start=start)
     tokens = draw(card.tiny.vocab_size, 32, TIME)
     # Two steps first: from a head of zeros nothing comes back, and then nothing from projections of zeros below it.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -176,9 +193,9 @@ def test_every_parameter_gets_a_gradient(card):
         assert parameter.grad.abs().max() > 1e-9, name
 
 
-def test_it_fits_eight_examples(card):
+def test_it_fits_eight_examples(card, start):
     """Each row goes on by a rule that the token before decides, so that even the smallest model can learn it."""
-    model = built(card)
+    model = built(card, start=start)
     vocab_size = card.tiny.vocab_size
     rows = [[row % vocab_size] for row in range(8)]
     for _ in range(TIME - 1):
@@ -193,9 +210,9 @@ def test_it_fits_eight_examples(card):
     assert loss.item() < 0.05
 
 
-def test_the_same_seed_gives_the_same_bits(card, tokens):
+def test_the_same_seed_gives_the_same_bits(card, start, tokens):
     def run(seed: int) -> dict[str, Tensor]:
-        model = built(card, seed)
+        model = built(card, seed, start)
         loss_of(model, tokens).backward()
         return {**model.state_dict(), **{f"{name}'": p.grad for name, p in model.named_parameters()}}
 
@@ -205,17 +222,17 @@ def test_the_same_seed_gives_the_same_bits(card, tokens):
 
 
 @torch.no_grad()
-def test_saved_is_loaded(card, tokens):
-    model = trained(card).eval()
-    other = built(card, seed=7).eval()
+def test_saved_is_loaded(card, start, tokens):
+    model = trained(card, start=start).eval()
+    other = built(card, seed=7, start=start).eval()
     assert not torch.equal(other(tokens), model(tokens))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(tokens), model(tokens))
 
 
 @torch.no_grad()
-def test_made_ready_for_inference_the_original_stays(card, tokens):
-    model = trained(card)
+def test_made_ready_for_inference_the_original_stays(card, start, tokens):
+    model = trained(card, start=start)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     ready = model.for_inference()
     assert model.training
@@ -234,6 +251,41 @@ def test_the_first_loss_is_that_of_guessing(card):
     model = card.build(card.sized("medium", 27, 8))
     loss = loss_of(model, draw(27, 64, 9)).item()
     assert abs(loss - math.log(27)) < 0.05 * math.log(27)
+
+
+@torch.no_grad()
+def test_on_counting_the_first_scores_are_those_of_counting(card, tokens):
+    """All of the network that speaks is 0, so that it says the counts, and trusts them once."""
+    model = built(card, start="counts").eval()
+    parts = model.predict(tokens)
+    assert torch.equal(parts.gate, torch.ones(BATCH, TIME, 1))
+    assert not parts.learned.any()
+    assert torch.allclose(model(tokens).log_softmax(-1), model.counts.forward(tokens).float(), atol=1e-6)
+
+
+@torch.no_grad()
+def test_on_counting_the_parts_make_the_whole(card, tokens):
+    model = trained(card, start="counts").eval()
+    gate, counted, learned = model.predict(tokens)
+    assert (gate.shape, counted.shape) == ((BATCH, TIME, 1), learned.shape)
+    assert torch.equal(gate * counted + learned, model(tokens))
+    assert torch.allclose(counted.exp().sum(-1), torch.ones(BATCH, TIME))
+    assert learned.abs().max() > 0.01
+    # Where more was read than stands here, what is counted is given: the same numbers as if it were read here.
+    later = model(tokens[:, 3:], model.counts.forward(tokens)[:, 3:])
+    assert torch.allclose(later, model._join(model.network(tokens[:, 3:]), counted[:, 3:]).logits)
+
+
+def test_a_copy_shares_the_counts_and_nothing_else(card, tokens):
+    model = trained(card, start="counts").eval()
+    for twin in (copy.deepcopy(model), model.for_inference()):
+        assert twin.counts is model.counts
+        assert torch.allclose(twin(tokens), model(tokens), atol=1e-5)
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert not torch.allclose(twin(tokens), model(tokens), atol=1e-3)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -266,8 +318,8 @@ def test_an_impossible_setting_is_refused(card):
                 dataclasses.replace(card.tiny, **{field.name: 0})
 
 
-def test_it_is_told_whether_rows_meet_in_training(card, tokens):
-    model = trained(card)
+def test_it_is_told_whether_rows_meet_in_training(card, start, tokens):
+    model = trained(card, start=start)
     changed = tokens.clone()
     changed[1:] = (changed[1:] + 1) % model.vocab_size
     assert torch.allclose(model(tokens)[0], model(changed)[0], atol=1e-5) != model.rows_meet

@@ -214,6 +214,12 @@ class Run:
         return self._rebuild(Plan, self.record.get("plan"))
 
     @property
+    def start(self) -> str:
+        """What its network stands on: counts, or nothing (scratch), as in runs that do not tell."""
+        plan = self.record.get("plan")
+        return str(plan.get("start", "scratch")) if isinstance(plan, Mapping) else "scratch"
+
+    @property
     def is_finished(self) -> bool:
         return is_finished(self.path)
 

@@ -280,7 +280,7 @@ def load_network(run: Run) -> tuple[Network, int]:
     """The network of a run with the weights that did best on dev, and the step they are from."""
     card = find_network(run.model, run.kind)
     config = card.config_from(run.config)
-    is_on_counting = run.plan.start == "counts"
+    is_on_counting = run.start == "counts"
     model: Network = card.build(with_gate(config) if is_on_counting else config)
     if is_on_counting:
         assert isinstance(model, SequenceModel)
@@ -297,7 +297,7 @@ def load_counts(run: Run) -> NGram:
         content = read_regular(run.path / COUNTS_FILE, min(LARGEST, os.path.getsize(run.path / COUNTS_FILE)))
     except OSError as error:
         raise Damaged(f"{COUNTS_FILE} of {run.name} is missing", fix="Take it from a copy of the run") from error
-    if hashlib.sha256(content).hexdigest() != run.record["files"].get(COUNTS_FILE):
+    if hashlib.sha256(content).hexdigest() != run.record.get("files", {}).get(COUNTS_FILE):
         raise Damaged(f"{COUNTS_FILE} of {run.name} is not what was written", fix="Take it from a copy of the run")
     tensors = from_safetensors(content, COUNTS_FILE)
     try:

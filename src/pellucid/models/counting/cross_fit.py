@@ -17,8 +17,9 @@ import numpy as np
 
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.data.splits.hashing import item_hashes
-from pellucid.models.counting.count_model import FloatArray, IntArray
+from pellucid.models.counting.count_model import CountModel, FloatArray, IntArray
 from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.counting.simple_models import Uniform, UniformConfig
 
 FEWEST_PARTS, MOST_PARTS = 2, 8
 TOKENS_OF_ALL_PARTS = 12_000_000  # counted, all parts together: about three seconds
@@ -30,7 +31,7 @@ class CrossFit:
 
     tokens: IntArray
     part_of: IntArray  # of each token, as the one that is predicted
-    models: tuple[NGram, ...]
+    models: tuple[CountModel, ...]
     has_boundary: bool
 
     @classmethod
@@ -38,7 +39,7 @@ class CrossFit:
         """items: of a list, as they stand in the side; of a text none."""
         n_parts = min(MOST_PARTS, max(FEWEST_PARTS, TOKENS_OF_ALL_PARTS // max(1, len(side.tokens))))
         part_of = _parts(side, items, n_parts)
-        models = tuple(NGram.fit(_without(side, part_of, part), config) for part in range(n_parts))
+        models = tuple(_fit_rest(_without(side, part_of, part), config) for part in range(n_parts))
         return cls(side.tokens, part_of, models, side.has_boundary)
 
     def log_probabilities(self, places: IntArray) -> FloatArray:
@@ -46,7 +47,7 @@ class CrossFit:
 
         Nothing is predicted after the last token of the side.
         """
-        reach = max(1, self.models[0].reach)
+        reach = max(1, *(model.reach for model in self.models))
         found = np.empty((len(places), self.models[0].vocab_size))
         part_of = self.part_of[places + 1]
         for part, model in enumerate(self.models):
@@ -75,3 +76,10 @@ def _without(side: Corpus, part_of: IntArray, part: int) -> Corpus:
     if not side.has_boundary:
         return Corpus(rest, has_boundary=False)
     return Corpus(np.concatenate([side.tokens[:1], rest[1:] if part_of[0] != part else rest]), has_boundary=True)
+
+
+def _fit_rest(rest: Corpus, config: NGramConfig) -> CountModel:
+    """Where all items are in one part, the others know nothing."""
+    if rest.n_predicted < 1:
+        return Uniform.fit(rest, UniformConfig(config.vocab_size))
+    return NGram.fit(rest, config)

@@ -50,12 +50,13 @@ class Parts(NamedTuple):
 class OnCounting(SequenceModel):
     """A count model and a network in one.
 
-    >>> from pellucid.models.counting.simple_models import Uniform, UniformConfig
     >>> from pellucid.models.sequences.configs import NeuralNGramConfig
     >>> from pellucid.models.sequences.windows import NeuralNGram
-    >>> model = OnCounting(NeuralNGram(NeuralNGramConfig(vocab_size=5)), Uniform(UniformConfig(4), has_boundary=True))
-    >>> model(torch.tensor([[0, 1, 2]])).softmax(-1)[0, 0].tolist()
-    [0.25, 0.25, 0.25, 0.25]
+    >>> counts = NGram.fit(Corpus(np.array([0, 1, 0, 1, 1, 0]), has_boundary=True), NGramConfig(2, order=1))
+    >>> model = OnCounting(NeuralNGram(NeuralNGramConfig(vocab_size=3)), counts)
+    >>> model.start_at_counting()
+    >>> model(torch.tensor([[0, 1]])).softmax(-1)[0, 0].detach(), np.exp(counts.log_probabilities(np.array([[0]])))
+    (tensor([0.4500, 0.5500]), array([[0.45, 0.55]]))
     """
 
     def __init__(self, network: SequenceModel, counts: CountModel) -> None:

@@ -199,5 +199,24 @@ def paired_gain(side: str, ours: Units, theirs: Units) -> Gain:
     else:
         rest = differences - mean * ours.sizes
         error = math.sqrt(float((rest**2).sum()) * n / (n - 1)) / float(ours.sizes.sum())
-        middle, factor = mean, 1.96 + 2.4 / (n - 1)  # close to Student's t for 95 % from 5 units on
+        middle, factor = mean, student_factor(n - 1)
     return Gain(side, mean, round(middle - factor * error, 4), round(middle + factor * error, 4), n)
+
+
+def student_factor(freedom: int) -> float:
+    """How many standard errors a 95 % interval reaches to either side: the quantile of Student's t.
+
+    Fisher's expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), which is right to 1 in 400 from 3 degrees on.
+
+    >>> round(student_factor(4), 2), round(student_factor(1000), 2)
+    (2.78, 1.96)
+    """
+    z, one = 1.959964, 1 / freedom
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term * one**power for power, term in enumerate(terms))
