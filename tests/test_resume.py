@@ -44,11 +44,15 @@ PLAN = Plan(
     threads=1,
     seed=5,
 )
-# Each has something that a careless resume forgets: running means, dropout, momenta of several optimizers.
+# Each has something that a careless resume forgets: running means, dropout, momenta of several optimizers, counts.
 KINDS = {
     "mlp": ("list", PLAN._replace(optimizer="sgd", momentum=0.9), {"norm": "batch"}),
-    "gru": ("list", PLAN, {"dropout": 0.2}),
-    "transformer": ("text", PLAN._replace(optimizer="muon", matrix_learning_rate=0.02), {"dropout": 0.1}),
+    "gru": ("list", PLAN._replace(start="counts"), {"dropout": 0.2}),
+    "transformer": (
+        "text",
+        PLAN._replace(optimizer="muon", matrix_learning_rate=0.02, start="counts"),
+        {"dropout": 0.1},
+    ),
 }
 
 

@@ -1,5 +1,6 @@
 """Whole runs, in this process: what they leave, what they say, and that they can be stopped anywhere."""
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -75,7 +76,10 @@ def test_a_run_is_a_folder_that_anyone_can_read(whole):
 def test_what_is_read_back_is_what_was_said(names, tmp_path):
     said = train_run(names, WISHES, tmp_path / "run", Callbacks(page=report_html))
     assert as_plain(open_run(tmp_path / "run").report()) == as_plain(said)  # where nan is a word, and equals itself
-    assert earned_words(said.ladder).startswith("The mlp earns")
+    network = next(rung for rung in said.ladder.rungs if not rung.is_counted)
+    assert [gain.side for gain in network.gains] == ["dev", "test"]
+    is_earned = all(gain.verdict == "ahead" for gain in network.gains)
+    assert earned_words(said.ladder).startswith("The mlp earns 0." if is_earned else "No gain of the mlp over counting")
     assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp"}
     assert said.start.is_as_expected
     assert said.evaluations[0].step == 0
@@ -107,18 +111,22 @@ def test_a_finished_run_is_only_read(whole):
     assert fingerprint(whole) == before
 
 
+def stop_at_nine(source: str, folder: Path, options: TrainOptions) -> Path:
+    """A run that was stopped, with data of its own."""
+    shutil.copy(source, folder / "own.txt")
+    with pytest.raises(Stopped):
+        train_run(DataOptions(str(folder / "own.txt"), kind="list"), options, folder / "runs" / "own", StopAt(9))
+    return folder / "runs" / "own"
+
+
 @pytest.fixture
 def stopped(names, tmp_path):
-    """A run that was stopped, with data of its own."""
-    shutil.copy(names.source, tmp_path / "own.txt")
-    with pytest.raises(Stopped):
-        train_run(
-            DataOptions(str(tmp_path / "own.txt"), kind="list"),
-            WISHES,
-            tmp_path / "runs" / "own",
-            StopAt(9),
-        )
-    return tmp_path / "runs" / "own"
+    return stop_at_nine(names.source, tmp_path, WISHES)
+
+
+@pytest.fixture
+def stopped_from_scratch(names, tmp_path):
+    return stop_at_nine(names.source, tmp_path, dataclasses.replace(WISHES, start="scratch"))
 
 
 def going_on(run: Path, **changes: object) -> None:
@@ -133,7 +141,8 @@ def test_data_that_are_gone_are_asked_for(stopped, tmp_path, whole):
     assert fingerprint(stopped) == fingerprint(whole)
 
 
-def test_other_data_are_refused_unless_allowed(stopped, tmp_path):
+def test_other_data_are_refused_unless_allowed(stopped_from_scratch, tmp_path):
+    stopped = stopped_from_scratch
     with (tmp_path / "own.txt").open("a") as file:
         file.write("annabella\n")
     with pytest.raises(PellucidError, match=r"is not what own was trained on.*add allow_new_data"):
@@ -143,7 +152,15 @@ def test_other_data_are_refused_unless_allowed(stopped, tmp_path):
     assert "new data from step 10 on" in notes
 
 
-def test_data_with_other_symbols_never_fit(stopped, tmp_path):
+def test_a_run_that_counted_its_data_goes_on_with_no_others(stopped, tmp_path):
+    with (tmp_path / "own.txt").open("a") as file:
+        file.write("annabella\n")
+    with pytest.raises(PellucidError, match=r"own started from counting its own data, and cannot go on with others\."):
+        going_on(stopped, is_new_data_allowed=True)
+
+
+def test_data_with_other_symbols_never_fit(stopped_from_scratch, tmp_path):
+    stopped = stopped_from_scratch
     with (tmp_path / "own.txt").open("a") as file:
         file.write("zoé\n")
     with pytest.raises(PellucidError, match=r"the checkpoint has 27 symbols, the data have 28 \(first new: 'é'\)"):

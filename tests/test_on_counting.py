@@ -1,0 +1,200 @@
+"""Runs whose network starts from counting: everything that asks a run for its network gets both as one model."""
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.api.run import TrainedRun, sample, score
+from pellucid.data import open_data
+from pellucid.data.options import DataOptions
+from pellucid.data.prepare.tokens import Corpus
+from pellucid.errors import PellucidError
+from pellucid.models.catalogue import find_network
+from pellucid.models.counting.fitting import count_loss
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_from_tensors, counts_to_bytes
+from pellucid.runs import open_run
+from pellucid.runs.disk import Damaged
+from pellucid.training.callbacks import Callbacks
+from pellucid.training.checkpoints import from_safetensors, load_network
+from pellucid.training.loop import steps
+from pellucid.training.options import TrainOptions
+from pellucid.training.plan import choose_plan
+from pellucid.training.run import train_run
+from pellucid.training.run_data import load_vocabulary
+from pellucid.training.tasks import open_task
+from pellucid.training.tasks.sequences import evaluate_loss
+from pellucid.training.trainer import build_training
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    names = open_data("names").items
+    (folder / "few.txt").write_text("\n".join(names[::60]) + "\n")
+    (folder / "many.txt").write_text(" ".join(names[::60]))
+    return {
+        "list": DataOptions(str(folder / "few.txt"), kind="list"),
+        "text": DataOptions(str(folder / "many.txt"), kind="text", context=16),
+    }
+
+
+@pytest.fixture(scope="module")
+def tasks(sources):
+    return {kind: open_task(options) for kind, options in sources.items()}
+
+
+@pytest.fixture(scope="module")
+def runs(sources, tmp_path_factory):
+    """One of each kind, a few steps away from counting."""
+    folder = tmp_path_factory.mktemp("runs")
+    for kind, options in sources.items():
+        asked = TrainOptions(model="transformer", steps=12, size="tiny", threads=1)
+        train_run(options, asked, folder / kind, Callbacks())
+    return {kind: folder / kind for kind in sources}
+
+
+@pytest.mark.parametrize("kind", ["list", "text"])
+@pytest.mark.parametrize("name", ["mlp", "gru", "transformer"])
+def test_before_the_first_step_it_is_as_good_as_counting(tasks, kind, name):
+    task, card = tasks[kind], find_network(name, "list")
+    config, plan = choose_plan(card, task, TrainOptions(model=name, steps=5, size="tiny"))
+    model = build_training(card, config, plan, task).model
+    assert isinstance(model, OnCounting)
+    found = task.evaluate(model, "dev")
+    assert found.loss == pytest.approx(count_loss(task.counts, task.parts["dev"]).nats, abs=1e-5)
+    start = task.check_initial_loss(found.loss, plan)
+    assert (start.start, start.is_as_expected) == ("from counting", True)
+    # On train the counts have not seen what they are asked for: about as bad as on dev, and not as if known by heart.
+    by_heart = count_loss(task.counts, task.parts["train"]).nats
+    assert task.evaluate(model, "train").loss > by_heart + 0.01
+
+
+@pytest.mark.parametrize("kind", ["list", "text"])
+def test_evaluation_is_the_slow_loop(tasks, kind):
+    """Token by token. The counts of a text have read all that stands before; the network a window at most."""
+    task, card = tasks[kind], find_network("gru", "list")
+    config, plan = choose_plan(card, task, TrainOptions(model="gru", steps=5, size="tiny"))
+    model = build_training(card, config, plan, task).model.eval()
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += torch.randn(parameter.shape, generator=draw) * 0.2
+    dev = task.sides.dev
+    side = Corpus(dev.tokens[: dev.starts[9] + 1] if dev.has_boundary else dev.tokens[:107], dev.has_boundary)
+    tokens, total = side.tokens.astype(np.int64), 0.0
+    boundaries = np.flatnonzero(tokens == 0)
+    for place in range(len(tokens) - 1):
+        first = boundaries[boundaries <= place].max() if side.has_boundary else place // 16 * 16
+        with torch.no_grad():
+            scores = model.network(torch.tensor(tokens[None, first : place + 1]))[0, -1].double().numpy()
+        counted = task.counts.log_probabilities(tokens[None, : place + 1])[0]
+        logits = (1 + scores[-1]) * np.maximum(counted, -30) + scores[:-1]
+        total += math.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[tokens[place + 1]]
+    found = evaluate_loss(model, side, 16)
+    assert found.n_tokens == len(tokens) - 1
+    assert found.nats == pytest.approx(total / found.n_tokens, abs=1e-5)
+
+
+def test_it_learns_on_top_of_counting(tasks):
+    task, card = tasks["text"], find_network("transformer", "list")
+    config, plan = choose_plan(card, task, TrainOptions(steps=60, size="tiny", threads=1))
+    state = build_training(card, config, plan, task)
+    before = task.evaluate(state.model, "train").loss
+    for _ in steps(state.model, state.batches, state.optimizer, plan, loss_function=task.loss_function(plan)):
+        pass
+    assert task.evaluate(state.model, "train").loss < before - 0.01
+
+
+@pytest.mark.parametrize("kind", ["list", "text"])
+def test_a_run_keeps_its_counts_and_gives_back_the_same_model(runs, tasks, kind):
+    run = open_run(runs[kind])
+    assert run.start == "counts"
+    model, _ = load_network(run)
+    assert isinstance(model, OnCounting)
+    tokens = tasks[kind].sides.dev.tokens[:40].astype(np.int64)
+    assert np.array_equal(model.counts.after_each(tokens), tasks[kind].counts.after_each(tokens))
+    on_dev = evaluate_loss(model, tasks[kind].sides.dev, tasks[kind].context).nats
+    network = next(rung for rung in run.report().ladder.rungs if not rung.is_counted)
+    assert on_dev == pytest.approx(network.dev, abs=1e-6)
+    assert run.report().start.start == "from counting"
+
+
+@pytest.mark.parametrize("kind", ["list", "text"])
+def test_samples_and_scores_are_of_both_as_one_model(runs, kind):
+    run = TrainedRun(runs[kind])
+    one, uncached = (run.sample(2, seed=3, **more).record.samples for more in ({}, {"no_cache": True}))
+    assert [sample.text for sample in one] == [sample.text for sample in uncached]
+    text = "anna" if kind == "list" else "anna bella"
+    scored = run.score(text).record
+    model, _ = load_network(run.run)
+    vocabulary = load_vocabulary(run.run)
+    codes = vocabulary.encode(text)
+    opening = 0 if kind == "list" else vocabulary.tokens.index(" ")
+    read = [opening, *codes, 0] if kind == "list" else [opening, *codes]
+    logs = model.double().eval()(torch.tensor([read[:-1]]))[0].log_softmax(-1).detach()
+    wanted = -logs[torch.arange(len(read) - 1), read[1:]].sum().item()
+    assert scored.nats == pytest.approx(wanted, abs=1e-9)
+    assert run.sample(1, beam=3).record.samples[0].nats <= run.sample(1, temperature=0).record.samples[0].nats + 1e-9
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("draw", "attention-maps", "list", "--input", "anna"),
+        ("draw", "loss-curves", "text"),
+        ("inspect", "list"),
+        ("doctor", "list"),
+        ("doctor", "text"),
+    ],
+    ids=" ".join,
+)
+def test_figures_inspection_and_doctor_take_a_run_on_counting(runs, pellucid, tmp_path, words):
+    shown = [str(runs.get(word, word)) for word in words]
+    done = pellucid(*shown, *(["--out", str(tmp_path / "made.svg")] if words[0] == "draw" else []))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture
+def copied(runs, tmp_path):
+    return shutil.copytree(runs["list"], tmp_path / "copy")
+
+
+def test_counts_that_are_damaged_or_gone_are_refused_in_one_line(copied):
+    file = copied / COUNTS_FILE
+    content = file.read_bytes()
+    for damaged in (content[:-1] + bytes([content[-1] ^ 1]), content[:-1], content[:4], b"", content + b"\0"):
+        file.write_bytes(damaged)
+        with pytest.raises(Damaged, match=r"^counts\.safetensors of copy is not what was written\. Take it") as error:
+            sample(copied)
+        assert "\n" not in str(error.value)
+    file.unlink()
+    with pytest.raises(Damaged, match=r"^counts\.safetensors of copy is missing\. Take it from a copy of the run\.$"):
+        score(copied, "anna")
+
+
+def test_tensors_that_are_no_counts_are_refused(tasks):
+    task = tasks["list"]
+    good = from_safetensors(counts_to_bytes(task.counts, task.sides.train), "counts")
+    assert counts_from_tensors(good, 27, has_boundary=True).grams.order == task.counts.grams.order
+    strange = {
+        "tokens and order are wanted": {"tokens": good["tokens"]},
+        "reach from": {**good, "tokens": torch.tensor([0, 27, 0])},
+    }
+    for words, tensors in strange.items():
+        with pytest.raises(ValueError, match=words):
+            counts_from_tensors(tensors, 27, has_boundary=True)
+    with pytest.raises(PellucidError, match="past the limit"):
+        counts_from_tensors({**good, "order": torch.tensor([10**6])}, 27, has_boundary=True)
+
+
+def test_without_its_counts_a_run_from_scratch_is_as_before(sources, tmp_path):
+    asked = TrainOptions(model="mlp", steps=3, size="tiny", threads=1, start="scratch")
+    report = train_run(sources["list"], asked, tmp_path / "run", Callbacks())
+    assert not (tmp_path / "run" / COUNTS_FILE).exists()
+    assert report.start.start == "unsure"
+    assert not isinstance(load_network(open_run(tmp_path / "run"))[0], OnCounting)
