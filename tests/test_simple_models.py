@@ -14,7 +14,13 @@ from pellucid.data import PairsData, PixelsData, open_data
 from pellucid.data.prepare import Examples, image_sides, pair_sides, table_sides
 from pellucid.data.sets.house_numbers import load
 from pellucid.models.examples.rows import one_hot_row
-from pellucid.training.tasks.baselines import fit_simple_models, flatten_examples, pair_baselines
+from pellucid.training.tasks.baselines import (
+    _fit_components,
+    _fit_logistic_regression,
+    fit_simple_models,
+    flatten_examples,
+    pair_baselines,
+)
 from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
 
 
@@ -211,3 +217,21 @@ def test_nothing_of_scikit_learns_warnings_is_heard(digits):
         list(fit_simple_models(digits.limited(3)))
         list(fit_simple_models(digits))
     assert not heard
+
+
+def test_components_of_many_features_span_what_the_exact_ones_do():
+    draw = np.random.default_rng(0)
+    # Five directions that matter, in 1,600 features.
+    rows = draw.normal(size=(150, 5)) * (9, 7, 5, 3, 2) @ draw.normal(size=(5, 1_600))
+    rows += 0.01 * draw.normal(size=rows.shape)
+    ours = _fit_components(rows, 5)
+    theirs = PCA(5, svd_solver="full").fit(rows)
+    assert np.allclose(np.abs(ours.components_ @ theirs.components_.T), np.eye(5), atol=1e-3)
+    assert np.array_equal(_fit_components(rows, 5).components_, ours.components_)
+
+
+def test_logistic_regression_on_components_converges():
+    sides = image_sides(load(n=300))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _fit_logistic_regression(sides)
