@@ -137,6 +137,33 @@ def test_a_bomb_is_refused_from_its_header(folder):
     assert MOST_PIXELS == 64_000_000
 
 
+def gradient(width, height):
+    """A picture that is darker on the left than on the right, and green."""
+    levels = numpy.linspace(20, 230, width).astype(numpy.uint8)
+    pixels = numpy.zeros((height, width, 3), numpy.uint8)
+    pixels[..., 1] = levels
+    return Image.fromarray(pixels)
+
+
+def test_a_large_jpeg_is_reduced_while_it_is_decoded(folder, monkeypatch):
+    content = encoded(gradient(600, 400), "JPEG", quality=95)
+    whole = decode_image(content, "rgb").astype(int)
+    small = decode_image(content, "rgb", (30, 20)).astype(int)
+    assert numpy.abs(small - whole.reshape(20, 20, 30, 20, 3).mean((1, 3))).max() <= 2
+    monkeypatch.setattr("pellucid.data.readers.images.MOST_PIXELS", 100_000)
+    assert find_trouble(content) == (600, 400, False, "")
+    assert numpy.abs(decode_image(content, "rgb", (300, 200)) - whole.reshape(200, 2, 300, 2, 3).mean((1, 3))).max() < 5
+    assert find_trouble(encoded(gradient(600, 400)))[3] == "0 megapixels, at most 64 are read"
+    (folder / "dog" / "photo.jpg").write_bytes(content)
+    assert open_data(folder).files[-1][2:] == (600, 400)
+
+
+def test_a_cut_jpeg_is_found_although_it_is_reduced():
+    content = encoded(spotted(3, (640, 480)), "JPEG")
+    assert find_trouble(content)[3] == ""
+    assert find_trouble(content[: len(content) // 2])[3].startswith("damaged")
+
+
 def test_the_first_frame_is_used_and_noted(folder):
     frames = [Image.new("L", (5, 5), level) for level in (10, 200, 90)]
     for name, kind in (("a.gif", "GIF"), ("a.png", "PNG"), ("a.webp", "WEBP")):
