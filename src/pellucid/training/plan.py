@@ -27,7 +27,9 @@ from pellucid.training.trainer import TrainingState, build_training
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
-TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 6
+TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 4
+TRIED = 0.01  # of the budget, at most, to try a size
+SPEEDS_UP = 0.6  # a network with a share s of the weights takes a share s^0.6 of the time
 FEWEST_STEPS = 300  # with fewer nothing much is learned: rather a smaller batch
 SMALLEST_BATCH = 256  # predictions of a step
 EVALUATED = 25_000  # predictions of dev in an evaluation, where a number of steps is asked for
@@ -77,67 +79,94 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         config, why = with_dropout(card, config, epochs, options)
         evaluated = EVALUATED if task.n_evaluated("dev") > EVALUATED else 0
         return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
-    began = time.monotonic()
-    seconds = max(1.0, 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent))
-    while True:
-        # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
-        config, _ = with_dropout(card, config, card.recipe.epochs, options)
-        plan, state, pace = _fastest(card, config, plan, task, is_asked=options.threads is not None)
-        at_the_end = pace.prediction * (task.n_evaluated("dev") + task.n_evaluated("test"))
-        left = max(1.0, seconds - (time.monotonic() - began) - at_the_end)
-        evaluated = _evaluated_within(LOOKING * left, pace, task.n_evaluated("dev"))
-        looking = 2 * (1 + EVALUATIONS) * pace.prediction * (evaluated or task.n_evaluated("dev"))
-        fitting = pace.steps_within(left - looking)
-        per_epoch = state.batches.per_epoch
-        per_step = n_train / per_epoch
-        if fitting < FEWEST_STEPS and options.batch_size is None and per_step > SMALLEST_BATCH and plan.batch_size > 1:
-            plan = plan._replace(batch_size=plan.batch_size // 2)
-            reasons = [one for one in reasons if one.kind != "batch-by-time"]
-            reasons.append(PlanReason("batch-by-time", {"batch_size": plan.batch_size, "steps": FEWEST_STEPS}))
-            continue
-        tokens = TOKENS_OF_A_WEIGHT[plan.start] * state.model.n_parameters
-        enough = min(n_train, tokens) / n_train * per_epoch
-        if options.size or size == SIZES[0] or fitting >= enough:
-            break
-        smaller = SIZES[SIZES.index(size) - 1]
-        facts = {"size": smaller, "larger": size, "epochs": fitting / per_epoch}
-        reasons.append(PlanReason("size-by-time", facts))
+    deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
+    tried = _try(card, config, plan, task, options, deadline)
+    while not options.size and size != SIZES[0] and tried.n_steps < tried.enough:
+        smaller = _size_with_time(card, task, options, size, tried)
+        reasons.append(
+            PlanReason("size-by-time", {"size": smaller, "larger": size, "epochs": tried.n_steps / tried.per_epoch})
+        )
         size = smaller
         config = config_for(card, task, size, options.network)
         plan = draft(card, config, task, options)
+        tried = _try(card, config, plan, task, options, deadline)
+    if plan.threads > 1 and options.threads is None:
+        # Beside a busy neighbour one thread may be faster, and of a small network it often is.
+        alone = _try(card, config, plan._replace(threads=1), task, options, deadline)
+        tried = alone if alone.pace.step < tried.pace.step else tried
+    if tried.n_steps < FEWEST_STEPS and options.batch_size is None and (n := _smaller_batch(tried, n_train)):
+        reasons.append(PlanReason("batch-by-time", {"batch_size": n, "steps": FEWEST_STEPS}))
+        tried = _try(card, config, tried.plan._replace(batch_size=n), task, options, deadline)
+    plan, pace, per_epoch = tried.plan, tried.pace, tried.per_epoch
     most = max(ENOUGH_STEPS, round(card.recipe.epochs * per_epoch))
-    n_steps = max(LEAST_STEPS, min(fitting, most))
+    n_steps = max(LEAST_STEPS, min(tried.n_steps, most))
     if n_steps < FEWEST_STEPS:
-        minutes = (60 * options.minutes + (FEWEST_STEPS - n_steps) * pace.step) / 60
+        minutes = options.minutes + (FEWEST_STEPS - n_steps) * pace.step / 60
         reasons.append(PlanReason("few-steps", {"steps": n_steps, "wanted": FEWEST_STEPS, "minutes": minutes}))
     pace_facts = {"milliseconds": 1e3 * pace.step, "threads": plan.threads, "epochs": n_steps / per_epoch}
     reasons.append(PlanReason("pace", pace_facts))
-    if fitting > most:
-        reasons.append(PlanReason("epochs-limited", {"steps": fitting, "epochs": most / per_epoch}))
+    if tried.n_steps > most:
+        reasons.append(PlanReason("epochs-limited", {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size, options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
-    reasons += why
     plan = with_steps(plan, n_steps, options.training)
-    expected = plan.steps * pace.step + looking + n_looks_of(plan.steps) * pace.look
-    return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size, evaluated=evaluated)
+    expected = plan.steps * pace.step + tried.looking + n_looks_of(plan.steps) * pace.look
+    reasons += why
+    return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size, evaluated=tried.evaluated)
+
+
+class _Tried(NamedTuple):
+    """A network that was trained for a moment, and what the time left has room for."""
+
+    plan: Plan
+    pace: Pace
+    n_steps: int
+    per_epoch: int
+    enough: float  # steps with which it has seen as much as a network of its size is worth
+    evaluated: int  # predictions of dev in an evaluation; 0: all
+    looking: float  # seconds for all evaluations
+    n_parameters: int
+
+
+def _try(card: NetworkCard, config: Any, plan: Plan, task: Task, options: TrainOptions, deadline: float) -> _Tried:
+    """deadline: by the monotonic clock, when the last step should be done."""
+    # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
+    config, _ = with_dropout(card, config, card.recipe.epochs, options)
+    state = build_training(card, config, plan, task)
+    pace = measure_pace(state, min(TRIED_SECONDS, TRIED * 60 * options.minutes))
+    n_dev = task.n_evaluated("dev")
+    left = max(1.0, deadline - time.monotonic() - pace.prediction * (n_dev + task.n_evaluated("test")))
+    evaluated = _evaluated_within(LOOKING * left, pace, n_dev)
+    looking = 2 * (1 + EVALUATIONS) * pace.prediction * (evaluated or n_dev)
+    per_epoch, n_parameters = state.batches.per_epoch, state.model.n_parameters
+    enough = min(1.0, TOKENS_OF_A_WEIGHT[plan.start] * n_parameters / task.n_train) * per_epoch
+    n_steps = pace.steps_within(left - looking)
+    return _Tried(plan, pace, n_steps, per_epoch, enough, evaluated, looking, n_parameters)
+
+
+def _size_with_time(card: NetworkCard, task: Task, options: TrainOptions, size: str, tried: _Tried) -> str:
+    """The next smaller size that will have seen enough, by how much fewer weights it has; else the smallest."""
+    for smaller in reversed(SIZES[: SIZES.index(size)]):
+        share = task.estimate_parameters(config_for(card, task, smaller, options.network)) / tried.n_parameters
+        enough = min(1.0, TOKENS_OF_A_WEIGHT[tried.plan.start] * share * tried.n_parameters / task.n_train)
+        if tried.n_steps / share**SPEEDS_UP >= enough * tried.per_epoch:
+            return smaller
+    return SIZES[0]
+
+
+def _smaller_batch(tried: _Tried, n_train: int) -> int:
+    """Halved as often as it takes to have time for a few hundred steps; 0 where that leaves too few predictions."""
+    batch_size, of_a_row = tried.plan.batch_size, n_train / tried.per_epoch / tried.plan.batch_size
+    n_steps = tried.n_steps
+    while n_steps < FEWEST_STEPS and batch_size * of_a_row > 2 * SMALLEST_BATCH and batch_size > 1:
+        batch_size, n_steps = batch_size // 2, 2 * n_steps
+    return batch_size if batch_size < tried.plan.batch_size else 0
 
 
 def _evaluated_within(seconds: float, pace: Pace, n_dev: int) -> int:
     """Of how many predictions of dev, and as many of train, each evaluation can be the mean; 0: of all."""
     fitting = int(seconds / (2 * (1 + EVALUATIONS) * pace.prediction))
     return 0 if fitting >= n_dev else max(TRIED_PREDICTIONS, fitting) if n_dev > TRIED_PREDICTIONS else 0
-
-
-def _fastest(
-    card: NetworkCard, config: Any, plan: Plan, task: Task, *, is_asked: bool
-) -> tuple[Plan, TrainingState, Pace]:
-    """The plan with the number of threads that is faster here and now: beside a busy neighbour that may be one."""
-    found = []
-    for threads in sorted({plan.threads} if is_asked else {1, plan.threads}):
-        planned = plan._replace(threads=threads)
-        state = build_training(card, config, planned, task)
-        found.append((planned, state, measure_pace(state)))
-    return min(found, key=lambda one: one[2].step)
 
 
 def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any]) -> Any:
@@ -224,7 +253,7 @@ def threads_for(n_parameters: int) -> int:
     return 1 if n_parameters <= SMALL else min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
-def measure_pace(state: TrainingState) -> Pace:
+def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS) -> Pace:
     """Train the network for a moment and measure; whoever asks throws it away afterwards."""
     plan = with_steps(state.plan, 10**6, {})
     probe = HealthProbe(state.model)
@@ -235,7 +264,7 @@ def measure_pace(state: TrainingState) -> Pace:
         now = time.monotonic()
         taken.append(now - last)
         last = now
-        if len(taken) > WARM_STEPS and (step.step >= TRIED_STEPS or now - began > TRIED_SECONDS):
+        if len(taken) > WARM_STEPS and (step.step >= TRIED_STEPS or now - began > seconds):
             break
     # The median: the first steps and those in which the machine did something else do not count.
     each = statistics.median(taken[WARM_STEPS:])
