@@ -8,20 +8,25 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import NearestCentroid
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from pellucid.data import PairsData, PixelsData, open_data
+from pellucid.data.kinds import ReadOptions
 from pellucid.data.prepare import Examples, image_sides, pair_sides, table_sides
+from pellucid.data.prepare.table_examples import NumericColumn
+from pellucid.data.readers.csv import read_csv
+from pellucid.data.readers.sources import MemorySource
 from pellucid.data.sets.house_numbers import load
 from pellucid.models.examples.rows import one_hot_row
-from pellucid.training.tasks.baselines import (
+from pellucid.training.tasks.baselines import pair_baselines
+from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
+from pellucid.training.tasks.simple_models import (
     _fit_components,
     _fit_logistic_regression,
+    boosting_rounds,
     fit_simple_models,
     flatten_examples,
-    pair_baselines,
 )
-from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +43,25 @@ def named(sides, **options):
     return {model.name: model for model, _ in fit_simple_models(sides, **options)}
 
 
+def table_of(numbers, targets):
+    """Rows that train, choose and test alike."""
+    penguins = table_sides(open_data("penguins"), "body_mass_g")
+    columns = tuple(NumericColumn(f"x{i}", 0.0, 1.0, has_gaps=False) for i in range(numbers.shape[1]))
+    train = Examples(numbers, np.zeros((len(numbers), 0), dtype=np.int64), targets)
+    preparation = replace(penguins.preparation, numeric=columns, categories=())
+    return replace(penguins, train=train, dev=train, test=train, preparation=preparation)
+
+
 def test_a_row_is_what_the_networks_read(penguins):
     sizes = penguins.preparation.category_sizes
     theirs = one_hot_row(torch.tensor(penguins.dev.numbers), torch.tensor(penguins.dev.codes), sizes)
     assert np.array_equal(flatten_examples(penguins.dev, sizes), theirs.numpy())
 
 
-def test_classes_have_three_bars_each_with_probabilities(penguins):
+def test_classes_have_five_bars_each_with_probabilities(penguins):
     models = named(penguins)
-    assert list(models) == ["majority class", "nearest centroid", "logistic regression"]
+    usual = ["majority class", "nearest centroid", "logistic regression", "k-nearest neighbours"]
+    assert list(models) == [*usual, "gradient boosting"]
     for model in models.values():
         shares = model.answers(penguins.dev)
         assert shares.shape == (len(penguins.dev), 3)
@@ -114,8 +129,7 @@ def test_logistic_regression_is_scikit_learns(digits):
 
 def test_large_images_are_thinned_and_the_name_says_so():
     sides = image_sides(load(n=300))
-    model, _ = list(fit_simple_models(sides))[-1]
-    assert model.name == "logistic regression on 100 components"
+    model = named(sides)["logistic regression on 100 components"]
     assert model.n_parameters == 1024 * 101 + 101 * 10
     assert model.answers(sides.dev).shape == (len(sides.dev), 10)
 
@@ -123,17 +137,11 @@ def test_large_images_are_thinned_and_the_name_says_so():
 def test_many_rows_are_thinned_and_the_name_says_so():
     draw = np.random.default_rng(0)
     numbers = draw.normal(size=(30_000, 2)).astype(np.float32)
-    train = Examples(numbers, np.zeros((30_000, 0), dtype=np.int64), (numbers[:, 0] > 0).astype(np.int64))
-    penguins = table_sides(open_data("penguins"), "species")
     sides = replace(
-        penguins,
-        train=train,
-        classes=("no", "yes"),
-        preparation=replace(penguins.preparation, categories=()),
+        table_of(numbers, (numbers[:, 0] > 0).astype(np.int64)), task="classification", classes=("no", "yes")
     )
-    model, _ = list(fit_simple_models(sides))[-1]
-    assert model.name == "logistic regression of 15,000 rows"
-    assert accuracy(model.answers(train), train.targets) > 0.99
+    model = named(sides)["logistic regression of 15,000 rows"]
+    assert accuracy(model.answers(sides.train), sides.train.targets) > 0.99
 
 
 def test_a_class_that_train_lacks_is_never_answered(penguins):
@@ -146,6 +154,52 @@ def test_a_class_that_train_lacks_is_never_answered(penguins):
         assert not (shares.argmax(1) == 1).any()
 
 
+def test_the_nearest_neighbours_are_scikit_learns(digits):
+    model = named(digits)["k-nearest neighbours"]
+    rows = [one.numbers.reshape(len(one), -1) for one in (digits.train, digits.dev)]
+    shares, truths = model.answers(digits.dev), np.eye(10)[digits.train.targets]
+    found = []
+    for k in (1, 2, 3, 5, 8, 12):
+        # What is frequent on train counts as one more neighbour.
+        theirs = KNeighborsClassifier(k).fit(rows[0], digits.train.targets).predict_proba(rows[1])
+        found.append(np.allclose(shares, (k * theirs + truths.mean(0)) / (k + 1)))
+    assert sum(found) == 1
+    assert model.n_parameters == len(digits.train) * 65
+
+
+def test_of_noise_many_neighbours_are_asked_and_of_copies_one():
+    draw = np.random.default_rng(0)
+    numbers = draw.normal(size=(400, 2)).astype(np.float32)
+    noise = table_of(numbers, draw.normal(size=400).astype(np.float32))
+    spread = named(noise)["k-nearest neighbours"].answers(noise.train).std()
+    assert spread < 0.25  # the mean of 60 numbers of deviation 1 has one of 0.13; of 12 it would be 0.29
+    copied = table_of(numbers, numbers[:, 0])
+    assert r_squared(named(copied)["k-nearest neighbours"].answers(copied.train), copied.train.targets) > 0.95
+
+
+def test_trees_see_what_is_missing_and_categories_as_such():
+    """A number that is missing is told from one that is the mean, and equal categories from those beside them."""
+    draw = np.random.default_rng(0)
+    amounts, towns, is_missing = draw.normal(size=900), draw.integers(0, 12, 900), draw.random(900) < 0.3
+    lines = [
+        f"{'' if gap else amount},t{town},{'ab'[gap ^ (town % 2)]}"
+        for amount, town, gap in zip(amounts, towns, is_missing.astype(int), strict=True)
+    ]
+    content = "\n".join(["amount,town,y", *lines]).encode()
+    sides = table_sides(read_csv(MemorySource("made.csv", content), ReadOptions(), ""), "y")
+    models = named(sides)
+    assert accuracy(models["gradient boosting"].answers(sides.dev), sides.dev.targets) > 0.97
+    assert accuracy(models["logistic regression"].answers(sides.dev), sides.dev.targets) < 0.9
+
+
+def test_what_takes_long_to_boost_has_fewer_rounds_and_the_name_says_so(penguins):
+    assert named(penguins)["gradient boosting"].n_parameters > 0
+    numbers = np.random.default_rng(0).normal(size=(30, 6_000)).astype(np.float32)
+    *_, boosting = named(table_of(numbers, numbers[:, 0]))
+    assert boosting == "gradient boosting, 30 rounds"  # of trees without a split: 30 rows are too few for one
+    assert boosting_rounds(30, 6_000, n_trees=1) == 30
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_hardly_any_training_examples(digits, n):
     sides = digits.limited(n)
@@ -156,10 +210,10 @@ def test_hardly_any_training_examples(digits, n):
         assert len(model.answers(digits.dev.rows(slice(0, 0)))) == 0
 
 
-def test_numbers_have_two_bars():
+def test_numbers_have_four_bars():
     sides = table_sides(open_data("penguins"), "body_mass_g")
     models = named(sides)
-    assert list(models) == ["mean predictor", "linear regression"]
+    assert list(models) == ["mean predictor", "linear regression", "k-nearest neighbours", "gradient boosting"]
     assert np.allclose(models["mean predictor"].answers(sides.dev), 0, atol=1e-6)
     rows = [flatten_examples(one, sides.preparation.category_sizes) for one in (sides.train, sides.dev)]
     # The normal equations of centred rows, with a penalty of 1 on the square of each weight.

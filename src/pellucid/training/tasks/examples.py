@@ -38,8 +38,9 @@ from pellucid.models.examples.configs import ExampleShape
 from pellucid.records import AnsweredExample, Answers, DataFacts, InitialLoss, LatentPoint, Measure, Plan
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks import metrics
-from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines, flatten_examples
+from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
+from pellucid.training.tasks.simple_models import flatten_examples
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 # Examples of train from which on a size is worth its weights.
