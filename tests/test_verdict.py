@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pellucid.figures.words.training import ending_words, start_words, verdict_words
-from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung
+from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung, Verdict
 from pellucid.training.optimizers import learning_rate_factor
 from pellucid.training.stopping import (
     IN_A_ROW,
@@ -243,3 +243,16 @@ def test_where_nothing_is_left_to_learn_it_fits():
     curve = [Evaluation(0, 2.3, 2.3), Evaluation(50, 0.002, 0.004), Evaluation(100, 0.0001, 0.0002)]
     assert judge_fit(curve, Ending("budget", 100, 100), None, guessing=2.3).name == "good fit"
     assert judge_fit(curve, Ending("budget", 100, 100)).name != "good fit"  # against nothing known it stays open
+
+
+def test_no_good_fit_behind_the_simple_models():
+    curve = [Evaluation(0, 3.3, 3.3), Evaluation(500, 1.5, 2.05), Evaluation(1000, 1.6, 2.0)]
+    assert judge_fit(curve, Ending("budget", 1000, 1000), best_count_dev=1.9).name == "under-fit"
+    assert judge_fit(curve, Ending("budget", 1000, 1000), best_count_dev=2.1).name != "under-fit"
+
+
+def test_weights_that_were_best_before_the_first_step_learned_nothing():
+    curve = [Evaluation(0, 2.0, 2.0), Evaluation(50, 1.7, 2.1), Evaluation(100, 1.5, 2.2)]
+    assert judge_fit(curve, Ending("over-fit", 100, 0), 2.0) == Verdict("over-fit", "nothing learned")
+    flat = [Evaluation(0, 2.0, 2.0), Evaluation(50, 2.0, 2.1), Evaluation(100, 2.0, 2.1)]
+    assert judge_fit(flat, Ending("budget", 100, 0), 2.0) == Verdict("under-fit", "nothing learned")

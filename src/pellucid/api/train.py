@@ -6,6 +6,7 @@ be refused is refused before torch is loaded, and so are the data.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -194,7 +195,14 @@ def request_comparison(data: str | Path, models: Sequence[str], options: Mapping
     if len(set(models)) < len(models):
         raise PellucidError("{models} names one of them twice", fix="Name each once", options={"models": None})
     asked = options if "minutes" in options or "steps" in options else {**options, "minutes": 0.5}
-    return request_training(data, asked, models=models)
+    request = request_training(data, asked, models=models)
+    if "start" in options or request.data.kind not in ("list", "text"):
+        return request
+    # What each network learns by itself; and beside them what the best of them adds to counting.
+    scratch = tuple(dataclasses.replace(one, start="scratch") for one in request.trainings)
+    return dataclasses.replace(
+        request, trainings=(*scratch, dataclasses.replace(request.trainings[-1], start="counts"))
+    )
 
 
 def rate(

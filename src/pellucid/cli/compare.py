@@ -41,7 +41,7 @@ N_SIZES = 3  # of the training side, where none are named
 @options_from(DataOptions, "The data")
 @data_option
 @declared_option("context", *network_settings()["context"], section="The training")
-@options_from(TrainOptions, "The training", only=["threads"])
+@options_from(TrainOptions, "The training", only=["threads", "start"])
 @json_option
 @click.pass_context
 def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: bool, **_: object) -> None:

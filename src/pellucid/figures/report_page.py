@@ -125,7 +125,7 @@ def _number_boxes(report: TrainingReport) -> list[NumberBox]:
         NumberBox(f"{gap_unit(measure)} over {measure.simple}", gap or "not known", lead),
         *_reached_boxes(report, rung),
         NumberBox("parameters", f"{rung.parameters:,}"),
-        *([] if measure.metric else [NumberBox("steps", f"{report.ending.step:,}")]),
+        NumberBox("steps", f"{report.ending.step:,}"),
         NumberBox("trained for", duration(rung.seconds)),
     ]
     if rung.tokens_per_second is not None:

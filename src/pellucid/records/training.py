@@ -187,6 +187,7 @@ class Timing(NamedTuple):
     step: int
     seconds: float
     tokens_per_second: float
+    stepping: float = 0.0  # of the seconds, those inside steps: not while it was evaluated, sampled or saved
 
 
 class SampledAt(NamedTuple):
@@ -209,7 +210,8 @@ class Verdict(NamedTuple):
     """How well the network fits, from the curves of train and dev."""
 
     name: str  # under-fit, good fit or over-fit
-    reason: str  # dev rose, by heart, solved, still falling, behind simple models, nothing by heart or at rest
+    # dev rose, by heart, solved, still falling, behind simple models, nothing learned, nothing by heart or at rest
+    reason: str
     fell: float = 0.0  # by how much dev fell over the last tenth of the run
 
 

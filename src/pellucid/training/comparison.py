@@ -44,11 +44,12 @@ def compare_networks(
     rungs = [one.with_test() for one in simple]
     notes = []
     for each in options:
-        heard = callbacks.for_run(each.model)
-        report = train_on(task, simple, data, each, folder / each.model, heard)
+        name = f"{each.model} on counting" if each.start == "counts" else each.model
+        heard = callbacks.for_run(name)
+        report = train_on(task, simple, data, each, folder / name.replace(" ", "-"), heard)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
         notes.append(
-            f"{each.model}: {report.verdict.name}; it ended by {report.ending.reason} after "
+            f"{name}: {report.verdict.name}; it ended by {report.ending.reason} after "
             f"{report.ending.step:,} of {report.plan.steps:,} steps"
         )
     return rank_ladder(Ladder(task.facts.description, tuple(rungs), tuple(notes), task.measure))

@@ -270,7 +270,7 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
     on_test = task.evaluate(network, "test") if task.facts.n_tokens["test"] else SideResult(float("nan"))
     timing = trainer.last_timing
     rung = Rung(
-        name=state.card.name,
+        name=f"{state.card.name} on counting" if state.plan.start == "counts" else state.card.name,
         is_counted=False,
         parameters=state.model.n_parameters,
         train=at_best.train,

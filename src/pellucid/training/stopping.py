@@ -145,6 +145,8 @@ def judge_fit(
     kept, last = best_evaluation(evaluations), evaluations[-1]
     gap = kept.dev - kept.train
     rose = last.dev - kept.dev
+    if kept.step == 0 and last.step:
+        return Verdict("over-fit" if last.train < kept.train - ROSE else "under-fit", "nothing learned")
     if ending.reason == "over-fit" or (rose > _margin(evaluations) and last.train < kept.train):
         return Verdict("over-fit", "dev rose")
     far = FAR_BELOW * max(kept.dev, NEARLY_SOLVED * guessing)
@@ -155,7 +157,7 @@ def judge_fit(
     fell = _fell_at_the_end(evaluations)
     if fell > STILL_FALLING:
         return Verdict("under-fit", "still falling", fell)
-    if best_count_dev is not None and kept.dev > best_count_dev and gap < far / 2:
+    if best_count_dev is not None and kept.dev > best_count_dev:
         return Verdict("under-fit", "behind simple models")
     return Verdict("under-fit", "nothing by heart") if gap < NO_BETTER else Verdict("good fit", "at rest")
 

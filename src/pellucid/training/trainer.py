@@ -73,7 +73,7 @@ class Trainer:
             self._evaluate(0)
         self.callbacks.on_start(self.start)
         ending = check_ending(self.evaluations, plan)
-        stopwatch = _Stopwatch(self.last_timing.seconds)
+        stopwatch = _Stopwatch(self.last_timing)
         for step in self._steps(after + 1) if ending is None else ():
             self.last_timing = stopwatch.lap(step)
             self.writer.append("metrics", step)
@@ -155,10 +155,10 @@ class Trainer:
 class _Stopwatch:
     """Seconds of the run, those of earlier processes included, and how many tokens a second the steps learn from."""
 
-    def __init__(self, seconds: float) -> None:
-        self.before = seconds
+    def __init__(self, before: Timing) -> None:
+        self.before = before
         self.began = self.went_on = time.monotonic()
-        self.stepping = 0.0  # seconds inside steps: not while it is evaluated, sampled or saved
+        self.stepping = 0.0  # seconds inside steps, of this process
         self.n_tokens = 0
 
     def lap(self, step: Step) -> Timing:
@@ -166,7 +166,9 @@ class _Stopwatch:
         now = time.monotonic()
         self.stepping += now - self.went_on
         self.n_tokens += step.n_tokens
-        return Timing(step.step, self.before + now - self.began, self.n_tokens / max(self.stepping, 1e-9))
+        tokens_per_second = self.n_tokens / max(self.stepping, 1e-9)
+        seconds, stepping = self.before.seconds + now - self.began, self.before.stepping + self.stepping
+        return Timing(step.step, seconds, tokens_per_second, stepping)
 
     def go_on(self) -> None:
         """Before the next step."""

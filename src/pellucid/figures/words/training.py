@@ -21,7 +21,7 @@ from pellucid.figures.words.answers import (
 from pellucid.figures.words.counting import novelty_parts
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
-from pellucid.figures.words.notation import count_of, cut_end, duration, rough
+from pellucid.figures.words.notation import count_of, cut_end, duration, percent, rough
 from pellucid.records import (
     DataFacts,
     Ending,
@@ -232,6 +232,10 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
             f"{at_best}, {abs(gap):.4f} apart: nothing was learned by heart, so there is room to learn more",
             "Choose a larger size or train longer",
         ),
+        "nothing learned": (
+            f"no weights did better on dev than the first ones, with {kept.dev:.4f}; those were kept",
+            "Give it more data, or another learning rate: pellucid rate searches one",
+        ),
         "at rest": (
             f"{at_best}, {gap:.4f} apart, and dev did not rise again",
             "For less, give it more data; a larger size with dropout may earn a little",
@@ -280,11 +284,19 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
     yield Text("")
     yield Text(printable(earned_words(report.ladder)), "bold")
     yield Text("")
-    seconds = report.timings[-1].seconds if report.timings else math.nan
-    trained = f", trained for {duration(seconds)}" if math.isfinite(seconds) else ""
-    yield Text(f"The run is in {printable(report.folder)}{trained}. Now you can type or open")
+    yield Text(f"The run is in {printable(report.folder)}: {budget_words(report)}. Now you can type or open")
     lines = [*next_commands(report), f"{report.folder}/report.html"]
     yield indent(Text("\n".join([printable(line) for line in lines])))
+
+
+def budget_words(report: TrainingReport) -> str:
+    """What the time was spent on: steps, epochs, and the share of the time that went into steps."""
+    epochs = sum(step.n_tokens for step in report.steps) / max(1, report.data.n_tokens["train"])
+    done = f"{report.ending.step:,} steps, {epochs:.1f} epochs"
+    if not report.timings or not report.timings[-1].stepping:
+        return done
+    last = report.timings[-1]
+    return f"{done} in {duration(last.seconds)}, {percent(last.stepping / max(last.seconds, 1e-9))} of it in steps"
 
 
 def next_commands(report: TrainingReport) -> list[str]:
