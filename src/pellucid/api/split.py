@@ -52,6 +52,7 @@ def split(
     key: str = "",
     group: str = "",
     order: str = "",
+    target: str = "",
     fractions: str | Sequence[float] = (0.8, 0.1, 0.1),
     seed: str = "",
     repeats: int = 30,
@@ -69,7 +70,8 @@ def split(
 
     Without a strategy (hash, stratified, time, group or random) one is proposed, with its reasons, and used. by: the
     numeric column whose quantile bins are the strata; together_with: columns that divide each bin further; key: stands
-    for the row when it is hashed; group: is not to be divided; order: tells the order of the rows. dry_run: only the
+    for the row when it is hashed; group: is not to be divided; order: tells the order of the rows; target: is to be
+    predicted, so rows that are equal but for it share a side, and what gives it away is told. dry_run: only the
     report. drift: of the made-up transactions, a regime change.
     """
     require_one_of("format of a table's parts", file_format, SUFFIXES)
@@ -81,6 +83,7 @@ def split(
         key=key,
         group=group,
         order=order,
+        target=target,
         fractions=read_fractions(text),
         seed=seed,
         repeats=repeats,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pellucid.data.kinds import COLOURS, KINDS, MISSING_WAYS, NEWLINES, TASKS, TOKENS, Data
+from pellucid.data.splits import STRATEGIES, SplitRequest
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, given_options, option, options_of
 
@@ -50,6 +51,15 @@ class DataOptions:
     task: str = option(
         "", "What to learn; by default it follows from the target", choices=TASKS, kinds=(*_TABLE, *_IMAGES)
     )
+    strategy: str = option(
+        "",
+        "How rows are divided into train, dev and test; by default as suits them, which is told",
+        choices=tuple(STRATEGIES),
+        kinds=_TABLE,
+    )
+    group: str = option("", "Column whose values are not to be divided.", kinds=_TABLE, value_name="COLUMN")
+    order: str = option("", "Column that tells the order of the rows.", kinds=_TABLE, value_name="COLUMN")
+    by: str = option("", "Column whose values or quantiles are the strata.", kinds=_TABLE, value_name="COLUMN")
     refuse_missing_target: bool = option(
         False, "Refuse a table with rows that have no target; else they are left out.", kinds=_TABLE
     )
@@ -64,12 +74,20 @@ class DataOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        _ = self.split
         if self.refuse_missing_target and self.drop_missing_target:
             raise PellucidError(
                 "{refuse_missing_target} and {drop_missing_target} contradict each other",
                 fix="Keep one of them",
                 options={"refuse_missing_target": None, "drop_missing_target": None},
             )
+
+    @property
+    def split(self) -> SplitRequest:
+        """How the rows are to be divided, as far as it was said."""
+        return SplitRequest(
+            strategy=self.strategy, group=self.group, order=self.order, by=self.by, target=self.target, repeats=0
+        )
 
 
 def open_with(options: DataOptions) -> Data:

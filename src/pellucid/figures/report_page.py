@@ -47,7 +47,14 @@ from pellucid.figures.words.notation import (
     metric_words,
     symbol_labels,
 )
-from pellucid.figures.words.training import config_words, ending_words, plan_facts, start_words, verdict_words
+from pellucid.figures.words.training import (
+    config_words,
+    data_notes,
+    ending_words,
+    plan_facts,
+    start_words,
+    verdict_words,
+)
 from pellucid.records import DataFacts, NetworkFacts, Rung, TrainingReport
 
 MOST_SYMBOLS = 200
@@ -218,7 +225,7 @@ def _data_facts(report: TrainingReport) -> list[tuple[str, str]]:
         facts.append(("guessing costs", f"{guessing_costs(max(1, data.vocab_size))} nats a token"))
     else:
         facts.append(("the network", task_words(data)))
-    return [*facts, ("fingerprint", data.fingerprint), *[("note", note) for note in data.notes]]
+    return [*facts, ("fingerprint", data.fingerprint), *[("note", note) for note in data_notes(data)]]
 
 
 def _symbol_words(data: DataFacts) -> list[str]:

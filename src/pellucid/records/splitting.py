@@ -18,7 +18,7 @@ class Agreement(NamedTuple):
     measure: str  # KS: the Kolmogorov-Smirnov distance; TV: half the summed difference of shares
     side: str
     distance: float
-    by_chance: float  # what at most 1 random split in 100 of these sizes exceeds
+    by_chance: float  # what at most 1 random split in 100 of these sizes exceeds, in any column on any side
 
 
 class Tail(NamedTuple):
@@ -72,6 +72,22 @@ class OrderColumn(NamedTuple):
     rising: float = 0.0  # the part of its steps that do not fall
     n_distinct: int = 0
     ends: tuple[int, int] | None = None  # of whole numbers each of which stands there once
+    is_date: bool = False
+    sorted_by: str = ""  # of row numbers: the column that the rows were sorted by, so that they tell no time
+
+
+class GroupColumn(NamedTuple):
+    """The column that names what several rows are about, and how that is known."""
+
+    name: str
+    n_groups: int
+    n_rows: int
+    shared_target: float  # intraclass correlation of the target: 1 where all rows of a group share it
+    same: tuple[str, ...] = ()  # columns that never change within a group
+    n_alike: int = 0  # columns that are alike within a group, beyond chance
+    n_columns: int = 0  # that were looked at for that
+    is_named: bool = False  # it is called as identifiers are
+    is_together: bool = False  # the rows of a group stand together in the file
 
 
 class HeavyTail(NamedTuple):
@@ -95,6 +111,28 @@ class Wander(NamedTuple):
     whole: float | None  # the same number for all rows
     at_random: tuple[float, ...]  # one for each random split
     stratified: tuple[float, ...]  # one for each stratified split
+
+
+class Leak(NamedTuple):
+    """A column from which alone the target can be told, or nearly."""
+
+    column: str
+    kind: str  # copy: it follows the target; foretells: its values tell the target; missing: that it is missing does
+    foretold: float  # R², or the part of the errors of the commonest class that it avoids, each row left out once
+
+
+class SplitChoice(NamedTuple):
+    """How the rows of a training were divided, and why."""
+
+    strategy: str
+    is_proposed: bool  # nobody asked for it
+    column: str = ""  # whose values or order the sides follow
+    group: GroupColumn | None = None
+    order: OrderColumn | None = None
+    drift: Drift | None = None  # the worst along the order
+    n_twins: int = 0  # rows of dev and test that have an equal in train, but for the target
+    n_held: int = 0  # rows of dev and test
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,4 +161,7 @@ class SplitReport:
     wanders: Sequence[Wander] = ()
     order: OrderColumn | None = None
     heavy_tail: HeavyTail | None = None  # of the heaviest column, or of the most skewed where none is heavy
+    group: GroupColumn | None = None
+    target: str = ""
+    leaks: Sequence[Leak] = ()  # of the target
     n_values: Mapping[str, int] = field(default_factory=dict)  # of each column that divides the strata further

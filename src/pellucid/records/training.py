@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pellucid.records.answers import Answers
 from pellucid.records.counting import Sample
+from pellucid.records.splitting import Leak, SplitChoice
 
 
 class PlanReason(NamedTuple):
@@ -303,6 +304,8 @@ class DataFacts(NamedTuple):
     target: str = ""  # the column that is predicted
     about: tuple[str, ...] = ()  # what the network reads, in sentences
     is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
+    split: SplitChoice | None = None  # of a table: how its rows were divided, and why
+    leaks: tuple[Leak, ...] = ()  # columns that give the target away
 
 
 class NetworkFacts(NamedTuple):

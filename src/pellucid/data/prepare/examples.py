@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from pellucid.data.kinds import TASKS
 from pellucid.data.splits import FRACTIONS, SIDES
-from pellucid.data.splits.assignment import by_hash
+from pellucid.data.splits.assignment import SideNumbers, by_hash
 from pellucid.data.splits.hashing import Words, numbered_hashes
 from pellucid.errors import PellucidError, quoted
+from pellucid.records import SplitChoice
 
 if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
@@ -66,6 +67,7 @@ class ExampleSides:
     target: str
     notes: tuple[str, ...] = ()
     n_unknown: int = 0  # cells of dev and test with a category that train does not have
+    split: SplitChoice | None = None  # of a table: how it was divided, and why
 
     def limited(self, n_train: int) -> "ExampleSides":
         """The same with n training examples, drawn from all of train; fewer are always among more.
@@ -89,7 +91,14 @@ def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[
     >>> {side: rows.tolist() for side, rows in places_by_hash(hashes, np.array([0, 0, 0, 0, 1]), "five").items()}
     {'train': [0, 1, 4], 'dev': [3], 'test': [2]}
     """
-    sides = by_hash(hashes, FRACTIONS)
+    return complete_places(by_hash(hashes, FRACTIONS), hashes, labels, name)
+
+
+def complete_places(sides: SideNumbers, hashes: Words, labels: NDArray[np.int64], name: str) -> dict[str, Places]:
+    """The rows of each side, once every class has one in train, and dev and test have one if train can spare it.
+
+    hashes: (row,); rows with equal ones stay together. The sides are changed in place.
+    """
     for label in np.setdiff1d(labels, labels[sides == TRAIN]):
         sides[hashes == hashes[labels == label].min()] = TRAIN
     if not (sides == DEV).any() and not _spare(sides, hashes, labels, DEV):

@@ -13,15 +13,17 @@ from pellucid.data.kinds import MISSING_WORDS, TableData, unknown_column
 from pellucid.data.prepare.examples import (
     Examples,
     ExampleSides,
+    complete_places,
     damaged_preparation,
     mean_and_deviation,
-    places_by_hash,
     require_scale,
     require_task,
     standardise,
 )
 from pellucid.data.readers.sources import require_memory
+from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
+from pellucid.data.splits.proposal import choose_sides
 from pellucid.errors import PellucidError, nearest, quoted, require_one_of
 
 if TYPE_CHECKING:
@@ -195,9 +197,17 @@ def _leak(feature: "polars.Series", target: "polars.Series") -> str:
     return ""
 
 
-def table_sides(table: TableData, target: str, *, task: str = "", refuse_missing: bool = False) -> ExampleSides:
+def table_sides(
+    table: TableData,
+    target: str,
+    *,
+    task: str = "",
+    refuse_missing: bool = False,
+    split: SplitRequest | None = None,
+) -> ExampleSides:
     """The rows of a table on three sides: those that are equal but for target and order columns share one.
 
+    split: how they are to be divided, where that is not left to the data.
     For reconstruction the target may be "": then every column is read, and nothing is predicted but the row itself.
 
     >>> from pellucid.data import open_data
@@ -209,11 +219,17 @@ def table_sides(table: TableData, target: str, *, task: str = "", refuse_missing
     chosen = _choose(table, target, task, refuse_missing)
     task = task or chosen.task
     rows = replace(table, frame=chosen.frame)
-    features, notes = _readable(table, chosen.features)
+    features = _readable(table, chosen.features)
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
     there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
     hashes, about_forms = _hashes(rows, set(features), target, there)
-    places = places_by_hash(hashes, labels, table.name)
+    sides, words, choice = choose_sides(rows, target, split or SplitRequest(), hashes)
+    if choice.strategy == "time":
+        places = {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}
+    else:
+        places = complete_places(sides, words, labels, table.name)
+    group = choice.column if choice.strategy == "group" else ""
+    features = [name for name in features if name != group]
     numeric, categories, about_train = learn_columns(rows, features, places["train"])
     if not numeric and not categories:
         raise PellucidError(f"every column of {table.name} is the same in all of train", fix="Give it more rows")
@@ -238,11 +254,12 @@ def table_sides(table: TableData, target: str, *, task: str = "", refuse_missing
         notes=(
             *([chosen.description] if chosen.description else []),
             *chosen.notes,
-            *notes,
+            *_notes_on_unread(table, chosen.features, features, group),
             *about_train,
             *about_forms,
         ),
         n_unknown=read.n_unknown,  # train knows all of its own
+        split=choice,
     )
 
 
@@ -281,8 +298,8 @@ def _choose(table: TableData, target: str, task: str, refuse_missing: bool) -> T
     return Target("", RECONSTRUCTION, table.frame, features, (), "", tuple(notes))
 
 
-def _readable(table: TableData, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The columns that a network can read, and notes on the others.
+def _readable(table: TableData, names: tuple[str, ...]) -> list[str]:
+    """The columns that a network can read.
 
     Whole numbers that only grow are most often row numbers; they are read where nothing else is there.
     """
@@ -290,15 +307,23 @@ def _readable(table: TableData, names: tuple[str, ...]) -> tuple[list[str], list
     kept = [name for name in names if kinds[name] in ("numeric", "category")]
     if not kept:
         kept = [name for name in names if kinds[name] == "order" and table.frame[name].dtype.is_numeric()]
-    read = set(kept)
-    why = {"order": "only tells an order", "text": "holds text that names no groups"}
-    notes = [f"{name} {why[kinds[name]]} and was left out" for name in names if name not in read]
     if not kept:
         raise PellucidError(
             f"no column of {table.name} holds numbers or categories to predict from",
             fix="Add features to the table",
         )
-    return kept, notes
+    return kept
+
+
+def _notes_on_unread(table: TableData, names: tuple[str, ...], read: Sequence[str], group: str) -> list[str]:
+    """Why each of the columns that are not read is not."""
+    why = {"order": "only tells an order", "text": "holds text that names no groups"}
+    kinds = {column.name: column.kind for column in table.columns}
+    of_group = "is the group, whose values train and dev do not share,"
+    unread = set(names) - set(read)
+    return [
+        f"{name} {of_group if name == group else why[kinds[name]]} and was left out" for name in names if name in unread
+    ]
 
 
 def _labels(chosen: Target) -> NDArray[np.int64]:

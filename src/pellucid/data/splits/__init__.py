@@ -47,6 +47,7 @@ class SplitRequest:
     key: str = option("", "Column that stands for the row when it is hashed.", value_name="COLUMN")
     group: str = option("", "Column whose values are not to be divided.", value_name="COLUMN")
     order: str = option("", "Column that tells the order of the rows.", value_name="COLUMN")
+    target: str = option("", "Column that is to be predicted.", value_name="COLUMN")
     fractions: tuple[float, ...] = FRACTIONS
     seed: str = ""
     repeats: int = 30  # splits over which the tail's wandering is measured
@@ -74,6 +75,11 @@ class SplitRequest:
                 fix="Keep one of them",
                 options={"key": None, "group": None},
             )
+        if self.target and self.target in (self.key, self.group, self.order):
+            raise PellucidError(
+                f"{quoted(self.target)} is what is to be predicted, and cannot divide the rows",
+                fix="Name another column",
+            )
         if not 0 <= self.repeats <= MOST_REPEATS:
             raise PellucidError(
                 f"{self.repeats} repeated splits are not possible", fix=f"Choose between 0 and {MOST_REPEATS}"
@@ -92,6 +98,7 @@ class SplitRequest:
             "key": self.key,
             "group": self.group,
             "order": self.order,
+            "target": self.target,
             "fractions": ",".join(f"{part:g}" for part in self.fractions),
             "seed": self.seed,
         }

@@ -134,6 +134,13 @@ class Strata:
     n_too_small: int  # strata with fewer rows than sides; their rows train
 
 
+def class_strata(of: Levels) -> Strata:
+    """A stratum for each value of a column."""
+    sizes = np.bincount(of.codes)
+    n_too_small = int(((sizes > 0) & (sizes < SMALLEST_STRATUM)).sum())
+    return Strata(of.codes.astype(np.uint32), of.codes, (), int((sizes > 0).sum()), n_too_small)
+
+
 def strata_of(by: Levels, together_with: Sequence[Levels], smallest_fraction: float) -> Strata:
     """Deciles of `by`, then the top 1 %, 0.1 %, ... while every side gets rows of them, times the other columns."""
     if not by.is_numeric:

@@ -7,7 +7,8 @@ values are whole numbers in a range of moderate size.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.kinds import TableData
 from pellucid.data.splits import SIDES
 from pellucid.data.splits.hashing import MISSING, Words, item_hashes, whole_numbers
 from pellucid.errors import PellucidError, quoted
@@ -27,12 +29,13 @@ Counts = NDArray[np.int64]
 
 # A range of whole numbers up to this many times the rows is counted, not sorted.
 WIDEST_RANGE = 4
-# A random split exceeds KS_LIMIT * sqrt(1/n + 1/m) once in 100: Kolmogorov's distribution.
-KS_LIMIT = 1.6276
-# By McDiarmid's inequality a total variation lies this far above its mean at most once in 100.
-TV_EXCESS = math.sqrt(math.log(100) / 2)
+LEVEL = 0.01  # of the one test over all columns and sides: how often a random split is called different
 RISING = 0.999  # the part of its steps by which a column tells an order
 FEWEST_ROWS = 100  # to speak of an order or of a tail at all
+FEWEST_INSTANTS = 10  # different dates, to divide rows by them
+MOSTLY = 0.95  # a column with one value this often may stand in two pieces by chance
+_BIRTH = re.compile(r"birth|born|dob")
+_TIME = re.compile(r"date|time|year|month|week|day|hour|period|quarter|season|era")
 
 
 @dataclass(frozen=True)
@@ -155,27 +158,56 @@ def total_variation(first: NDArray[np.int64], second: NDArray[np.int64]) -> floa
     return float(np.abs(first / first.sum() - second / second.sum()).sum() / 2)
 
 
-def distance_between(levels: Levels, first: NDArray[np.int64], second: NDArray[np.int64]) -> tuple[str, float, float]:
-    """The measure that suits the column, the distance, and what chance alone exceeds once in 100."""
+def distance_between(
+    levels: Levels,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    n_compared: int = 1,
+    clump: float = 1.0,
+) -> tuple[str, float, float]:
+    """The measure that suits the column, the distance, and what chance alone exceeds once in 100.
+
+    n_compared: distances that are looked at together, so that one of all of them exceeds it once in 100 (Bonferroni,
+    which is where Holm's procedure begins). clump: how many rows change sides together, on average over the rows.
+    """
     n, m = int(first.sum()), int(second.sum())
     if not n or not m:
         return ("KS" if levels.is_numeric else "TV"), 0.0, 0.0
-    spread = math.sqrt(1 / n + 1 / m)
+    level = LEVEL / max(1, n_compared)
+    spread = math.sqrt(clump / n + clump / m)
     if levels.is_numeric:
         present = len(levels.values)  # a missing value stands nowhere in the order
-        return "KS", ks_distance(first[:present], second[:present]), KS_LIMIT * spread
+        # Kolmogorov's distribution, by its first term.
+        return (
+            "KS",
+            ks_distance(first[:present], second[:present]),
+            min(1.0, math.sqrt(math.log(2 / level) / 2) * spread),
+        )
     shares = (first + second) / (n + m)
     # The mean of a normal deviation's size is sqrt(2/pi) times its standard deviation.
     usual = float(np.sqrt(shares * (1 - shares)).sum()) * spread * math.sqrt(2 / math.pi) / 2
-    return "TV", total_variation(first, second), min(1.0, usual + TV_EXCESS * spread)
+    # By McDiarmid's inequality a total variation lies this far above its mean at most so often.
+    return "TV", total_variation(first, second), min(1.0, usual + math.sqrt(math.log(1 / level) / 2) * spread)
 
 
-def agreements(levels: Levels, counts: Counts) -> list[Agreement]:
-    """Dev and test beside train. counts: (level, side)."""
+def clumping(hashes: Words) -> float:
+    """How many rows change sides with a row, itself included, on average: the sum of squared sizes over the rows.
+
+    >>> clumping(np.array([1, 1, 2], dtype=np.uint64)) == 5 / 3
+    True
+    """
+    _, sizes = np.unique(hashes, return_counts=True)
+    return float((sizes.astype(np.float64) ** 2).sum() / max(1, len(hashes)))
+
+
+def agreements(levels: Levels, counts: Counts, n_columns: int = 1, clump: float = 1.0) -> list[Agreement]:
+    """Dev and test beside train. counts: (level, side). n_columns: that are compared at all."""
     kind = "numeric" if levels.is_numeric else "category"
     found = []
     for number, side in enumerate(SIDES[1:], 1):
-        measure, distance, by_chance = distance_between(levels, counts[:, 0], counts[:, number])
+        measure, distance, by_chance = distance_between(
+            levels, counts[:, 0], counts[:, number], n_columns * (len(SIDES) - 1), clump
+        )
         found.append(Agreement(levels.name, kind, measure, side, distance, by_chance))
     return found
 
@@ -190,30 +222,59 @@ def drifts_along(order: Levels, others: Sequence[Levels]) -> list[Drift]:
     for one in others:
         if one.name != order.name:
             counts = one.counts(fifths, 5)
-            found.append(Drift(order.name, one.name, *distance_between(one, counts[:, 0], counts[:, 4])))
+            found.append(Drift(order.name, one.name, *distance_between(one, counts[:, 0], counts[:, 4], len(others))))
     return found
 
 
-def find_order(frame: "pl.DataFrame", levels: Mapping[str, Levels]) -> OrderColumn | None:
-    """The first column that tells the order of the rows.
+def find_order(table: TableData, levels: Mapping[str, Levels]) -> OrderColumn | None:
+    """The first column that tells the order of the rows: a column of dates, or whole numbers.
 
-    A column of instants whose steps rise, or whole numbers that rise or take each value of a range once. The
-    second does not depend on how the rows lie, so a shuffled table gets the same proposal.
+    Dates tell when, however the rows lie; but for dates of birth. Whole numbers tell an order when they rise, or take
+    each value of a range once, which does not depend on how the rows lie either. If the rows were sorted by another
+    column that is no time, numbers only count them: `sorted_by` names it.
     """
+    frame = table.frame
     if frame.height < FEWEST_ROWS:
         return None
+    numbered = None
     for name, one in levels.items():
         kind = frame[name].dtype
-        is_instant = kind.is_temporal()
-        if not (kind.is_integer() or is_instant) or one.has_missing:
+        is_date = kind.is_temporal() or (table.column(name).kind == "order" and kind == _text_type())
+        if not (kind.is_integer() or is_date) or one.has_missing:
             continue
         n_distinct = int((one.totals > 0).sum())
         rising = float(np.mean(one.codes[1:] >= one.codes[:-1]))
-        if kind.is_integer() and n_distinct == frame.height == len(one.values):
-            return OrderColumn(name, False, rising, n_distinct, (int(one.values[0]), int(one.values[-1])))
-        if rising >= RISING and (is_instant or 2 * n_distinct > frame.height):
-            return OrderColumn(name, False, rising, n_distinct)
-    return None
+        if is_date and n_distinct >= FEWEST_INSTANTS and not _BIRTH.search(name.lower()):
+            return OrderColumn(name, False, rising, n_distinct, is_date=True)
+        if numbered is not None or not kind.is_integer():
+            continue
+        if n_distinct == frame.height == len(one.values):
+            numbered = OrderColumn(name, False, rising, n_distinct, (int(one.values[0]), int(one.values[-1])))
+        elif rising >= RISING and 2 * n_distinct > frame.height:
+            numbered = OrderColumn(name, False, rising, n_distinct)
+    if numbered is None:
+        return None
+    return numbered._replace(sorted_by=_sorted_by(levels[numbered.name], levels.values()))
+
+
+def _sorted_by(order: Levels, others: Iterable[Levels]) -> str:
+    """The column that the rows are sorted by along an order, if it is no time; "" where there is none."""
+    along = np.argsort(order.codes, kind="stable")
+    for other in others:
+        n_values = int((other.totals > 0).sum())
+        if other.name == order.name or n_values < 2 or other.totals.max() > MOSTLY * len(along):
+            continue
+        # Each value stands in one piece: nothing but sorting does that to values that repeat.
+        n_pieces = 1 + int(np.count_nonzero(np.diff(other.codes[along].astype(np.int64))))
+        if n_pieces == n_values <= len(along) // 2 and not _TIME.search(other.name.lower()):
+            return other.name
+    return ""
+
+
+def _text_type() -> Any:
+    import polars as pl
+
+    return pl.String
 
 
 def heavy_tail(levels: Levels) -> HeavyTail | None:

@@ -1,35 +1,27 @@
 """Splitting data into train, dev and test: which side each row stands on, and the report on what came out."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.kinds import ListData, PairsData, TableData, unknown_column
+from pellucid.data.kinds import ListData, PairsData, TableData
 from pellucid.data.splits import SIDES, STABLE, SplitRequest
-from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_order, by_strata, strata_of
-from pellucid.data.splits.distributions import (
-    Levels,
-    agreements,
-    drifts_along,
-    find_order,
-    heavy_tail,
-    levels_of,
-    quantile,
-    tails,
-    text_levels,
-)
+from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_strata, strata_of
+from pellucid.data.splits.distributions import Levels, agreements, clumping, quantile, tails
 from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
 from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, row_hashes, seed_word
-from pellucid.errors import PellucidError, printable, quoted
-from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
+from pellucid.data.splits.proposal import level_of, most_skewed, most_telling, propose_split, require_columns, sides_by
+from pellucid.errors import PellucidError, printable
+from pellucid.records import Agreement, HeavyTail, SplitReport, Straddle, Wander
 from pellucid.records.splitting import worst_drift
 
+if TYPE_CHECKING:
+    import polars as pl
+
 FEWEST_ROWS = len(SIDES)
-MOST_CATEGORIES = 1000  # a text column with more different values is no category, and is not compared
-MOST_STRATIFYING_VALUES = 20
-MOST_STRATIFYING_COLUMNS = 2
 DEEPEST = 0.02  # only this upper part of the rows is looked at for wandering: every number comes from it
 FEWEST_TO_WANDER = 2000
 
@@ -94,49 +86,52 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
 
     _require_rows_and_columns(data, asked)
     frame = data.frame
-    levels, notes = _comparable(data)
-    found = OrderColumn(asked.order, is_named=True) if asked.order else find_order(frame, levels)
+    proposal = propose_split(data, asked)
+    request, levels, notes, found = proposal.request, proposal.levels, proposal.notes, proposal.order
     order = found.name if found else ""
-    drifts = drifts_along(_of(levels, data, order), list(levels.values())) if order else []
-    skewed = {name: tail for name, one in levels.items() if name != order and (tail := heavy_tail(one))}
-    request = choose_strategy(asked, levels, found, drifts, skewed)
     known = {name: one.text_words() for name, one in levels.items() if frame[name].dtype == pl.String}
-    hashes = row_hashes(frame, [request.key] if request.key else (), request.seed, known)
+    hashed = [request.key] if request.key else hashed_columns(data, request.target)
+    hashes = row_hashes(frame, hashed, request.seed, known)
     strata = None
     if request.strategy == "stratified":
-        others = [_of(levels, data, name) for name in request.together_with]
-        strata = strata_of(_of(levels, data, request.by), others, min(request.fractions))
-    sides = _sides(data, request, levels, hashes, strata)
+        others = [level_of(levels, data, name) for name in request.together_with]
+        strata = strata_of(level_of(levels, data, request.by), others, min(request.fractions))
+    sides = sides_by(data, request, levels, hashes, strata)
 
-    twins = find_twins(row_hashes(frame, known=known) if request.key else hashes, sides)
+    twins = find_twins(row_hashes(frame, known=known) if len(hashed) else hashes, sides)
     straddling = straddles(twins, sides, "equal rows", is_leak=True, show=lambda row: _show_row(data, row))
-    if request.key or request.group:
-        straddling += _torn(data, request.key or request.group, sides)
+    named = request.key or request.group or (proposal.group.name if proposal.group else "")
+    if named:
+        straddling += _torn(data, named, sides)
     left_out = [name for name in dict.fromkeys((request.key, order)) if name]
     near, about_near = near_rows(frame, levels, sides, left_out, lambda row: _show_row(data, row))
     compared, tail_rows = [], []
+    clump = _clump(request, frame, hashes, twins)
+    skewed = proposal.skewed
     for name, one in levels.items():
         counts = one.counts(sides, len(SIDES))
         if not (request.strategy == "time" and name == order):
-            compared += agreements(one, counts)
+            compared += agreements(one, counts, len(levels), clump)
         if name == request.by or (not request.by and name in skewed and skewed[name].is_heavy):
             tail_rows += tails(one, counts)
     if strata:
         notes.append(_about(strata))
-    if order and request.strategy != "time":
+    if order and request.strategy != "time" and found and not found.sorted_by:
         notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take strategy=time")
     report = _report(data, asked, request, sides, twins, [*straddling, *near], compared, [*notes, *about_near])
-    worst = worst_drift(drifts)
-    looks_ahead = worst is not None and worst.matters and request.strategy != "time"
+    worst = worst_drift(proposal.drifts)
+    looks_ahead = worst is not None and worst.matters and request.strategy not in ("time", "group")
     report = replace(
         report,
         tails=tail_rows,
-        drifts=drifts,
+        drifts=proposal.drifts,
         wanders=_wanders(request, levels, skewed, strata, hashes),
         has_found_something_wrong=report.has_found_something_wrong or looks_ahead,
         order=found,
+        group=proposal.group,
+        target=request.target,
         heavy_tail=most_telling(skewed.values()),
-        n_values={name: _of(levels, data, name).n_levels for name in request.together_with},
+        n_values={name: level_of(levels, data, name).n_levels for name in request.together_with},
     )
     return Division(sides, report)
 
@@ -176,51 +171,27 @@ def _require_rows_and_columns(data: TableData, request: SplitRequest) -> None:
         raise PellucidError(
             f"{data.frame.height} rows cannot be divided in three", where=f"in {data.name}", fix="Give at least 3"
         )
-    for name in (request.by, *request.together_with, request.key, request.group, request.order):
-        if name and name not in data.frame.columns:
-            raise unknown_column(name, data.frame.columns, data.name)
+    require_columns(data, request)
 
 
-def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
-    """The levels of each column that has a distribution to compare, and a note on those that have not."""
-    import polars as pl
+def hashed_columns(data: TableData, target: str) -> list[str]:
+    """What the side of a row is told by where a column is to be predicted: all but it, and but what numbers the rows.
 
-    levels, others = {}, []
-    for column in data.frame.get_columns():
-        if column.dtype == pl.String:
-            found = text_levels(column, MOST_CATEGORIES)
-        else:
-            found = None if column.dtype == pl.Null else levels_of(column)
-        if found is None:
-            others.append(column.name)
-        else:
-            levels[column.name] = found
-    note = f"not compared, for they hold text: {', '.join(map(quoted, others[:5]))}" if others else ""
-    return levels, [note] if note else []
+    Equal rows with two targets share a side then, and none is asked for in dev that train gave away. Without a target
+    nothing is named, which means all columns.
+    """
+    if not target:
+        return []
+    others = [one for one in data.columns if one.name != target]
+    return [one.name for one in others if one.kind != "order"] or [one.name for one in others]
 
 
-def _of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:
-    return levels[name] if name in levels else levels_of(data.frame[name])
-
-
-def _sides(
-    data: TableData, request: SplitRequest, levels: Mapping[str, Levels], hashes: Words, strata: Strata | None
-) -> SideNumbers:
-    if request.strategy == "time":
-        order = _of(levels, data, request.order)
-        if order.has_missing:
-            n_missing = int(order.totals[-1])
-            raise PellucidError(
-                f"{n_missing:,} rows have no {quoted(request.order)}", where=f"in {data.name}", fix="Fill it in first"
-            )
-        return by_order(order.codes, request.fractions, request.order)
-    if strata:
-        return by_strata(strata.codes, hashes, request.fractions)
-    if request.strategy == "random":
-        return at_random(data.frame.height, request.fractions, request.seed)
-    if request.group and request.strategy == "group":
-        return by_hash(row_hashes(data.frame, [request.group], request.seed), request.fractions)
-    return by_hash(hashes, request.fractions)
+def _clump(request: SplitRequest, frame: "pl.DataFrame", hashes: Words, twins: Twins) -> float:
+    """How many rows change sides together, on average."""
+    if request.strategy == "group":
+        return clumping(row_hashes(frame, [request.group]))
+    is_divided = request.strategy in ("random", "time")
+    return 1.0 if is_divided or (twins.n_distinct == len(hashes) and not request.key) else clumping(hashes)
 
 
 def _torn(data: TableData, column: str, sides: SideNumbers) -> list[Straddle]:
@@ -243,68 +214,6 @@ def _about(strata: Strata) -> str:
 def _show_row(data: TableData, row: int) -> str:
     cells = ", ".join(printable(str(cell))[:24] for cell in data.frame.row(row)[:6])
     return f"{data.place_of(row)}: {cells}"
-
-
-def choose_strategy(
-    request: SplitRequest,
-    levels: Mapping[str, Levels],
-    order: OrderColumn | None,
-    drifts: Sequence[Drift],
-    skewed: Mapping[str, HeavyTail],
-) -> SplitRequest:
-    """The request with its strategy and columns filled in, where the user left them to the data."""
-    if not request.strategy:
-        request = _propose(request, levels, drifts, skewed)
-    if request.strategy == "time" and not request.order:
-        if not order:
-            raise PellucidError(
-                "no column tells the order of the rows", fix="Name one with {order}", options={"order": None}
-            )
-        request = replace(request, order=order.name)
-    if request.strategy == "stratified" and not request.by:
-        if not skewed:
-            raise PellucidError(
-                "no numeric column has a tail to stratify by", fix="Name one with {by}", options={"by": None}
-            )
-        request = replace(request, by=most_skewed(skewed))
-    return request
-
-
-def _propose(
-    request: SplitRequest, levels: Mapping[str, Levels], drifts: Sequence[Drift], skewed: Mapping[str, HeavyTail]
-) -> SplitRequest:
-    if request.group or request.key:
-        return replace(request, strategy="group" if request.group else "hash")
-    if request.by or request.together_with:
-        return replace(request, strategy="stratified")
-    worst = worst_drift(drifts)
-    if worst and worst.matters:
-        return replace(request, strategy="time")
-    heaviest = most_telling(skewed.values())
-    if heaviest and heaviest.is_heavy:
-        others = stratifying_columns(levels.values())
-        return replace(request, strategy="stratified", by=heaviest.column, together_with=others)
-    return replace(request, strategy="hash")
-
-
-def most_telling(tails: Iterable[HeavyTail]) -> HeavyTail | None:
-    """The heaviest tail; the most skewed one where none is heavy."""
-    found = list(tails)
-    heavy = [tail for tail in found if tail.is_heavy]
-    if heavy:
-        return min(heavy, key=lambda tail: tail.tail_index)
-    return max(found, key=lambda tail: tail.skewness, default=None)
-
-
-def most_skewed(skewed: Mapping[str, HeavyTail]) -> str:
-    """The column to stratify by where none is named; "" where no column has a tail."""
-    return max(skewed, key=lambda name: skewed[name].skewness, default="")
-
-
-def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:
-    """Categories with few values, at most two of them."""
-    few = [one.name for one in levels if not one.is_numeric and 2 <= one.n_levels <= MOST_STRATIFYING_VALUES]
-    return tuple(few[:MOST_STRATIFYING_COLUMNS])
 
 
 def _wanders(

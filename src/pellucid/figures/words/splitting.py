@@ -10,10 +10,21 @@ from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, heading, indent, right
 from pellucid.figures.words.answers import describe_source
 from pellucid.figures.words.notation import percent, short
-from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, SplitReport, Straddle, Wander
+from pellucid.records import (
+    Agreement,
+    Drift,
+    GroupColumn,
+    HeavyTail,
+    OrderColumn,
+    SplitChoice,
+    SplitReport,
+    Straddle,
+    Wander,
+)
 from pellucid.records.plain import as_plain
 from pellucid.records.splitting import DRIFT_MATTERS, worst_drift
 
+SHARED_TARGET = 0.01  # what is written as 0.00 is not said
 WANDERS = 1.5  # a random split wanders when its range is this many times the stratified one's
 MOST_COLUMNS = 20  # of a table that are listed one by one
 
@@ -77,7 +88,7 @@ def _sides(report: SplitReport) -> Part:
 
 
 def _agreements(report: SplitReport) -> Iterator[Part]:
-    table = Table("column", "measure", *right("dev", "test", "chance, 1 in 100"))
+    table = Table("column", "measure", *right("dev", "test", "chance, 1 in 100 of all"))
     rows: dict[str, dict[str, float]] = {}
     words: dict[str, tuple[str, float]] = {}
     for one in report.agreements:
@@ -157,6 +168,8 @@ def reasons(report: SplitReport) -> list[str]:
         return [f"--key says that {report.asked['key']} stands for the row"]
     if "by" in report.asked or "with" in report.asked:
         return ["--by and --with are for strata"]
+    if report.strategy == "group" and report.group:
+        return group_sentences(report.group, report.target)
     because = [_order_sentence(order)] if order else []
     worst = worst_drift(report.drifts)
     if worst:
@@ -177,12 +190,65 @@ def reasons(report: SplitReport) -> list[str]:
 def _order_sentence(order: OrderColumn) -> str:
     if order.is_named:
         return f"{order.name} is an order column: you named it"
+    if order.sorted_by:
+        return f"{order.name} only numbers rows that are sorted by {order.sorted_by}, so it tells no time"
+    if order.is_date:
+        return f"{order.name} holds dates, {order.n_distinct:,} different ones"
     if order.ends:
         first, last = order.ends
         how = f"each whole number from {first:,} to {last:,} once; {percent(order.rising)} of its steps rise"
     else:
         how = f"{percent(order.rising)} of its steps rise, over {order.n_distinct:,} different values"
     return f"{order.name} is an order column: {how}"
+
+
+def group_sentences(group: GroupColumn, target: str) -> list[str]:
+    """Why a column is taken for a group, one clause for each thing that was seen."""
+    each = group.n_rows / group.n_groups
+    said = [f"{group.name} has {group.n_groups:,} values with {each:.3g} rows each on average"]
+    if group.is_together:
+        said.append("the rows of a value stand together in the file")
+    if target and group.shared_target >= SHARED_TARGET:
+        said.append(f"they share {target} beyond chance (intraclass correlation {group.shared_target:.2f})")
+    if group.same:
+        some = ", ".join(group.same[:3]) + (f" and {len(group.same) - 3:,} more" if len(group.same) > 3 else "")
+        said.append(f"within a value {some} never change{'s' * (len(group.same) == 1)}")
+    elif group.n_alike:
+        said.append(f"{group.n_alike:,} of {group.n_columns:,} other columns are alike within a value")
+    return said
+
+
+def choice_sentences(choice: SplitChoice) -> list[str]:
+    """How the rows of a training were divided and why; nothing where it is by hash, as is usual, and nothing speaks
+    against that.
+    """
+    group, order, drift = choice.group, choice.order, choice.drift
+    said = []
+    if choice.strategy == "group":
+        why = group_sentences(group, choice.target) if group and choice.is_proposed else ["as asked"]
+        said.append(f"divided by group, so that no {choice.column} stands on two sides: {'; '.join(why)}")
+    elif choice.strategy == "time":
+        why = [_drift_sentence(drift)] if drift and choice.is_proposed else ["as asked"]
+        said.append(f"divided by time: the first rows by {choice.column} train, the last test; {'; '.join(why)}")
+    elif choice.strategy == "stratified":
+        said.append(f"divided by strata: each side has the same part of every value or quantile of {choice.column}")
+    elif choice.strategy != "hash":
+        said.append(f"divided by {choice.strategy}")
+    if said and choice.is_proposed:
+        said[0] += "; strategy=hash divides by row"
+    if choice.strategy != "group" and group:
+        seen = "; ".join(group_sentences(group, choice.target))
+        said.append(
+            f"{group.name} looks like a group, and stands on several sides: {seen}; group={group.name} keeps it whole"
+        )
+    if choice.strategy != "time" and order and not order.is_named:
+        said.append(
+            f"{order.name} holds dates: for a model that is to foresee what comes later, take order={order.name}"
+        )
+    if choice.n_twins:
+        part = percent(choice.n_twins / max(1, choice.n_held))
+        said.append(f"{choice.n_twins:,} of {choice.n_held:,} rows of dev and test ({part}) have an equal in train")
+    return said
 
 
 def _drift_sentence(worst: Drift) -> str:
@@ -224,7 +290,7 @@ def verdict_sentences(report: SplitReport) -> list[str]:
 
 def _looks_ahead(strategy: str, drifts: Sequence[Drift]) -> list[str]:
     worst = worst_drift(drifts)
-    if worst is None or not worst.matters or strategy == "time":
+    if worst is None or not worst.matters or strategy in ("time", "group"):
         return []
     moved = f"{worst.column} drifts along {worst.order} ({worst.measure} {worst.distance:.3g})"
     return [f"It looks ahead: {moved}, and train holds rows later than test's. Take --strategy time."]
@@ -250,7 +316,9 @@ def _agreement_sentence(strategy: str, agreements: Sequence[Agreement]) -> list[
     if worst is None:
         return []
     number = f"{worst.column} on {worst.side}, {worst.measure} {worst.distance:.3g}"
-    chance = f"where chance alone gives up to {worst.by_chance:.3g}"
+    n_columns = len({one.column for one in agreements})
+    together = f" over all {n_columns:,} columns" if n_columns > 1 else ""
+    chance = f"where chance alone gives up to {worst.by_chance:.3g} (99 %{together})"
     if worst.distance <= worst.by_chance:
         return [f"The sides agree: farthest from train is {number}, {chance}."]
     if strategy == "time":

@@ -22,6 +22,7 @@ from pellucid.figures.words.counting import novelty_parts
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
 from pellucid.figures.words.notation import count_of, cut_end, duration, percent, rough
+from pellucid.figures.words.splitting import choice_sentences
 from pellucid.records import (
     DataFacts,
     Ending,
@@ -69,7 +70,12 @@ def data_lines(data: DataFacts) -> list[str]:
         )
     else:
         lines.append(task_words(data))
-    return [printable(line) for line in [*lines, *[f"note: {note}" for note in data.notes]]]
+    return [printable(line) for line in [*lines, *[f"note: {note}" for note in data_notes(data)]]]
+
+
+def data_notes(data: DataFacts) -> list[str]:
+    """What is worth knowing of the data before they are learned from: how they were divided, then all else."""
+    return [*(choice_sentences(data.split) if data.split else []), *data.notes]
 
 
 def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:

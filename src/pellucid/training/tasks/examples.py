@@ -62,7 +62,13 @@ Floats = npt.NDArray[Any]
 def open_examples(data: TableData | ImagesData | PixelsData, source: str, options: DataOptions) -> ExampleTask:
     """Split the examples, learn from train how to read them, and say what was found."""
     if isinstance(data, TableData):
-        sides = table_sides(data, options.target, task=options.task, refuse_missing=options.refuse_missing_target)
+        sides = table_sides(
+            data,
+            options.target,
+            task=options.task,
+            refuse_missing=options.refuse_missing_target,
+            split=options.split,
+        )
     else:
         size = (options.image_size, options.image_size) if options.image_size else None
         if options.task == "regression":
@@ -95,6 +101,7 @@ def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSide
         task=sides.task,
         target=sides.target,
         about=(_describe_inputs(sides),),
+        split=sides.split,
     )
 
 

@@ -1,0 +1,274 @@
+"""Which strategy suits a table, and which side each of its rows stands on then: for `split` and for `train`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pellucid.data.kinds import TableData, unknown_column
+from pellucid.data.splits import FRACTIONS, SplitRequest
+from pellucid.data.splits.assignment import (
+    SideNumbers,
+    Strata,
+    at_random,
+    by_hash,
+    by_order,
+    by_strata,
+    class_strata,
+    strata_of,
+)
+from pellucid.data.splits.distributions import (
+    Levels,
+    drifts_along,
+    find_order,
+    heavy_tail,
+    levels_of,
+    text_levels,
+)
+from pellucid.data.splits.duplicates import is_in_train
+from pellucid.data.splits.groups import find_group
+from pellucid.data.splits.hashing import Words, row_hashes
+from pellucid.errors import PellucidError, quoted
+from pellucid.records import Drift, GroupColumn, HeavyTail, OrderColumn, SplitChoice
+from pellucid.records.splitting import worst_drift
+
+MOST_CATEGORIES = 1000  # a text column with more different values is no category, and is not compared
+MOST_STRATIFYING_VALUES = 20
+MOST_STRATIFYING_COLUMNS = 2
+FEW_GROUPS = 500
+MOST_DRIFTING = 200  # columns that are compared along the dates of a table to be trained on
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A request with its strategy and columns filled in, and everything that was seen on the way."""
+
+    request: SplitRequest
+    levels: Mapping[str, Levels]  # of each column that has a distribution to compare
+    notes: list[str]
+    order: OrderColumn | None
+    drifts: list[Drift]
+    skewed: Mapping[str, HeavyTail]
+    group: GroupColumn | None
+
+
+def propose_split(data: TableData, asked: SplitRequest) -> Proposal:
+    """Look for an order, for what drifts along it, for groups and for tails; take what was not asked for from them."""
+    levels, notes = _comparable(data)
+    order = _named_order(asked) or find_order(data, {**levels, **date_levels(data)})
+    tells_time = order is not None and not order.sorted_by
+    drifts = drifts_along(level_of(levels, data, order.name), list(levels.values())) if order and tells_time else []
+    skewed = {
+        name: tail for name, one in levels.items() if not (order and name == order.name) and (tail := heavy_tail(one))
+    }
+    group = find_group(data, asked.target)
+    request = choose_strategy(asked, levels, order, drifts, skewed, group)
+    return Proposal(request, levels, notes, order, drifts, skewed, group)
+
+
+def _named_order(asked: SplitRequest) -> OrderColumn | None:
+    return OrderColumn(asked.order, is_named=True) if asked.order else None
+
+
+def date_levels(data: TableData) -> dict[str, Levels]:
+    """The levels of each column of dates, which are texts that sort in time."""
+    import polars as pl
+
+    dates = [one.name for one in data.columns if one.kind == "order" and data.frame[one.name].dtype == pl.String]
+    return {name: levels_of(data.frame[name]) for name in dates}
+
+
+class ChosenSides(NamedTuple):
+    """The sides of a table that is to be trained on. words: (row,); rows with equal ones cannot be divided."""
+
+    sides: SideNumbers
+    words: Words
+    choice: SplitChoice
+
+
+def choose_sides(table: TableData, target: str, asked: SplitRequest, hashes: Words) -> ChosenSides:
+    """Divide the rows that have a target, as asked or as suits them. hashes: (row,), of what a network reads.
+
+    By group where a column is one, by time where a column of dates has something drift along it, else by hash.
+    """
+    require_columns(table, asked)
+    group = find_group(table, target)
+    order, drift = _dates_of(table, asked)
+    strategy = asked.strategy or (
+        "group" if asked.group else "time" if asked.order else "stratified" if asked.by or asked.together_with else ""
+    )
+    if not strategy:
+        strategy = "group" if group else "time" if drift and drift.matters else "hash"
+    words = hashes
+    column = ""
+    if strategy == "group":
+        column = asked.group or (group.name if group else "")
+        words = row_hashes(table.frame, [column], asked.seed)
+        # Of a few groups a hash alone may leave dev or test nearly without any.
+        is_few = table.frame[column].n_unique() < FEW_GROUPS
+        sides = by_strata(np.zeros(len(table), np.int64), words, FRACTIONS) if is_few else by_hash(words, FRACTIONS)
+    elif strategy == "time":
+        column = asked.order or (order.name if order else "")
+        if not column:
+            raise no_order()
+        sides = _by_time(table, levels_of(table.frame[column]), FRACTIONS)
+    elif strategy == "stratified":
+        column = asked.by or target
+        if not column:
+            raise PellucidError(
+                "there is no target to stratify by", fix="Name a column with {by}", options={"by": None}
+            )
+        by = levels_of(table.frame[column])
+        others = [levels_of(table.frame[name]) for name in asked.together_with]
+        is_class = column == target and (not by.is_numeric or by.n_levels <= MOST_STRATIFYING_VALUES)
+        strata = class_strata(by) if is_class else strata_of(by, others, min(FRACTIONS))
+        sides = by_strata(strata.codes, hashes, FRACTIONS)
+    elif strategy == "random":
+        sides = at_random(len(table), FRACTIONS, asked.seed)
+        words = row_hashes(table.frame.with_row_index("\0row"), ["\0row"])
+    else:
+        sides = by_hash(hashes, FRACTIONS)
+    n_twins = int(is_in_train(hashes, sides).sum()) if strategy != "hash" else 0
+    is_proposed = not (asked.strategy or asked.group or asked.order or asked.by)
+    choice = SplitChoice(
+        strategy, is_proposed, column, group, order, drift, n_twins, int(np.count_nonzero(sides)), target
+    )
+    return ChosenSides(sides, words, choice)
+
+
+def _dates_of(table: TableData, asked: SplitRequest) -> tuple[OrderColumn | None, Drift | None]:
+    """The order that was named, or the first column of dates, and the worst drift along it."""
+    dates = date_levels(table)
+    order = _named_order(asked) or (find_order(table, dates) if dates else None)
+    if order is None:
+        return None, None
+    some = [one.name for one in table.columns if one.kind in ("numeric", "category")][:MOST_DRIFTING]
+    others = [levels_of(table.frame[name]) for name in some]
+    return order, worst_drift(drifts_along(level_of(dates, table, order.name), others))
+
+
+def require_columns(data: TableData, request: SplitRequest) -> None:
+    """Refuse a column that the table does not have."""
+    for name in (request.by, *request.together_with, request.key, request.group, request.order, request.target):
+        if name and name not in data.frame.columns:
+            raise unknown_column(name, data.frame.columns, data.name)
+
+
+def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
+    """The levels of each column that has a distribution to compare, and a note on those that have not."""
+    import polars as pl
+
+    levels, others = {}, []
+    for column in data.frame.get_columns():
+        if column.dtype == pl.String:
+            found = text_levels(column, MOST_CATEGORIES)
+        else:
+            found = None if column.dtype == pl.Null else levels_of(column)
+        if found is None:
+            others.append(column.name)
+        else:
+            levels[column.name] = found
+    note = f"not compared, for they hold text: {', '.join(map(quoted, others[:5]))}" if others else ""
+    return levels, [note] if note else []
+
+
+def level_of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:
+    """The levels of a column, known already or not."""
+    return levels[name] if name in levels else levels_of(data.frame[name])
+
+
+def sides_by(
+    data: TableData, request: SplitRequest, levels: Mapping[str, Levels], hashes: Words, strata: Strata | None
+) -> SideNumbers:
+    """The side of each row. hashes: of its key, or of the whole row."""
+    if request.strategy == "time":
+        return _by_time(data, level_of(levels, data, request.order), request.fractions)
+    if strata:
+        return by_strata(strata.codes, hashes, request.fractions)
+    if request.strategy == "random":
+        return at_random(data.frame.height, request.fractions, request.seed)
+    if request.group and request.strategy == "group":
+        return by_hash(row_hashes(data.frame, [request.group], request.seed), request.fractions)
+    return by_hash(hashes, request.fractions)
+
+
+def _by_time(data: TableData, order: Levels, fractions: Sequence[float]) -> SideNumbers:
+    if order.has_missing:
+        n_missing = int(order.totals[-1])
+        raise PellucidError(
+            f"{n_missing:,} rows have no {quoted(order.name)}", where=f"in {data.name}", fix="Fill it in first"
+        )
+    return by_order(order.codes, fractions, order.name)
+
+
+def choose_strategy(
+    request: SplitRequest,
+    levels: Mapping[str, Levels],
+    order: OrderColumn | None,
+    drifts: Sequence[Drift],
+    skewed: Mapping[str, HeavyTail],
+    group: GroupColumn | None = None,
+) -> SplitRequest:
+    """The request with its strategy and columns filled in, where the user left them to the data."""
+    if not request.strategy:
+        request = _propose(request, levels, drifts, skewed, group)
+    if request.strategy == "time" and not request.order:
+        if not order or order.sorted_by:
+            raise no_order()
+        request = replace(request, order=order.name)
+    if request.strategy == "stratified" and not request.by:
+        if not skewed:
+            raise PellucidError(
+                "no numeric column has a tail to stratify by", fix="Name one with {by}", options={"by": None}
+            )
+        request = replace(request, by=most_skewed(skewed))
+    return request
+
+
+def no_order() -> PellucidError:
+    """The error for a table that is to be divided by time and tells none."""
+    return PellucidError("no column tells the order of the rows", fix="Name one with {order}", options={"order": None})
+
+
+def _propose(
+    request: SplitRequest,
+    levels: Mapping[str, Levels],
+    drifts: Sequence[Drift],
+    skewed: Mapping[str, HeavyTail],
+    group: GroupColumn | None,
+) -> SplitRequest:
+    if request.group or request.key:
+        return replace(request, strategy="group" if request.group else "hash")
+    if request.by or request.together_with:
+        return replace(request, strategy="stratified")
+    if group:
+        return replace(request, strategy="group", group=group.name)
+    worst = worst_drift(drifts)
+    if worst and worst.matters:
+        return replace(request, strategy="time")
+    heaviest = most_telling(skewed.values())
+    if heaviest and heaviest.is_heavy:
+        others = stratifying_columns(levels.values())
+        return replace(request, strategy="stratified", by=heaviest.column, together_with=others)
+    return replace(request, strategy="hash")
+
+
+def most_telling(tails: Iterable[HeavyTail]) -> HeavyTail | None:
+    """The heaviest tail; the most skewed one where none is heavy."""
+    found = list(tails)
+    heavy = [tail for tail in found if tail.is_heavy]
+    if heavy:
+        return min(heavy, key=lambda tail: tail.tail_index)
+    return max(found, key=lambda tail: tail.skewness, default=None)
+
+
+def most_skewed(skewed: Mapping[str, HeavyTail]) -> str:
+    """The column to stratify by where none is named; "" where no column has a tail."""
+    return max(skewed, key=lambda name: skewed[name].skewness, default="")
+
+
+def stratifying_columns(levels: Iterable[Levels]) -> tuple[str, ...]:
+    """Categories with few values, at most two of them."""
+    few = [one.name for one in levels if not one.is_numeric and 2 <= one.n_levels <= MOST_STRATIFYING_VALUES]
+    return tuple(few[:MOST_STRATIFYING_COLUMNS])
