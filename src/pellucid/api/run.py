@@ -11,8 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pellucid.api.frames import with_answers
 from pellucid.api.results import Shown
 from pellucid.data.options import DataOptions
+from pellucid.data.readers.memory import is_place
 from pellucid.decoding.options import FILTERS, SampleOptions, require_beam
 from pellucid.errors import PellucidError, did_you_mean, nearest, quoted
 from pellucid.models.counting import CountOptions
@@ -25,10 +27,15 @@ from pellucid.training.inference.language_models import (
     draw_samples,
     score_text,
 )
-from pellucid.training.inference.prediction import predict_examples, read_examples, require_answers
+from pellucid.training.inference.prediction import (
+    examples_in_memory,
+    predict_examples,
+    read_examples,
+    require_answers,
+)
 
 if TYPE_CHECKING:
-    from pellucid.records import Ladder, Predictions, Samples, ScoredText, TrainingReport
+    from pellucid.records import Ladder, Samples, ScoredText, TrainingReport
     from pellucid.training.inference.language_models import Track
 
 READING = ("kind", "encoding")  # how data are read that a model counts
@@ -68,9 +75,9 @@ class TrainedRun:
         """The surprise of every token of a text."""
         return score(self.folder, text, unknown=unknown)
 
-    def predict(self, *files: str | Path, text: str = "", beam: int = 0) -> Shown[Predictions]:
-        """What the network of a run on tables, images or pairs says of new ones; text: one source of pairs."""
-        return predict(self.folder, *files, text=text, beam=beam)
+    def predict(self, *examples: Any, text: str = "", beam: int = 0) -> Any:
+        """What the network of a run on tables, images or pairs says of new ones, as `predict` does."""
+        return predict(self.folder, *examples, text=text, beam=beam)
 
     def __repr__(self) -> str:
         from pellucid.figures.words.ladder import earned_words
@@ -80,16 +87,18 @@ class TrainedRun:
 
 def predict(
     run: str | Path,
-    *files: str | Path,
+    *examples: Any,
     text: str = "",
     beam: int = 0,
     encoding: str = "utf-8",
     separator: str = "",
-) -> Shown[Predictions]:
+) -> Any:
     """Predictions for new examples, read as the network of the run reads them.
 
-    files: images or folders of them, tables, or for pairs lists of sources. text: one source of pairs; beam: of pairs,
-    the width of a beam search, 0 for the likeliest token each time.
+    examples: files, which are images or folders of them, tables, or for pairs lists of sources; their answers come as
+    one record. Or one thing that Python holds, as of `train`: a frame comes back as a frame of the same kind, with a
+    column of what is predicted and one of its probability; of an array or a list the answers come back. text: one
+    source of pairs; beam: of pairs, the width of a beam search, 0 for the likeliest token each time.
     """
     opened = open_run(run)
     require_answers(opened)
@@ -101,8 +110,15 @@ def predict(
                 options={"beam": None},
             )
         require_beam(beam)
-    examples = read_examples(opened, [str(file) for file in files], text=text, encoding=encoding, separator=separator)
-    return Shown(predict_examples(opened, examples, beam))
+    in_memory = [one for one in examples if not is_place(one)]
+    if not in_memory:
+        files = [str(file) for file in examples]
+        read = read_examples(opened, files, text=text, encoding=encoding, separator=separator)
+        return Shown(predict_examples(opened, read, beam))
+    if len(examples) > 1 or text:
+        raise PellucidError(f"{len(examples)} things are given", fix="Give one that Python holds, or files alone")
+    (given,) = examples
+    return with_answers(given, predict_examples(opened, examples_in_memory(opened, given), beam))
 
 
 def counting_options() -> dict[str, Option]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.api.results import Shown, write_output
 from pellucid.api.run import TrainedRun
 from pellucid.data.options import DataOptions, open_with, require_used
+from pellucid.data.readers.memory import MEMORY, TARGET, has_targets, is_place, read_memory
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.models.catalogue import compared_networks, default_network
 from pellucid.options import options_of
@@ -43,9 +44,7 @@ class TrainRequest:
     began: float  # by the monotonic clock
 
 
-def request_training(
-    source: str | Path, given: Mapping[str, Any], *, models: Sequence[str] | None = None
-) -> TrainRequest:
+def request_training(source: object, given: Mapping[str, Any], *, models: Sequence[str] | None = None) -> TrainRequest:
     """Check what is asked for, open the data, and check again what depends on their kind.
 
     models: the networks to compare; none of them are all that are usually compared, and None is the one of the options.
@@ -68,7 +67,7 @@ def request_training(
     for name in named:
         _options_for(name, "", given, is_compared=models is not None)
     reading = _reading(source, named[0] if len(named) == 1 else "", given)
-    data = open_with(reading)
+    data = open_with(reading) if is_place(source) else _read(source, reading)
     if models is None:
         names = [named[0] or default_network(data.kind).name]
     else:
@@ -79,13 +78,22 @@ def request_training(
     return TrainRequest(reading, data, trainings, began)
 
 
-def _reading(source: str | Path, model: str, given: Mapping[str, Any]) -> DataOptions:
+def _read(given: object, reading: DataOptions) -> Data:
+    """Data that are in Python already. An option that means nothing for their kind is refused."""
+    data = read_memory(given, kind=reading.kind)
+    require_used(reading, data.kind)
+    return data
+
+
+def _reading(source: object, model: str, given: Mapping[str, Any]) -> DataOptions:
     """How the data are to be read. An autoencoder is trained to give back what it reads."""
     asked = {name: given[name] for name in options_of(DataOptions) if name in given}
+    if has_targets(source) and getattr(source[0], "ndim", 2) == 2:  # type: ignore[index]  # it is a pair
+        asked.setdefault("target", TARGET)
     if model == "autoencoder":
         asked.setdefault("task", "reconstruction")
     context, _ = windows_of(model or "transformer", {"context": given["context"]} if "context" in given else {})
-    return DataOptions(source=str(source), context=context, **asked)
+    return DataOptions(source=str(source) if is_place(source) else MEMORY, context=context, **asked)
 
 
 def _options_for(model: str, kind: str, given: Mapping[str, Any], *, is_compared: bool) -> TrainOptions:
@@ -104,9 +112,12 @@ def _options_for(model: str, kind: str, given: Mapping[str, Any], *, is_compared
 
 
 def train(
-    data: str | Path = "names", *, name: str = "", callbacks: Callbacks | None = None, **options: Setting
+    data: object = "names", *, name: str = "", callbacks: Callbacks | None = None, **options: Setting
 ) -> TrainedRun:
-    """Train a network on data: a path, or the name of a set that comes with pellucid.
+    """Train a network on data: a path, the name of a set that comes with pellucid, or what Python holds already.
+
+    That is a frame of pandas, Polars, Arrow or Hugging Face, columns by name, a list of texts or of pairs, an array, or
+    examples and targets as two of them. They are not kept: to go on with a stopped run, give them again.
 
     Within so many minutes, or so many steps; without a model, one that suits the data. Every option of the command is a
     parameter: width=64, learning_rate=0.01, tokens="bpe", target="species".
@@ -124,7 +135,7 @@ def train(
 def resume(
     run: str | Path,
     *,
-    data: str = "",
+    data: object = "",
     allow_new_data: bool = False,
     fresh_optimizer: bool = False,
     threads: int = 0,
@@ -132,20 +143,22 @@ def resume(
 ) -> TrainedRun:
     """Go on with a run that was stopped, exactly where it was.
 
-    data: where the data are now, if they moved; allow_new_data: they may be other data; fresh_optimizer: forget what
-    the optimizer remembers; threads: 0 is as many as before.
+    data: where the data are now, if they moved, or the data themselves, as of `train`; allow_new_data: they may be
+    other data; fresh_optimizer: forget what the optimizer remembers; threads: 0 is as many as before.
     """
     opened = open_run(run)
 
     from pellucid.training.run import ResumeOptions, resume_run
 
-    changes = ResumeOptions(data, allow_new_data, fresh_optimizer, threads)
+    where = str(data) if is_place(data) else ""
+    read = None if is_place(data) else read_memory(data, kind=opened.kind)
+    changes = ResumeOptions(where, read, allow_new_data, fresh_optimizer, threads)
     resume_run(opened.path, changes, callbacks or _silent())
     return TrainedRun(opened.path)
 
 
 def compare(
-    data: str | Path = "names",
+    data: object = "names",
     *,
     models: Sequence[str] = (),
     sizes: Sequence[int] = (),
@@ -190,7 +203,7 @@ def run_comparison(
     return ladder, folder
 
 
-def request_comparison(data: str | Path, models: Sequence[str], options: Mapping[str, Any]) -> TrainRequest:
+def request_comparison(data: object, models: Sequence[str], options: Mapping[str, Any]) -> TrainRequest:
     """The same for several networks, half a minute each unless it is said otherwise."""
     if len(set(models)) < len(models):
         raise PellucidError("{models} names one of them twice", fix="Name each once", options={"models": None})
@@ -205,9 +218,7 @@ def request_comparison(data: str | Path, models: Sequence[str], options: Mapping
     )
 
 
-def rate(
-    data: str | Path = "names", *, seeds: Sequence[int] = (1, 2, 3), **options: Setting
-) -> Shown[LearningRateSearch]:
+def rate(data: object = "names", *, seeds: Sequence[int] = (1, 2, 3), **options: Setting) -> Shown[LearningRateSearch]:
     """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
     if not 1 <= len(seeds) <= MOST_SEEDS:
         raise PellucidError(

@@ -73,6 +73,7 @@ class Prediction(NamedTuple):
     probability: float | None
     ranked: tuple[tuple[str, float], ...] = ()  # the likeliest classes
     notes: tuple[str, ...] = ()
+    value: float | None = None  # where the answer is a number: all of its digits
 
 
 class Predictions(NamedTuple):

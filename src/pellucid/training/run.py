@@ -19,6 +19,7 @@ import torch
 from pellucid import __version__, runs
 from pellucid.data import Data
 from pellucid.data.options import DataOptions
+from pellucid.data.readers.memory import MEMORY
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_health
@@ -59,6 +60,7 @@ class ResumeOptions:
     """What may differ when a run is gone on with. Everything else is as its folder says."""
 
     data: str = ""  # where the data are now
+    read: Data | None = None  # the data, where they are open already
     is_new_data_allowed: bool = False
     is_optimizer_fresh: bool = False
     threads: int = 0  # 0: as many as before
@@ -207,13 +209,14 @@ def _restore_checkpoint(
 def reopen_data(run: Run, changes: ResumeOptions) -> tuple[Task, tuple[str, ...]]:
     """The data of a run, found again and still the same, or the ones that are to take their place."""
     was = str(run.record["data"]["fingerprint"])
-    source = changes.data or find_source(run)
-    found = open_task(data_options_of(run, source))
+    source = MEMORY if changes.read is not None else changes.data or find_source(run)
+    found = open_task(data_options_of(run, source), changes.read)
     if found.facts.fingerprint == was:
         return found, ()
     if not changes.is_new_data_allowed:
+        what = "it" if changes.read is not None else quoted(source)
         raise PellucidError(
-            f"{quoted(source)} is not what {run.name} was trained on: its sha256 begins {found.facts.fingerprint[:12]} "
+            f"{what} is not what {run.name} was trained on: its sha256 begins {found.facts.fingerprint[:12]} "
             f"in place of {was[:12]}",
             fix="Pass the old file with {data}, or add {allow_new_data}",
             options={"data": None, "allow_new_data": None},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pellucid.data import ListData, TextData, Vocabulary, vocabulary_from_json
 from pellucid.data.options import DataOptions, open_with
 from pellucid.data.prepare import encode_text
+from pellucid.data.readers.memory import MEMORY
 from pellucid.data.sets import is_dataset
 from pellucid.data.splits import FRACTIONS
 from pellucid.data.splits.assignment import split_list
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
 
 STANDARD_INPUT = "-"
+_NOT_KEPT = {STANDARD_INPUT: "by standard input", MEMORY: "from Python's memory"}
 MOST_SEARCHED = 20_000_000  # tokens of running text in which copies are looked for
 
 
@@ -33,7 +35,7 @@ def source_from_run(source: str, folder: Path) -> str:
     >>> source_from_run("names", Path("runs/first")), source_from_run("data/own.txt", Path("runs/first"))
     ('names', '../../data/own.txt')
     """
-    if source == STANDARD_INPUT or is_dataset(source):
+    if source in _NOT_KEPT or is_dataset(source):
         return source
     return os.path.relpath(os.path.abspath(source), os.path.abspath(folder))
 
@@ -44,9 +46,9 @@ def find_source(run: Run) -> str:
     gone = f"it had sha256 {str(run.record['data']['fingerprint'])[:12]}…"
     if is_dataset(source):
         return source
-    if source == STANDARD_INPUT:
+    if source in _NOT_KEPT:
         raise PellucidError(
-            f"the data of {run.name} came by standard input; {gone}",
+            f"the data of {run.name} came {_NOT_KEPT[source]}; {gone}",
             fix="Pass them with {data}",
             options={"data": "FILE"},
         )
@@ -61,8 +63,8 @@ def find_source(run: Run) -> str:
 def run_name_for(source: str) -> str:
     """What a run on these data is called, unless it is given a name.
 
-    >>> run_name_for("data/own.txt"), run_name_for("-"), run_name_for("house-numbers:n=20000")
-    ('own', 'data', 'house-numbers')
+    >>> run_name_for("data/own.txt"), run_name_for("-"), run_name_for(":memory:"), run_name_for("house-numbers:n=20000")
+    ('own', 'data', 'data', 'house-numbers')
     """
     word = source.partition(":")[0]
     return "data" if word == STANDARD_INPUT else PurePath(word).stem or "data"

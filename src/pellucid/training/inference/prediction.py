@@ -6,7 +6,7 @@ Torch is loaded when the network is asked, so that a mistake in a file is answer
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import numpy as np
 from pellucid.data import ListData, PairsData, TableData, open_data, require_kind
 from pellucid.data.kinds import KINDS
 from pellucid.data.prepare import ImagePreparation, TablePreparation
+from pellucid.data.readers.memory import as_pixels, read_memory
 from pellucid.data.readers.sources import missing_file
 from pellucid.data.sets import is_dataset
 from pellucid.errors import PellucidError, quoted
@@ -69,7 +70,30 @@ def read_examples(
         )
     if not files:
         raise PellucidError("FILE is missing", fix=f"Give {'an image' if run.kind == 'images' else 'a table'}")
-    return _read_images(run, files) if run.kind == "images" else _read_rows(run, files, encoding, separator)
+    if run.kind == "images":
+        return _read_images(run, files)
+    return _read_rows(run, list(_open_tables(run, files, encoding, separator)))
+
+
+def examples_in_memory(run: Run, given: Any) -> NewExamples:
+    """The same of what Python holds: a frame, rows, columns by name, an array, or sources of pairs."""
+    require_answers(run)
+    if run.kind == "table":
+        table = read_memory(given, kind="table", fewest_rows=1)
+        assert isinstance(table, TableData)
+        return _read_rows(run, [table])
+    if run.kind == "pairs":
+        sources = list(given)
+        odd = next((place for place, source in enumerate(sources, 1) if not isinstance(source, str)), 0)
+        if odd or not sources:
+            fix = "Give a list of the sources, each a text"
+            raise PellucidError(f"source {odd:,} is no text" if odd else "there is no source to answer", fix=fix)
+        return _encode_sources(run, [(source, "") for source in sources])
+    preparation = load_preparation(run)
+    assert isinstance(preparation, ImagePreparation)
+    pixels = as_pixels(given)
+    names = [f"image {place:,}" for place in range(1, len(pixels) + 1)]
+    return NewExamples(names, preparation.read(pixels), np.zeros((len(pixels), 0), dtype=np.int64))
 
 
 def _read_images(run: Run, files: Sequence[str]) -> NewExamples:
@@ -110,13 +134,9 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGES and path.is_file()
 
 
-def _read_rows(run: Run, files: Sequence[str], encoding: str, separator: str) -> NewExamples:
+def _open_tables(run: Run, files: Sequence[str], encoding: str, separator: str) -> Iterator[TableData]:
     preparation = load_preparation(run)
     assert isinstance(preparation, TablePreparation)
-    names: list[str] = []
-    truths: list[str] = []
-    notes: list[str] = []
-    numbers, codes = [], []
     for word in files:
         table = open_data(
             word,
@@ -127,8 +147,19 @@ def _read_rows(run: Run, files: Sequence[str], encoding: str, separator: str) ->
             fewest_rows=1,
         )
         assert isinstance(table, TableData)
+        yield table
+
+
+def _read_rows(run: Run, tables: Sequence[TableData]) -> NewExamples:
+    preparation = load_preparation(run)
+    assert isinstance(preparation, TablePreparation)
+    names: list[str] = []
+    truths: list[str] = []
+    notes: list[str] = []
+    numbers, codes = [], []
+    for table in tables:
         read = preparation.read(table)
-        where = f"{table.name} " * (len(files) > 1)
+        where = f"{table.name} " * (len(tables) > 1)
         names += [f"{where}{table.place_of(row)}" for row in range(len(table))]
         numbers.append(read.numbers)
         codes.append(read.codes)
@@ -142,24 +173,28 @@ def _read_rows(run: Run, files: Sequence[str], encoding: str, separator: str) ->
 
 
 def _read_sources(run: Run, files: Sequence[str], text: str, encoding: str) -> NewExamples:
-    vocabulary = load_vocabulary(run)
-    names, truths = [text] if text else [], []
+    found = [(text, "")] if text else []
     for word in files:
         data = (
             open_data(word, encoding=encoding) if is_dataset(word) else open_data(word, kind="list", encoding=encoding)
         )
         if isinstance(data, PairsData):
-            pairs = data.pairs
+            found += data.pairs
         else:
             require_kind(data, "list")
             assert isinstance(data, ListData)
-            pairs = [(source, target) for source, _, target in (item.partition("\t") for item in data.items)]
-        names += [source for source, _ in pairs]
-        truths += [target for _, target in pairs if target]
-    if not names:
+            found += [(source, target) for source, _, target in (item.partition("\t") for item in data.items)]
+    if not found:
         raise PellucidError(
             "there is no source to answer", fix="Give a FILE with one a line, or {text}", options={"text": "SOURCE"}
         )
+    return _encode_sources(run, found)
+
+
+def _encode_sources(run: Run, pairs: Sequence[tuple[str, str]]) -> NewExamples:
+    """pairs: each source, and its target where that is known, else ""."""
+    vocabulary = load_vocabulary(run)
+    names, truths = [source for source, _ in pairs], [target for _, target in pairs if target]
     sources = [vocabulary.encode(name, "error") for name in names]
     longest = int(run.config.get("longest_source", 0))
     long = next((name for name, source in zip(names, sources, strict=True) if len(source) > longest), "")
@@ -197,12 +232,15 @@ def _score_examples(run: Run, model: Network, examples: NewExamples) -> tuple[Pr
         if isinstance(model, Reconstructor):
             errors = (scores - model.reconstruction_target(numbers, codes)).square().mean(1).tolist()
             return tuple(
-                Prediction(name, f"error {error:.4f}", None) for name, error in zip(names, errors, strict=True)
+                Prediction(name, f"error {error:.4f}", None, value=error)
+                for name, error in zip(names, errors, strict=True)
             )
     if not preparation.classes:
         assert isinstance(preparation, TablePreparation)
         values = preparation.in_units(scores.reshape(-1).numpy()).tolist()
-        return tuple(Prediction(name, f"{value:.6g}", None) for name, value in zip(names, values, strict=True))
+        return tuple(
+            Prediction(name, f"{value:.6g}", None, value=value) for name, value in zip(names, values, strict=True)
+        )
     classes = preparation.classes
     probabilities = LOSSES[str(run.record["plan"].get("loss", "cross-entropy"))].probabilities
     if probabilities is None:  # as of hinge, whose scores only rank
