@@ -3,7 +3,9 @@
 import datetime
 
 import numpy as np
+import pandas
 import polars
+import pyarrow
 import pytest
 
 from pellucid.api.run import predict
@@ -12,8 +14,6 @@ from pellucid.data import open_data
 from pellucid.data.readers.memory import read_memory
 from pellucid.errors import PellucidError, Stopped
 from pellucid.training.callbacks import Callbacks
-
-pandas = pytest.importorskip("pandas")
 
 ROWS = {
     "width": [1.5, None, 3.0, 4.5],
@@ -48,6 +48,7 @@ FRAMES = {
     "columns": ROWS,
     "columns of arrays": {name: np.array(column, dtype=object) for name, column in ROWS.items()},
     "rows": [dict(zip(ROWS, row, strict=True)) for row in zip(*ROWS.values(), strict=True)],
+    "Arrow": pyarrow.table(ROWS),
     "Hugging Face": Dataset(ROWS),
 }
 
@@ -67,11 +68,6 @@ def test_every_frame_is_the_same_table(frame):
     assert table.fingerprint == wanted.fingerprint
     changed = read_memory(polars.DataFrame({**ROWS, "petals": [3, 4, 5, 7]}))
     assert changed.fingerprint != wanted.fingerprint
-
-
-def test_arrow_too():
-    pyarrow = pytest.importorskip("pyarrow")
-    assert read_memory(pyarrow.table(ROWS)).fingerprint == read_memory(ROWS).fingerprint
 
 
 def test_a_table_in_memory_is_that_of_its_file(tmp_path):
@@ -219,6 +215,7 @@ def test_a_frame_comes_back_as_a_frame_of_the_same_kind(classifier):
         **found[["predicted_kind", "predicted_kind_probability"]].to_dict("list"),
     }
     assert predict(run, Dataset(columns))["predicted_kind"] == found.predicted_kind.to_list()
+    assert predict(run, pyarrow.table(columns))["predicted_kind"].to_pylist() == found.predicted_kind.to_list()
     rows = new.to_dict("records")
     assert [row["predicted_kind"] for row in predict(run, rows)] == found.predicted_kind.to_list()
     (one,) = predict(run, rows[:1])

@@ -5,11 +5,13 @@ import sys
 
 import pytest
 
+from pellucid.api.train import train
 from pellucid.data.kinds import KINDS
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import LOSSES as LOSSES_OF_LAYERS
 from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
 from pellucid.models.catalogue import compared_networks, default_network, networks_for
+from pellucid.models.counting import COUNT_MODELS
 from pellucid.training.options import LOSSES, PENALTIES, TrainOptions, require_network, windows_of
 
 
@@ -122,3 +124,10 @@ def test_what_is_refused_early_loads_no_torch(tmp_path, words):
 def test_where_a_context_belongs():
     assert windows_of("transformer", {"context": 32}) == (32, {"context": 32})
     assert windows_of("neural-ngram", {"context": 32}) == (0, {})
+
+
+@pytest.mark.parametrize("name", COUNT_MODELS)
+def test_a_count_model_is_not_trained_and_how_to_use_it_is_told(name):
+    words = f"{name} only counts, .* Try pellucid sample 'my names.txt' --model {name}, or pellucid score 'my names"
+    with pytest.raises(PellucidError, match=words):
+        train("my names.txt", model=name)

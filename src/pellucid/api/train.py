@@ -64,6 +64,8 @@ def request_training(source: object, given: Mapping[str, Any], *, models: Sequen
             "steps is 0", fix="Choose at least 1, or leave it out and give {minutes}", options={"minutes": None}
         )
     named = [str(given.get("model", ""))] if models is None else list(models)
+    for name in filter(None, named):
+        require_network(name, "", str(source) if is_place(source) else "FILE")
     for name in named:
         _options_for(name, "", given, is_compared=models is not None)
     reading = _reading(source, named[0] if len(named) == 1 else "", given)

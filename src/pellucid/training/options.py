@@ -6,6 +6,7 @@ Nothing heavy, so that a value that cannot be is refused before anything is read
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -203,11 +204,13 @@ def windows_of(model: str, network: Mapping[str, Setting]) -> tuple[int, dict[st
     return context, own
 
 
-def require_network(name: str, kind: str = "list") -> None:
+def require_network(name: str, kind: str = "list", source: str = "names") -> None:
     """Refuse a network that there is none of for this kind of data; "" is any kind, before the data are known."""
     if name in COUNT_MODELS:
+        file = shlex.quote(source)
         raise PellucidError(
-            f"{name} only counts, so there is nothing to train", fix=f"Try pellucid sample names --model {name}"
+            f"{name} only counts, so there is nothing to train",
+            fix=f"Try pellucid sample {file} --model {name}, or pellucid score {file} TEXT --model {name}",
         )
     if kind:
         find_network(name, kind)
