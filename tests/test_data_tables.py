@@ -27,6 +27,7 @@ from pellucid.data.readers import read_table, sources
 from pellucid.data.readers.columns import MISSING, stack_tables
 from pellucid.data.readers.sources import MemorySource
 from pellucid.errors import PellucidError
+from pellucid.figures.words.splitting import leak_words
 
 
 @pytest.fixture
@@ -304,9 +305,14 @@ def test_a_category_never_seen_has_its_own_place():
 def test_a_feature_that_is_the_target():
     data = table("x,copy,y\n" + "".join(f"{i * i % 11},{3 * i + 1},{i}\n" for i in range(40)))
     target = choose_target(data, "y", task="regression")
-    assert "copy gives the target away: correlation 1.0000" in target.notes
+    assert not target.leaks  # copy only grows, as row numbers do, and is not read
+    shuffled = table("x,copy,y\n" + "".join(f"{i * i % 11},{3 * (7 * i % 40) + 1},{7 * i % 40}\n" for i in range(40)))
+    (leak,) = choose_target(shuffled, "y", task="regression").leaks
+    assert (leak.column, leak.kind) == ("copy", "copy")
+    assert leak.foretold == pytest.approx(1)
+    assert leak_words(leak).startswith("copy gives the target away: correlation 1.0000")
     labels = table("x,code,y\n" + "".join(f"{i * i % 11},{'pq'[i % 2]},{'ab'[i % 2]}\n" for i in range(40)))
-    assert "code gives the target away: each of its values belongs to one class" in choose_target(labels, "y").notes
+    assert [(leak.column, leak.kind) for leak in choose_target(labels, "y").leaks] == [("code", "foretells")]
     assert any("rows repeat an earlier one" in note for note in choose_target(labels, "y").notes)
 
 

@@ -51,6 +51,7 @@ class DataOptions:
     task: str = option(
         "", "What to learn; by default it follows from the target", choices=TASKS, kinds=(*_TABLE, *_IMAGES)
     )
+    leave_out: str = option("", "Columns that are not read, with commas.", kinds=_TABLE, value_name="COLUMNS")
     strategy: str = option(
         "",
         "How rows are divided into train, dev and test; by default as suits them, which is told",

@@ -11,9 +11,9 @@ from pellucid.data.prepare.image_examples import ImagePreparation, image_sides
 from pellucid.data.prepare.table_examples import (
     CategoryColumn,
     TablePreparation,
-    choose_target,
     table_sides,
 )
+from pellucid.data.prepare.targets import choose_target
 from pellucid.data.prepare.tokens import (
     Corpus,
     PairSides,

@@ -18,7 +18,7 @@ from pellucid.data.splits import FRACTIONS, SIDES
 from pellucid.data.splits.assignment import SideNumbers, by_hash
 from pellucid.data.splits.hashing import Words, numbered_hashes
 from pellucid.errors import PellucidError, quoted
-from pellucid.records import SplitChoice
+from pellucid.records import Leak, SplitChoice
 
 if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
@@ -68,6 +68,7 @@ class ExampleSides:
     notes: tuple[str, ...] = ()
     n_unknown: int = 0  # cells of dev and test with a category that train does not have
     split: SplitChoice | None = None  # of a table: how it was divided, and why
+    leaks: tuple[Leak, ...] = ()  # features that give the target away
 
     def limited(self, n_train: int) -> "ExampleSides":
         """The same with n training examples, drawn from all of train; fewer are always among more.

@@ -20,11 +20,13 @@ from pellucid.data.prepare.examples import (
     require_task,
     standardise,
 )
+from pellucid.data.prepare.targets import Target, choose_target, likely_targets, usable_features
 from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits import SIDES, SplitRequest
+from pellucid.data.splits.groups import is_identifier_name
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
 from pellucid.data.splits.proposal import choose_sides
-from pellucid.errors import PellucidError, nearest, quoted, require_one_of
+from pellucid.errors import PellucidError, nearest, quoted
 
 if TYPE_CHECKING:
     import polars
@@ -32,169 +34,8 @@ if TYPE_CHECKING:
 UNKNOWN = 0  # the code of a category that train does not have
 REPEATED = 10  # a table whose rows occur so often each, on average, counts cases of a few kinds
 BYTES_A_CELL = 4 + 8 + 8  # float32 for the network, and float64 twice on the way
-TARGET_TASKS = ("classification", "regression")
-FEW_NUMBERS = 10  # so many different whole numbers are taken for classes
-MOST_CLASSES = 1_000
+FEWEST_NUMBERED = 20  # rows, from which on a number for each is no chance
 RECONSTRUCTION = "reconstruction"
-# Names that people give to what is to be predicted.
-USUAL_TARGETS = ("target", "label", "class", "outcome")
-SURE = 0.999  # a feature that follows the target this closely is the target
-
-
-@dataclass(frozen=True)
-class Target:
-    """A table that is ready to be learned from."""
-
-    name: str
-    task: str
-    frame: "polars.DataFrame"  # without the rows that miss the target
-    features: tuple[str, ...]
-    classes: tuple[str, ...]  # empty for regression
-    description: str
-    notes: tuple[str, ...]
-
-
-def choose_target(table: TableData, name: str, *, task: str = "", refuse_missing: bool = False) -> Target:
-    """Take a column as the target, for classification or regression, or say why it cannot be.
-
-    >>> from pellucid.data import open_data
-    >>> choose_target(open_data("penguins"), "species").description
-    'species: classification into 3 classes (it holds texts); task=regression to predict a number'
-    """
-    if task:
-        require_one_of("task", task, TARGET_TASKS)
-    if name not in table.frame.columns:
-        raise unknown_column(name, table.frame.columns, table.name)
-    frame, notes = _with_target(table, name, refuse_missing)
-    column = frame[name]
-    n_different = column.n_unique()
-    if n_different < 2:
-        raise PellucidError(
-            f"the target {quoted(name)} is {quoted(str(column[0]))} in every row", fix="There is nothing to predict"
-        )
-    is_number = column.dtype.is_numeric()
-    is_few = column.dtype.is_integer() and n_different <= min(FEW_NUMBERS, len(column) // 2)
-    because = "it holds texts" if not is_number else "few whole numbers" if is_few else "it holds numbers"
-    chosen = task or ("classification" if not is_number or is_few else "regression")
-    if chosen == "regression" and not is_number:
-        raise PellucidError(
-            f"the target {quoted(name)} is {table.column(name).kind}, not numbers",
-            fix="Try {task}",
-            options={"task": "classification"},
-        )
-    classes = _classes(column, table.name, is_number, notes) if chosen == "classification" else ()
-    features = _features(table.name, frame, name, notes)
-    what = f"classification into {len(classes)} classes" if classes else "regression"
-    asked = "asked for" if task else because
-    otherwise = "task=regression to predict a number" if classes else "task=classification to predict a class"
-    return Target(
-        name=name,
-        task=chosen,
-        frame=frame,
-        features=features,
-        classes=classes,
-        description=f"{name}: {what} ({asked}); {otherwise}",
-        notes=tuple(notes),
-    )
-
-
-def likely_targets(table: TableData) -> list[str]:
-    """The columns from the likeliest target on: by its name, by being a category, by standing first or last.
-
-    >>> from pellucid.data import open_data
-    >>> likely_targets(open_data("penguins"))[:3]
-    ['species', 'island', 'sex']
-    """
-    last = len(table.columns) - 1
-
-    def unlikeliness(place: int) -> tuple[bool, ...]:
-        column = table.columns[place]
-        return (
-            column.name.lower() not in USUAL_TARGETS,
-            column.kind not in ("category", "numeric"),
-            column.kind != "category",
-            column.n_missing > 0,
-            place not in (0, last),
-            place != last,
-        )
-
-    return [table.columns[place].name for place in sorted(range(last + 1), key=unlikeliness)]
-
-
-def _with_target(table: TableData, name: str, refuse_missing: bool) -> "tuple[polars.DataFrame, list[str]]":
-    is_missing = table.frame[name].is_null()
-    n_missing = int(is_missing.sum())
-    if not n_missing:
-        return table.frame, []
-    if n_missing == len(table):
-        raise PellucidError(f"no row has a target {quoted(name)}", fix="Choose another column")
-    if refuse_missing:
-        first = table.place_of(int(is_missing.arg_max() or 0))
-        raise PellucidError(
-            f"{n_missing:,} of {len(table):,} rows have no target {quoted(name)} (first: {first})",
-            where=f"in {table.name}",
-            fix="Fill it in, or leave {refuse_missing_target} out, and they are left out",
-            options={"refuse_missing_target": None},
-        )
-    return table.frame.filter(~is_missing), [f"{n_missing:,} of {len(table):,} rows have no {name} and were left out"]
-
-
-def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[str]) -> tuple[str, ...]:
-    counts = column.value_counts().sort(column.name)
-    n = counts.height
-    if n > MOST_CLASSES or (is_number and n > len(column) / 2 and n > FEW_NUMBERS):
-        fix = "It looks numeric; try {task}" if is_number else "It looks like an id; choose another column"
-        raise PellucidError(
-            f"the target {quoted(column.name)} would have {n:,} classes", fix=fix, options={"task": "regression"}
-        )
-    if len(column) < 2 * n:
-        raise PellucidError(
-            f"{table} has {len(column):,} rows for {n:,} classes, and at least {2 * n:,} are needed",
-            fix="Give it more rows",
-        )
-    single = int((counts["count"] == 1).sum())
-    if single:
-        notes.append(f"{single:,} classes have one member, which stays in train")
-    return tuple(str(value) for value in counts[column.name])
-
-
-def _features(table: str, frame: "polars.DataFrame", target: str, notes: list[str]) -> tuple[str, ...]:
-    """The other columns: without those that say nothing, and with a warning for those that say too much."""
-    features = []
-    for column in frame.get_columns():
-        if column.name == target:
-            continue
-        if column.drop_nulls().n_unique() < 2:
-            why = "has no value" if column.null_count() == len(column) else "is the same in every row"
-            notes.append(f"{column.name} {why} and was left out")
-            continue
-        features.append(column.name)
-        if target and (leak := _leak(column, frame[target])):
-            notes.append(f"{column.name} gives the target away: {leak}")
-    if not features and target:
-        raise PellucidError(f"no column is left to predict {quoted(target)} from", fix="Add features to the table")
-    if not features:
-        raise PellucidError(f"every column of {table} is the same in all rows", fix="Give it more rows")
-    if n_same := frame.height - frame.unique().height:
-        notes.append(f"{n_same:,} rows repeat an earlier one")
-    return tuple(features)
-
-
-def _leak(feature: "polars.Series", target: "polars.Series") -> str:
-    import polars
-
-    if feature.dtype.is_numeric() and target.dtype.is_numeric():
-        both = polars.DataFrame({"a": feature.cast(polars.Float64), "b": target.cast(polars.Float64)}).drop_nulls()
-        if both.height < 3 or both["a"].n_unique() < 2 or both["b"].n_unique() < 2:
-            return ""
-        correlation = both.select(polars.corr("a", "b")).item()
-        return f"correlation {correlation:.4f}" if correlation is not None and abs(correlation) >= SURE else ""
-    n = feature.n_unique()
-    if n < target.n_unique() or n > max(50, len(feature) // 10):
-        return ""
-    if polars.DataFrame({"a": feature, "b": target}).unique().height == n == target.n_unique():
-        return "each of its values belongs to one class"
-    return ""
 
 
 def table_sides(
@@ -204,10 +45,11 @@ def table_sides(
     task: str = "",
     refuse_missing: bool = False,
     split: SplitRequest | None = None,
+    leave_out: Sequence[str] = (),
 ) -> ExampleSides:
     """The rows of a table on three sides: those that are equal but for target and order columns share one.
 
-    split: how they are to be divided, where that is not left to the data.
+    split: how they are to be divided, where that is not left to the data. leave_out: columns that are not to be read.
     For reconstruction the target may be "": then every column is read, and nothing is predicted but the row itself.
 
     >>> from pellucid.data import open_data
@@ -219,7 +61,10 @@ def table_sides(
     chosen = _choose(table, target, task, refuse_missing)
     task = task or chosen.task
     rows = replace(table, frame=chosen.frame)
-    features = _readable(table, chosen.features)
+    for name in leave_out:
+        if name not in table.frame.columns or name == target:
+            raise unknown_column(name, [one for one in table.frame.columns if one != target], table.name)
+    features = _readable(table, tuple(name for name in chosen.features if name not in leave_out))
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
     there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
     hashes, about_forms = _hashes(rows, set(features), target, there)
@@ -254,12 +99,13 @@ def table_sides(
         notes=(
             *([chosen.description] if chosen.description else []),
             *chosen.notes,
-            *_notes_on_unread(table, chosen.features, features, group),
+            *_notes_on_unread(table, chosen.features, features, group, leave_out),
             *about_train,
             *about_forms,
         ),
         n_unknown=read.n_unknown,  # train knows all of its own
         split=choice,
+        leaks=tuple(leak for leak in chosen.leaks if leak.column in features),
     )
 
 
@@ -294,7 +140,7 @@ def _choose(table: TableData, target: str, task: str, refuse_missing: bool) -> T
             options={"target": names[0], "kind": "pairs"},
         )
     notes: list[str] = []
-    features = _features(table.name, table.frame, "", notes)
+    features = usable_features(table.name, table.frame, "", notes)
     return Target("", RECONSTRUCTION, table.frame, features, (), "", tuple(notes))
 
 
@@ -304,7 +150,9 @@ def _readable(table: TableData, names: tuple[str, ...]) -> list[str]:
     Whole numbers that only grow are most often row numbers; they are read where nothing else is there.
     """
     kinds = {column.name: column.kind for column in table.columns}
-    kept = [name for name in names if kinds[name] in ("numeric", "category")]
+    kept = [name for name in names if kinds[name] in ("numeric", "category") and not _is_identifier(table, name)]
+    if not kept:
+        kept = [name for name in names if kinds[name] == "numeric"]
     if not kept:
         kept = [name for name in names if kinds[name] == "order" and table.frame[name].dtype.is_numeric()]
     if not kept:
@@ -315,15 +163,34 @@ def _readable(table: TableData, names: tuple[str, ...]) -> list[str]:
     return kept
 
 
-def _notes_on_unread(table: TableData, names: tuple[str, ...], read: Sequence[str], group: str) -> list[str]:
+def _is_identifier(table: TableData, name: str) -> bool:
+    """Whether whole numbers only tell rows apart: each occurs once, and they fill a range or are called so."""
+    column = table.frame[name]
+    if not column.dtype.is_integer() or len(column) < FEWEST_NUMBERED or column.n_unique() < len(column):
+        return False
+    low, high = column.min(), column.max()
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    return high - low + 1 == len(column) or is_identifier_name(name)
+
+
+def _notes_on_unread(
+    table: TableData, names: tuple[str, ...], read: Sequence[str], group: str, leave_out: Sequence[str]
+) -> list[str]:
     """Why each of the columns that are not read is not."""
-    why = {"order": "only tells an order", "text": "holds text that names no groups"}
+    why = {
+        "order": "only tells an order",
+        "text": "holds text that names no groups",
+        "numeric": "has another whole number in every row, as identifiers have,",
+    }
     kinds = {column.name: column.kind for column in table.columns}
-    of_group = "is the group, whose values train and dev do not share,"
-    unread = set(names) - set(read)
-    return [
-        f"{name} {of_group if name == group else why[kinds[name]]} and was left out" for name in names if name in unread
-    ]
+    notes = []
+    for name in names:
+        if name == group:
+            notes.append(f"{name} is the group, whose values train and dev do not share, and was left out")
+        elif name not in read and name not in leave_out:
+            notes.append(f"{name} {why[kinds[name]]} and was left out")
+    return [*notes, *([f"left out as asked: {', '.join(leave_out)}"] if leave_out else [])]
 
 
 def _labels(chosen: Target) -> NDArray[np.int64]:

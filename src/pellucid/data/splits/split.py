@@ -12,10 +12,12 @@ from pellucid.data.splits import SIDES, STABLE, SplitRequest
 from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_strata, strata_of
 from pellucid.data.splits.distributions import Levels, agreements, clumping, quantile, tails
 from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
+from pellucid.data.splits.groups import FEW_NUMBERS
 from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, row_hashes, seed_word
+from pellucid.data.splits.leaks import find_leaks
 from pellucid.data.splits.proposal import level_of, most_skewed, most_telling, propose_split, require_columns, sides_by
 from pellucid.errors import PellucidError, printable
-from pellucid.records import Agreement, HeavyTail, SplitReport, Straddle, Wander
+from pellucid.records import Agreement, HeavyTail, Leak, SplitReport, Straddle, Wander
 from pellucid.records.splitting import worst_drift
 
 if TYPE_CHECKING:
@@ -130,6 +132,7 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
         order=found,
         group=proposal.group,
         target=request.target,
+        leaks=_leaks(data, request.target),
         heavy_tail=most_telling(skewed.values()),
         n_values={name: level_of(levels, data, name).n_levels for name in request.together_with},
     )
@@ -184,6 +187,16 @@ def hashed_columns(data: TableData, target: str) -> list[str]:
         return []
     others = [one for one in data.columns if one.name != target]
     return [one.name for one in others if one.kind != "order"] or [one.name for one in others]
+
+
+def _leaks(data: TableData, target: str) -> tuple[Leak, ...]:
+    """What gives the target away, among the rows that have one."""
+    if not target:
+        return ()
+    frame = data.frame.drop_nulls(target)
+    names = [one.name for one in data.columns if one.name != target and one.kind in ("numeric", "category")]
+    is_class = not frame[target].dtype.is_numeric() or frame[target].n_unique() <= FEW_NUMBERS
+    return find_leaks(frame, names, target, is_class=is_class)
 
 
 def _clump(request: SplitRequest, frame: "pl.DataFrame", hashes: Words, twins: Twins) -> float:

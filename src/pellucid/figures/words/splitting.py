@@ -15,6 +15,7 @@ from pellucid.records import (
     Drift,
     GroupColumn,
     HeavyTail,
+    Leak,
     OrderColumn,
     SplitChoice,
     SplitReport,
@@ -218,6 +219,17 @@ def group_sentences(group: GroupColumn, target: str) -> list[str]:
     return said
 
 
+def leak_words(leak: Leak) -> str:
+    """What a column gives away, and what to do if it is known only after the target."""
+    if leak.kind == "copy":
+        said = f"correlation {leak.foretold:.4f}"
+    elif leak.kind == "missing":
+        said = f"that it is missing avoids {percent(leak.foretold)} of the errors of always saying the commonest class"
+    else:
+        said = f"alone it foretells {percent(leak.foretold)} of what there is to foretell"
+    return f"{leak.column} gives the target away: {said}; leave_out={leak.column} if it is not known beforehand"
+
+
 def choice_sentences(choice: SplitChoice) -> list[str]:
     """How the rows of a training were divided and why; nothing where it is by hash, as is usual, and nothing speaks
     against that.
@@ -281,6 +293,7 @@ def verdict_sentences(report: SplitReport) -> list[str]:
         checked = " and ".join(dict.fromkeys(one.what for one in found_leaks))
         said.append(f"No leak: there are no {checked} on different sides." if checked else "No leak was looked for.")
     return [
+        *[f"{leak_words(leak).partition('; ')[0]}." for leak in report.leaks],
         *said,
         *_twin_sentences("Near-duplicates", noun, [one for one in report.straddles if not one.is_leak]),
         *_agreement_sentence(report.strategy, report.agreements),

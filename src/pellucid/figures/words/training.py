@@ -22,7 +22,7 @@ from pellucid.figures.words.counting import novelty_parts
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
 from pellucid.figures.words.notation import count_of, cut_end, duration, percent, rough
-from pellucid.figures.words.splitting import choice_sentences
+from pellucid.figures.words.splitting import choice_sentences, leak_words
 from pellucid.records import (
     DataFacts,
     Ending,
@@ -74,8 +74,8 @@ def data_lines(data: DataFacts) -> list[str]:
 
 
 def data_notes(data: DataFacts) -> list[str]:
-    """What is worth knowing of the data before they are learned from: how they were divided, then all else."""
-    return [*(choice_sentences(data.split) if data.split else []), *data.notes]
+    """What to know of the data before they are learned from: what gives the target away, how rows were divided."""
+    return [*map(leak_words, data.leaks), *(choice_sentences(data.split) if data.split else []), *data.notes]
 
 
 def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:

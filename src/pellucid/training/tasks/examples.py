@@ -68,6 +68,7 @@ def open_examples(data: TableData | ImagesData | PixelsData, source: str, option
             task=options.task,
             refuse_missing=options.refuse_missing_target,
             split=options.split,
+            leave_out=tuple(name for name in options.leave_out.split(",") if name),
         )
     else:
         size = (options.image_size, options.image_size) if options.image_size else None
@@ -102,6 +103,7 @@ def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSide
         target=sides.target,
         about=(_describe_inputs(sides),),
         split=sides.split,
+        leaks=sides.leaks,
     )
 
 
