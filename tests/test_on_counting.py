@@ -139,6 +139,14 @@ def test_samples_and_scores_are_of_both_as_one_model(runs, kind):
     logs = model.double().eval()(torch.tensor([read[:-1]]))[0].log_softmax(-1).detach()
     wanted = -logs[torch.arange(len(read) - 1), read[1:]].sum().item()
     assert scored.nats == pytest.approx(wanted, abs=1e-9)
+    # And which part of it is counted, which learned: the counts by themselves, and how far they are trusted.
+    alone = model.counts.after_each(np.array(read[:-1]))[np.arange(len(read) - 1), read[1:]]
+    assert [one.counted for one in scored.surprises] == pytest.approx(np.exp(alone).tolist())
+    assert scored.counted_nats == pytest.approx(-alone.sum())
+    gates = model.predict(torch.tensor([read[:-1]])).gate.flatten().tolist()
+    assert [one.gate for one in scored.surprises] == pytest.approx(gates)
+    assert f"counting alone has {-alone.sum():.4f} nats; what was learned " in str(run.score(text))
+    assert "counted  probability" in str(run.score(text))
     assert run.sample(1, beam=3).record.samples[0].nats <= run.sample(1, temperature=0).record.samples[0].nats + 1e-9
 
 

@@ -9,7 +9,7 @@ The classes here are each a `Reading` of `pellucid.decoding`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pellucid.models.contracts import PairModel, SequenceModel
 from pellucid.models.pairs.padding import pad_rows
+from pellucid.models.sequences.on_counting import OnCounting
 
 IntArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
@@ -95,12 +96,28 @@ class ForwardReading:
 @torch.inference_mode()
 def scores_after_each(model: SequenceModel, tokens: IntArray) -> FloatArray:
     """tokens: (time,) -> (time, vocab): what reading on token by token would give, in one pass for each window."""
-    ready, longest = model.for_inference(), model.longest
-    found = [ready(_tensor(tokens[None, :longest]))[0]]
-    fresh = longest + 1 - _half(model)  # tokens that a window is further on than the one before
+    ready = model.for_inference()
+    return _array(torch.cat([ready(window)[0, first:] for window, first in _windows(model, tokens)]))
+
+
+@torch.inference_mode()
+def parts_after_each(model: OnCounting, tokens: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The same in its parts: scores (time, vocab), what is counted (time, vocab), how far that is trusted (time,)."""
+    ready = model.for_inference()
+    found = [(ready.predict(window), first) for window, first in _windows(model, tokens)]
+    scores, counted, gates = (
+        _array(torch.cat([getattr(parts, name)[0, first:] for parts, first in found]))
+        for name in ("logits", "counted", "gate")
+    )
+    return scores, counted, gates[:, 0]
+
+
+def _windows(model: SequenceModel, tokens: IntArray) -> Iterator[tuple[Tensor, int]]:
+    """Windows as reading token by token has them, each (1, time), and from where on they tell something new."""
+    yield _tensor(tokens[None, : model.longest]), 0
+    fresh = model.longest + 1 - _half(model)  # tokens that a window is further on than the one before
     for began in range(fresh, max(fresh, len(tokens) - _half(model) + 1), fresh):
-        found.append(ready(_tensor(tokens[None, began : began + longest]))[0, _half(model) - 1 :])
-    return _array(torch.cat(found))
+        yield _tensor(tokens[None, began : began + model.longest]), _half(model) - 1
 
 
 class PairReading:

@@ -136,6 +136,8 @@ class Surprise(NamedTuple):
     nats: float
     rank: int  # 1: the model thought no other token likelier
     expected: str  # the token it thought likeliest
+    counted: float | None = None  # its probability by counting alone, where the network starts from that
+    gate: float | None = None  # how far the network trusts the counts here; 1 is as they are
 
 
 class ScoredText(NamedTuple):
@@ -150,6 +152,14 @@ class ScoredText(NamedTuple):
     @property
     def nats(self) -> float:
         return math.fsum(surprise.nats for surprise in self.surprises)
+
+    @property
+    def counted_nats(self) -> float | None:
+        """The surprise of all tokens by counting alone; None where the model does not start from it."""
+        counted = [one.counted for one in self.surprises]
+        if any(share is None for share in counted):
+            return None
+        return math.fsum(-math.log(share) if share else math.inf for share in counted if share is not None)
 
     @property
     def loss(self) -> MeanLoss:

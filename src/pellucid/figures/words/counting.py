@@ -156,6 +156,8 @@ def score_parts(scored: ScoredText) -> Iterator[Part]:
     total = f"{scored.nats:.4f}" if scored.nats < math.inf else "infinite"
     yield Text(f"in all {total} nats, probability {rough(math.exp(-scored.nats))}", "bold")
     yield Text(f"a mean over {count_of(scored.loss.n_tokens, 'token')} of {nats_words(scored.loss)}")
+    if scored.counted_nats is not None:
+        yield Text(learned_words(scored))
     if scored.where:
         yield Text(
             "it is new: neither in train nor in dev" if scored.where == "new" else f"it is one of {scored.where}'s"
@@ -170,22 +172,52 @@ def plain_score(scored: ScoredText) -> dict[str, object]:
     return {**as_plain(scored), "sums": as_plain(sums)}
 
 
+def learned_words(scored: ScoredText) -> str:
+    """What of a score is counted, and what the network that starts from it changes.
+
+    >>> from pellucid.records import MeanLoss, ModelFacts
+    >>> facts = ModelFacts("gru", "names", 27, 10, 10, 729, 729, MeanLoss(2.0, 10), None, ())
+    >>> surprise = Surprise("a", "b", math.exp(-1.5), 1.5, 1, "b", counted=math.exp(-2.0), gate=0.9)
+    >>> learned_words(ScoredText("b", facts, (surprise,), ""))
+    'counting alone has 2.0000 nats; what was learned takes 0.5000 off, trusting the counts 0.90 times on the mean'
+    """
+    counted = scored.counted_nats
+    assert counted is not None
+    gates = [one.gate for one in scored.surprises if one.gate is not None]
+    change = f"takes {counted - scored.nats:.4f} off" if scored.nats <= counted else f"adds {scored.nats - counted:.4f}"
+    trust = f"trusting the counts {math.fsum(gates) / len(gates):.2f} times on the mean"
+    return f"counting alone has {counted:.4f} nats; what was learned {change}, {trust}"
+
+
 def surprise_table(surprises: tuple[Surprise, ...]) -> Table:
-    """A row for each token, with a bar as long as it is surprising."""
-    made = Table(*right("after"), "comes", *right("probability", "nats", "bits"), "", "likeliest")
+    """A row for each token, with a bar as long as it is surprising.
+
+    Of a network that starts from counting, what the counts alone say stands in place of the bits.
+    """
+    is_counted = all(one.counted is not None for one in surprises)
+    numbers = ("counted", "probability", "nats") if is_counted else ("probability", "nats", "bits")
+    made = Table(*right("after"), "comes", *right(*numbers), "", "likeliest")
     highest = max((one.nats for one in surprises if one.nats < math.inf), default=1.0)
     for one in surprises:
         is_finite = one.nats < math.inf
+        cells = {
+            "counted": _probability_words(one.counted or 0.0),
+            "probability": _probability_words(one.probability),
+            "nats": f"{one.nats:.3f}" if is_finite else "∞",
+            "bits": f"{one.nats / math.log(2):.3f}" if is_finite else "∞",
+        }
         made.add(
             cut_end(one.context, 24),
             Cell(cut_end(one.token, 24), "bold"),
-            f"{one.probability:.4f}" if one.probability >= 0.001 or not one.probability else f"{one.probability:.1e}",
-            f"{one.nats:.3f}" if is_finite else "∞",
-            f"{one.nats / math.log(2):.3f}" if is_finite else "∞",
+            *(cells[name] for name in numbers),
             bar(one.nats, highest) if is_finite else "impossible: never seen here",
             "this" if one.rank == 1 else f"{cut_end(one.expected, 24)} (this is {ordinal(one.rank)})",
         )
     return made
+
+
+def _probability_words(share: float) -> str:
+    return f"{share:.4f}" if share >= 0.001 or not share else f"{share:.1e}"
 
 
 def bar(value: float, highest: float, width: int = BAR) -> str:

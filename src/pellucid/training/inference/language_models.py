@@ -107,7 +107,9 @@ class TrainedModel(LanguageModel):
         run, (model, step) = self.run, self._loaded
         measured = next((one for one in run.evaluations if one.step == step), None)
         n_train, n_dev = run.data.n_tokens["train"], run.data.n_tokens["dev"]
-        counted = [rung for rung in run.report().ladder.rungs if rung.is_counted] if run.is_finished else []
+        rungs = run.report().ladder.rungs if run.is_finished else ()
+        counted = [rung for rung in rungs if rung.is_counted]
+        whole = next((rung for rung in rungs if not rung.is_counted), None)  # evaluations may be of a part of dev
         return TrainedFacts(
             name=run.model,
             run=run.name,
@@ -118,7 +120,7 @@ class TrainedModel(LanguageModel):
             n_train=n_train,
             n_dev=n_dev,
             train=MeanLoss(measured.train, n_train) if measured else None,
-            dev=MeanLoss(measured.dev, n_dev) if measured else None,
+            dev=MeanLoss(whole.dev if whole else measured.dev, n_dev) if measured else None,
             baselines=tuple((rung.name, rung.dev) for rung in sorted(counted, key=lambda rung: -rung.dev)),
             is_finished=run.is_finished,
         )
@@ -160,13 +162,21 @@ class TrainedModel(LanguageModel):
         import numpy as np
 
         from pellucid.decoding.sampling import log_softmax
-        from pellucid.models.stepwise import scores_after_each
+        from pellucid.models.sequences.on_counting import OnCounting
+        from pellucid.models.stepwise import parts_after_each, scores_after_each
 
         scored = [*tokens, 0] if self.is_list else list(tokens)
         read = [self.opening, *scored]
-        rows = log_softmax(scores_after_each(self.model, np.array(read[:-1])))
         contexts = ["…" * (end > SHOWN) + self._names(read[max(0, end - SHOWN) : end]) for end in range(1, len(read))]
-        return _surprises(contexts, scored, rows, self.vocabulary.tokens)
+        if not isinstance(self.model, OnCounting):
+            rows = log_softmax(scores_after_each(self.model, np.array(read[:-1])))
+            return _surprises(contexts, scored, rows, self.vocabulary.tokens)
+        scores, counted, gates = parts_after_each(self.model, np.array(read[:-1]))
+        plain = _surprises(contexts, scored, log_softmax(scores), self.vocabulary.tokens)
+        parts = zip(plain, scored, counted, gates, strict=True)
+        return tuple(
+            one._replace(counted=float(np.exp(logs[token])), gate=float(gate)) for one, token, logs, gate in parts
+        )
 
     def _names(self, tokens: Sequence[int]) -> str:
         return "".join(self.vocabulary.tokens[token] for token in tokens)
