@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check format bench doctor-score trust clean
+.PHONY: demo test check format bench doctor-score own-data trust clean
 
 demo: $(VENV)/installed
 	$(BIN)/pellucid train
@@ -36,6 +36,10 @@ bench: $(VENV)/installed-bench
 # Every bug of tests/broken/museum, and every healthy model there: what the doctor finds, and what it costs.
 doctor-score: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/doctor_score.py --write docs/doctor-score.md
+
+# Trains with the defaults on data that others made; benchmarks/outside/fetch.sh out/own-data unpacks them first.
+own-data: $(VENV)/installed-bench
+	$(BIN)/python benchmarks/own_data.py --jobs 2 --write docs/own-data.md
 
 # The slow proofs: a million fuzzed expressions, ulp tables, depth, kills, faults. About an hour on two cores.
 trust: $(VENV)/installed-dev
