@@ -157,15 +157,24 @@ def train_item(item: Item, packages: Packages, minutes: float, jobs: int) -> Res
         if child.code in (130, -signal.SIGINT):
             return "it was stopped"
         measured: dict[str, Any] = {key: getattr(child, key) for key in ("seconds", "cpu_seconds", "peak_bytes")}
-        if child.code == 0:
-            measured |= reached(json.loads(child.out), Path(folder) / "runs" / "run")
-            measured["learning_share"] = measured.pop("seconds_in_steps") / child.seconds
-        else:
-            measured["reason"] = failure(child)
+        try:
+            measured |= read_child(child, Path(folder) / "runs" / "run")
+        except (ValueError, LookupError, TypeError) as error:
+            # One report that is not as it was must not end a benchmark of hours.
+            measured["reason"] = f"its report could not be read: {error!r}"
     package = " + ".join([f"{name} {packages.version(name)}".strip() for name in item.packages])
     counts = {key: value for key, value in json.loads(facts.read_text()).items() if key != "missing"}
     cores = os.cpu_count() or 1
     return Result(item.name, minutes, package=package, jobs=jobs, cores=cores, **counts, **measured)
+
+
+def read_child(child: Child, run: Path) -> dict[str, Any]:
+    """What a training reached, or the reason why it reached nothing."""
+    if child.code:
+        return {"reason": failure(child)}
+    numbers = reached(json.loads(child.out), run)
+    numbers["learning_share"] = numbers.pop("seconds_in_steps") / child.seconds
+    return numbers
 
 
 def run_measured(words: list[str], folder: Path, environment: Mapping[str, str], limit: float) -> Child:
@@ -203,7 +212,7 @@ def line(result: Result) -> str:
     gains = ", ".join([f"{side} {signed(mean, 4)}" for side, mean, *_ in result.gains])
     used = f"{result.seconds:.0f} s ({signed(100 * result.over, 0)} %), {result.peak_bytes / 1e6:,.0f} MB"
     learned = f"{result.steps:,} steps in {100 * result.learning_share:.0f} % of the time"
-    return f"{result.name}: {result.verdict} of {result.simple_name} ({gains}), {used}, {learned}"
+    return f"{result.name}: {result.verdict} beside {result.simple_name} ({gains or 'no interval'}), {used}, {learned}"
 
 
 if __name__ == "__main__":

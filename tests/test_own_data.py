@@ -148,3 +148,14 @@ def test_one_small_list_is_made_trained_on_measured_and_written(tmp_path):
     assert "`dinosaurs`" in page.read_text()
     assert "1 items, 1 of them have a result" in run_harness(tmp_path, *words).stdout
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_failure_says_what_the_command_said(benchmark, tmp_path):
+    """Of a training that failed, the reason is what it said."""
+    harness = benchmark["own_data"]
+    said = json.dumps({"error": {"what": "no column is called price", "fix": "", "exit_code": 2}})
+    child = harness.Child(2, "", f"reading\n{said}\n", 3.0, 2.0, 10**8)
+    assert harness.read_child(child, tmp_path) == {"reason": "no column is called price"}
+    assert harness.failure(child._replace(err="Killed\n", code=1)) == "exit 1: Killed"
+    with pytest.raises(LookupError):
+        harness.read_child(child._replace(code=0, out="{}"), tmp_path)
