@@ -21,6 +21,7 @@ from pellucid.models.examples.configs import (
     LogisticConfig,
     ResidualCNNConfig,
     RowMLPConfig,
+    TabMConfig,
     ViTConfig,
 )
 from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig, PairTransformerConfig
@@ -45,6 +46,7 @@ class Recipe:
     learning_rate: float = 3e-3
     matrix_learning_rate: float = 0.0  # of Muon, which steps matrices
     batch_size: int = 128
+    steps_of_epoch: int = 0  # where examples are few the batch is smaller, so that a pass has about so many steps
     weight_decay: float = 0.01
     clip: float = 1.0
     schedule: str = "linear"
@@ -196,8 +198,20 @@ NETWORKS: tuple[NetworkCard, ...] = (
         network="pellucid.models.examples.rows:RowMLP",
         tiny=RowMLPConfig(numbers=(5,), categories=(3, 4), outputs=3, hidden=16, embedding=2, norm="batch"),
         recipe=Recipe(learning_rate=3e-3, batch_size=32, weight_decay=0.3, epochs=30.0, shift=1),
-        default_for=("table",),
         compared_on=EXAMPLES,
+    ),
+    NetworkCard(
+        name="tabm",
+        summary="several MLPs in one over piecewise-linear numbers, which share matrices (TabM, Gorishniy 2024)",
+        kinds=("table",),
+        config=TabMConfig,
+        network="pellucid.models.examples.tabm:TabM",
+        tiny=TabMConfig(numbers=(5,), categories=(3, 4), outputs=3, hidden=16, members=3, bins=4, embedding=2),
+        recipe=Recipe(
+            learning_rate=2e-3, batch_size=256, steps_of_epoch=30, weight_decay=0.01, epochs=100.0, dropout=0.1
+        ),
+        default_for=("table",),
+        compared_on=("table",),
     ),
     NetworkCard(
         name="cnn",

@@ -95,6 +95,14 @@ class ExampleModel(Network):
         Scores are (batch, outputs). An image has no categories, and its codes are (batch, 0).
         """
 
+    def member_scores(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        """The scores of each member, (batch, members, outputs), of which each learns by its own loss."""
+        scores: Tensor = self(numbers, codes)
+        return scores[:, None]
+
+    def learn_inputs(self, numbers: Tensor) -> None:  # most have nothing to learn but weights
+        """Take from the numbers of train what is known before the first step, such as quantiles."""
+
 
 class Reconstructor(ExampleModel):
     """A network whose answer is the example itself, gone through a narrow place."""

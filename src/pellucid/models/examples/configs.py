@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 from pellucid.errors import PellucidError
 from pellucid.layers.convolution import Convolution, Grid, Layer, Pooling, Stage, grid_of, stages
 from pellucid.models.settings import require_heads, require_norm_groups, setting
-from pellucid.options import check_options, require_whole
+from pellucid.options import check_options, option, require_whole
 
 SMALL = 16  # pixels: in smaller images windows of 5 and pooling by 4 leave nothing
 
@@ -85,6 +85,31 @@ class RowMLPConfig:
         hidden, depth = {"tiny": (32, 1), "small": (64, 2), "medium": (256, 2), "large": (512, 3)}[size]
         norm = "batch" if inputs.is_image else "none"
         return cls(*inputs, hidden, depth, norm=norm)
+
+
+@dataclass(frozen=True)
+class TabMConfig:
+    numbers: tuple[int, ...]
+    categories: tuple[int, ...]
+    outputs: int
+    hidden: int = setting("hidden", 128)
+    depth: int = setting("depth", 2)
+    members: int = option(8, "Members of the ensemble that TabM is.", minimum=1, maximum=256)
+    bins: int = option(16, "Intervals of each number in which TabM may bend, equally full on train.", minimum=1)
+    embedding: int = setting("embedding", 8)
+    activation: str = setting("activation", "relu")
+    dropout: float = setting("dropout", 0.0)  # after each hidden layer
+
+    def __post_init__(self) -> None:
+        require_shapes(self.numbers, self.categories, self.outputs)
+        check_options(self)
+
+    @classmethod
+    def sized(cls, size: str, inputs: ExampleShape) -> TabMConfig:
+        """Of many columns each has a shorter vector, so that the first matrix stays small beside the rows."""
+        hidden, depth = {"tiny": (64, 2), "small": (128, 2), "medium": (192, 2), "large": (256, 3)}[size]
+        n_columns = inputs.n_numbers + len(inputs.categories)
+        return cls(*inputs, hidden, depth, embedding=max(1, min(8, 1_024 // max(1, n_columns))))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import ExampleLoss, find_example_loss, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
-from pellucid.models.contracts import ExampleModel, Reconstructor
+from pellucid.models.contracts import ExampleModel, Network, Reconstructor
 from pellucid.models.examples.configs import ExampleShape
 from pellucid.records import AnsweredExample, Answers, DataFacts, InitialLoss, LatentPoint, Measure, Plan
 from pellucid.training.options import TrainOptions
@@ -162,6 +162,12 @@ class ExampleTask(Task):
     def make_config(self, card: NetworkCard, size: str) -> Any:
         return card.sized(size, self.inputs)
 
+    def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
+        network = super().build_network(card, config, plan)
+        assert isinstance(network, ExampleModel)
+        network.learn_inputs(torch.from_numpy(self.sides.train.numbers))
+        return network
+
     @staticmethod
     def estimate_parameters(config: Any) -> int:
         """The first matrix, and those between the hidden layers.
@@ -195,7 +201,9 @@ class ExampleTask(Task):
         losses = self.loss(plan).losses
 
         def mean_loss(model: ExampleModel, batch: ExampleBatch) -> Tensor:
-            mean = losses(model(batch.numbers, batch.codes), targets_of(model, batch)).mean()
+            scores = model.member_scores(batch.numbers, batch.codes)  # (batch, members, outputs)
+            targets = targets_of(model, batch).repeat_interleave(scores.shape[1], dim=0)
+            mean = losses(scores.flatten(0, 1), targets).mean()
             return mean + plan.strength * penalty(plan.penalty, model.parameters()) if plan.penalty else mean
 
         return mean_loss

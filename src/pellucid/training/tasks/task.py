@@ -28,6 +28,7 @@ from pellucid.training.tasks.baselines import Baseline, SideResult
 
 # Tokens of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 3_000, "medium": 30_000, "large": 500_000}
+SMALLEST_BATCH = 32  # where a recipe makes it smaller for few examples
 TOLERANCE = 0.05  # of ln |V|, for the first loss; a judgement, and the numbers are always shown
 
 LossFunction = Callable[[Any, Any], Tensor]  # a network and a batch -> the mean loss of the batch
@@ -96,7 +97,10 @@ class Task(ABC):
 
     def batch_size_for(self, recipe: Recipe) -> int:
         """How many rows the recipe's batch has here; never more than there are."""
-        return max(1, min(recipe.batch_size, self.max_batch_size))
+        n = min(recipe.batch_size, self.max_batch_size)
+        if recipe.steps_of_epoch:
+            n = min(n, max(SMALLEST_BATCH, 2 ** round(math.log2(self.max_batch_size / recipe.steps_of_epoch + 1))))
+        return max(1, n)
 
     @abstractmethod
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
