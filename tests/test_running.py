@@ -79,8 +79,8 @@ def test_what_is_read_back_is_what_was_said(names, tmp_path):
     network = next(rung for rung in said.ladder.rungs if not rung.is_counted)
     assert [gain.side for gain in network.gains] == ["dev", "test"]
     is_earned = all(gain.verdict == "ahead" for gain in network.gains)
-    assert earned_words(said.ladder).startswith("The mlp earns 0." if is_earned else "No gain of the mlp over counting")
-    assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp"}
+    assert earned_words(said.ladder).startswith("The mlp on counting earns" if is_earned else "No gain of the mlp")
+    assert {rung.name for rung in said.ladder.rungs} >= {"uniform", "unigram", "bigram", "mlp on counting"}
     assert said.start.is_as_expected
     assert said.evaluations[0].step == 0
     assert len(said.samples) == 10

@@ -71,6 +71,16 @@ def killed(finished, tmp_path, pellucid_here) -> Path:
     return run
 
 
+@pytest.fixture
+def killed_from_scratch(tmp_path, pellucid_here) -> Path:
+    """The same of a network that does not stand on counts, and so may go on with other data."""
+    assert pellucid_here(*TRAIN, "--start", "scratch").code == 0
+    run = tmp_path / "runs" / "x"
+    (run / "finished.json").unlink()
+    shutil.rmtree(checkpoint_at(run, 40))
+    return run
+
+
 def start(folder: Path, words: list[str], **options: object) -> "subprocess.Popen[str]":
     """The command in a process of its own."""
     settings: dict[str, object] = {"env": {**os.environ, "COLUMNS": "100"}, "stdin": subprocess.DEVNULL, **options}
@@ -307,7 +317,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(killed, finished, pellucid
         assert "no checkpoint of x is whole" in said.err
 
 
-def test_other_symbols(killed, pellucid_here, tmp_path):
+def test_other_symbols(killed_from_scratch, pellucid_here, tmp_path):
     text = (tmp_path / "names.txt").read_text()
     (tmp_path / "names.txt").write_text(text + "zoé\n")
     said = pellucid_here(*RESUME, "--allow-new-data")
@@ -414,13 +424,20 @@ def test_data_that_changed_or_went(killed, finished, pellucid_here, tmp_path):
     assert digests(killed) == digests(finished / "runs" / "x")
 
 
-def test_new_data_that_are_allowed_are_noted(killed, finished, pellucid_here, tmp_path):
+def test_new_data_that_are_allowed_are_noted(killed_from_scratch, pellucid_here, tmp_path):
     data = tmp_path / "names.txt"
     data.write_text("\n".join(data.read_text().splitlines()[1:]) + "\n")
     said = pellucid_here(*RESUME, "--allow-new-data")
     assert said.code == 0, said
     assert "note: new data" in said.out
-    assert read_log(killed, "findings")[0]["where"] == "data"
+    assert read_log(killed_from_scratch, "findings")[0]["where"] == "data"
+
+
+def test_other_data_are_not_counted(killed, pellucid_here, tmp_path):
+    """Its counts are of its own data, and without them the network would stand on nothing."""
+    data = tmp_path / "names.txt"
+    data.write_text("\n".join(data.read_text().splitlines()[1:]) + "\n")
+    refused(pellucid_here(*RESUME, "--allow-new-data"), "x started from counting its own data")
 
 
 def test_a_run_that_does_not_exist(pellucid_here):

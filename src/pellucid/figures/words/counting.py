@@ -179,13 +179,13 @@ def learned_words(scored: ScoredText) -> str:
     >>> facts = ModelFacts("gru", "names", 27, 10, 10, 729, 729, MeanLoss(2.0, 10), None, ())
     >>> surprise = Surprise("a", "b", math.exp(-1.5), 1.5, 1, "b", counted=math.exp(-2.0), gate=0.9)
     >>> learned_words(ScoredText("b", facts, (surprise,), ""))
-    'counting alone has 2.0000 nats; what was learned takes 0.5000 off, trusting the counts 0.90 times on the mean'
+    'counting alone has 2.0000 nats; what was learned takes 0.5000 off, trusting the counts 0.90 times on average'
     """
     counted = scored.counted_nats
     assert counted is not None
     gates = [one.gate for one in scored.surprises if one.gate is not None]
     change = f"takes {counted - scored.nats:.4f} off" if scored.nats <= counted else f"adds {scored.nats - counted:.4f}"
-    trust = f"trusting the counts {math.fsum(gates) / len(gates):.2f} times on the mean"
+    trust = f"trusting the counts {math.fsum(gates) / len(gates):.2f} times on average"
     return f"counting alone has {counted:.4f} nats; what was learned {change}, {trust}"
 
 
