@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import MISSING_WORDS, TableData, unknown_column
+from pellucid.data.prepare.dates import PARTS, date_columns, part_name, with_date_parts
 from pellucid.data.prepare.examples import (
     Examples,
     ExampleSides,
@@ -64,7 +65,10 @@ def table_sides(
     for name in leave_out:
         if name not in table.frame.columns or name == target:
             raise unknown_column(name, [one for one in table.frame.columns if one != target], table.name)
-    features = _readable(table, tuple(name for name in chosen.features if name not in leave_out))
+    asked = tuple(name for name in chosen.features if name not in leave_out)
+    dates = [name for name in date_columns(table) if name in asked]
+    parts = [part_name(name, part) for name in dates for part in PARTS]
+    features = _readable(table, asked, parts)
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
     there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
     hashes, about_forms = _hashes(rows, set(features), target, there)
@@ -75,18 +79,21 @@ def table_sides(
         places = complete_places(sides, words, labels, table.name)
     group = choice.column if choice.strategy == "group" else ""
     features = [name for name in features if name != group]
-    numeric, categories, about_train = learn_columns(rows, features, places["train"])
+    read = with_date_parts(rows, dates)
+    flat = {name for name in parts if read.frame[name][places["train"]].drop_nulls().n_unique() < 2}
+    features = [name for name in features if name not in flat]
+    numeric, categories, about_train = learn_columns(read, features, places["train"])
     if not numeric and not categories:
         raise PellucidError(f"every column of {table.name} is the same in all of train", fix="Give it more rows")
-    preparation = TablePreparation(numeric, categories, target, task, chosen.classes)
+    preparation = TablePreparation(numeric, categories, target, task, chosen.classes, dates=tuple(dates))
     targets: NDArray[np.int64] | NDArray[np.float32] = labels
     if target and not chosen.classes:
         values = rows.frame[target].cast(float).to_numpy()
         mean, deviation = mean_and_deviation(values[places["train"]])
         preparation = replace(preparation, mean=mean, deviation=deviation)
         targets = standardise(values, mean, deviation)
-    read = preparation.read(rows)
-    whole = Examples(read.numbers, read.codes, targets)
+    prepared = preparation.read(rows)
+    whole = Examples(prepared.numbers, prepared.codes, targets)
     return ExampleSides(
         train=whole.rows(places["train"]),
         dev=whole.rows(places["dev"]),
@@ -99,13 +106,14 @@ def table_sides(
         notes=(
             *([chosen.description] if chosen.description else []),
             *chosen.notes,
-            *_notes_on_unread(table, chosen.features, features, group, leave_out),
+            *_notes_on_unread(table, chosen.features, [*features, *dates], group, leave_out),
+            *_notes_on_dates(dates, features),
             *about_train,
             *about_forms,
         ),
-        n_unknown=read.n_unknown,  # train knows all of its own
+        n_unknown=prepared.n_unknown,  # train knows all of its own
         split=choice,
-        leaks=tuple(leak for leak in chosen.leaks if leak.column in features),
+        leaks=tuple(leak for leak in chosen.leaks if leak.column in set(features)),
     )
 
 
@@ -144,13 +152,14 @@ def _choose(table: TableData, target: str, task: str, refuse_missing: bool) -> T
     return Target("", RECONSTRUCTION, table.frame, features, (), "", tuple(notes))
 
 
-def _readable(table: TableData, names: tuple[str, ...]) -> list[str]:
-    """The columns that a network can read.
+def _readable(table: TableData, names: tuple[str, ...], parts: Sequence[str]) -> list[str]:
+    """The columns that a network can read, and the parts of dates behind them.
 
     Whole numbers that only grow are most often row numbers; they are read where nothing else is there.
     """
     kinds = {column.name: column.kind for column in table.columns}
     kept = [name for name in names if kinds[name] in ("numeric", "category") and not _is_identifier(table, name)]
+    kept += parts
     if not kept:
         kept = [name for name in names if kinds[name] == "numeric"]
     if not kept:
@@ -184,13 +193,19 @@ def _notes_on_unread(
         "numeric": "has another whole number in every row, as identifiers have,",
     }
     kinds = {column.name: column.kind for column in table.columns}
-    notes = []
+    notes, is_read = [], {*read, *leave_out}
     for name in names:
         if name == group:
             notes.append(f"{name} is the group, whose values train and dev do not share, and was left out")
-        elif name not in read and name not in leave_out:
+        elif name not in is_read:
             notes.append(f"{name} {why[kinds[name]]} and was left out")
     return [*notes, *([f"left out as asked: {', '.join(leave_out)}"] if leave_out else [])]
+
+
+def _notes_on_dates(dates: Sequence[str], features: Sequence[str]) -> list[str]:
+    """What is read of each column of dates."""
+    told = {name: [part for part in PARTS if part_name(name, part) in features] for name in dates}
+    return [f"{name} is read as its {', '.join(parts)}" for name, parts in told.items() if parts]
 
 
 def _labels(chosen: Target) -> NDArray[np.int64]:
@@ -260,6 +275,7 @@ class TablePreparation:
     classes: tuple[str, ...] = ()
     mean: float = 0.0  # of a target that is a number, on train
     deviation: float = 1.0
+    dates: tuple[str, ...] = ()  # columns of dates, whose parts are among the numbers
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -287,14 +303,18 @@ class TablePreparation:
 
     def read(self, table: TableData) -> PreparedRows:
         """The rows of a table with the same columns; others are left alone, and the target may be missing."""
-        known = {*self.features, self.target}
+        parts = {part_name(name, part) for name in self.dates for part in PARTS}
+        columns_read = [*self.dates, *(name for name in self.features if name not in parts)]
+        known = {*columns_read, self.target}
         names = [name for name in table.frame.columns if name not in known]
-        missing = [name for name in self.features if name not in table.frame.columns]
+        there = set(table.frame.columns)
+        missing = [name for name in columns_read if name not in there]
         if missing:
             raise _not_there(missing, names, table.name)
         others = [quoted(name, 20) for name in names]
         many = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
         notes = (f"not read, for the network does not know them: {', '.join(others[:3])}{many}",) if others else ()
+        table = with_date_parts(table, self.dates)
         rows = [_numbers(table, column.name) for column in self.numeric]
         columns = [standardise(row, one.mean, one.deviation) for row, one in zip(rows, self.numeric, strict=True)]
         columns += [np.isnan(row) for row, one in zip(rows, self.numeric, strict=True) if one.has_gaps]
@@ -332,12 +352,18 @@ def learn_columns(
     """The named columns as train has them, and notes on those that say nothing there."""
     numeric, categories, notes = [], [], []
     for name in names:
-        column = table.frame[name][train]
-        if column.drop_nulls().n_unique() < 2:
+        column = table.frame[name]
+        values = _numbers(table, name)[train] if column.dtype.is_numeric() else np.zeros(0)
+        there = values[~np.isnan(values)]
+        n_different = int(len(there) > 0) + int(len(there) > 0 and there.min() < there.max())
+        if not column.dtype.is_numeric():
+            column = column[train]
+            n_different = column.drop_nulls().n_unique()
+        if n_different < 2:
             notes.append(f"{name} is the same in every row of train and was left out")
         elif column.dtype.is_numeric():
-            mean, deviation = mean_and_deviation(_numbers(table, name)[train])
-            numeric.append(NumericColumn(name, mean, deviation, has_gaps=column.null_count() > 0))
+            mean, deviation = mean_and_deviation(values)
+            numeric.append(NumericColumn(name, mean, deviation, has_gaps=len(there) < len(values)))
         else:
             categories.append(CategoryColumn.learn(name, column))
     return tuple(numeric), tuple(categories), notes
@@ -367,6 +393,9 @@ def _numbers(table: TableData, name: str) -> NDArray[np.float64]:
     import polars
 
     column = table.frame[name]
+    if column.dtype.is_numeric():
+        numbers: NDArray[np.float64] = column.cast(polars.Float64).to_numpy()  # nan where it is missing
+        return numbers
     values = column.cast(polars.Float64, strict=False)
     strange = values.is_null() & column.is_not_null()
     if strange.any():

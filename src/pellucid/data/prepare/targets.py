@@ -80,7 +80,8 @@ def choose_target(table: TableData, name: str, *, task: str = "", refuse_missing
 
 def _tellable(table: TableData, features: Sequence[str]) -> list[str]:
     """The features that a network could read the target off."""
-    return [name for name in features if table.column(name).kind in ("numeric", "category")]
+    kinds = {column.name: column.kind for column in table.columns}
+    return [name for name in features if kinds[name] in ("numeric", "category")]
 
 
 def likely_targets(table: TableData) -> list[str]:

@@ -29,7 +29,7 @@ _WHOLE = r"^[+-]?[0-9]+$"
 _LEADING_ZERO = r"^[+-]?0[0-9]"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 _DRESSED = r"^[-+(]?\s?[$€£¥]?\s?[-+]?[0-9][0-9.,'_ \u{a0}]*\s?[%$€£¥]?\)?$"
-_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
+_DAY = r"^[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
 _OTHER_DAY = r"^[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{2,4}$"
 _NO_WORD = "|".join((_NUMBER, _DRESSED, _DAY, _OTHER_DAY))  # of a column whose gaps are gaps, whatever they are called
 
@@ -65,7 +65,7 @@ def decide_column(
     if dtype == polars.Boolean:
         return _decided(cells.cast(polars.String), "category")
     if dtype.is_temporal():
-        note = f"{quoted(cells.name)} holds dates, kept as text, which sorts in time"
+        note = f"{quoted(cells.name)} holds dates, which sort in time"
         return _decided(cells.dt.to_string("iso"), "order", note)
     texts = cells.cast(polars.String)
     if not is_typed:
@@ -106,6 +106,9 @@ def _parse_cells(
         if not whole.null_count() and (whole.cast(polars.String) == cells).all():
             # The usual column of whole numbers, told without a regular expression for each cell.
             return _whole_numbers(cells, whole)
+        if whole.null_count() and cells.str.contains(_NUMBER).all() and not cells.str.contains(_WHOLE).all():
+            # And that of fractions: a table may have ten thousand of them.
+            return _fractions(cells, cells.cast(polars.Float64), place, "too large for a number")
     bare = cells.str.strip_chars()
     is_missing = cells.is_null() | bare.is_in([""] if missing_values == "empty" else MISSING)
     n_missing = int(is_missing.sum())
@@ -216,7 +219,7 @@ def _texts(
     n_numbers = int(is_number.sum())
     kind = "category" if is_category(cells) else "text"
     if present.str.contains(_DAY).all():
-        return _decided(cells, "order", f"{quoted(name)} holds dates, kept as text, which sorts in time")
+        return _decided(cells, "order", f"{quoted(name)} holds dates, which sort in time")
     if present.str.contains(_OTHER_DAY).all():
         note = "looks like dates, kept as text; write them as 2024-12-31 to use their order"
     elif present.str.contains(_DRESSED).all():

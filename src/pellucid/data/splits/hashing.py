@@ -104,7 +104,7 @@ def words_of(column: "pl.Series") -> Words:
 
     kind = column.dtype
     if kind.is_float() or kind.is_decimal():
-        words = _float_words(column.cast(pl.Float64).fill_null(float("nan")).to_numpy())
+        words = _float_words(column.cast(pl.Float64).to_numpy())  # nan where it is missing
     elif kind == pl.String or isinstance(kind, pl.Enum | pl.Categorical):
         words = _text_words(column.cast(pl.String))
     elif kind.is_integer() or kind == pl.Boolean or kind.is_temporal():

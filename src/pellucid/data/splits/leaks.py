@@ -34,7 +34,7 @@ def find_leaks(frame: "pl.DataFrame", features: Sequence[str], target: str, *, i
     if frame.height < FEWEST_ROWS:
         return ()
     truth = frame[target]
-    codes = truth.rank("dense").to_numpy().astype(np.int64) - 1
+    codes = _codes(truth)
     numbers = truth.to_numpy().astype(np.float64) if truth.dtype.is_numeric() else None
     found = []
     for name in features:
@@ -62,7 +62,7 @@ def _tells_class(column: "pl.Series", target: Codes) -> Leak | None:
         share = avoided_errors(column.is_null().to_numpy().astype(np.int64), target)
         if share >= FORETOLD:
             return Leak(column.name, "missing", share)
-    codes = column.rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    codes = _codes(column)
     if (int(codes.max()) + 1) * (int(target.max()) + 1) > MOST_CELLS:
         return None
     share = avoided_errors(codes, target)
@@ -106,7 +106,7 @@ def _avoided_by_nearest(codes: Codes, target: Codes) -> float:
 def _tells_number(column: "pl.Series", target: NDArray[np.float64] | None) -> Leak | None:
     if target is None or column.null_count():
         return None
-    codes = column.rank("dense").to_numpy().astype(np.int64) - 1
+    codes = _codes(column)
     ranks = np.argsort(np.argsort(target, kind="stable"), kind="stable").astype(np.float64)
     if column.dtype.is_numeric():
         order, beside = _nearest(codes)
@@ -132,6 +132,16 @@ def _nearest(codes: Codes) -> tuple[Codes, Codes]:
     window = 2 * NEAREST + 1
     places = np.where(places < 0, places + window, np.where(places >= n, places - window, places))
     return order, order[places]
+
+
+def _codes(column: "pl.Series") -> Codes:
+    """The place of each value among the different ones; of a missing cell one of its own."""
+    if column.dtype.is_numeric():
+        # By NumPy: a table may have ten thousand such columns.
+        values = column.cast(float).to_numpy()
+        return np.unique(values, return_inverse=True, equal_nan=True)[1].astype(np.int64)
+    codes: Codes = column.rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    return codes - int(codes.min())
 
 
 def _errors_of_commonest(target: Codes) -> int:
