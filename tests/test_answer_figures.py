@@ -15,7 +15,6 @@ from PIL import Image
 from scipy.stats import binomtest
 from tests.tiny_records import ANSWERING, TINY, TINY_IMAGES, TINY_PAIRS, TINY_RECONSTRUCTION, TINY_ROWS, TINY_RUN
 
-from pellucid.cli.console import ProgressLine
 from pellucid.errors import PellucidError
 from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
 from pellucid.figures.drawings.calibration import draw_calibration, interval
@@ -27,6 +26,7 @@ from pellucid.figures.drawings.mistakes import draw_mistakes, framed_image
 from pellucid.figures.drawings.reconstructions import draw_reconstructions
 from pellucid.figures.drawings.regression import draw_regression
 from pellucid.figures.picture import all_figures
+from pellucid.figures.progress import ProgressLine
 from pellucid.figures.show import record_json, show
 from pellucid.figures.tables import show_parts
 from pellucid.figures.words.answers import MOST_PREDICTED, class_mistakes, confusion_words

@@ -1,6 +1,9 @@
 """Data that Python holds: read as a file of the same content would be, trained on, and answered in the same shape."""
 
 import datetime
+import html
+import sys
+import types
 
 import numpy as np
 import pandas
@@ -254,3 +257,22 @@ def test_pairs_are_answered_with_a_list(inside):
     assert all(isinstance(answer, str) for answer in answers)
     with pytest.raises(PellucidError, match="source 2 is no text"):
         run.predict(["abc", 5])
+
+
+def test_a_notebook_sees_the_progress_and_the_report(inside, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    run = train(open_data("names").items[::60], steps=5, size="tiny", threads=1, model="mlp")
+    said = capsys.readouterr().out
+    assert said.startswith("\r")
+    assert "step 5 of 5 (100 %)  loss " in said
+    assert said.endswith("\n")
+    framed = run._repr_html_()
+    assert framed.startswith('<iframe sandbox srcdoc="&lt;!doctype html&gt;')
+    assert html.unescape(framed.split('"')[1]) == (run.folder / "report.html").read_text()
+    (run.folder / "report.html").unlink()
+    assert run._repr_html_() == f"<pre>{html.escape(repr(run))}</pre>"
+
+
+def test_elsewhere_training_is_silent(inside, capsys):
+    train(open_data("names").items[::60], steps=2, size="tiny", threads=1, model="mlp")
+    assert capsys.readouterr() == ("", "")

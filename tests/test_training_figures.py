@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from PIL import Image
 from tests.tiny_records import TINY, TINY_RUN, tiny_record
 
-from pellucid.cli.console import ProgressLine
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.layer_maps import unit_grid
 from pellucid.figures.charts.panel import Axis, axis_spanning, spread_labels, thin_series
@@ -26,6 +25,7 @@ from pellucid.figures.drawings.learning_rate import draw_learning_rate
 from pellucid.figures.drawings.loss_curves import draw_loss_curves
 from pellucid.figures.drawings.unit_maps import draw_unit_maps
 from pellucid.figures.drawings.update_ratios import draw_update_ratios, ratios
+from pellucid.figures.progress import ProgressLine
 from pellucid.figures.show import record_json, show
 from pellucid.figures.words.ladder import baseline_table
 from pellucid.figures.words.training import data_lines, plan_lines, start_words

@@ -5,6 +5,7 @@ Samples and scores also come from a model that counts data.
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -78,6 +79,13 @@ class TrainedRun:
     def predict(self, *examples: Any, text: str = "", beam: int = 0) -> Any:
         """What the network of a run on tables, images or pairs says of new ones, as `predict` does."""
         return predict(self.folder, *examples, text=text, beam=beam)
+
+    def _repr_html_(self) -> str:
+        """In a notebook, the report."""
+        from pellucid.api.notebook import framed_page
+
+        page = self.folder / "report.html"
+        return framed_page(page) if page.is_file() else f"<pre>{html.escape(repr(self))}</pre>"
 
     def __repr__(self) -> str:
         from pellucid.figures.words.ladder import earned_words

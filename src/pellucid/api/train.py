@@ -130,7 +130,9 @@ def train(
 
     from pellucid.training.run import train_run
 
-    train_run(request.reading, training, folder, callbacks or _silent(), read=request.data, began=request.began)
+    train_run(
+        request.reading, training, folder, callbacks or _usual_callbacks(), read=request.data, began=request.began
+    )
     return TrainedRun(folder)
 
 
@@ -155,7 +157,7 @@ def resume(
     where = str(data) if is_place(data) else ""
     read = None if is_place(data) else read_memory(data, kind=opened.kind)
     changes = ResumeOptions(where, read, allow_new_data, fresh_optimizer, threads)
-    resume_run(opened.path, changes, callbacks or _silent())
+    resume_run(opened.path, changes, callbacks or _usual_callbacks())
     return TrainedRun(opened.path)
 
 
@@ -190,7 +192,7 @@ def run_comparison(
             options={"sizes": None},
         )
     folder = new_run_path(name, f"compare-{run_name_for(request.reading.source)}")
-    heard = callbacks or _silent()
+    heard = callbacks or _usual_callbacks()
 
     from pellucid.training.comparison import compare_networks, compare_train_sizes
 
@@ -241,9 +243,10 @@ def rate(data: object = "names", *, seeds: Sequence[int] = (1, 2, 3), **options:
     return Shown(search_learning_rate(request.reading, training, seeds, read=request.data))
 
 
-def _silent() -> Callbacks:
-    """Nobody is told, and the report's page is written."""
+def _usual_callbacks() -> Callbacks:
+    """The report's page is written, and nobody is told but the reader of a notebook."""
+    from pellucid.api.notebook import NotebookCallbacks, is_notebook
     from pellucid.figures.report_page import report_html
     from pellucid.training.callbacks import Callbacks
 
-    return Callbacks(page=report_html)
+    return NotebookCallbacks(report_html) if is_notebook() else Callbacks(page=report_html)

@@ -1,0 +1,55 @@
+"""Training in a notebook: a line that shows how far it is, and the report below the cell."""
+
+from __future__ import annotations
+
+import html
+import sys
+from pathlib import Path
+
+from pellucid.figures.progress import ProgressLine, seconds_left
+from pellucid.records import Evaluation, Ladder, Measure, NetworkFacts, Plan, Step, Timing
+from pellucid.training.callbacks import Callbacks, PageWriter
+
+HEIGHT = 640  # pixels of a report in a notebook; it scrolls
+
+
+def is_notebook() -> bool:
+    """Whether this Python is the kernel of a notebook."""
+    return "ipykernel" in sys.modules
+
+
+class NotebookCallbacks(Callbacks):
+    """One line below the cell, written over and over."""
+
+    def __init__(self, page: PageWriter) -> None:
+        super().__init__(page=page)
+        self.measure = Measure()
+        self.plan: Plan | None = None
+        self.line: ProgressLine | None = None
+
+    def on_baselines(self, ladder: Ladder) -> None:
+        self.measure = ladder.measure
+
+    def on_plan(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
+        self.plan = plan
+        self.line = ProgressLine(plan, sys.stdout, self.measure, is_live=True)
+
+    def on_evaluation(self, evaluation: Evaluation) -> None:
+        if self.line:
+            self.line.evaluation(evaluation)
+
+    def on_step(self, step: Step, timing: Timing) -> None:
+        if self.line and self.plan:
+            self.line.step(step, timing.tokens_per_second, seconds_left(self.plan, step, timing))
+            if step.step >= self.plan.steps:
+                self.line.close()
+
+
+def framed_page(page: Path) -> str:
+    """A page that needs nothing but itself, in a frame of its own: neither styles nor names of it reach the notebook.
+
+    sandbox: nothing in it may run or go anywhere.
+    """
+    content = html.escape(page.read_text(encoding="utf-8"), quote=True)
+    style = f"width: 100%; height: {HEIGHT}px; border: 0"
+    return f'<iframe sandbox srcdoc="{content}" style="{style}"></iframe>'
