@@ -116,3 +116,27 @@ def test_the_catalogue_finds_every_card_and_the_nearest_name(tmp_path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(AssertionError, match=r"two_of_a_name.one and two_of_a_name.two both carry a card named 'xor'"):
         cards.cards("two_of_a_name", "DATASET", DatasetCard)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("plurals.tsv", "mouse\tmice\nhouse\thouses\nfoot\tfeet\n", "pairs"),
+        ("plurals.csv", "mouse,mice\nhouse,houses\nfoot,feet\n", "pairs"),
+        ("genders.tsv", "Tag\tder\nNacht\tdie\nJahr\tdas\nMonat\tder\nWoche\tdie\n", "pairs"),
+        ("named.tsv", "source\ttarget\nmouse\tmice\nhouse\thouses\nfoot\tfeet\n", "table"),
+        ("moods.csv", "said,mood\nwell done,good\noh no,bad\nnice,good\nugh,bad\n", "table"),
+        ("sizes.tsv", "mouse\t3\nhouse\t9\nfoot\t4\n", "table"),
+        ("three.tsv", "a\tb\tc\nd\te\tf\ng\th\ti\n", "table"),
+        ("quoted.csv", 'who,said\nAnna,"well, yes"\nOtto,no\n', "table"),
+    ],
+)
+def test_two_columns_of_text_without_a_header_are_pairs(tmp_path, name, content, kind):
+    path = tmp_path / name
+    path.write_text(content)
+    data = open_data(path)
+    assert data.kind == kind
+    if kind == "pairs":
+        assert "(two columns of text, no header)" in data.description
+        assert data.pairs[0][0] == content[: content.index(data.pairs[0][1])][:-1]
+        assert len(data.pairs) == content.count("\n")

@@ -31,6 +31,12 @@ SAMPLE = 1 << 16
 MOST_WORDS = 3.0  # an item of a list is a name or a phrase, not a sentence
 LONGEST_ITEM = 80
 MOST_COLUMNS = 20_000
+FEWEST_PAIRS = 3
+PAIR_SEPARATORS = {".tsv": "\t", ".tab": "\t", ".csv": ","}
+USUAL_HEADERS = frozenset(
+    ("source", "target", "input", "output", "word", "text", "label", "class", "category", "name", "id", "key", "value")
+)
+_NO_TEXT = re.compile(r"[-+.,/:\d\s$€£¥%]+")
 _OBJECT = re.compile(r"\s*\{.*\}\s*$")
 
 
@@ -142,6 +148,9 @@ def _guess(source: Source, kind: str, encoding: str) -> "KindGuess":
     refuse_foreign(head, source.name)
     if kind:
         return KindGuess(kind, "")
+    separator = PAIR_SEPARATORS.get(source.ending, "")
+    if separator and looks_like_pairs(source.read(0, SAMPLE).decode(encoding, "ignore"), separator):
+        return KindGuess("pairs", "two columns of text, no header")
     if source.ending in TABLE_ENDINGS:
         return KindGuess("table", f"its name ends in {source.ending}")
     # No encoding takes more than four bytes for a character, so one piece is enough to see whether there are more.
@@ -184,6 +193,30 @@ def guess_kind(sample: str, is_all: bool) -> KindGuess:
             many = f"{n} {word}{'s' if n > 1 else ''}"
             return KindGuess("table", f"{many} on every line")
     return _list_or_text(lines, written)
+
+
+def looks_like_pairs(sample: str, separator: str) -> bool:
+    """Whether lines hold two texts each and none of them names columns: no quotes, no numbers, no classes below a name.
+
+    >>> looks_like_pairs("mouse\\tmice\\nhouse\\thouses\\nfoot\\tfeet\\n", "\\t")
+    True
+    >>> looks_like_pairs("text\\tmood\\nwell done\\tgood\\noh no\\tbad\\nnice\\tgood\\nugh\\tbad\\n", "\\t")
+    False
+    """
+    lines = [line for line in re.split("\r\n|\r|\n", sample)[:-1] if line.strip()]
+    rows = [line.split(separator) for line in lines]
+    if len(rows) < FEWEST_PAIRS or any(len(row) != 2 or not all(cell.strip() for cell in row) for row in rows):
+        return False
+    if any('"' in line for line in lines) or any(name.strip().lower() in USUAL_HEADERS for name in rows[0]):
+        return False
+    for column in zip(*rows, strict=True):
+        if sum(bool(_NO_TEXT.fullmatch(cell.strip())) for cell in column) > len(column) / 10:
+            return False
+        # A name stands once above few values that repeat; the first of a column of classes stands there again.
+        below = set(column[1:])
+        if column[0] not in below and len(below) <= len(column) / 2:
+            return False
+    return True
 
 
 def _list_or_text(lines: list[str], written: list[str]) -> KindGuess:

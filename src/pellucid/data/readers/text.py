@@ -109,16 +109,17 @@ def read_text(source: Source, options: ReadOptions, because: str = "") -> TextDa
 
 
 def read_pairs(source: Source, options: ReadOptions, because: str = "") -> PairsData:
-    """Every line as (source, target); a line with another number of tabs is named."""
+    """Every line as (source, target); a line with another number of tabs is named. In .csv commas do."""
     found = scan_text(source, options.encoding)
     require_memory(found.n_lines * 200 + 2 * source.size, source.name, "Give a smaller file")
     lines = "".join(characters(source, options.encoding, options.newlines)).split("\n")
+    separator = "," if source.ending == ".csv" and "\t" not in lines[0] else "\t"
     pairs: list[tuple[str, str]] = []
     n_empty = 0
     for number, line in enumerate(lines, start=1):
         line = line.removesuffix("\r")
         if line.strip():
-            pairs.append(_pair(line, f"in {source.name}:{number}"))
+            pairs.append(_pair(line, separator, f"in {source.name}:{number}"))
         else:
             n_empty += number < len(lines)
     if not pairs:
@@ -142,11 +143,14 @@ def read_pairs(source: Source, options: ReadOptions, because: str = "") -> Pairs
     )
 
 
-def _pair(line: str, where: str) -> tuple[str, str]:
-    parts = line.split("\t")
-    fix = "Write source, one tab, target"
+def _pair(line: str, separator: str, where: str) -> tuple[str, str]:
+    parts = line.split(separator)
+    word = "comma" if separator == "," else "tab"
+    fix = f"Write source, one {word}, target"
     if len(parts) != 2:
-        raise PellucidError(f"{len(parts) - 1} tabs stand where 1 is wanted, in {quoted(line)}", where=where, fix=fix)
+        raise PellucidError(
+            f"{len(parts) - 1} {word}s stand where 1 is wanted, in {quoted(line)}", where=where, fix=fix
+        )
     if not parts[0] or not parts[1]:
         raise PellucidError(f"the {'target' if parts[0] else 'source'} is empty", where=where, fix=fix)
     if "\0" in line:
