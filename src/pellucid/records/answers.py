@@ -31,6 +31,39 @@ class Calibration(NamedTuple):
     error: float  # the mean distance between confidence and share right, weighted by n ("expected calibration error")
 
 
+class Gain(NamedTuple):
+    """What a model earns over another on the same examples of a side, with its 95 % interval."""
+
+    side: str
+    mean: float  # in nats, or in the metric of the ladder's measure
+    low: float
+    high: float
+    n: int  # items, windows, rows or images that were compared one by one
+
+    @property
+    def verdict(self) -> str:
+        """ahead, behind, or level where the interval holds 0."""
+        return "ahead" if self.low > 0 else "behind" if self.high < 0 else "level"
+
+
+class Cutoff(NamedTuple):
+    """Of two classes, from which probability on the rare one is said, chosen on dev; and what is found by it."""
+
+    rare: str
+    at: float
+    dev: Confusion  # the frequent class first
+    test: Confusion | None
+
+
+class MetricInterval(NamedTuple):
+    """Where a metric of other rows like those of a side lies, at 95 %."""
+
+    side: str
+    name: str
+    low: float
+    high: float
+
+
 class AnsweredExample(NamedTuple):
     """One example: what it is, what is true of it, what was answered."""
 
@@ -63,6 +96,9 @@ class Answers(NamedTuple):
     points: tuple[tuple[float, float], ...] = ()  # of a regression: truth and answer
     latent: tuple[LatentPoint, ...] = ()
     n_unknown: int = 0  # cells of dev and test with a category that train does not have
+    intervals: tuple[MetricInterval, ...] = ()  # of a regression
+    over_majority: tuple[Gain, ...] = ()  # of accuracy, where one class has most of train
+    cutoff: Cutoff | None = None  # the same, of two classes
 
 
 class Prediction(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pellucid.records.answers import Answers
+from pellucid.records.answers import Answers, Gain
 from pellucid.records.counting import Sample
 from pellucid.records.splitting import Leak, SplitChoice
 
@@ -223,21 +223,6 @@ class Measure(NamedTuple):
     metric: str = ""  # accuracy, R² or exact match, where more is better; "": the loss says it all
     simple: str = "counting"  # what the models are called that are no networks
     one: str = "token"  # what one prediction is for
-
-
-class Gain(NamedTuple):
-    """What a model earns over another on the same examples of a side, with its 95 % interval."""
-
-    side: str
-    mean: float  # in nats, or in the metric of the ladder's measure
-    low: float
-    high: float
-    n: int  # items, windows, rows or images that were compared one by one
-
-    @property
-    def verdict(self) -> str:
-        """ahead, behind, or level where the interval holds 0."""
-        return "ahead" if self.low > 0 else "behind" if self.high < 0 else "level"
 
 
 class Rung(NamedTuple):

@@ -10,7 +10,16 @@ from pellucid.data.kinds import KINDS
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, note_lines, right
 from pellucid.figures.words.notation import chance_words, count_of, cut_end, metric_words, percent
-from pellucid.records import AnsweredExample, Answers, Calibration, Confusion, DataFacts, Predictions
+from pellucid.records import (
+    AnsweredExample,
+    Answers,
+    Calibration,
+    Confusion,
+    Cutoff,
+    DataFacts,
+    MetricInterval,
+    Predictions,
+)
 
 MOST_CLASSES = 12  # that are listed, and whose matrix still fits a terminal
 MOST_SHOWN = 8
@@ -129,25 +138,88 @@ def answer_parts(answers: Answers, data: DataFacts) -> Iterator[Part]:
 
 def metric_lines(answers: Answers, data: DataFacts) -> list[str]:
     """The metrics on dev and on test, and what of the data the network could not know."""
-    lines = [f"on dev, {count_of(answers.n, example_noun(data.kind))}: {metrics_words(answers.metrics, data.target)}"]
+    on = {side: [one for one in answers.intervals if one.side == side] for side in ("dev", "test")}
+    of_dev = metrics_words(answers.metrics, data.target, on["dev"])
+    lines = [f"on dev, {count_of(answers.n, example_noun(data.kind))}: {of_dev}"]
     if answers.test_metrics:
-        lines.append(f"on test, read once: {metrics_words(answers.test_metrics, data.target)}")
+        lines.append(f"on test, read once: {metrics_words(answers.test_metrics, data.target, on['test'])}")
+    lines += [line for line in (majority_words(answers, data), cutoff_words(answers.cutoff)) if line]
     if answers.n_unknown:
         lines.append(f"{count_of(answers.n_unknown, 'cell')} of dev and test held a category that train does not have")
     return [printable(line) for line in lines]
 
 
-def metrics_words(metrics: Mapping[str, float], target: str = "") -> str:
+def metrics_words(metrics: Mapping[str, float], target: str = "", intervals: Sequence[MetricInterval] = ()) -> str:
     """The metrics in a row; after the last that has the unit of the target, it is said.
 
     >>> metrics_words({"R²": 0.71, "MAE": 312.5, "RMSE": 400.0}, "mass")
     'R² 0.7100, MAE 312.5, RMSE 400 (in units of mass)'
+    >>> metrics_words({"R²": 0.71}, intervals=[MetricInterval("dev", "R²", 0.65, 0.77)])
+    'R² 0.7100 (95 % interval 0.6500 to 0.7700)'
     """
-    parts = [f"{name} {metric_words(name, value)}" for name, value in metrics.items()]
+    ranges = {
+        one.name: f" (95 % interval {metric_words(one.name, one.low)} to {metric_words(one.name, one.high)})"
+        for one in intervals
+        if math.isfinite(one.low) and math.isfinite(one.high)
+    }
+    parts = [f"{name} {metric_words(name, value)}{ranges.get(name, '')}" for name, value in metrics.items()]
     with_unit = [place for place, name in enumerate(metrics) if name in ("MAE", "RMSE")]
     if with_unit and target:
         parts[with_unit[-1]] += f" (in units of {target})"
     return ", ".join(parts)
+
+
+def majority_words(answers: Answers, data: DataFacts) -> str:
+    """Where one class has most of train: whether the network is right more often than that class alone.
+
+    >>> data = DataFacts("a.csv", "", "table", "", "", 2, ("no", "yes"), {}, {}, class_counts=(94, 6))
+    >>> from pellucid.records import Gain
+    >>> level = Answers(100, {"accuracy": 0.94}, {}, over_majority=(Gain("dev", 0.0, -0.03, 0.03, 100),))
+    >>> print(majority_words(level, data))
+    Saying no always is right in 94.00 % of dev as well: that accuracy is nothing learned.
+    >>> ahead = Answers(500, {"accuracy": 0.97}, {}, over_majority=(Gain("dev", 0.03, 0.01, 0.05, 500),))
+    >>> print(majority_words(ahead, data))
+    Saying no always is right in 94.00 % of dev: the network is right in 3.00 points more (95 % interval 1.00 to 5.00).
+    """
+    on_dev = next((gain for gain in answers.over_majority if gain.side == "dev"), None)
+    if on_dev is None or not data.class_counts or not math.isfinite(on_dev.mean):
+        return ""
+    usual = cut_end(data.symbols[data.class_counts.index(max(data.class_counts))], LONGEST_LISTED)
+    always = f"Saying {usual} always is right in {percent(answers.metrics['accuracy'] - on_dev.mean)} of dev"
+    interval = f"(95 % interval {100 * on_dev.low:.2f} to {100 * on_dev.high:.2f})".replace("-", "−")
+    if on_dev.verdict == "ahead":
+        return f"{always}: the network is right in {100 * on_dev.mean:.2f} points more {interval}."
+    if on_dev.verdict == "behind":
+        return f"{always}: the network is right in {-100 * on_dev.mean:.2f} points less {interval}."
+    if on_dev.mean == 0:
+        return f"{always} as well: that accuracy is nothing learned."
+    sign = "more" if on_dev.mean > 0 else "less"
+    points = f"{abs(100 * on_dev.mean):.2f} points {sign} {interval}"
+    return f"{always}: the network has {points}, no more than chance can make."
+
+
+def cutoff_words(cutoff: Cutoff | None) -> str:
+    """What is found of a rare class where it is said from a chosen probability on.
+
+    >>> dev, test = Confusion(("no", "yes"), ((450, 50), (3, 12))), Confusion(("no", "yes"), ((440, 60), (5, 10)))
+    >>> print(cutoff_words(Cutoff("yes", 0.0625, dev, test)))
+    With yes said from a probability of 0.0625 on, chosen on dev, 12 of 15 yes are found and 50 of 500 others are called
+    so too (on test 10 of 15, and 60 of 500).
+    """
+    if cutoff is None:
+        return ""
+    rare = cut_end(cutoff.rare, LONGEST_LISTED)
+
+    def counts(confusion: Confusion) -> tuple[str, str]:
+        (kept, called), (missed, found) = confusion.counts
+        return f"{found:,} of {found + missed:,}", f"{called:,} of {kept + called:,}"
+
+    found, called = counts(cutoff.dev)
+    on_test = "" if cutoff.test is None else " (on test {}, and {})".format(*counts(cutoff.test))
+    return (
+        f"With {rare} said from a probability of {chance_words(cutoff.at)} on, chosen on dev, {found} {rare} are found "
+        f"and {called} others are called so too{on_test}."
+    )
 
 
 class ClassMistake(NamedTuple):

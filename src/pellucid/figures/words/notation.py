@@ -8,7 +8,13 @@ from collections.abc import Iterable, Sequence
 from pellucid.errors import printable
 from pellucid.records import MeanLoss, Measure
 
-SHARES = ("accuracy", "exact match", "tokens right", "letters right")  # every other metric is written as it is
+SHARES = (
+    "accuracy",
+    "balanced accuracy",
+    "exact match",
+    "tokens right",
+    "letters right",
+)  # every other metric is written as it is
 BOUNDARY = "·"
 SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
 LONGEST_LABEL = 10  # letters beside an axis
@@ -129,7 +135,9 @@ def metric_words(metric: str, value: float | None) -> str:
         return "not known"
     if is_share(metric):
         return percent(value)
-    return (f"{value:.4f}" if metric in ("R²", "log loss", "") else in_unit(value)).replace("-", "−")
+    return (f"{value:.4f}" if metric in ("R²", "log loss", "AUC", "average precision", "") else in_unit(value)).replace(
+        "-", "−"
+    )
 
 
 def in_unit(value: float) -> str:

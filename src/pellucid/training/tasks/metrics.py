@@ -29,6 +29,68 @@ def accuracy(probabilities: Floats, classes: Classes) -> float:
     return float(np.mean(probabilities.argmax(axis=1) == classes)) if len(classes) else math.nan
 
 
+def balanced_accuracy(answers: Classes, classes: Classes) -> float:
+    """The mean over the classes that occur of the share that was found. answers, classes: (n,).
+
+    Always saying one of K classes comes to 1/K, however frequent it is.
+
+    >>> balanced_accuracy(np.array([0, 0, 0, 0]), np.array([0, 0, 0, 1]))
+    0.5
+    """
+    found = [float(np.mean(answers[classes == one] == one)) for one in np.unique(classes)]
+    return sum(found) / len(found) if found else math.nan
+
+
+def area_under_curve(scores: Floats, is_positive: NDArray[np.bool_]) -> float:
+    """How often a positive has a higher score than a negative, of all such pairs; of equals half. scores: (n,).
+
+    It is the area under the ROC curve; nan where one of the two is missing.
+
+    >>> area_under_curve(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
+    0.875
+    """
+    n_positive = int(is_positive.sum())
+    n_negative = len(is_positive) - n_positive
+    if not n_positive or not n_negative:
+        return math.nan
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]  # of equals the mean
+    return float((ranks[is_positive].sum() - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
+
+
+def average_precision(scores: Floats, is_positive: NDArray[np.bool_]) -> float:
+    """The mean precision at the positives, taken from the highest score down; equals are taken together. scores: (n,).
+
+    Guessing comes to the share of positives; nan where there are none.
+
+    >>> average_precision(np.array([0.9, 0.8, 0.7, 0.1]), np.array([True, False, True, False])) == (1 + 2 / 3) / 2
+    True
+    """
+    if not is_positive.any():
+        return math.nan
+    hits, taken = _hits_from_the_top(scores, is_positive)
+    return float((np.diff(hits, prepend=0) * hits / taken).sum() / hits[-1])
+
+
+def best_cutoff(chances: Floats, is_positive: NDArray[np.bool_]) -> float:
+    """The least probability from which on to say "positive", where the balanced accuracy is highest. chances: (n,).
+
+    >>> best_cutoff(np.array([0.3, 0.2, 0.1, 0.05]), np.array([True, True, False, False]))
+    0.2
+    """
+    hits, taken = _hits_from_the_top(chances, is_positive)
+    n_positive = int(is_positive.sum())
+    merit = hits / n_positive - (taken - hits) / (len(chances) - n_positive)
+    return float(np.unique(chances)[::-1][int(merit.argmax())])
+
+
+def _hits_from_the_top(scores: Floats, is_positive: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """For each different score, from the highest down: the positives, and all, that have it or a higher one."""
+    values, places = np.unique(-scores, return_inverse=True)
+    hits = np.cumsum(np.bincount(places, weights=is_positive, minlength=len(values)))
+    return hits, np.cumsum(np.bincount(places, minlength=len(values)))
+
+
 def log_loss(probabilities: Floats, classes: Classes) -> float:
     """The mean of −log p(true class), in nats. probabilities: (n, K); classes: (n,).
 
@@ -101,6 +163,27 @@ def mean_absolute_error(answers: Floats, truths: Floats) -> float:
     2.0
     """
     return float(np.abs(truths.astype(np.float64) - answers).mean()) if len(truths) else math.nan
+
+
+def mean_absolute_error_interval(answers: Floats, truths: Floats) -> tuple[float, float]:
+    """Where the mean absolute error of other rows like these lies, at 95 %. answers, truths: (n,)."""
+    distances = np.abs(truths.astype(np.float64) - answers)
+    if len(distances) < 2:
+        return -math.inf, math.inf
+    error = 1.96 * float(distances.std(ddof=1)) / math.sqrt(len(distances))
+    return float(distances.mean()) - error, float(distances.mean()) + error
+
+
+def r_squared_interval(answers: Floats, truths: Floats) -> tuple[float, float]:
+    """Where R² of other rows like these lies, at 95 %: that of a ratio of two means. answers, truths: (n,)."""
+    truths = truths.astype(np.float64)
+    deviations = (truths - truths.mean()) ** 2 if len(truths) else truths
+    if len(truths) < 3 or not deviations.any():
+        return -math.inf, math.inf
+    explained = r_squared(answers, truths)
+    rest = (truths - answers) ** 2 - (1 - explained) * deviations
+    error = 1.96 * float(rest.std(ddof=1)) / float(deviations.mean()) / math.sqrt(len(truths))
+    return explained - error, explained + error
 
 
 def mean_squared_error(answers: Floats, truths: Floats) -> float:
