@@ -76,7 +76,7 @@ def test_steps_that_fit_take_the_time_they_are_given():
 def plan_at(monkeypatch, task, pace, **options):
     """The plan of a GRU where every size is as slow, and a batch half as large is twice as fast."""
 
-    def measure(state):
+    def measure(state, seconds):
         return pace._replace(step=pace.step * state.plan.batch_size / draft_size)
 
     card = find_network("gru", "list")

@@ -161,7 +161,7 @@ def _smaller_batch(tried: _Tried, n_train: int) -> int:
     """Halved as often as it takes to have time for a few hundred steps; 0 where that leaves too few predictions."""
     batch_size, of_a_row = tried.plan.batch_size, n_train / tried.per_epoch / tried.plan.batch_size
     n_steps = tried.n_steps
-    while n_steps < FEWEST_STEPS and batch_size * of_a_row > 2 * SMALLEST_BATCH and batch_size > 1:
+    while n_steps < FEWEST_STEPS and batch_size * of_a_row > SMALLEST_BATCH and batch_size > 1:
         batch_size, n_steps = batch_size // 2, 2 * n_steps
     return batch_size if batch_size < tried.plan.batch_size else 0
 
@@ -198,13 +198,13 @@ def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOp
 
 def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> Plan:
     """A plan that lacks only its number of steps, if that is not asked for."""
-    recipe, asked, start = card.recipe, options.training, options.start or task.default_start
+    recipe, asked = card.recipe, options.training
     plan = Plan(
         steps=options.steps,
         batch_size=task.batch_size_for(recipe),
         context=task.context,
         optimizer=recipe.optimizer,
-        learning_rate=recipe.learning_rate * (ON_COUNTING if start == "counts" else 1.0),
+        learning_rate=recipe.learning_rate,
         matrix_learning_rate=recipe.matrix_learning_rate,
         momentum=0.9,
         weight_decay=recipe.weight_decay,
@@ -218,7 +218,7 @@ def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> 
         threads=threads_for(task.estimate_parameters(config)),
         seed=options.seed,
         loss=task.default_loss,
-        start=start,
+        start=task.default_start,
         shift=recipe.shift if task.facts.kind == "images" else 0,
     )
     plan = plan._replace(**{name: value for name, value in asked.items() if name in Plan._fields})
@@ -242,6 +242,7 @@ def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, Any]) -> Plan:
     """The rates as asked for. A rate that was asked for moves Muon's with it, unless that was asked for too."""
     optimizer = OPTIMIZERS[plan.optimizer]
     usual = recipe.learning_rate if plan.optimizer == recipe.optimizer else optimizer.learning_rate
+    usual *= ON_COUNTING if plan.start == "counts" else 1.0
     learning_rate = float(asked.get("learning_rate", usual))
     matrix_rate = 0.0
     if optimizer.matrix_learning_rate:
