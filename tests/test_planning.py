@@ -93,7 +93,7 @@ def reason_of(plan, kind):
 def test_never_few_steps_where_a_smaller_batch_can_help(monkeypatch, task, milliseconds):
     plan = plan_at(monkeypatch, task, Pace(milliseconds / 1e3, 1e-6, 0.0), minutes=1.0)
     per_step = task.n_train * plan.batch_size / task.max_batch_size
-    assert plan.steps >= FEWEST_STEPS or per_step <= planning.SMALLEST_BATCH * 1.1
+    assert plan.steps >= FEWEST_STEPS or per_step <= 2 * planning.SMALLEST_BATCH
     assert (reason_of(plan, "batch-by-time") is not None) == (milliseconds >= 300)
     if plan.steps < FEWEST_STEPS:
         assert reason_of(plan, "few-steps").facts["wanted"] == FEWEST_STEPS
