@@ -1,5 +1,6 @@
 """Runs whose network starts from counting: everything that asks a run for its network gets both as one model."""
 
+import html
 import math
 import shutil
 
@@ -12,6 +13,9 @@ from pellucid.data import open_data
 from pellucid.data.options import DataOptions
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import PellucidError
+from pellucid.figures.report_page import report_html
+from pellucid.figures.show import record_text
+from pellucid.figures.words.counting import parts_words
 from pellucid.models.catalogue import find_network
 from pellucid.models.counting.fitting import count_loss
 from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_from_tensors, counts_to_bytes
@@ -122,6 +126,15 @@ def test_a_run_keeps_its_counts_and_gives_back_the_same_model(runs, tasks, kind)
     network = next(rung for rung in run.report().ladder.rungs if not rung.is_counted)
     assert on_dev == pytest.approx(network.dev, abs=1e-6)
     assert run.report().start.start == "from counting"
+    # What of its predictions is counted and what learned, token by token.
+    parts = run.report().parts
+    side = tasks[kind].sides.dev
+    assert parts.n_tokens == side.n_predicted
+    assert parts.both == pytest.approx(on_dev, abs=1e-5)
+    assert parts.counted == pytest.approx(count_loss(tasks[kind].counts, side).nats, abs=1e-5)
+    assert 0 <= parts.changed < 0.5
+    assert parts_words(parts) in record_text(run.report()).replace("\n", " ")
+    assert str(html.escape(parts_words(parts), quote=True)) in report_html(run.report())
 
 
 @pytest.mark.parametrize("kind", ["list", "text"])

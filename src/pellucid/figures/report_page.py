@@ -35,7 +35,7 @@ from pellucid.figures.words.answers import (
     side_sizes,
     task_words,
 )
-from pellucid.figures.words.counting import novelty_words, sample_table, tally
+from pellucid.figures.words.counting import novelty_words, parts_words, sample_table, tally
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, gap_number, gap_unit, judged_by_words, ladder_table
 from pellucid.figures.words.notation import (
@@ -111,6 +111,7 @@ def report_html(report: TrainingReport) -> str:
         verdict=verdict_words(report.verdict, report.evaluations, report.ladder),
         ending=ending_words(report.ending, report.evaluations, report.plan.steps),
         start=start_words(report.start),
+        parts=parts_words(report.parts) if report.parts else "",
     )
 
 

@@ -303,6 +303,16 @@ class NetworkFacts(NamedTuple):
     layers: tuple[tuple[str, tuple[int, ...]], ...]  # each parameter and its shape
 
 
+class CountedParts(NamedTuple):
+    """What of the predictions of a network that starts from counting is counted, and what learned, on tokens of dev."""
+
+    n_tokens: int
+    gate: float  # how far the counts are trusted, on average; 1 is as they are
+    counted: float  # nats a token by counting alone
+    both: float  # and by counts and network together
+    changed: float  # share of the tokens before which another token is the likeliest than by counting
+
+
 @dataclass(frozen=True)
 class TrainingReport:
     """A whole run: what was asked, seen and reached."""
@@ -328,6 +338,7 @@ class TrainingReport:
     verdict: Verdict
     command: tuple[str, ...] = ()  # the words that make it again, bit by bit
     answers: Answers | None = None  # of a table, images or pairs: what it said, beside what is true
+    parts: CountedParts | None = None  # of a network that starts from counting
 
 
 class LearningRateTrial(NamedTuple):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.records import (
     Answers,
+    CountedParts,
     DataFacts,
     Ending,
     Evaluation,
@@ -172,6 +173,7 @@ class RunResult(NamedTuple):
     verdict: Verdict
     samples: tuple[Sample, ...]
     answers: Answers | None = None
+    parts: CountedParts | None = None
 
 
 @dataclass(frozen=True)

@@ -301,6 +301,7 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         verdict=judge_fit(trainer.evaluations, ending, best.rung.dev, trainer.start.uniform),
         samples=task.samples(network, state.plan),
         answers=answers,
+        parts=task.counted_parts(network),
     )
     return writer.run.report_with(result), result
 

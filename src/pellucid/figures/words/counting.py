@@ -9,7 +9,7 @@ from rich.text import Text
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, large_count, nats_words, ordinal, rough
-from pellucid.records import ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts, as_plain
+from pellucid.records import CountedParts, ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts, as_plain
 
 LONGEST = 28  # letters of one cell
 BAR = 24  # characters of the longest bar
@@ -187,6 +187,20 @@ def learned_words(scored: ScoredText) -> str:
     change = f"takes {counted - scored.nats:.4f} off" if scored.nats <= counted else f"adds {scored.nats - counted:.4f}"
     trust = f"trusting the counts {math.fsum(gates) / len(gates):.2f} times on average"
     return f"counting alone has {counted:.4f} nats; what was learned {change}, {trust}"
+
+
+def parts_words(parts: CountedParts) -> str:
+    """What of the predictions is counted, and what the network makes of it.
+
+    >>> print(parts_words(CountedParts(12_000, 0.912, 1.9584, 1.9, 0.123)))
+    On 12,000 tokens of dev counting alone has 1.9584 nats a token, with what was learned 1.9000: the counts are trusted
+    0.91 times on average, and another token is the likeliest in 12.3 % of the places.
+    """
+    return (
+        f"On {parts.n_tokens:,} tokens of dev counting alone has {parts.counted:.4f} nats a token, with what was "
+        f"learned {parts.both:.4f}: the counts are trusted {parts.gate:.2f} times on average, and another token is the "
+        f"likeliest in {100 * parts.changed:.1f} % of the places."
+    )
 
 
 def surprise_table(surprises: tuple[Surprise, ...]) -> Table:

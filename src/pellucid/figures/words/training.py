@@ -18,7 +18,7 @@ from pellucid.figures.words.answers import (
     side_sizes,
     task_words,
 )
-from pellucid.figures.words.counting import novelty_parts
+from pellucid.figures.words.counting import novelty_parts, parts_words
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
 from pellucid.figures.words.notation import count_of, cut_end, duration, percent, rough
@@ -277,6 +277,8 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
     yield Text("")
     yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
     yield Text(f"{report.verdict.name}: {verdict_words(report.verdict, report.evaluations, report.ladder)}")
+    if report.parts:
+        yield Text(parts_words(report.parts))
     for finding in report.findings:
         if finding.severity != "sound":
             yield Text(printable(f"{finding.severity}: {finding_heading(finding)}"), STYLES.get(finding.severity, ""))

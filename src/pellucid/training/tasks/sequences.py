@@ -29,7 +29,7 @@ from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
 from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_to_bytes, with_gate
 from pellucid.models.stepwise import NeuralReading
-from pellucid.records import DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample
+from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample
 from pellucid.training.loop import next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
@@ -46,6 +46,7 @@ TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short 
 MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the mean is then known to about 0.003 nats
 MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
+MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned
 MOST_TOKENS = 4096  # of one pass: few enough to stay in a CPU's cache
 MOST_SCORES = 1 << 22  # of one pass, so that a large vocabulary does not fill the memory
 LONGEST_ITEM = 100  # tokens; an item without an end is cut here
@@ -246,6 +247,24 @@ class SequenceTask(Task):
                 total += next_token_loss(model, batch).double().item() * batch.n_tokens
                 n_tokens += batch.n_tokens
         return total / n_tokens
+
+    def counted_parts(self, model: SequenceModel) -> CountedParts | None:
+        if not isinstance(model, OnCounting):
+            return None
+        side = take_part(self.parts["dev"], MOST_LOOKED_AT)
+        sums, n_tokens = np.zeros(4), 0
+        with evaluating(model):
+            for batch, _ in _passes(side, self.context, MOST_TOKENS, model.counts):
+                parts, is_real = model.predict(batch.tokens, batch.counted), batch.targets != IGNORED
+                targets = batch.targets[is_real]
+                counted, logits = parts.counted[is_real], parts.logits[is_real]
+                losses = [
+                    functional.cross_entropy(scores.double(), targets, reduction="sum") for scores in (counted, logits)
+                ]
+                changed = (counted.argmax(-1) != logits.argmax(-1)).sum()
+                sums += np.array([float(one) for one in (parts.gate[is_real].double().sum(), *losses, changed)])
+                n_tokens += len(targets)
+        return CountedParts(n_tokens, *(sums / n_tokens).tolist())
 
     def _part(self, side: str, most: int) -> Corpus:
         return take_part(self.parts[side], most) if most else self.parts[side]

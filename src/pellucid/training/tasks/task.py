@@ -21,7 +21,7 @@ from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.contracts import Network
 from pellucid.models.settings import SIZES
-from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan, Sample
+from pellucid.records import Answers, CountedParts, DataFacts, InitialLoss, Measure, Plan, Sample
 from pellucid.training.options import TrainOptions
 from pellucid.training.rng import derive_seed
 from pellucid.training.tasks.baselines import Baseline, SideResult
@@ -125,6 +125,10 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, model: Any, side: str, most: int = 0) -> SideResult:
         """The network on dev or test; of train on a part as large as dev. most: predictions that are looked at."""
+
+    def counted_parts(self, model: Any) -> CountedParts | None:
+        """What of the network's predictions is counted and what learned; None where nothing is counted."""
+        return None
 
     @abstractmethod
     def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
