@@ -18,7 +18,7 @@ from pellucid.figures.graph.folding import (
 )
 from pellucid.figures.graph.picture import SWATCHES, bare_graph, colour_key, draw_graph, output_name
 from pellucid.figures.picture import render
-from pellucid.figures.tables import Column, Table, html_table, right
+from pellucid.figures.tables import Table, TableColumn, html_table, right
 from pellucid.figures.words.derivation import effect_words, with_names, with_numbers
 from pellucid.figures.words.notation import count_of, cut_middle, in_brackets, short
 from pellucid.records import BackwardPass, BackwardStep, Check, Derivation, GraphNode
@@ -86,7 +86,7 @@ def _gradient_tables(derivation: Derivation) -> Iterator[tuple[str, str, Markup]
         checks = [check for check in derivation.checks if check.output == back.output]
         strongest = sorted(range(len(checks)), key=lambda at: -_strength(checks[at]))[:most]
         numbers = right("value", "gradient", "central difference", "disagreement")
-        made = Table("input", *numbers, Column("what it means", "wrap"))
+        made = Table("input", *numbers, TableColumn("what it means", "wrap"))
         for check in [checks[at] for at in sorted(strongest)]:
             effect = effects.get((check.output, check.variable))
             made.add(

@@ -33,16 +33,16 @@ class TableRow(NamedTuple):
     style: str = ""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A heading, and where the cells below it stand."""
 
     heading: str
     side: str = "left"  # or "right", or "wrap": left, and broken where it is long
 
 
-def right(*headings: str) -> list[Column]:
+def right(*headings: str) -> list[TableColumn]:
     """Columns whose cells stand at the right, as numbers do."""
-    return [Column(heading, "right") for heading in headings]
+    return [TableColumn(heading, "right") for heading in headings]
 
 
 class Table:
@@ -55,8 +55,8 @@ class Table:
     bigram    2.4543
     """
 
-    def __init__(self, *columns: str | Column) -> None:
-        self.columns = [Column(column) if isinstance(column, str) else column for column in columns]
+    def __init__(self, *columns: str | TableColumn) -> None:
+        self.columns = [TableColumn(column) if isinstance(column, str) else column for column in columns]
         self.rows: list[TableRow] = []
 
     def add(self, *cells: str | Cell, style: str = "") -> None:

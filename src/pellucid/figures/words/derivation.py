@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Cell, Column, Part, Table, heading, indent, right
+from pellucid.figures.tables import Cell, Part, Table, TableColumn, heading, indent, right
 from pellucid.figures.words.notation import count_of, cut_middle, in_brackets, rough, short
 from pellucid.records import BackwardPass, Check, Derivation, Effect, GraphNode, as_plain
 
@@ -154,7 +154,7 @@ def _forward(derivation: Derivation, most: int | None) -> Part:
 
 
 def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> Part:
-    table = Table(*right(""), "", *right(""), "", "", Column("", "wrap"))
+    table = Table(*right(""), "", *right(""), "", "", TableColumn("", "wrap"))
     for step in back.steps[:most]:
         so_far = f"sum {short(step.running_sum)} ({step.use}/{step.uses})" if step.uses > 1 else ""
         table.add(

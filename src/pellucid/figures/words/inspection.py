@@ -7,7 +7,7 @@ from statistics import median
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Column, Part, Table, heading, indent, note_lines, right
+from pellucid.figures.tables import Part, Table, TableColumn, heading, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, duration, end_sentence, memory_size, percent, with_prefix
 from pellucid.records import (
     CostScaling,
@@ -337,7 +337,7 @@ def diagnosis_parts(diagnosis: Diagnosis, *, is_whole: bool = False) -> Iterator
     n_unknown = sum(bool(rule.passed_over) for rule in diagnosis.rules)
     if is_whole:
         yield heading("Rules")
-        made = Table("rule", *right("seconds"), Column("passed over", "wrap"))
+        made = Table("rule", *right("seconds"), TableColumn("passed over", "wrap"))
         for rule in diagnosis.rules:
             made.add(rule.rule, f"{rule.seconds:.2f}", rule.passed_over)
         yield indent(made)
