@@ -23,7 +23,7 @@ from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 LARGE = 200.0  # by which weights grow for large scores: queries and keys both do, so scores grow by its square
 
 
-class Leak(NamedTuple):
+class FutureLeak(NamedTuple):
     """The largest movement that was seen before a changed position."""
 
     position: int
@@ -108,7 +108,7 @@ def _asked_places(specimen: Specimen) -> Tensor | None:
 
 def _leak(
     model: nn.Module, inputs: tuple[Any, ...], place: int, with_gradients: bool, asked: Tensor | None
-) -> Leak | None:
+) -> FutureLeak | None:
     """The largest movement before a changed position; None where nothing could be told."""
     base = run_module(model, inputs, with_gradients=with_gradients)
     if base is None or not base.isfinite().all():
@@ -122,12 +122,12 @@ def _leak(
         before, behind = (one[:, :position] for one in (base, after))
         if asked is not None:
             before, behind = (one[asked[:, :position]] for one in (before, behind))
-        leak = Leak(position, largest_change(before, behind), size_of(before))
+        leak = FutureLeak(position, largest_change(before, behind), size_of(before))
         worst = leak if worst is None or leak.change > worst.change else worst
     return worst
 
 
-def _finding(specimen: Specimen, place: int, model: nn.Module, way: str, leak: Leak) -> Finding:
+def _finding(specimen: Specimen, place: int, model: nn.Module, way: str, leak: FutureLeak) -> Finding:
     changed = change_input(specimen.inputs, place, (slice(None), slice(leak.position, None)), seed=leak.position)
     length = specimen.inputs[place].shape[1]
     assert changed is not None
