@@ -90,6 +90,8 @@ class _AnyData(ABC):
     fingerprint: str
     notes: tuple[str, ...] = ()
     is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
+    # (example,): places in SIDES, where the data were divided before
+    sides: "numpy.ndarray[Any, Any] | None" = field(default=None, repr=False, compare=False)
 
     @property
     def description(self) -> str:

@@ -124,7 +124,7 @@ class Leak(NamedTuple):
 class SplitChoice(NamedTuple):
     """How the rows of a training were divided, and why."""
 
-    strategy: str
+    strategy: str  # one of the strategies, or "given" where the rows were divided before
     is_proposed: bool  # nobody asked for it
     column: str = ""  # whose values or order the sides follow
     group: GroupColumn | None = None

@@ -121,7 +121,7 @@ def load_known_data(run: Run, vocabulary: Vocabulary) -> KnownData:
     if data.fingerprint != run.data.fingerprint:
         return KnownData(note=f"what is new is not known: {data.name} is not what the run was trained on any more")
     if isinstance(data, ListData):
-        split = split_list(data.items)
+        split = split_list(data.items, divided=data.sides)
         return KnownData(Known(split.train, split.dev))
     assert isinstance(data, TextData)
     tokens = encode_text(data, vocabulary).tokens

@@ -61,7 +61,8 @@ def table_sides(
     require_memory(table.frame.width * len(table) * BYTES_A_CELL, table.name, "Keep fewer rows or columns")
     chosen = _choose(table, target, task, refuse_missing)
     task = task or chosen.task
-    rows = replace(table, frame=chosen.frame)
+    there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
+    rows = replace(table, frame=chosen.frame, sides=None if table.sides is None else table.sides[there])
     for name in leave_out:
         if name not in table.frame.columns or name == target:
             raise unknown_column(name, [one for one in table.frame.columns if one != target], table.name)
@@ -70,10 +71,9 @@ def table_sides(
     parts = [part_name(name, part) for name in dates for part in PARTS]
     features = _readable(table, asked, parts)
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
-    there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
     hashes, about_forms = _hashes(rows, set(features), target, there)
     sides, words, choice = choose_sides(rows, target, split or SplitRequest(), hashes)
-    if choice.strategy == "time":
+    if choice.strategy in ("time", "given"):
         places = {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}
     else:
         places = complete_places(sides, words, labels, table.name)

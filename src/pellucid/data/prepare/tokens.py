@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.kinds import ListData, PairsData, TextData
 from pellucid.data.prepare.examples import places_by_hash
-from pellucid.data.splits import FRACTIONS
+from pellucid.data.splits import FRACTIONS, SIDES
 from pellucid.data.splits.assignment import split_list
 from pellucid.data.splits.hashing import item_hashes
 from pellucid.data.vocabularies import BPE, Bytes, Characters, Vocabulary, Words, unknown_symbol, whole_words
@@ -187,7 +187,7 @@ def split_sequences(data: ListData | TextData, tokens: str = "characters") -> Se
         first, second = (int(len(whole) * part) for part in (FRACTIONS[0], FRACTIONS[0] + FRACTIONS[1]))
         train, dev, test = (Corpus(part, False) for part in (whole[:first], whole[first:second], whole[second:]))
         return SequenceSides(vocabulary, train, dev, test, [], [], [])
-    split = split_list(data.items)
+    split = split_list(data.items, divided=data.sides)
     if not split.train:
         raise PellucidError(
             f"none of the {len(data.items):,} items of {data.name} falls to the train side", fix="Give it more items"
@@ -233,7 +233,10 @@ def pair_sides(data: PairsData) -> PairSides:
     """
     vocabulary = Characters.of(text for pair in data.pairs for text in pair)
     hashes = item_hashes(source for source, _ in data.pairs)
-    places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64), data.name)
+    if data.sides is None:
+        places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64), data.name)
+    else:
+        places = {side: np.flatnonzero(data.sides == number) for number, side in enumerate(SIDES)}
     texts = {side: [data.pairs[row] for row in rows] for side, rows in places.items()}
     tokens = {
         side: [(vocabulary.encode(source), vocabulary.encode(target)) for source, target in pairs]

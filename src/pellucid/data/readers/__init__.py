@@ -115,6 +115,8 @@ def open_data(
         if is_bare and is_dataset(text):
             return load_dataset(text, kind)
         _require_there(text, also=tuple(datasets()) if is_bare else ())
+        if kind != "images" and os.path.isdir(source) and os.path.isfile(os.path.join(source, "split.json")):
+            return _read_divided(Path(source), kind, options)
         if kind == "images" or (not kind and os.path.isdir(source)):
             return _read("images", Path(source), options)
     opened = read_standard_input() if text == STDIN else FileSource(Path(source))
@@ -125,6 +127,20 @@ def open_data(
 def _read(kind: str, source: Source | Path, options: ReadOptions, because: str = "") -> Data:
     data: Data = load_named(KINDS[kind].reader)(source, options, because)
     return replace(data, is_file=True)
+
+
+def _read_divided(folder: Path, kind: str, options: ReadOptions) -> Data:
+    """A folder that `pellucid split` wrote."""
+    from pellucid.data.readers.split_folder import read_split_folder
+
+    data = read_split_folder(folder, options)
+    if kind and kind != data.kind:
+        raise PellucidError(
+            f"{quoted(folder.name)} holds {KINDS[data.kind].noun} that was divided",
+            fix="Leave {kind} out",
+            options={"kind": None},
+        )
+    return data
 
 
 def _require_there(text: str, also: tuple[str, ...]) -> None:

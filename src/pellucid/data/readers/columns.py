@@ -72,6 +72,8 @@ def decide_column(
         return _parse_cells(texts, place, missing_values, as_number, names_none)
     if texts.null_count() == len(texts):
         return _decided(texts, "text", f"{quoted(texts.name)} has no value at all")
+    if texts.drop_nulls().str.contains(_DAY).all():
+        return _decided(texts, "order", f"{quoted(texts.name)} holds dates, which sort in time")
     return _decided(texts, "category" if is_category(texts) else "text")
 
 

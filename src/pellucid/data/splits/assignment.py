@@ -43,9 +43,15 @@ def sides_of(items: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed:
     return by_hash(item_hashes(items, seed), require_fractions(fractions))
 
 
-def split_list(items: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: str = "") -> ListSplit:
-    """The items of each side, in the order they came."""
-    sides = sides_of(items, fractions, seed).tolist()
+def split_list(
+    items: Sequence[str],
+    fractions: Sequence[float] = FRACTIONS,
+    seed: str = "",
+    *,
+    divided: SideNumbers | None = None,
+) -> ListSplit:
+    """The items of each side, in the order they came. divided: their sides, where they were divided before."""
+    sides = (sides_of(items, fractions, seed) if divided is None else divided).tolist()
     parts: list[list[str]] = [[], [], []]
     for item, side in zip(items, sides, strict=True):
         parts[side].append(item)

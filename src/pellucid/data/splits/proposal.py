@@ -93,6 +93,8 @@ def choose_sides(table: TableData, target: str, asked: SplitRequest, hashes: Wor
     By group where a column is one, by time where a column of dates has something drift along it, else by hash.
     """
     require_columns(table, asked)
+    if table.sides is not None:
+        return _divided_before(table, target, asked, hashes)
     group = find_group(table, target)
     order, drift = _dates_of(table, asked)
     strategy = asked.strategy or (
@@ -135,6 +137,25 @@ def choose_sides(table: TableData, target: str, asked: SplitRequest, hashes: Wor
         strategy, is_proposed, column, group, order, drift, n_twins, int(np.count_nonzero(sides)), target
     )
     return ChosenSides(sides, words, choice)
+
+
+def _divided_before(table: TableData, target: str, asked: SplitRequest, hashes: Words) -> ChosenSides:
+    """The sides that the rows came with. What was torn apart then is told now."""
+    for name in ("strategy", "group", "order", "by"):
+        if getattr(asked, name):
+            raise PellucidError(
+                f"{table.name} was divided before, so {{{name}}} changes nothing",
+                fix="Leave it out",
+                options={name: None},
+            )
+    assert table.sides is not None
+    sides = table.sides
+    group = find_group(table, target)
+    if group and not is_in_train(row_hashes(table.frame, [group.name]), sides).any():
+        group = None
+    n_twins, n_held = int(is_in_train(hashes, sides).sum()), int(np.count_nonzero(sides))
+    choice = SplitChoice("given", False, "", group, None, None, n_twins, n_held, target)
+    return ChosenSides(sides, hashes, choice)
 
 
 def _dates_of(table: TableData, asked: SplitRequest) -> tuple[OrderColumn | None, Drift | None]:

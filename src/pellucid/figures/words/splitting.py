@@ -244,6 +244,8 @@ def choice_sentences(choice: SplitChoice) -> list[str]:
         said.append(f"divided by time: the first rows by {choice.column} train, the last test; {'; '.join(why)}")
     elif choice.strategy == "stratified":
         said.append(f"divided by strata: each side has the same part of every value or quantile of {choice.column}")
+    elif choice.strategy == "given":
+        said.append("divided as the folder is")
     elif choice.strategy != "hash":
         said.append(f"divided by {choice.strategy}")
     if said and choice.is_proposed:
