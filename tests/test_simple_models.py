@@ -19,7 +19,7 @@ from pellucid.data.readers.sources import MemorySource
 from pellucid.data.sets.house_numbers import load
 from pellucid.models.examples.rows import one_hot_row
 from pellucid.training.tasks.baselines import pair_baselines
-from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
+from pellucid.training.tasks.metrics import accuracy, edit_distances, log_loss, mean_squared_error, r_squared
 from pellucid.training.tasks.simple_models import (
     _fit_components,
     _fit_logistic_regression,
@@ -251,10 +251,10 @@ def test_pca_keeps_no_more_than_there_is():
     )
 
 
-def test_pairs_have_two_bars():
+def test_pairs_have_three_bars():
     data = PairsData("pairs", [(f"{i}", "a" if i % 3 else "b") for i in range(100)], because="", fingerprint="")
     sides = pair_sides(data)
-    copying, usual = pair_baselines(sides)
+    copying, usual, _ = pair_baselines(sides)
     assert (copying.rung.name, usual.rung.name) == ("copying the source", "most frequent target")
     assert (copying.rung.metric, copying.rung.parameters) == (0.0, 0)
     for side, found in (("dev", usual.rung.metric), ("test", usual.with_test().test_metric)):
@@ -262,6 +262,18 @@ def test_pairs_have_two_bars():
         assert found == targets.count("a") / len(targets)
     assert usual.rung.test_metric is None  # read by with_test alone
     assert usual.with_test().test is None
+
+
+def test_endings_tell_what_becomes_of_a_source():
+    draw = np.random.default_rng(0)
+    stems = ["".join(draw.choice(list("abcdefgh"), 5)) for _ in range(400)]
+    pairs = [(stem + end, stem + becomes) for stem in stems for end, becomes in (("y", "ies"), ("x", "xes"))]
+    sides = pair_sides(PairsData("plurals", pairs, because="", fingerprint=""))
+    *_, endings = pair_baselines(sides)
+    assert (endings.rung.name, endings.rung.metric) == ("longest known ending", 1.0)
+    pairs = [(stem + end, label) for stem in stems for end, label in ("y1", "x2")]
+    *_, endings = pair_baselines(pair_sides(PairsData("labels", pairs, because="", fingerprint="")))
+    assert endings.with_test().test_metric == 1.0
 
 
 def test_nothing_of_scikit_learns_warnings_is_heard(digits):
@@ -289,3 +301,20 @@ def test_logistic_regression_on_components_converges():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _fit_logistic_regression(sides)
+
+
+def test_edit_distances_are_those_of_the_table_by_hand():
+    def slow(answer, target):
+        before = list(range(len(target) + 1))
+        for i, one in enumerate(answer):
+            row = [i + 1]
+            for j, other in enumerate(target):
+                row.append(min(before[j + 1] + 1, row[j] + 1, before[j] + (one != other)))
+            before = row
+        return before[-1]
+
+    draw = np.random.default_rng(0)
+    texts = [["".join(draw.choice(list("abc"), draw.integers(0, 8))) for _ in range(200)] for _ in range(2)]
+    assert edit_distances(*texts).tolist() == [slow(*pair) for pair in zip(*texts, strict=True)]
+    assert edit_distances([], []).tolist() == []
+    assert edit_distances([""], [""]).tolist() == [0]

@@ -1,6 +1,6 @@
 """Baselines: what models that are no network reach on the same split, the bar that a network has to clear.
 
-Sequences are counted; rows and images get the usual simple models, and pairs two ways to answer without reading. No
+Sequences are counted; rows and images get the usual simple models, and pairs three ways to answer without a network. No
 setting was chosen for these data but the order of the best n-gram, by dev, and k of the nearest neighbours, on train.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 from pellucid.data.prepare import Examples, ExampleSides, PairSides
 from pellucid.data.prepare.tokens import Corpus, SequenceSides
 from pellucid.models.counting.count_model import CountModel
+from pellucid.models.counting.endings import Endings
 from pellucid.models.counting.fitting import SIMPLEST_MODELS
 from pellucid.models.counting.ngram import NGram
 from pellucid.records import Rung
@@ -120,7 +121,10 @@ def bits_per_character(nats: float, sides: SequenceSides) -> float:
 
 
 def pair_baselines(sides: PairSides) -> Iterator[Baseline]:
-    """Copying the source, and the target that is the most frequent on train. Neither has probabilities, nor a loss."""
+    """Copying, the target that is the most frequent on train, and what sources with the same ending become.
+
+    None of them has probabilities, nor a loss.
+    """
     began = time.perf_counter()
     counts = Counter(target for _, target in sides.texts["train"])
     usual = min(counts, key=lambda target: (-counts[target], target))
@@ -138,6 +142,10 @@ def pair_baselines(sides: PairSides) -> Iterator[Baseline]:
     has_test = bool(sides.test)
     yield _make_baseline("copying the source", 0, matches(lambda source: source), 0.0, has_test=has_test)
     yield _make_baseline("most frequent target", len(usual), matches(lambda _: usual), seconds, has_test=has_test)
+    began = time.perf_counter()
+    endings = Endings(sides.texts["train"])
+    seconds = time.perf_counter() - began
+    yield _make_baseline("longest known ending", endings.n_stored, matches(endings.answer), seconds, has_test=has_test)
 
 
 def example_baselines(sides: ExampleSides, train_part: Examples, latent: int = 2) -> Iterator[Baseline]:

@@ -27,7 +27,7 @@ from pellucid.training.loop import mean_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
-from pellucid.training.tasks.metrics import exact_match, tokens_right
+from pellucid.training.tasks.metrics import edit_distances, exact_match, tokens_right
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 AT_ONCE = 256  # pairs of one pass that is not learned from
@@ -164,7 +164,14 @@ def next_target_loss(model: PairModel, batch: PairBatch) -> Tensor:
 
 
 def pair_metrics(said: Sequence[str], truth: Sequence[str]) -> dict[str, float]:
-    """How many answers are right as a whole, and letter by letter; nothing where there is no answer."""
+    """How many answers are right as a whole and letter by letter, and how many edits they are away from the truth.
+
+    Nothing where there is no answer.
+    """
     if not truth:
         return {}
-    return {"exact match": exact_match(said, truth), "letters right": tokens_right(said, truth)}
+    return {
+        "exact match": exact_match(said, truth),
+        "letters right": tokens_right(said, truth),
+        "edit distance": float(edit_distances(said, truth).mean()),
+    }
