@@ -14,6 +14,8 @@ from pellucid.data.options import DataOptions
 from pellucid.data.prepare import Examples
 from pellucid.errors import PellucidError, Stopped
 from pellucid.models.catalogue import find_network
+from pellucid.models.examples.configs import ExampleShape
+from pellucid.models.settings import SIZES
 from pellucid.records import Step, Timing, TrainingReport
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.options import TrainOptions
@@ -209,6 +211,16 @@ def test_a_shift_moves_an_image_as_a_loop_would():
                 from_row = min(max(row - int(by[0, image]), 0), 4)
                 from_column = min(max(column - int(by[1, image]), 0), 5)
                 assert torch.equal(moved[image, :, row, column], images[image, :, from_row, from_column])
+
+
+@pytest.mark.parametrize("name", ["cnn", "residual-cnn", "vit"])
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 48, 36)], ids=str)
+def test_the_parameters_of_image_networks_are_estimated_well_enough(name, shape):
+    card = find_network(name, "images")
+    for size in SIZES:
+        config = card.sized(size, ExampleShape(shape, (), 10))
+        # By it the plan chooses threads, and guesses how much faster a smaller size is.
+        assert 0.4 < ExampleTask.estimate_parameters(config) / card.build(config).n_parameters < 2.5, size
 
 
 def test_pairs_are_padded_and_shifted_by_one():

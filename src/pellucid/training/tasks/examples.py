@@ -32,7 +32,7 @@ from pellucid.errors import PellucidError
 from pellucid.layers.losses import ExampleLoss, find_example_loss, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ExampleModel, Network, Reconstructor
-from pellucid.models.examples.configs import ExampleShape
+from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig, ViTConfig
 from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks import metrics
@@ -166,15 +166,26 @@ class ExampleTask(Task):
 
     @staticmethod
     def estimate_parameters(config: Any) -> int:
-        """The first matrix, and those between the hidden layers.
+        """The first matrix, and those between the hidden layers; of networks for images their windows or blocks.
 
         >>> ExampleTask.estimate_parameters(find_network("logistic", "table").tiny) > 0
         True
+        >>> ExampleTask.estimate_parameters(ResidualCNNConfig(numbers=(1, 32, 32), categories=(), outputs=10))
+        98304
         """
+        if isinstance(config, ResidualCNNConfig):
+            channels = config.width << (config.stages - 1)
+            return 24 * config.depth * channels**2  # two windows of 9 in each block, and a third more for all before
+        if isinstance(config, CNNConfig):
+            layers = zip((config.numbers[0], *config.filters), config.filters, config.kernels, strict=False)
+            windows = sum(before * after * kernel**2 for before, after, kernel in layers)
+            return windows + math.prod(config.stages()[-1].shape) * config.outputs
+        if isinstance(config, ViTConfig):
+            return config.width * (12 * config.depth * config.width + config.numbers[0] * config.patch**2)
         settings = dataclasses.asdict(config)
         widest = max([settings.get(name, 0) for name in ("width", "hidden", "latent", "channels", "outputs")])
         first = (math.prod(settings["numbers"]) + sum(settings["categories"])) * widest
-        return int(first + (12 if "n_heads" in settings else 2) * settings.get("depth", 1) * widest**2)
+        return int(first + 2 * settings.get("depth", 1) * widest**2)
 
     @property
     def max_batch_size(self) -> int:
