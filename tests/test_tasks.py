@@ -223,6 +223,21 @@ def test_the_parameters_of_image_networks_are_estimated_well_enough(name, shape)
         assert 0.4 < ExampleTask.estimate_parameters(config) / card.build(config).n_parameters < 2.5, size
 
 
+@pytest.mark.parametrize(
+    ("data", "steps", "asked", "shift"),
+    [
+        ("house-numbers:n=200", 40, None, 1),
+        ("house-numbers:n=200", 200, None, 3),
+        ("house-numbers:n=200", 200, 2, 2),
+        ("digits", 2_000, None, 1),  # of 8 × 8 pixels
+    ],
+)
+def test_images_that_are_seen_often_are_moved_further(data, steps, asked, shift):
+    task = open_task(DataOptions(data))
+    options = TrainOptions("residual-cnn", steps=steps, kind="images", size="tiny", shift=asked)
+    assert choose_plan(task.find_card("residual-cnn"), task, options)[1].shift == shift
+
+
 def test_pairs_are_padded_and_shifted_by_one():
     batches = PairBatches([([1, 2, 3], [2, 3]), ([4], [4]), ([5, 6], [5])], batch_size=2, seed=1)
     for step in (1, 2):

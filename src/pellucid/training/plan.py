@@ -43,6 +43,7 @@ TOKENS_OF_A_WEIGHT: Mapping[str, int] = {"scratch": 20, "counts": 5}
 ON_COUNTING = 0.5
 LOOKING = 0.08  # of the time for evaluations while it trains
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
+FAR, FAR_FROM, FAR_SIDE = 3, 50.0, 24  # pixels that images are moved by from so many epochs on, if they have this side
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
 
@@ -81,6 +82,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, options)
         evaluated = EVALUATED if task.n_evaluated("dev") > EVALUATED else 0
+        plan = with_shift(plan, config, epochs, options)
         return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
     deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
     tried = _try(card, config, plan, task, options, deadline)
@@ -112,7 +114,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         reasons.append(PlanReason("epochs-limited", {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size, options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
-    plan = with_steps(plan, n_steps, options.training)
+    plan = with_steps(with_shift(plan, config, n_steps / per_epoch, options), n_steps, options.training)
     expected = plan.steps * pace.step + tried.looking + n_looks_of(plan.steps) * pace.look
     reasons += why
     return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size, evaluated=tried.evaluated)
@@ -194,6 +196,16 @@ def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOp
     dropout = min(card.recipe.dropout, round(epochs / 100, 2))
     reason = PlanReason("dropout", {"dropout": dropout, "epochs": epochs})
     return dataclasses.replace(config, dropout=dropout), [reason]
+
+
+def with_shift(plan: Plan, config: Any, epochs: float, options: TrainOptions) -> Plan:
+    """The plan with images moved further where they are seen often: by one pixel they are learned by heart too.
+
+    On 1,776 letters of 28 scripts dev had, with 3 pixels and with 1, 1.13 and 1.37 nats after 86 epochs; after 21 and
+    27 epochs 1.47 and 1.11.
+    """
+    is_far = plan.shift and "shift" not in options.training and epochs > FAR_FROM
+    return plan._replace(shift=FAR) if is_far and min(config.numbers[1:]) >= FAR_SIDE else plan
 
 
 def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> Plan:
