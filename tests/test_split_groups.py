@@ -218,3 +218,19 @@ def test_train_and_split_take_the_same_options(tmp_path):
     assert (asked.facts.split.strategy, asked.facts.split.column) == ("stratified", "label")
     report = split(path, target="label", dry_run=True).report.record
     assert report.settings["group"] == "customer"
+
+
+def test_classes_that_only_come_later_and_missing_targets_are_told():
+    days = [str(np.datetime64("2023-01-01") + day) for day in range(300)]
+    kinds = ["c" if day > 285 else "" if day == 3 else "ab"[day % 2] for day in range(300)]
+    data = table({"date": days, "x": np.arange(300) / 100 + 0.001, "kind": kinds})
+    sides = table_sides(data, "kind", split=SplitRequest("time", order="date"))
+    assert "never in train, so no model can know them: 'c'" in sides.notes
+    assert "1 of 300 rows have no kind and were left out" in sides.notes
+    report = split_data(data, SplitRequest(target="kind", repeats=0)).report
+    assert "1 of 300 rows have no kind; train leaves them out" in report.notes
+
+
+def test_the_group_itself_is_not_compared_between_sides():
+    report = split_data(customers(0, is_text=True), SplitRequest(target="label", repeats=0)).report
+    assert {one.column for one in report.agreements} == {"a", "b", "c", "label"}

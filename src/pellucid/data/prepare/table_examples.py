@@ -108,6 +108,7 @@ def table_sides(
             *chosen.notes,
             *_notes_on_unread(table, chosen.features, [*features, *dates], group, leave_out),
             *_notes_on_dates(dates, features),
+            *_notes_on_late_classes(chosen.classes, labels[places["train"]]),
             *about_train,
             *about_forms,
         ),
@@ -206,6 +207,12 @@ def _notes_on_dates(dates: Sequence[str], features: Sequence[str]) -> list[str]:
     """What is read of each column of dates."""
     told = {name: [part for part in PARTS if part_name(name, part) in features] for name in dates}
     return [f"{name} is read as its {', '.join(parts)}" for name, parts in told.items() if parts]
+
+
+def _notes_on_late_classes(classes: Sequence[str], train: NDArray[np.int64]) -> list[str]:
+    """The classes that no row of train has, as happens where rows are divided by time."""
+    late = [quoted(one, 24) for place, one in enumerate(classes) if place not in set(train.tolist())]
+    return [f"never in train, so no model can know them: {', '.join(late[:5])}"] if late else []
 
 
 def _labels(chosen: Target) -> NDArray[np.int64]:

@@ -112,12 +112,15 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     skewed = proposal.skewed
     for name, one in levels.items():
         counts = one.counts(sides, len(SIDES))
-        if not (request.strategy == "time" and name == order):
+        # By time and by group the column itself differs because it was asked to.
+        if name != {"time": order, "group": request.group}.get(request.strategy, ""):
             compared += agreements(one, counts, len(levels), clump)
         if name == request.by or (not request.by and name in skewed and skewed[name].is_heavy):
             tail_rows += tails(one, counts)
     if strata:
         notes.append(_about(strata))
+    if request.target and (n_missing := frame[request.target].null_count()):
+        notes.append(f"{n_missing:,} of {frame.height:,} rows have no {request.target}; train leaves them out")
     if order and request.strategy != "time" and found and not found.sorted_by:
         notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take strategy=time")
     report = _report(data, asked, request, sides, twins, [*straddling, *near], compared, [*notes, *about_near])
