@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @command_named(
     "predict",
     "pellucid predict digits-cnn seven.png",
-    "pellucid predict penguins-mlp new.csv --out answers.csv",
+    "pellucid predict penguins-tabm new.csv --out answers.csv",
     "pellucid predict dedupe-sort-encoder-decoder --text DAA --beam 4",
 )
 @click.argument("run", metavar="RUN")

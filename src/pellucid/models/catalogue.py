@@ -208,7 +208,7 @@ NETWORKS: tuple[NetworkCard, ...] = (
         network="pellucid.models.examples.tabm:TabM",
         tiny=TabMConfig(numbers=(5,), categories=(3, 4), outputs=3, hidden=16, members=3, bins=4, embedding=2),
         recipe=Recipe(
-            learning_rate=2e-3, batch_size=256, steps_of_epoch=30, weight_decay=0.01, epochs=100.0, dropout=0.1
+            learning_rate=2e-3, batch_size=256, steps_of_epoch=30, weight_decay=0.01, epochs=50.0, dropout=0.1
         ),
         default_for=("table",),
         compared_on=("table",),
