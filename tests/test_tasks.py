@@ -238,6 +238,25 @@ def test_images_that_are_seen_often_are_moved_further(data, steps, asked, shift)
     assert choose_plan(task.find_card("residual-cnn"), task, options)[1].shift == shift
 
 
+@pytest.mark.parametrize(("n", "batch_size"), [(500, 10), (7, 2), (5, 8), (1, 1), (9, 1)])
+def test_each_pair_comes_once_in_an_epoch_and_little_is_padded(n, batch_size):
+    draw = np.random.default_rng(0)
+    lengths = draw.integers(1, 20, n)
+    pairs = [([1 + i % 9] * int(length), [1 + i % 9] * int(length + 1)) for i, length in enumerate(lengths)]
+    batches = PairBatches(pairs, batch_size, seed=3)
+    n_padded = n_read = 0
+    for step in range(1, batches.per_epoch + 1):
+        batch, rows = batches.batch(step), batches.rows(step)
+        assert batch.n_tokens == int((batch.targets != IGNORED).sum()) == sum(len(pairs[row][1]) + 1 for row in rows)
+        n_read += batch.sources.numel() + batch.tokens.numel()
+        n_padded += int((batch.sources == 0).sum() + (batch.targets == IGNORED).sum())
+    assert sorted(row for step in range(1, batches.per_epoch + 1) for row in batches.rows(step)) == list(range(n))
+    if n == 500:
+        assert n_padded / n_read < 0.25  # without sorting 45 %
+    fresh = PairBatches(pairs, batch_size, seed=3)
+    assert np.array_equal(fresh.rows(batches.per_epoch + 1), batches.rows(batches.per_epoch + 1))
+
+
 def test_pairs_are_padded_and_shifted_by_one():
     batches = PairBatches([([1, 2, 3], [2, 3]), ([4], [4]), ([5, 6], [5])], batch_size=2, seed=1)
     for step in (1, 2):

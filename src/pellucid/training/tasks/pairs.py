@@ -113,6 +113,7 @@ class PairTask(Task):
         """The loss of every token of the targets. Whole answers are only written at the end: they take much longer."""
         pairs = self.train_part if side == "train" else getattr(self.sides, side)
         pairs = pairs[:: max(1, self.facts.n_tokens[side] // most)] if most else pairs
+        pairs = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))  # hardly anything is padded
         total, n_tokens = 0.0, 0
         with evaluating(model):
             for first in range(0, len(pairs), AT_ONCE):
