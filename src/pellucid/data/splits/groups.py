@@ -73,8 +73,7 @@ def _could_group(column: "pl.Series") -> bool:
 
     if column.null_count() or not (column.dtype.is_integer() or column.dtype == pl.String):
         return False
-    # A part of the rows tells of most columns that they are no group, without a look at all of them.
-    n = column.n_unique() if len(column) <= 1 << 17 else column.head(1 << 17).n_unique()
+    n = column.n_unique()
     return FEWEST_GROUPS <= n <= len(column) / FEWEST_ROWS_EACH
 
 
