@@ -226,8 +226,8 @@ def test_an_optimizer_is_added_by_a_row(tmp_path):
 
     assert "adagrad" in run("train", "--help")
     assert "adagrad" in run("rate", "--help")
-    words = ("--model", "mlp", "--size", "tiny", "--steps", "4", "--optimizer", "adagrad", "--threads", "1", "--json")
-    report = json.loads(run("train", "names", *words))
+    words = ("--model", "mlp", "--size", "tiny", "--steps", "4", "--optimizer", "adagrad", "--threads", "1")
+    report = json.loads(run("train", "names", *words, "--start", "scratch", "--json"))
     assert (report["plan"]["optimizer"], report["plan"]["learning_rate"]) == ("adagrad", 0.05)
 
 

@@ -118,6 +118,7 @@ def tried(promise, network):
         "tokens": lambda: contract.draw(5, contract.BATCH, contract.TIME),
         "dtype": lambda: torch.float32,
         "tolerance": lambda: 1e-5,
+        "start": lambda: "scratch",
     }
     promise(**{name: given[name]() for name in inspect.signature(promise).parameters})
 
