@@ -11,7 +11,7 @@ demo: $(VENV)/installed
 	$(BIN)/pellucid train
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --numprocesses=auto $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(PYTEST_FLAGS)
 
 # Formatting, lint and strict types first: they answer in seconds.
 check: $(VENV)/installed-dev

@@ -1,4 +1,4 @@
-"""Rows 75, 76 and 86: disks that are full, read-only or broken, made of memory and mounted for the test."""
+"""Disks that are full, read-only or broken, made of memory and mounted for the test."""
 
 import itertools
 import os

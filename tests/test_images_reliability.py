@@ -125,7 +125,7 @@ def answers(said: Said) -> dict[str, str]:
     return {Path(one["what"]).name: one["answer"] for one in found["predictions"]}
 
 
-# Rows 51 to 55: what no network can be trained on. Each makes the folder bad in its own way.
+# What no network can be trained on. Each makes the folder bad in its own way.
 
 
 def emptied(root: Path) -> None:
@@ -210,7 +210,7 @@ def test_may_be_left_out_and_are_counted(pellucid_here, shapes):
     assert "one of 2 classes (cat, dog)" in said.out
 
 
-# Rows 56 to 58: what is odd and works.
+# What is odd and works.
 
 
 def odd_pictures() -> dict[str, bytes]:
@@ -271,7 +271,7 @@ def test_a_folder_of_single_pixels_trains(pellucid_here, tmp_path):
     assert len(answers(pellucid_here("predict", "x", "--json", "points/dark"))) == 6
 
 
-# Rows 59 to 63: copies, names, links, many files, and files that change.
+# Copies, names, links, many files, and files that change.
 
 
 def test_copies_are_counted(pellucid_here, shapes):

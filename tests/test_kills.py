@@ -1,4 +1,4 @@
-"""Rows 77, 78, 83 and 106: `kill -9` and failing disks at any moment, in short; `make trust` has them at length."""
+"""`kill -9` and failing disks at any moment, in short; `make trust` has them at length."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Rows 102 and 105: a run that is gone on with from any of its steps ends with the bytes of one that never stopped."""
+"""A run that is gone on with from any of its steps ends with the bytes of one that never stopped."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""Rows 79 to 82: what signals do to a process that holds something it must not lose."""
+"""What signals do to a process that holds something it must not lose."""
 
 import os
 import signal

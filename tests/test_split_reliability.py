@@ -1,4 +1,4 @@
-"""Rows 64 to 69 of the reliability catalogue: splits, by the real command in a real process."""
+"""Splits, by the real command in a real process."""
 
 import hashlib
 import json
