@@ -175,7 +175,7 @@ def test_a_samples_surprise_is_its_score(tiny):
 
 @pytest.mark.parametrize("card", [TRANSFORMER, MLP, LSTM], ids=lambda card: card.name)
 def test_alone_or_beside_others_cached_or_not(tmp_path, card):
-    """Row 145: the i-th sample is the same in any company. In double precision about one token in 10^14 may differ."""
+    """The i-th sample is the same in any company. In double precision about one token in 10^14 may differ."""
     network = load_trained(made(tmp_path, "tiny", card=card))
     together = network.sample(300, seed=9)
     for n in (1, 2, 63, 64, 65):
@@ -188,7 +188,7 @@ def test_alone_or_beside_others_cached_or_not(tmp_path, card):
 
 
 def test_running_text_goes_on_past_the_context(story):
-    """Row 141: the prompt and what is drawn are longer than what the network holds at once."""
+    """The prompt and what is drawn are longer than what the network holds at once."""
     network = load_trained(story)
     (sample,) = network.sample(1, prompt="the cat ", length=5 * CONTEXT)
     assert sample.text.startswith("the cat ")
