@@ -219,3 +219,18 @@ def test_without_its_counts_a_run_from_scratch_is_as_before(sources, tmp_path):
     assert not (tmp_path / "run" / COUNTS_FILE).exists()
     assert report.start.start == "unsure"
     assert not isinstance(load_network(open_run(tmp_path / "run"))[0], OnCounting)
+
+
+def test_what_all_of_dev_does_not_confirm_is_undone(tmp_path, monkeypatch):
+    """Evaluations on a part of dev may choose weights by chance; on all of dev counting is then the better model."""
+    words = [f"{a}{b}{c}" for a in "abcdef" for b in "ghijk" for c in "lmnop"]
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(words))
+    # So high a rate that every step makes it worse, and the last weights are taken for the best.
+    options = TrainOptions(model="neural-ngram", steps=4, learning_rate=30.0, size="tiny", threads=1)
+    monkeypatch.setattr("pellucid.training.trainer.best_evaluation", lambda evaluations: evaluations[-1])
+    report = train_run(DataOptions(source=str(path), kind="list"), options, tmp_path / "run", Callbacks())
+    network = next(rung for rung in report.ladder.rungs if not rung.is_counted)
+    assert report.ending.best_step == 0
+    assert report.verdict.reason == "nothing learned"
+    assert network.dev == pytest.approx(report.ladder.best_count.dev, abs=1e-6)

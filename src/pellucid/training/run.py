@@ -35,12 +35,19 @@ from pellucid.records import (
     Rung,
     Timing,
     TrainingReport,
+    Verdict,
     gravest_first,
 )
 from pellucid.records.plain import from_plain
 from pellucid.runs import Run, RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.checkpoints import load_best, load_network, newest_checkpoint, require_matching_weights
+from pellucid.training.checkpoints import (
+    load_best,
+    load_network,
+    newest_checkpoint,
+    require_matching_weights,
+    save_best,
+)
 from pellucid.training.options import TrainOptions, flag_called
 from pellucid.training.plan import choose_plan
 from pellucid.training.run_data import data_options_of, find_source, source_from_run
@@ -267,6 +274,15 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
     network = state.model.for_inference()
     at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)
     on_dev = task.evaluate(network, "dev")
+    best = max(baselines, key=lambda one: Ladder("", (), (), task.measure).merit(one.rung))
+    is_undone = False
+    if state.plan.start == "counts" and step and on_dev.loss > best.rung.dev:
+        # The part of dev that evaluations are made on chose weights that all of dev does not: counting alone is better.
+        ending, is_undone = ending._replace(best_step=0), True
+        state.model.load_state_dict(task.build_network(state.card, state.config, state.plan).state_dict())
+        save_best(writer.path, 0, state.model.state_dict())
+        network, at_best = state.model.for_inference(), trainer.evaluations[0]
+        on_dev = task.evaluate(network, "dev")
     if state.plan.evaluated:
         at_best = at_best._replace(dev=on_dev.loss, metric=on_dev.metric)
     answers = task.answers(network, state.plan)
@@ -285,7 +301,6 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         metric=answers.metrics[task.measure.metric] if answers else None,
         test_metric=answers.test_metrics.get(task.measure.metric) if answers else None,
     )
-    best = max(baselines, key=lambda one: Ladder("", (), (), task.measure).merit(one.rung))
     results = {"dev": on_dev, **({"test": on_test} if task.facts.n_tokens["test"] else {})}
     rung = rung._replace(gains=_gains(results, best))
     ladder = rank_ladder(
@@ -294,11 +309,12 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
     for finding in judge_run(trainer.read_health(), trainer.start):
         writer.append("findings", finding)
         trainer.callbacks.on_finding(finding)
+    verdict = judge_fit(trainer.evaluations, ending, best.rung.dev, trainer.start.uniform)
     result = RunResult(
         start=trainer.start,
         ladder=ladder,
         ending=ending,
-        verdict=judge_fit(trainer.evaluations, ending, best.rung.dev, trainer.start.uniform),
+        verdict=Verdict("under-fit", "nothing learned") if is_undone else verdict,
         samples=task.samples(network, state.plan),
         answers=answers,
         parts=task.counted_parts(network),

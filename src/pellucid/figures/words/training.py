@@ -239,7 +239,7 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
             "Choose a larger size or train longer",
         ),
         "nothing learned": (
-            f"no weights did better on dev than the first ones, with {kept.dev:.4f}; those were kept",
+            f"no weights did better on all of dev than the first ones, with {evaluations[0].dev:.4f}; those were kept",
             "Give it more data, or another learning rate: pellucid rate searches one",
         ),
         "at rest": (

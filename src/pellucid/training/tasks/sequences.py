@@ -44,6 +44,7 @@ SHOWN = 12  # items, or symbols of a text's beginning times this
 PREVIEWED, FINAL_SAMPLES = 5, 10
 TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
 MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the mean is then known to about 0.003 nats
+MOST_SCORES_EVALUATED = 400_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
 MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
 MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned
@@ -137,7 +138,8 @@ class SequenceTask(Task):
     @cached_property
     def parts(self) -> Mapping[str, Corpus]:
         """What models are measured on: of each side as much as is worth its time, and no more of train than of dev."""
-        dev, test = (take_part(side, MOST_EVALUATED) for side in (self.sides.dev, self.sides.test))
+        most = min(MOST_EVALUATED, MOST_SCORES_EVALUATED // len(self.sides.vocabulary))
+        dev, test = (take_part(side, most) for side in (self.sides.dev, self.sides.test))
         return {"train": take_part(self.sides.train, dev.n_predicted), "dev": dev, "test": test}
 
     def n_evaluated(self, side: str) -> int:
