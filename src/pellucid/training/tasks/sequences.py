@@ -240,7 +240,9 @@ class SequenceTask(Task):
     def _train_loss(self, model: OnCounting, n_predicted: int) -> float:
         """On counting, over about so many tokens of train: counts that have seen them would make it look learned."""
         batch_size = max(1, MOST_TOKENS // self.context)
-        batches = make_batches(self.sides.train, batch_size, self.context, seed=0, counted=self._counted)
+        batches = make_batches(
+            self.sides.train, batch_size, self.context, seed=0, by_length=False, counted=self._counted
+        )
         total, n_tokens, step = 0.0, 0, 0
         with evaluating(model):
             while n_tokens < n_predicted and step < batches.per_epoch:
