@@ -18,7 +18,7 @@ from typing import NamedTuple
 LONGEST = 32  # letters of an ending; longer ones are as good as the whole source
 
 
-class Change(NamedTuple):
+class EndingChange(NamedTuple):
     """How a target follows from its source."""
 
     cut: int  # letters at the source's end that are taken away; all of them: -1
@@ -27,20 +27,20 @@ class Change(NamedTuple):
     def apply(self, source: str) -> str:
         """The target of a source.
 
-        >>> Change(1, "ies").apply("city"), Change(-1, "der").apply("Baum")
+        >>> EndingChange(1, "ies").apply("city"), EndingChange(-1, "der").apply("Baum")
         ('cities', 'der')
         """
         return self.added if self.cut < 0 else source[: len(source) - self.cut] + self.added
 
 
-def change_of(source: str, target: str) -> Change:
+def change_of(source: str, target: str) -> EndingChange:
     """What is taken away and added behind the letters that both begin with.
 
     >>> change_of("city", "cities"), change_of("Baum", "der")
-    (Change(cut=1, added='ies'), Change(cut=-1, added='der'))
+    (EndingChange(cut=1, added='ies'), EndingChange(cut=-1, added='der'))
     """
     n_same = sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(source, target, strict=False)))
-    return Change(len(source) - n_same, target[n_same:]) if n_same else Change(-1, target)
+    return EndingChange(len(source) - n_same, target[n_same:]) if n_same else EndingChange(-1, target)
 
 
 class Endings:
@@ -52,7 +52,7 @@ class Endings:
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        seen: dict[Change, int] = {}  # each with a number of its own, which is counted faster
+        seen: dict[EndingChange, int] = {}  # each with a number of its own, which is counted faster
         counts: dict[str, dict[int, int]] = {}
         for source, target in pairs:
             change = change_of(source, target)
