@@ -130,13 +130,14 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     )
     clip = f"at a norm of {rough(plan.clip)}" if plan.clip else "not at all"
     context = f", with a context of {plan.context:,}" if plan.context else ""
+    part = f", on about {plan.evaluated:,} predictions of dev" if plan.evaluated else ""
     found = [
         ("steps", f"{plan.steps:,}, each of {plan.batch_size:,}{context}"),
         ("optimizer", f"{plan.optimizer}, learning rate {rate}, weight decay {rough(plan.weight_decay)} on matrices"),
         ("schedule", f"{count_of(plan.warmup, 'warmup step')}, then {plan.schedule}"),
         ("clipped", clip),
         *goal_facts(plan),
-        ("looked at", f"every {plan.probe_every:,} steps; evaluated every {plan.evaluate_every:,}"),
+        ("looked at", f"every {plan.probe_every:,} steps; evaluated every {plan.evaluate_every:,}{part}"),
     ]
     return [*found, *[("because", plan_reason(reason)) for reason in plan.reasons]]
 
@@ -277,6 +278,9 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
     yield Text("")
     yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
     yield Text(f"{report.verdict.name}: {verdict_words(report.verdict, report.evaluations, report.ladder)}")
+    if report.plan.evaluated:
+        part = f"{report.plan.evaluated:,} of its {report.data.n_tokens['dev']:,}"
+        yield Text(f"While it trained, dev was measured on about {part} predictions; the table has more of it.", "dim")
     if report.parts:
         yield Text(parts_words(report.parts))
     for finding in report.findings:
