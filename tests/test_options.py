@@ -6,18 +6,30 @@ import sys
 import pytest
 
 from pellucid.api.train import train
+from pellucid.cli.options import given_flags
+from pellucid.cli.train import command
 from pellucid.data.kinds import KINDS
+from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import LOSSES as LOSSES_OF_LAYERS
 from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
 from pellucid.models.catalogue import compared_networks, default_network, networks_for
 from pellucid.models.counting import COUNT_MODELS
-from pellucid.training.options import LOSSES, PENALTIES, TrainOptions, require_network, windows_of
+from pellucid.options import options_of
+from pellucid.training.options import LOSSES, PENALTIES, TrainOptions, network_settings, require_network, windows_of
 
 
 def test_what_options_name_is_what_there_is():
     assert tuple(LOSSES) == tuple(LOSSES_OF_LAYERS)
     assert tuple(PENALTIES) == tuple(PENALTIES_OF_LAYERS)
+
+
+def test_one_name_is_one_option():
+    # `order` was a column of a table and the n of an n-gram at once, and the command could be given neither.
+    declared = [*options_of(DataOptions), *options_of(TrainOptions), *network_settings()]
+    assert sorted(declared) == sorted(set(declared))
+    with command.make_context("train", ["rows.csv", "--order", "day", "--n", "3"]) as ctx:
+        assert given_flags(ctx, ("order", "n")) == {"order": "day", "n": 3}
 
 
 def test_every_kind_of_data_has_its_networks():

@@ -50,7 +50,7 @@ def randomised(model, seed=0):
 
 @pytest.mark.parametrize("order", [2, 3, 4])
 def test_a_neural_ngram_is_one_hot_times_its_table(order):
-    model = randomised(NeuralNGram(NeuralNGramConfig(vocab_size=7, order=order)).double())
+    model = randomised(NeuralNGram(NeuralNGramConfig(vocab_size=7, n=order)).double())
     tokens = draw(7, 3, 9)
     one_hot = functional.one_hot(windows(tokens, order - 1), 7).double()  # (batch, time, n - 1, vocab)
     assert torch.allclose(model(tokens), torch.einsum("btiv,ivw->btw", one_hot, model.table), atol=1e-12)
@@ -66,7 +66,7 @@ def test_a_neural_bigram_learns_what_counting_finds():
     counted = Bigram.fit(stream, BigramConfig(6))
     best = count_loss(counted, stream).nats
 
-    model = NeuralNGram(NeuralNGramConfig(6, order=2)).double()
+    model = NeuralNGram(NeuralNGramConfig(6, n=2)).double()
     whole = torch.tensor(tokens)[None]
 
     def current():
@@ -247,8 +247,8 @@ def test_dropout_drops_in_training_alone(depth):
         (lambda: WindowMLPConfig(27, norm="bach"), r"there is no norm called 'bach'\. Perhaps you meant batch\."),
         (lambda: WindowMLPConfig(27, activation="rely"), r"no activation called 'rely'\. Perhaps you meant relu\."),
         (lambda: WindowMLPConfig(27, depth=1.5), r"depth is 1\.5, which is no whole number"),
-        (lambda: NeuralNGramConfig(27, order=1), r"order is 1\. The nearest that can be is 2\."),
-        (lambda: NeuralNGramConfig(20_000, order=3), r"800,000,000 entries\. Use mlp"),
+        (lambda: NeuralNGramConfig(27, n=1), r"n is 1\. The nearest that can be is 2\."),
+        (lambda: NeuralNGramConfig(20_000, n=3), r"800,000,000 entries\. Use mlp"),
         (lambda: RecurrentConfig(27, dropout=1.0), r"dropout is 1\. Choose a number from 0 to 0\.9999"),
         (lambda: RecurrentConfig(27, dropout=float("nan")), r"dropout is nan\. Choose a number"),
     ],

@@ -110,7 +110,7 @@ NETWORKS: tuple[NetworkCard, ...] = (
         kinds=SEQUENCES,
         config=NeuralNGramConfig,
         network="pellucid.models.sequences.windows:NeuralNGram",
-        tiny=NeuralNGramConfig(vocab_size=5, order=3),
+        tiny=NeuralNGramConfig(vocab_size=5, n=3),
         recipe=Recipe(learning_rate=0.03, weight_decay=0.0, epochs=4.0),
         compared_on=SEQUENCES,
     ),

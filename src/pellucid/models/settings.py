@@ -30,9 +30,7 @@ SETTINGS: Mapping[str, Option] = MappingProxyType(
         "n_heads": Option("Number of attention heads.", minimum=1, flag="heads"),
         "hidden": Option("Hidden layer size: units of each hidden layer.", minimum=1),
         "embedding": Option("Embedding dimension of a token or of a category.", minimum=1),
-        "order": Option(
-            "Order of the neural n-gram: 2 for a bigram, 3 for a trigram.", minimum=2, maximum=1000, flag="n"
-        ),
+        "n": Option("Order of an n-gram: 2 for a bigram, 3 for a trigram.", minimum=2, maximum=1000),
         "activation": Option("Activation function of hidden layers.", choices=ACTIVATIONS),
         "norm": Option("Normalization of hidden layers.", choices=NORMS),
         "groups": Option("Groups of group norm; channels of instance norm.", minimum=1),

@@ -15,14 +15,14 @@ MOST_ENTRIES = 1 << 27  # numbers in the table of a neural n-gram: half a gigaby
 @dataclass(frozen=True)
 class NeuralNGramConfig:
     vocab_size: int
-    order: int = setting("order", 3)
+    n: int = setting("n", 3)
 
     def __post_init__(self) -> None:
         require_whole("vocab_size", self.vocab_size)
         check_options(self)
-        if (entries := (self.order - 1) * self.vocab_size**2) > MOST_ENTRIES:
+        if (entries := (self.n - 1) * self.vocab_size**2) > MOST_ENTRIES:
             raise TooLarge(
-                f"a neural {self.order}-gram of {self.vocab_size:,} tokens has {entries:,} entries",
+                f"a neural {self.n}-gram of {self.vocab_size:,} tokens has {entries:,} entries",
                 fix="Use mlp, which gives each token a short vector",
             )
 

@@ -85,7 +85,7 @@ class NeuralNGram(WindowModel):
         super().__init__()
         self.config = config
         self.vocab_size = config.vocab_size
-        self.reach = config.order - 1
+        self.reach = config.n - 1
         self.table = nn.Parameter(torch.zeros(self.reach, config.vocab_size, config.vocab_size))
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -185,7 +185,7 @@ class SequenceTask(Task):
         settings = dataclasses.asdict(config)
         vocab_size, depth = settings["vocab_size"], settings.get("depth", 1)
         width, hidden, embedding = (settings.get(name, 0) for name in ("width", "hidden", "embedding"))
-        tables = vocab_size * (2 * width + hidden + embedding) + (settings.get("order", 1) - 1) * vocab_size**2
+        tables = vocab_size * (2 * width + hidden + embedding) + (settings.get("n", 1) - 1) * vocab_size**2
         inner = (12 if "n_heads" in settings else 6) * depth * width**2 + (depth - 1) * hidden**2
         return int(tables + inner + settings.get("context", 0) * embedding * hidden)
 
