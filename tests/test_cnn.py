@@ -145,9 +145,9 @@ def test_what_a_head_cannot_read_is_refused():
             conv(torch.zeros(shape), torch.zeros(1, 0))
     with pytest.raises(PellucidError, match="a kernel of 4 does not fit into 1 places"):
         CNNConfig(numbers=(1, 8, 8), categories=(), outputs=10)
-    with pytest.raises(PellucidError, match=r"there is no pool called 'maximum'"):
+    with pytest.raises(PellucidError, match=r"there is no kind of pooling called 'maximum'"):
         dataclasses.replace(EXAM, pool="maximum")
-    with pytest.raises(PellucidError, match=r"there is no head called 'linaer'\. Perhaps you meant linear"):
+    with pytest.raises(PellucidError, match=r"there is no output head called 'linaer'\. Perhaps you meant linear"):
         dataclasses.replace(EXAM, head="linaer")
     with pytest.raises(PellucidError, match=r"pools is \(4,\)\. Give one number for each convolution"):
         dataclasses.replace(EXAM, pools=(4,))

@@ -106,7 +106,7 @@ def test_extreme_temperatures_work(pellucid, names, temperature):
         ("--s -1 --smoothing add", "s is -1"),
         ("--s 2", "--s changes nothing for ngram with kneser-ney"),
         ("--discount 2", "discount is 2"),
-        ("--model bigrm", "there is no model called 'bigrm'. Perhaps you meant bigram"),
+        ("--model bigrm", "there is no count model called 'bigrm'. Perhaps you meant bigram"),
         ("--model bigram --n 3", "--n changes nothing for bigram"),
         ("--smoothing kneser", "there is no smoothing called 'kneser'. Perhaps you meant kneser-ney"),
         ("--tokens letters", "there is no kind of tokens called 'letters'"),

@@ -351,7 +351,7 @@ def test_a_run_does_not_go_on_when_an_image_is_gone(pellucid_here, trained, tmp_
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--colour", "sepia"], ["there is no colour called 'sepia'", "gray, rgb"]),
+        (["--colour", "sepia"], ["there is no colour mode called 'sepia'", "gray, rgb"]),
         (["--image-size", "-3"], ["-3"]),
         (["--image-size", "100000"], ["is no size for images"]),
         (["--task", "regression"], ["images, which have classes"]),

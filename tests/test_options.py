@@ -1,21 +1,25 @@
 """What may be asked of a training, refused before anything is read and before torch is loaded."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 
+from pellucid.api.draw import DrawOptions
 from pellucid.api.train import train
 from pellucid.cli.options import given_flags
 from pellucid.cli.train import command
 from pellucid.data.kinds import KINDS
 from pellucid.data.options import DataOptions
+from pellucid.data.splits import SplitRequest
+from pellucid.decoding.options import SampleOptions
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import LOSSES as LOSSES_OF_LAYERS
 from pellucid.layers.losses import PENALTIES as PENALTIES_OF_LAYERS
 from pellucid.models.catalogue import compared_networks, default_network, networks_for
-from pellucid.models.counting import COUNT_MODELS
-from pellucid.options import options_of
+from pellucid.models.counting import COUNT_MODELS, CountOptions
+from pellucid.options import options_of, types_of
 from pellucid.training.options import LOSSES, PENALTIES, TrainOptions, network_settings, require_network, windows_of
 
 
@@ -73,10 +77,10 @@ def test_before_the_data_are_known_only_the_impossible_is_refused():
         ({"optimizer": "adam"}, "Perhaps you meant adamw"),
         ({"schedule": "cosin"}, "Perhaps you meant cosine"),
         ({"clip": -1.0}, "clip is -1"),
-        ({"threads": 0}, "threads is 0"),
-        ({"steps": -1}, "steps is -1"),
-        ({"minutes": 0.0}, "minutes is 0"),
-        ({"minutes": float("inf")}, "minutes is inf"),
+        ({"threads": 0}, "the number of threads is 0"),
+        ({"steps": -1}, "the number of steps is -1"),
+        ({"minutes": 0.0}, "the time budget in minutes is 0"),
+        ({"minutes": float("inf")}, "the time budget in minutes is inf"),
         ({"seed": -1}, "the seed is -1"),
         ({"seed": 2**64}, "the seed is"),
         ({"size": "mediun"}, "Perhaps you meant medium"),
@@ -95,6 +99,31 @@ def test_what_cannot_be_is_refused(wishes, words):
     with pytest.raises(PellucidError) as refused:
         TrainOptions(**wishes)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("config", [DataOptions, TrainOptions, SampleOptions, CountOptions, SplitRequest, DrawOptions])
+def test_a_refusal_names_one_thing(config):
+    assert_refused_in_the_singular(options_of(config), types_of(config))
+
+
+def test_a_refused_setting_of_a_network_is_one_thing():
+    settings = network_settings()
+    types = {name: type_ for name, (_, type_) in settings.items()}
+    assert_refused_in_the_singular({name: declared for name, (declared, _) in settings.items()}, types)
+
+
+def assert_refused_in_the_singular(options, types):
+    """Neither "there is no newlines called" nor "examples is -5"."""
+    n_refused = 0
+    for name, declared in options.items():
+        noun = declared.noun or name.replace("_", " ")
+        if declared.choices or types[name] in (int, float):
+            with pytest.raises(PellucidError) as refused:
+                declared.check(noun, "?", types[name])
+            n_refused += 1
+            thing = re.match(r"(?:there is no )?(.+?) (?:of|to|in|called|is) ", str(refused.value))
+            assert not re.search(r"[^s]s$", thing[1]), str(refused.value)
+    assert n_refused
 
 
 def test_wishes_need_no_torch():

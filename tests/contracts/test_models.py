@@ -45,7 +45,7 @@ def tokens(model: CountModel) -> torch.Tensor:
 
 def test_the_first_rungs_are_there():
     assert tuple(MODELS) == COUNT_MODELS
-    with pytest.raises(PellucidError, match=r"there is no model called 'bigrm'\. Perhaps you meant bigram"):
+    with pytest.raises(PellucidError, match=r"there is no count model called 'bigrm'\. Perhaps you meant bigram"):
         CountOptions(model="bigrm")
 
 

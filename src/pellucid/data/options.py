@@ -30,7 +30,9 @@ class DataOptions:
         choices=tuple(KINDS),
     )
     encoding: str = option("utf-8", "Character encoding of the file.")
-    newlines: str = option("keep", "Line endings; unix makes them all LF", choices=NEWLINES)
+    newlines: str = option(
+        "keep", "Line endings; unix makes them all LF", noun="way to treat newlines", choices=NEWLINES
+    )
     tokens: str = option(
         "characters", "Tokens of a text or list", noun="kind of tokens", choices=TOKENS, is_common=True
     )
@@ -68,9 +70,15 @@ class DataOptions:
     skip_bad: bool = option(False, "Leave out images that cannot be read.", kinds=_IMAGES)
     skip_empty: bool = option(False, "Leave out class folders without images.", kinds=_IMAGES)
     image_size: int = option(0, "Resize every image to a square of this many pixels.", minimum=1, kinds=_IMAGES)
-    colour: str = option("", "Colour mode of images; by default as they are", choices=COLOURS, kinds=_IMAGES)
+    colour: str = option(
+        "", "Colour mode of images; by default as they are", noun="colour mode", choices=COLOURS, kinds=_IMAGES
+    )
     examples: int = option(
-        0, "Number of training examples to use; by default all.", minimum=1, kinds=(*_TABLE, *_IMAGES)
+        0,
+        "Number of training examples to use; by default all.",
+        noun="the number of examples",
+        minimum=1,
+        kinds=(*_TABLE, *_IMAGES),
     )
 
     def __post_init__(self) -> None:

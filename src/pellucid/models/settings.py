@@ -27,27 +27,36 @@ SETTINGS: Mapping[str, Option] = MappingProxyType(
         "context": Option("Context length: how many tokens the network looks back on.", minimum=1),
         "width": Option("Embedding (model) dimension; hidden size of an RNN; channels of a residual CNN.", minimum=1),
         "depth": Option("Number of blocks or layers.", minimum=1),
-        "n_heads": Option("Number of attention heads.", minimum=1, flag="heads"),
+        "n_heads": Option("Number of attention heads.", noun="the number of heads", minimum=1, flag="heads"),
         "hidden": Option("Hidden layer size: units of each hidden layer.", minimum=1),
         "embedding": Option("Embedding dimension of a token or of a category.", minimum=1),
         "n": Option("Order of an n-gram: 2 for a bigram, 3 for a trigram.", minimum=2, maximum=1000),
         "activation": Option("Activation function of hidden layers.", choices=ACTIVATIONS),
         "norm": Option("Normalization of hidden layers.", choices=NORMS),
-        "groups": Option("Groups of group norm; channels of instance norm.", minimum=1),
+        "groups": Option("Groups of group norm; channels of instance norm.", noun="the number of groups", minimum=1),
         "dropout": Option(
             "Dropout: share of values set to zero in training.", minimum=0, maximum=0.9999, example="0.1"
         ),
         "positions": Option("Position encoding of attention.", noun="position encoding", choices=POSITIONS),
-        "form": Option("Layer norm before (pre) or after (post) attention and feed-forward.", choices=FORMS),
+        "form": Option(
+            "Layer norm before (pre) or after (post) attention and feed-forward.", noun="form of block", choices=FORMS
+        ),
         "latent": Option("Latent dimension of the autoencoder.", minimum=1),
         "patch": Option("Patch size of a vision transformer, in pixels.", minimum=1),
-        "projection": Option("Patch embedding of a vision transformer.", choices=("linear", "conv")),
-        "pool": Option("Pooling of a CNN.", choices=("average", "max")),
+        "projection": Option(
+            "Patch embedding of a vision transformer.", noun="patch embedding", choices=("linear", "conv")
+        ),
+        "pool": Option("Pooling of a CNN.", noun="kind of pooling", choices=("average", "max")),
         "head": Option(
-            "Output head of a CNN; conv and pooled read larger images too.", choices=("linear", "conv", "pooled")
+            "Output head of a CNN; conv and pooled read larger images too.",
+            noun="output head",
+            choices=("linear", "conv", "pooled"),
         ),
         "stages": Option(
-            "Stages of a residual CNN; each halves the image and doubles the channels.", minimum=1, maximum=10
+            "Stages of a residual CNN; each halves the image and doubles the channels.",
+            noun="the number of stages",
+            minimum=1,
+            maximum=10,
         ),
         "stride": Option("Stride of a residual CNN's first convolution.", minimum=1),
     }

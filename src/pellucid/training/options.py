@@ -53,6 +53,7 @@ class TrainOptions:
     minutes: float = option(
         2.0,
         "Time budget in minutes, everything included.",
+        noun="the time budget in minutes",
         minimum=0,
         is_minimum_open=True,
         maximum=7 * 24 * 60,
@@ -62,6 +63,7 @@ class TrainOptions:
     steps: int = option(
         0,
         "Number of optimizer steps, instead of a time budget; repeatable bit by bit.",
+        noun="the number of steps",
         maximum=MOST_STEPS,
         is_common=True,
     )
@@ -102,14 +104,20 @@ class TrainOptions:
     start: str | None = option(
         None,
         "Whether the network learns on top of what was counted (n-grams), or from nothing",
+        noun="way to start",
         choices=STARTS,
         kinds=("list", "text"),
         is_common=True,
     )
     threads: int | None = option(
-        None, "CPU threads; part of the run: another number gives other last bits.", maximum=1024
+        None,
+        "CPU threads; part of the run: another number gives other last bits.",
+        noun="the number of threads",
+        maximum=1024,
     )
-    save_every: int | None = option(None, "Steps between two checkpoints.", maximum=MOST_STEPS)
+    save_every: int | None = option(
+        None, "Steps between two checkpoints.", noun="the distance of checkpoints in steps", maximum=MOST_STEPS
+    )
     network: Mapping[str, Setting] = field(default_factory=dict)  # what is asked of the network's own config
     kind: str = "list"  # of the data; "": not known yet, so that only what no data could mend is refused
 

@@ -18,7 +18,7 @@ TOKENS = ("characters", "words", "bytes")
 class CountOptions:
     """A count model and its settings."""
 
-    model: str = option("ngram", "Count model.", choices=COUNT_MODELS)
+    model: str = option("ngram", "Count model.", noun="count model", choices=COUNT_MODELS)
     n: str = option(AUTO, "Order of the n-gram, from 1 to 100; auto takes the best on dev.")
     smoothing: str = option("kneser-ney", "Smoothing of the n-gram; auto takes the best on dev.", choices=SMOOTHINGS)
     s: float = option(

@@ -94,8 +94,15 @@ class TabMConfig:
     outputs: int
     hidden: int = setting("hidden", 128)
     depth: int = setting("depth", 2)
-    members: int = option(8, "Members of the ensemble that TabM is.", minimum=1, maximum=256)
-    bins: int = option(16, "Intervals of each number in which TabM may bend, equally full on train.", minimum=1)
+    members: int = option(
+        8, "Members of the ensemble that TabM is.", noun="the number of members", minimum=1, maximum=256
+    )
+    bins: int = option(
+        16,
+        "Intervals of each number in which TabM may bend, equally full on train.",
+        noun="the number of bins",
+        minimum=1,
+    )
     embedding: int = setting("embedding", 8)
     activation: str = setting("activation", "relu")
     dropout: float = setting("dropout", 0.0)  # after each hidden layer
