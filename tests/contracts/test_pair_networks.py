@@ -314,7 +314,9 @@ def test_an_impossible_setting_is_refused(card):
         with pytest.raises(PellucidError, match=said):
             dataclasses.replace(card.tiny, **wrong)
     if "form" in dataclasses.asdict(card.tiny):
-        with pytest.raises(PellucidError, match=r"^there is no form of block called 'past'\. Perhaps you meant post\.$"):
+        with pytest.raises(
+            PellucidError, match=r"^there is no form of block called 'past'\. Perhaps you meant post\.$"
+        ):
             dataclasses.replace(card.tiny, form="past")
 
 
