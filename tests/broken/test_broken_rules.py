@@ -11,6 +11,7 @@ from trust.trees import case
 from trust.ulps import measure
 
 from pellucid.autograd import numerics
+from pellucid.autograd.expression import CALLED
 from pellucid.autograd.grammar import INFIX
 from pellucid.autograd.rules import FUNCTIONS, RULES, Rule
 
@@ -60,7 +61,7 @@ def seen_by_torch(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> Tally:
     if rule.form == "infix":
         monkeypatch.setitem(INFIX, rule.symbol, INFIX[rule.symbol]._replace(rule=rule))
     else:
-        monkeypatch.setitem(FUNCTIONS, rule.symbol, rule)
+        monkeypatch.setitem(CALLED, rule.symbol, rule)
     tally = Tally()
     for number in range(N_EXPRESSIONS):
         one = case(SEED, number)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pellucid.api.results import Shown
 from pellucid.autograd import derivation
+from pellucid.autograd.derivation import Given
 from pellucid.records import Derivation
 
 
@@ -28,12 +29,12 @@ class ShownDerivation(Shown[Derivation]):
 
 def derive(
     expression: str,
-    values: Mapping[str, float] | None = None,
+    values: Mapping[str, Given] | None = None,
     /,
     *,
     wrt: Sequence[str] = (),
     h: float | None = None,
-    **named_values: float,
+    **named_values: Given,
 ) -> ShownDerivation:
     """The value and gradients of an expression, with every step of the way and its check.
 
@@ -45,6 +46,8 @@ def derive(
     (0.268941, -0.196612)
     >>> derive("h^2", {"h": 3}).gradients
     {'h': 6.0}
+    >>> derive("logsumexp(z/T)", z=[0, 0], T=1, wrt="z").gradients
+    {'z[0]': 0.5, 'z[1]': 0.5}
     """
     toward = [wrt] if isinstance(wrt, str) else wrt
     return ShownDerivation(derivation.differentiate(expression, {**(values or {}), **named_values}, wrt=toward, h=h))

@@ -19,12 +19,15 @@ MOST_CHECK_WORK = 4_000_000
 UNNAMED = "output"
 NUDGE = 0.01
 
+Given = float | Sequence[float]  # the value of an input: a number, or a vector
+
 
 def differentiate(
-    text: str, values: Mapping[str, float], *, wrt: Sequence[str] = (), h: float | None = None
+    text: str, values: Mapping[str, Given], *, wrt: Sequence[str] = (), h: float | None = None
 ) -> Derivation:
     """Evaluate the expression, differentiate it toward its inputs (or those in `wrt`) and measure the result.
 
+    The value of an input is a number, or a vector of them: z = [4, 3] is the inputs z[0] and z[1].
     h is the step of the differences that the gradients are checked with; left to itself it grows with the input.
 
     >>> derived = differentiate("x^2 + 3*x", {"x": 2.0})
@@ -35,14 +38,18 @@ def differentiate(
         return _derive(text, values, wrt, h)
 
 
-def _derive(text: str, values: Mapping[str, float], wrt: Sequence[str], h: float | None) -> Derivation:
+def _derive(text: str, values: Mapping[str, Given], wrt: Sequence[str], h: float | None) -> Derivation:
     if h is not None and not (math.isfinite(h) and h > 0):
         raise PellucidError(
             f"the step h is {h:g}, and it has to be a finite number above 0", fix="Write {h}", options={"h": 1e-6}
         )
-    program = parse(text)
+    lengths, values = _flatten(values)
+    program = parse(text, lengths)
+    for name in lengths:
+        if f"{name}[0]" not in program.inputs:
+            raise _unused(name, program)
     require_values(program, values)
-    asked = _asked_for(program, wrt)
+    asked = _asked_for(program, [each for name in wrt for each in _elements(name, lengths)])
     outputs = program.outputs()
     if len(outputs) > MOST_OUTPUTS:
         raise TooLarge(
@@ -75,6 +82,37 @@ def _derive(text: str, values: Mapping[str, float], wrt: Sequence[str], h: float
     )
 
 
+def _flatten(values: Mapping[str, Given]) -> tuple[dict[str, int], dict[str, float]]:
+    """The lengths of the vectors among the values, and every number under its own name."""
+    lengths: dict[str, int] = {}
+    numbers: dict[str, float] = {}
+    for name, value in values.items():
+        try:
+            if isinstance(value, Sequence) or getattr(value, "shape", None):
+                elements = [float(x) for x in value]  # type: ignore[union-attr]  # an array has its elements, too
+                lengths[name] = len(elements)
+                numbers |= {f"{name}[{i}]": x for i, x in enumerate(elements)}
+            else:
+                numbers[name] = float(value)
+        except (TypeError, ValueError) as error:
+            what = f"{name} is {quoted(repr(value), 30)}, which is neither a number nor a list of numbers"
+            raise PellucidError(what, fix=f"Give it one, as {name}=[4,3,2,1]") from error
+        if lengths.get(name) == 0:
+            raise PellucidError(f"{name} is a vector without elements", fix=f"Give it some, as {name}=[4,3,2,1]")
+    return lengths, numbers
+
+
+def _elements(name: str, lengths: Mapping[str, int]) -> list[str]:
+    return [f"{name}[{i}]" for i in range(lengths[name])] if name in lengths else [name]
+
+
+def _unused(name: str, program: Program) -> PellucidError:
+    return PellucidError(
+        f"{quoted(name)} is given a value but the expression does not use it",
+        fix=did_you_mean(name, program.inputs, "Take it away"),
+    )
+
+
 def require_values(program: Program, values: Mapping[str, float]) -> None:
     """Every input has a number, and every number has an input."""
     for name, index in program.inputs.items():
@@ -91,10 +129,7 @@ def require_values(program: Program, values: Mapping[str, float]) -> None:
         if name in defined:
             raise PellucidError(f"{name} is given a value and also defined", fix=f"Take {name}={value:g} away")
         if name not in program.inputs:
-            raise PellucidError(
-                f"{quoted(name)} is given a value but the expression does not use it",
-                fix=did_you_mean(name, program.inputs, "Take it away"),
-            )
+            raise _unused(name, program)
         if not math.isfinite(value):
             raise PellucidError(f"the value of {name} is {value}", fix="Give it a finite number")
 
@@ -195,7 +230,7 @@ def _notes(program: Program, nodes: Sequence[GraphNode], passes: Sequence[Backwa
             what = _with_numbers(nodes, node) if node.parents else program.text[node.start : node.end][:20]
             state = "infinite" if math.isinf(node.value) else "not real, and the result does not depend on it"
             notes.append(Note(f"{what} at column {column} is {state}", column))
-        elif has_kink and node.can_move and has_kink(*inputs):
+        elif has_kink and node.can_move and has_kink(*inputs) and not _is_shift(program, node):
             slopes = ", ".join(f"{slope:g}" for slope in node.slopes)
             what = f"{_with_numbers(nodes, node)} at column {column} is not differentiable here"
             notes.append(Note(f"{what}; the slope used is torch's: {slopes}", column))
@@ -205,6 +240,11 @@ def _notes(program: Program, nodes: Sequence[GraphNode], passes: Sequence[Backwa
             column = program.operations[program.inputs[lost[0]]].start + 1
             notes.append(Note(f"the gradient toward {lost[0]} is not finite, so a step along it says nothing", column))
     return notes
+
+
+def _is_shift(program: Program, node: GraphNode) -> bool:
+    """Whether it is the maximum that softmax and its like subtract; it cancels, whichever of equals is taken."""
+    return node.rule == "max" and not program.text.startswith("max", node.start)
 
 
 # Derivatives by measuring: rise over run with a step h, and how good such a measurement can be.

@@ -9,11 +9,16 @@ from typing import NamedTuple
 
 from pellucid.autograd.rules import CONSTANT, FUNCTIONS, INPUT, Rule
 from pellucid.autograd.value import Value, apply, constant
+from pellucid.autograd.vector_functions import VECTOR_FUNCTIONS, VectorFunction
 from pellucid.errors import ExpressionError, quoted
 
 LONGEST_NAME = 32
 CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
-RESERVED = frozenset(FUNCTIONS) | frozenset(CONSTANTS) | frozenset(keyword.kwlist) | {"inf", "nan", "infinity"}
+CALLED: dict[str, Rule | VectorFunction] = {
+    **FUNCTIONS,
+    **VECTOR_FUNCTIONS,
+}  # every function by the name it is written with
+RESERVED = frozenset([*CALLED, *CONSTANTS, *keyword.kwlist, "ln", "inf", "nan", "infinity"])
 
 
 class Operation(NamedTuple):
@@ -28,7 +33,10 @@ class Operation(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A statement: its name ("" when it has none) and the operation that gives its value."""
+    """A statement: its name ("" when it has none) and the operation that gives its value.
+
+    A vector is a statement for each of its elements, called p[0], p[1], ...
+    """
 
     name: str
     place: int
@@ -44,12 +52,35 @@ class Program:
     operations: Sequence[Operation]
     inputs: Mapping[str, int]
     statements: Sequence[Output]
+    read_vectors: frozenset[str] = frozenset()  # vectors by name that a later statement read, if only one element
 
     def outputs(self) -> list[Output]:
         """The statements that no other statement uses: what the program is for."""
         used = {i for operation in self.operations for i in operation.inputs}
-        answers = [s for s in self.statements if s.place not in used]
+        answers = [
+            s for s in self.statements if s.place not in used and s.name.partition("[")[0] not in self.read_vectors
+        ]
         return answers or [self.statements[-1]]
+
+    def without_unused(self) -> "Program":
+        """The same without what no output is made from, such as the other elements of softmax(z)[0].
+
+        Inputs stay: somebody gave them a number.
+        """
+        wanted = {*self.inputs.values(), *[output.place for output in self.outputs()]}
+        for place in range(len(self.operations) - 1, -1, -1):
+            if place in wanted:
+                wanted.update(self.operations[place].inputs)
+        kept = [place for place in range(len(self.operations)) if place in wanted]
+        now_at = {place: i for i, place in enumerate(kept)}
+        operations = [self.operations[place] for place in kept]
+        return Program(
+            self.text,
+            [o._replace(inputs=tuple([now_at[i] for i in o.inputs])) for o in operations],
+            {name: now_at[place] for name, place in self.inputs.items()},
+            [s._replace(place=now_at[s.place]) for s in self.statements if s.place in now_at],
+            self.read_vectors,
+        )
 
     def evaluate(self, numbers: Mapping[str, float]) -> list[float]:
         """Every operation's result as a plain float.

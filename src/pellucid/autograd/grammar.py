@@ -3,7 +3,9 @@
     statements   statement { ";" statement }
     statement    [ name "=" ] expression
     expression   operand { operator operand }
-    operand      { "-" | "+" } ( number | name | function "(" expression { "," expression } ")" | "(" expression ")" )
+    operand      { "-" | "+" } ( number | name | function "(" list ")" | "(" expression ")" | "[" list "]" ) [ index ]
+    list         expression { "," expression }
+    index        "[" [ "-" ] digits "]"
     number       digits [ "." [ digits ] ] [ ("e" | "E") [ "+" | "-" ] digits ]
     name         a letter or "_", then at most 31 letters, digits or "_"
 
@@ -15,110 +17,25 @@
 
 The reader is a shunting yard (Dijkstra 1961): one pass, two stacks, work and memory in proportion to the text.
 Numbers are float64 from the first digit, so 9^9^9^9 is infinite at once.
+
+A vector [a, b, c] is a row of numbers and nothing more: operators and functions are written out element by element, and
+a number beside a vector meets each of them. max, min, sum and prod of one vector go over its elements.
 """
 
 import functools
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from pellucid.autograd.expression import CONSTANTS, Operation, Output, Program, require_free_name
-from pellucid.autograd.rules import ADD, CONSTANT, DIVIDE, FUNCTIONS, INPUT, MULTIPLY, NEGATE, POWER, SUBTRACT, Rule
+from pellucid.autograd.expression import CALLED, CONSTANTS, Operation, Output, Program, require_free_name
+from pellucid.autograd.rules import ADD, CONSTANT, DIVIDE, INPUT, MULTIPLY, NEGATE, POWER, SUBTRACT, Rule
+from pellucid.autograd.tokens import Token, tokens
+from pellucid.autograd.vector_functions import Emitter, VectorFunction
 from pellucid.errors import ExpressionError, TooLarge, nearest, quoted
 
 MOST_NODES = 1_000_000
 MOST_CHARACTERS = 10_000_000
-
-# Signs that people copy from books and pages, each with one plain meaning.
-SPELLINGS = {"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "π": "pi", "**": "^"}
-
-_TOKEN = re.compile(
-    r"[ \t]*(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|π|\*\*|[-+*/^(),;=×·⋅÷−])"
-)
-_SIGNS = {sign: SPELLINGS.get(sign, sign) for sign in [*"+-*/^(),;=", "×", "·", "⋅", "÷", "−", "**"]}
-_DIGITS = frozenset("0123456789")
-
-
-class Token(NamedTuple):
-    kind: str  # "number", "name", "end", or the sign itself
-    text: str
-    start: int  # counted from 0; columns shown to people count from 1
-    end: int
-
-
-# A token made by its own `__new__` costs three times as much as the tuple that it is.
-_token: Callable[[tuple[str, str, int, int]], Token] = functools.partial(tuple.__new__, Token)
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """The words of the expression, one after the other, and an end."""
-    pieces = _TOKEN.findall(text)  # words with the blanks before them
-    if sum(map(len, pieces)) < len(text.rstrip(" \t")):
-        raise _foreign(text, _first_unread(text))
-    end = 0
-    for piece in pieces:
-        end += len(piece)
-        word = piece.lstrip(" \t")
-        start = end - len(word)
-        if word in _SIGNS:
-            yield _token((_SIGNS[word], word, start, end))
-        elif word[0] in _DIGITS:
-            _require_number_ends(text, start, end)
-            yield _token(("number", word, start, end))
-        else:
-            yield _token(("name", SPELLINGS.get(word, word), start, end))
-    yield Token("end", "", end, end)
-
-
-def _first_unread(text: str) -> int:
-    """Where the first character stands that belongs to no word."""
-    end = 0
-    for found in _TOKEN.finditer(text):
-        if found.start() != end:
-            break
-        end = found.end()
-    return len(text) - len(text[end:].lstrip(" \t"))
-
-
-def _require_number_ends(text: str, start: int, end: int) -> None:
-    """Refuse what looks like a number in another notation, before it is read as two things side by side."""
-    following = text[end : end + 1]
-    if following == "_":
-        plain = re.match(r"[0-9_]+", text[start:])
-        digits = plain[0].replace("_", "") if plain else ""
-        raise ExpressionError(
-            "digits are grouped with _",
-            text=text,
-            column=end + 1,
-            fix=f"Write {digits[:20] or 'the digits'} without it",
-        )
-    if text[start:end] == "0" and following in "xXbBoO" and following:
-        other = re.match(r"0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+", text[start : start + 20])
-        if other:
-            raise ExpressionError(
-                f"{quoted(other[0])} is not a decimal number",
-                text=text,
-                column=start + 1,
-                fix=f"Write {int(other[0], 0)}, or {other[0][:1]}*{other[0][1:]} for a product",
-            )
-
-
-def _foreign(text: str, start: int) -> ExpressionError:
-    character = text[start]
-    name = f"{quoted(character)} (U+{ord(character):04X})"
-    if character == "." and text[max(0, start - 1) : start].isdigit():
-        return ExpressionError("a number has two points", text=text, column=start + 1, fix="Keep one of them")
-    if character == "." and text[start + 1 : start + 2].isdigit():
-        return ExpressionError(
-            "a number begins with its point", text=text, column=start + 1, fix="Write 0 before it, as 0.5"
-        )
-    if character.isalpha() and not character.isascii():
-        fix = "Use the letters a-z and A-Z; some other alphabets look the same"
-    elif character.isdigit() and not character.isascii():
-        fix = "Use the digits 0-9"
-    else:
-        fix = "Use numbers, names, + - * / ^ ( ) and commas"
-    return ExpressionError(f"{name} has no meaning here", text=text, column=start + 1, fix=fix)
+MOST_ARGUMENTS = 4_000_000  # of all calls together: sum(v) is five characters, whatever v holds
 
 
 class Binding(NamedTuple):
@@ -141,15 +58,18 @@ class Waiting(NamedTuple):
     """An operator, a bracket or a call on the stack, until what it needs has been read."""
 
     binding: Binding | None  # None: an open bracket
-    function: Rule | None  # the function whose bracket it is
+    function: "Rule | VectorFunction | None"  # the function whose bracket it is; LIST: a vector is listed in it
     start: int
     depth: int  # how many operands were finished before it
+
+
+LIST = VectorFunction("[", 1, True, "", lambda emit, a: list(a))
 
 
 class Span(NamedTuple):
     """A finished operand: where its number will be, and the text it came from."""
 
-    place: int
+    place: int  # below 0: that of a vector, counted from the end of the reader's vectors
     start: int
     end: int
 
@@ -158,30 +78,40 @@ class Span(NamedTuple):
 _operation: Callable[[tuple[Rule, tuple[int, ...], float, str, int, int]], Operation] = functools.partial(
     tuple.__new__, Operation
 )
-_waiting: Callable[[tuple[Binding | None, Rule | None, int, int]], Waiting] = functools.partial(tuple.__new__, Waiting)
+_waiting: Callable[[tuple[Binding | None, Rule | VectorFunction | None, int, int]], Waiting] = functools.partial(
+    tuple.__new__, Waiting
+)
 _output: Callable[[tuple[str, int, int, int]], Output] = functools.partial(tuple.__new__, Output)
 _span: Callable[[tuple[int, int, int]], Span] = functools.partial(tuple.__new__, Span)
 
 
-def parse(text: str) -> Program:
+def parse(text: str, lengths: Mapping[str, int] = MappingProxyType({})) -> Program:
     """The expression as a flat list of operations, each after the ones that it needs.
+
+    lengths: of the inputs that are vectors. Such an input z is the inputs z[0], z[1], ...
 
     >>> [operation.rule.name for operation in parse("2*x + 1").operations]
     ['constant', 'input', 'multiply', 'constant', 'add']
+    >>> list(parse("sum(2*z)", {"z": 3}).inputs)
+    ['z[0]', 'z[1]', 'z[2]']
     """
     if len(text) > MOST_CHARACTERS:
         raise TooLarge(
             f"the expression has {len(text):,} characters and at most {MOST_CHARACTERS:,} are read",
             fix="Break it into smaller expressions",
         )
-    return _Reader(text).program()
+    return _Reader(text, lengths).program()
 
 
 class _Reader:
     """The two stacks of the shunting yard, and the program that grows beside them."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, lengths: Mapping[str, int]) -> None:
         self.text = text
+        self.lengths = lengths
+        self.vectors: list[Sequence[int]] = []  # the places of their elements
+        self.read_vectors: set[str] = set()
+        self.n_arguments = 0
         self.operations: list[Operation] = []
         self.waiting: list[Waiting] = []
         self.finished: list[Span] = []
@@ -198,12 +128,25 @@ class _Reader:
             if word.kind == "end":
                 break
             word = next(words)
-        return Program(self.text, self.operations, self.inputs, [*self.defined.values(), *self.unnamed])
+        statements = [*self.defined.values(), *self.unnamed]
+        if not self.vectors:
+            return Program(self.text, self.operations, self.inputs, statements)
+        elements = [element for statement in statements for element in self.elements(statement)]
+        read = frozenset(self.read_vectors)
+        return Program(self.text, self.operations, self.inputs, elements, read).without_unused()
+
+    def elements(self, statement: Output) -> list[Output]:
+        """The statement, or one for each element of its vector."""
+        if statement.place >= 0:
+            return [statement]
+        places = self.vectors[-statement.place - 1]
+        name = statement.name or "output"
+        return [statement._replace(name=f"{name}[{i}]", place=place) for i, place in enumerate(places)]
 
     def statement(self, word: Token, words: Iterator[Token]) -> Token:
         """Read one statement from its first word on, and give back the word that ended it."""
         name: Token | None = None
-        if word.kind == "name" and word.text not in FUNCTIONS:
+        if word.kind == "name" and word.text not in CALLED:
             following = next(words)
             if following.kind == "=":
                 name, word = word, next(words)
@@ -221,7 +164,8 @@ class _Reader:
         elif name.text in self.defined:
             raise self.error(f"{name.text} is defined twice", name.start, f"Call the second one {name.text}2")
         else:
-            first = self.operations[self.inputs[name.text]].start
+            place = self.known[name.text]
+            first = self.operations[place if place >= 0 else self.vectors[-place - 1][0]].start
             raise self.error(
                 f"{name.text} is used in column {first + 1} before it is defined",
                 name.start,
@@ -253,7 +197,10 @@ class _Reader:
                 if kind == "name":
                     following = next(words)
                     if text in known and following.kind != "(":
-                        finished.append(_span((known[text], start, end)))
+                        place = known[text]
+                        if place < 0:
+                            self.read_vectors.add(text)
+                        finished.append(_span((place, start, end)))
                         wants_operand, word = False, following
                         continue
                     wants_operand = self.operand_name(word, following)
@@ -266,6 +213,8 @@ class _Reader:
                     waiting.append(_waiting((SIGN, None, start, len(finished))))
                 elif kind == "(":
                     waiting.append(_waiting((None, None, start, len(finished))))
+                elif kind == "[":
+                    waiting.append(_waiting((None, LIST, start, len(finished))))
                 elif kind != "+":
                     raise self.missing_operand(word)
             elif kind in INFIX:
@@ -274,15 +223,20 @@ class _Reader:
                     self.settle(binding)
                 waiting.append(_waiting((binding, None, start, len(finished))))
                 wants_operand = True
-            elif kind == ")":
+            elif kind in (")", "]"):
                 self.close(word)
+            elif kind == "[":
+                self.index(word, words)
             elif kind == ",":
                 self.comma(word)
                 wants_operand = True
             elif kind in ("end", ";"):
                 self.settle(None)
                 if waiting:
-                    raise self.error("this bracket is never closed", waiting[-1].start, "Add ) where its part ends")
+                    sign = "]" if waiting[-1].function is LIST else ")"
+                    raise self.error(
+                        "this bracket is never closed", waiting[-1].start, f"Add {sign} where its part ends"
+                    )
                 return word
             elif kind == "=":
                 raise self.error("only a name can stand before =", start, "Write name = expression")
@@ -292,21 +246,25 @@ class _Reader:
 
     def operand_name(self, word: Token, following: Token) -> bool:
         """Take a name as an operand; True when it opened a call, so that an operand is wanted next."""
-        if word.text in FUNCTIONS:
+        if word.text in CALLED:
             if following.kind != "(":
                 raise self.error(
                     f"{word.text} is a function and wants its argument in brackets",
                     word.start,
                     f"Write {word.text}(x)",
                 )
-            self.waiting.append(_waiting((None, FUNCTIONS[word.text], word.start, len(self.finished))))
+            self.waiting.append(_waiting((None, CALLED[word.text], word.start, len(self.finished))))
             return True
         if following.kind == "(":
             raise self.not_a_function(word)
         if word.text in self.known:
+            if self.known[word.text] < 0:
+                self.read_vectors.add(word.text)
             self.finished.append(_span((self.known[word.text], word.start, word.end)))
         elif word.text in CONSTANTS:
             self.emit(_operation((CONSTANT, (), CONSTANTS[word.text], word.text, word.start, word.end)))
+        elif word.text in self.lengths:
+            self.vector_input(word)
         else:
             require_free_name(word.text, self.text, word.start + 1)
             self.known[word.text] = self.inputs[word.text] = len(self.operations)
@@ -336,23 +294,35 @@ class _Reader:
                 return
             start = waiting.pop().start
             right = self.finished.pop()
-            if top is SIGN:
+            operands = (right,) if top is SIGN else (self.finished.pop(), right)
+            if right.place < 0 or operands[0].place < 0:
+                self.emit_each(top.rule, operands, min(start, operands[0].start), right.end)
+            elif top is SIGN:
                 self.emit(_operation((NEGATE, (right.place,), 0.0, "", start, right.end)))
             else:
-                left = self.finished.pop()
+                left = operands[0]
                 self.emit(_operation((top.rule, (left.place, right.place), 0.0, "", left.start, right.end)))
 
     def close(self, word: Token) -> None:
         self.settle(None)
         if not self.waiting:
-            raise self.error("this bracket was never opened", word.start, "Take it away, or add ( before it")
+            sign = "[" if word.kind == "]" else "("
+            raise self.error("this bracket was never opened", word.start, f"Take it away, or add {sign} before it")
         bracket = self.waiting.pop()
+        if (bracket.function is LIST) != (word.kind == "]"):
+            opened, fitting = ("[", "]") if bracket.function is LIST else ("(", ")")
+            raise self.error(
+                f"{word.kind} closes the {opened} of column {bracket.start + 1}", word.start, f"Write {fitting} here"
+            )
         if bracket.function is None:
             inner = self.finished.pop()
             self.finished.append(_span((inner.place, bracket.start, word.end)))
             return
         arguments = self.finished[bracket.depth :]
         del self.finished[bracket.depth :]
+        if isinstance(bracket.function, VectorFunction):
+            self.call_vector_function(bracket.function, arguments, bracket.start, word.end)
+            return
         rule = bracket.function
         if rule.arity is not None and len(arguments) != rule.arity:
             raise self.error(
@@ -360,7 +330,144 @@ class _Reader:
                 bracket.start,
                 f"Write {rule.symbol}({', '.join('abc'[: rule.arity])})",
             )
-        self.emit(_operation((rule, tuple(a.place for a in arguments), 0.0, "", bracket.start, word.end)))
+        if all([a.place >= 0 for a in arguments]):
+            self.emit(_operation((rule, tuple([a.place for a in arguments]), 0.0, "", bracket.start, word.end)))
+        elif rule.arity is not None:
+            self.emit_each(rule, arguments, bracket.start, word.end)
+        else:
+            self.emit_over(rule, self.one_vector(rule.symbol, arguments), bracket.start, word.end)
+
+    # Vectors. The reader knows how long each is, and the program that comes out of it knows none.
+
+    def vector_input(self, word: Token) -> None:
+        require_free_name(word.text, self.text, word.start + 1)
+        places = []
+        for i in range(self.lengths[word.text]):
+            name = f"{word.text}[{i}]"
+            self.inputs[name] = len(self.operations)
+            places.append(self.add(_operation((INPUT, (), 0.0, name, word.start, word.end))))
+        self.finish_vector(places, word.start, word.end)
+        self.known[word.text] = self.finished[-1].place
+
+    def add(self, operation: Operation) -> int:
+        """An operation that is no operand by itself, but an element or a step on the way to one."""
+        self.emit(operation)
+        return self.finished.pop().place
+
+    def finish_vector(self, places: Sequence[int], start: int, end: int) -> None:
+        self.vectors.append(places)
+        self.finished.append(_span((-len(self.vectors), start, end)))
+
+    def places(self, operand: Span) -> Sequence[int]:
+        return (operand.place,) if operand.place >= 0 else self.vectors[-operand.place - 1]
+
+    def emit_over(self, rule: Rule, places: Sequence[int], start: int, end: int) -> None:
+        """A rule on all elements of a vector at once."""
+        self.n_arguments += len(places)
+        if self.n_arguments > MOST_ARGUMENTS:
+            raise TooLarge(
+                f"the functions of the expression take more than {MOST_ARGUMENTS:,} numbers",
+                where=f"at column {start + 1}",
+                fix="Name what is used often, as s = sum(v)",
+            )
+        self.emit(_operation((rule, tuple(places), 0.0, "", start, end)))
+
+    def emit_each(self, rule: Rule, operands: Sequence[Span], start: int, end: int) -> None:
+        """A rule element by element; a number meets every element."""
+        vectors = [operand for operand in operands if operand.place < 0]
+        self.require_one_length(vectors)
+        n = len(self.places(vectors[0]))
+        columns = [self.places(operand) if operand.place < 0 else (operand.place,) * n for operand in operands]
+        elements = [self.add(_operation((rule, inputs, 0.0, "", start, end))) for inputs in zip(*columns, strict=True)]
+        self.finish_vector(elements, start, end)
+
+    def require_one_length(self, vectors: Sequence[Span]) -> None:
+        lengths = [len(self.places(vector)) for vector in vectors]
+        for vector, n in zip(vectors, lengths, strict=True):
+            if n != lengths[0]:
+                raise self.error(
+                    f"a vector of {n} stands beside one of {lengths[0]}", vector.start, "Make them equally long"
+                )
+
+    def one_vector(self, symbol: str, arguments: Sequence[Span]) -> Sequence[int]:
+        """The elements of one vector, or of several numbers in its place."""
+        if len(arguments) == 1:
+            return self.places(arguments[0])
+        for argument in arguments:
+            if argument.place < 0:
+                raise self.error(
+                    f"{symbol} takes one vector or several numbers, and got both",
+                    argument.start,
+                    f"Write {symbol}(v), or its elements {symbol}(v[0], v[1])",
+                )
+        return [argument.place for argument in arguments]
+
+    def call_vector_function(self, function: VectorFunction, arguments: Sequence[Span], start: int, end: int) -> None:
+        if function is LIST:
+            inner = next((argument for argument in arguments if argument.place < 0), None)
+            if inner is not None:
+                raise self.error("a vector stands inside a vector", inner.start, "List numbers, as [1, 2, 3]")
+            self.finish_vector([argument.place for argument in arguments], start, end)
+            return
+        is_list = function.arity == 1 and len(arguments) > 1
+        number = next((argument for argument in arguments if argument.place >= 0), None)
+        if not is_list and (len(arguments) != function.arity or number is not None):
+            n = len(arguments)
+            is_number = n == function.arity and number is not None
+            wanted = "a vector" if function.arity == 1 else f"{function.arity} vectors"
+            got = "a number" if is_number else f"{n} argument{'s' * (n > 1)}"
+            example = ", ".join(["[a, b]", "[c, d]"][: function.arity])
+            raise self.error(
+                f"{function.symbol} wants {wanted} and got {got}",
+                number.start if is_number and number else start,
+                f"Write {function.symbol}({example}), or give a name a vector, as z=[4,3,2,1]",
+            )
+        if is_list:
+            vectors = [self.one_vector(function.symbol, arguments)]
+        else:
+            self.require_one_length(arguments)
+            vectors = [self.places(argument) for argument in arguments]
+
+        def apply(rule: Rule, inputs: Sequence[int]) -> int:
+            self.emit_over(rule, inputs, start, end)
+            return self.finished.pop().place
+
+        emit = Emitter(apply, lambda number: self.add(_operation((CONSTANT, (), number, "", start, end))))
+        result = function.expand(emit, *vectors)
+        if function.is_vector:
+            self.finish_vector(result, start, end)
+        else:
+            self.finished.append(_span((result[0], start, end)))
+
+    def index(self, word: Token, words: Iterator[Token]) -> None:
+        """One element of the vector that was just read: v[0], or v[-1] from its end."""
+        vector = self.finished.pop()
+        if vector.place >= 0:
+            name = self.text[vector.start : vector.end]
+            is_input = name in self.inputs
+            raise self.error(
+                f"{quoted(name, 20)} is a number and has no elements",
+                word.start,
+                f"Give it a vector, as {name}=[4,3,2,1]" if is_input else "Take the index away",
+            )
+        following = next(words)
+        is_from_end = following.kind == "-"
+        digits = next(words) if is_from_end else following
+        places = self.places(vector)
+        if not digits.text.isdigit():
+            raise self.error("an index is a whole number", digits.start, f"Choose 0 to {len(places) - 1}")
+        # Digits beyond any vector are not made into a number: that could take very long.
+        i = int(digits.text[:18]) * (-1 if is_from_end else 1)
+        if not -len(places) <= i < len(places):
+            raise self.error(
+                f"there is no element {i} in a vector of {len(places)}",
+                following.start,
+                f"Elements are counted from 0: choose 0 to {len(places) - 1}",
+            )
+        end = next(words)
+        if end.kind != "]":
+            raise self.error("the index is not closed", end.start, "Write ] behind one whole number")
+        self.finished.append(_span((places[i], vector.start, end.end)))
 
     def comma(self, word: Token) -> None:
         self.settle(None)
@@ -384,8 +491,9 @@ class _Reader:
         if word.kind == "=":
             return self.error("a name is missing before =", word.start, "Write name = expression")
         before = self.waiting[-1] if self.waiting else None
-        if word.kind == ")" and before and before.binding is None:
-            what = f"{before.function.symbol} has no argument" if before.function else "these brackets are empty"
+        if word.kind in (")", "]") and before and before.binding is None:
+            function = None if before.function is LIST else before.function
+            what = f"{function.symbol} has no argument" if function else "these brackets are empty"
             return self.error(what, before.start, "Put an expression between them")
         found = "the expression ends" if word.kind == "end" else f"{quoted(word.text)} stands"
         return self.error(
@@ -405,7 +513,7 @@ class _Reader:
         )
 
     def not_a_function(self, word: Token) -> ExpressionError:
-        meant = nearest(word.text, FUNCTIONS)
+        meant = nearest(word.text, CALLED)
         known = word.text in self.known or word.text in CONSTANTS or not meant
         return self.error(
             f"{quoted(word.text)} is not a function",

@@ -68,15 +68,16 @@ def symbol(node: GraphNode) -> str:
 
     >>> from pellucid.records import GraphNode
     >>> named = lambda name: GraphNode(0, name, "input", "", "given", (), 1.0, (), (), True, 0, 0)
-    >>> symbol(named("w0")), symbol(named("alpha_2")), symbol(named("learning_rate"))
-    ('w_{0}', '\\\\alpha_{2}', '\\\\mathrm{learning\\\\_rate}')
+    >>> symbol(named("w0")), symbol(named("alpha_2")), symbol(named("learning_rate")), symbol(named("p[0]"))
+    ('w_{0}', '\\\\alpha_{2}', '\\\\mathrm{learning\\\\_rate}', 'p_{0}')
     """
     if node.rule == "constant":
         return {"pi": "\\pi", "tau": "\\tau", "e": "e"}.get(node.name) or number(node.value)
-    found = re.fullmatch(r"([A-Za-z]+)_?([0-9]*)", node.name)
+    found = re.fullmatch(r"([A-Za-z]+)_?([0-9]*)(?:\[([0-9]+)\])?", node.name)
     if not found:
         return _upright(node.name)
-    letters, index = found.groups()
+    letters, digits, element = found.groups()
+    index = ", ".join([part for part in (digits, element) if part])
     base = f"\\{letters}" if letters in _GREEK else letters if len(letters) == 1 else _upright(letters)
     return f"{base}_{{{index}}}" if index else base
 

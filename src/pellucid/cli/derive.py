@@ -19,10 +19,13 @@ _BINDING = re.compile(r"\s*([^=]*?)\s*=(.*)", re.DOTALL)
     'pellucid derive "1/(1+exp(-(w0*x0+w1*x1+w2)))" w0=2 x0=-1 w1=-2 x1=-2 w2=-3',
     'pellucid derive "s = a*b; p = s^2; q = s + a" a=2 b=3 --wrt a',
     'pellucid derive "tanh(w*x + b)" w=1 x=pi/4 b=0.5 --html neuron.html',
+    'pellucid derive "softmax(z/T)[0]" "z=[4,3,2,1]" T=1 --wrt T',
     more="""
     Operators, tightest first:  ^ or **   sign -   * /   + -
-    Functions:  exp log sqrt sin cos tan asin acos atan sinh cosh tanh sigmoid relu
+    Functions:  exp log (or ln) sqrt sin cos tan asin acos atan sinh cosh tanh sigmoid relu
                 leaky_relu softplus gelu abs max min sum prod where    Constants:  pi e tau
+    Vectors:    [a, b, c], v[0] is the first element; operators and functions go element by
+                element; max min sum prod mean softmax log_softmax logsumexp dot take whole ones
     """,
     # An expression may begin with a minus sign. What looks like an option but is none is sorted out below.
     ignore_unknown_options=True,
@@ -88,9 +91,9 @@ def command(
         say_written(svg, html)
 
 
-def read_values(words: tuple[str, ...]) -> dict[str, float]:
-    """The numbers in words such as x=2 or angle=pi/4."""
-    values: dict[str, float] = {}
+def read_values(words: tuple[str, ...]) -> dict[str, float | list[float]]:
+    """The numbers in words such as x=2 or angle=pi/4, and the vectors in those such as z=[4,3,2,1]."""
+    values: dict[str, float | list[float]] = {}
     for word in words:
         found = _BINDING.fullmatch(word)
         if not found:
@@ -115,7 +118,7 @@ def _require_name(name: str, word: str) -> None:
     require_free_name(name, word, 1)
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str) -> float | list[float]:
     """The value of a constant expression, so that x=pi/4 and x=1e-3 are both understood."""
     from pellucid.autograd.grammar import parse
 
@@ -130,7 +133,10 @@ def _number(name: str, text: str) -> float:
     if program.inputs:
         other = next(iter(program.inputs))
         raise PellucidError(f"the value of {name} depends on {quoted(other)}", fix=f"Give {name} a number, as {name}=2")
-    return program.evaluate({})[-1]
+    numbers = program.evaluate({})
+    if program.statements[0].name:  # output[0], output[1], ... of a vector
+        return [numbers[element.place] for element in program.statements]
+    return numbers[-1]
 
 
 def _require_no_option(*words: str) -> None:
