@@ -18,7 +18,8 @@ from pellucid.figures.show import record_text
 from pellucid.figures.words.counting import parts_words
 from pellucid.models.catalogue import find_network
 from pellucid.models.counting.fitting import count_loss
-from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_from_tensors, counts_to_bytes
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counted_from_tensors, counts_to_bytes
 from pellucid.runs import open_run
 from pellucid.runs.disk import Damaged
 from pellucid.training.callbacks import Callbacks
@@ -200,17 +201,20 @@ def test_counts_that_are_damaged_or_gone_are_refused_in_one_line(copied):
 
 def test_tensors_that_are_no_counts_are_refused(tasks):
     task = tasks["list"]
-    good = from_safetensors(counts_to_bytes(task.counts, task.sides.train), "counts")
-    assert counts_from_tensors(good, 27, has_boundary=True).grams.order == task.counts.grams.order
+    order = task.counts.grams.order
+    good = from_safetensors(counts_to_bytes(order, 27, task.sides.train), "counts")
+    tokens, stored = counted_from_tensors(good, 27, has_boundary=True)
+    assert (tokens.tokens == task.sides.train.tokens).all()
+    assert stored == order
     strange = {
         "tokens and order are wanted": {"tokens": good["tokens"]},
         "reach from": {**good, "tokens": torch.tensor([0, 27, 0])},
     }
     for words, tensors in strange.items():
         with pytest.raises(ValueError, match=words):
-            counts_from_tensors(tensors, 27, has_boundary=True)
+            counted_from_tensors(tensors, 27, has_boundary=True)
     with pytest.raises(PellucidError, match="past the limit"):
-        counts_from_tensors({**good, "order": torch.tensor([10**6])}, 27, has_boundary=True)
+        NGram.fit(tokens, NGramConfig(27, 10**6))
 
 
 def test_without_its_counts_a_run_from_scratch_is_as_before(sources, tmp_path):

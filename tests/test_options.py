@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pellucid.api.draw import DrawOptions
-from pellucid.api.train import train
+from pellucid.api.train import compare, rate
 from pellucid.cli.options import given_flags
 from pellucid.cli.train import command
 from pellucid.data.kinds import KINDS
@@ -168,7 +168,8 @@ def test_where_a_context_belongs():
 
 
 @pytest.mark.parametrize("name", COUNT_MODELS)
-def test_a_count_model_is_not_trained_and_how_to_use_it_is_told(name):
-    words = f"{name} only counts, .* Try pellucid sample 'my names.txt' --model {name}, or pellucid score 'my names"
-    with pytest.raises(PellucidError, match=words):
-        train("my names.txt", model=name)
+def test_a_count_model_has_no_learning_rate_and_is_on_every_ladder(name):
+    words = f"{name} only counts and is no network: .* pellucid train --model {name}"
+    for verb in (rate, compare):
+        with pytest.raises(PellucidError, match=words):
+            verb("my names.txt", **({"model": name} if verb is rate else {"models": [name]}))

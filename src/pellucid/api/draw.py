@@ -239,6 +239,12 @@ def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
         with train_small_run(SMALL_MLP, seed) as (report, _):
             return Measured(report, (_no_run_named(SMALL_MLP, "names", seed),))
     report = _open_run(options).report()
+    if report.is_counted and card.needs is not Ladder:
+        raise PellucidError(
+            f"{report.name} is a run of {report.network.name}, which only counts: nothing was learned that "
+            f"{card.name} could show",
+            fix=f"Draw ladder of it, or bigram-matrix of {report.data.source}",
+        )
     return Measured(report, (f"{report.name}: {report.network.name} on {report.data.description}",))
 
 

@@ -18,11 +18,12 @@ from pellucid.data.options import DataOptions
 from pellucid.data.readers.memory import is_place
 from pellucid.decoding.options import FILTERS, SampleOptions, require_beam
 from pellucid.errors import PellucidError, did_you_mean, nearest, quoted
-from pellucid.models.counting import CountOptions
+from pellucid.models.counting import COUNT_MODELS, CountOptions
 from pellucid.options import Option, options_of
 from pellucid.runs import find_run, holds_run, is_run, open_run
 from pellucid.training.inference.language_models import (
     CountedModel,
+    CountedRun,
     LanguageModel,
     TrainedModel,
     draw_samples,
@@ -40,17 +41,10 @@ if TYPE_CHECKING:
     from pellucid.training.inference.language_models import Track
 
 READING = ("kind", "encoding")  # how data are read that a model counts
-# Options of a count model, and the models, or the smoothings of an n-gram, that listen to them.
-_ONLY_FOR = {
-    "n": ("ngram",),
-    "smoothing": ("ngram",),
-    "s": ("unigram", "bigram", "add"),
-    "discount": ("kneser-ney",),
-}
 
 
 class TrainedRun:
-    """A finished run of `train`, by its name under ./runs or by its folder: its report, and what its network says."""
+    """A finished run of `train`, by its name under ./runs or by its folder: its report, and what its model says."""
 
     def __init__(self, word: str | Path) -> None:
         self.run = open_run(word)
@@ -88,9 +82,9 @@ class TrainedRun:
         return framed_page(page) if page.is_file() else f"<pre>{html.escape(repr(self))}</pre>"
 
     def __repr__(self) -> str:
-        from pellucid.figures.words.ladder import earned_words
+        from pellucid.figures.words.training import headline_words
 
-        return f"TrainedRun({str(self.folder)!r}): {earned_words(self.report.ladder)}"
+        return f"TrainedRun({str(self.folder)!r}): {headline_words(self.report)}"
 
 
 def predict(
@@ -178,22 +172,15 @@ def open_language_model(source: str | Path, options: Mapping[str, Any]) -> Langu
                 fix="Leave it out: a run knows its model and its data",
                 options={name: None},
             )
-        return TrainedModel(open_run(source))
+        run = open_run(source)
+        return CountedRun(run) if run.model in COUNT_MODELS else TrainedModel(run)
     _refuse_misspelt_run(word)
     return _count(word, given)
 
 
 def _count(source: str, given: Mapping[str, Any]) -> CountedModel:
     asked = CountOptions(**{name: given[name] for name in options_of(CountOptions) if name in given})
-    listening = {asked.model, asked.smoothing} if asked.model == "ngram" else {asked.model}
-    for name, listeners in _ONLY_FOR.items():
-        if name in given and not listening & set(listeners):
-            what = f"{asked.model} with {asked.smoothing}" if asked.model == "ngram" else asked.model
-            raise PellucidError(
-                f"{{{name}}} changes nothing for {what}",
-                fix=f"Leave it out, or choose {' or '.join(listeners)}",
-                options={name: None},
-            )
+    asked.require_heard(given)
 
     from pellucid.data import open_data, require_kind
     from pellucid.data.kinds import ListData, TextData

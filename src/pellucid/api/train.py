@@ -15,13 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.api.results import Shown, write_output
 from pellucid.api.run import TrainedRun
+from pellucid.data.kinds import require_kind
 from pellucid.data.options import DataOptions, open_with, require_used
 from pellucid.data.readers.memory import MEMORY, TARGET, has_targets, is_place, read_memory
+from pellucid.decoding.options import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.models.catalogue import compared_networks, default_network
+from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of
 from pellucid.runs import new_run_path, open_run
-from pellucid.training.options import Setting, TrainOptions, all_options, network_settings, require_network, windows_of
+from pellucid.training.options import (
+    COUNTING,
+    Setting,
+    TrainOptions,
+    all_options,
+    network_settings,
+    require_network,
+    windows_of,
+)
 from pellucid.training.run_data import run_name_for
 
 if TYPE_CHECKING:
@@ -65,7 +76,14 @@ def request_training(source: object, given: Mapping[str, Any], *, models: Sequen
         )
     named = [str(given.get("model", ""))] if models is None else list(models)
     for name in filter(None, named):
-        require_network(name, "", str(source) if is_place(source) else "FILE")
+        require_network(name, "")
+    for name in COUNTING:
+        if name in given:
+            raise PellucidError(
+                f"{{{name}}} changes nothing for a network",
+                fix="Leave it out, or choose a {model} that counts",
+                options={name: None, "model": None},
+            )
     for name in named:
         _options_for(name, "", given, is_compared=models is not None)
     reading = _reading(source, named[0] if len(named) == 1 else "", given)
@@ -113,6 +131,27 @@ def _options_for(model: str, kind: str, given: Mapping[str, Any], *, is_compared
     return TrainOptions(model=model, network=own, kind=kind, **training)
 
 
+def request_counting(source: object, given: Mapping[str, Any]) -> tuple[DataOptions, CountOptions, Data]:
+    """Check what is asked of a model that counts, and open the data: a list or a text."""
+    model = str(given["model"])
+    heard = {"model", "seed", "n", *COUNTING, *options_of(DataOptions)}
+    for name in given:
+        if name not in all_options():
+            raise PellucidError(f"there is no option called {quoted(name)}", fix=did_you_mean(name, all_options()))
+        if name not in heard:
+            raise PellucidError(
+                f"{{{name}}} changes nothing for {model}, which only counts", fix="Leave it out", options={name: None}
+            )
+    own = {name: given[name] for name in ("model", *COUNTING) if name in given}
+    asked = CountOptions(**own, n=str(given.get("n", AUTO)))
+    asked.require_heard(given)
+    require_seed(int(given.get("seed", 1)))
+    reading = _reading(source, "", {name: value for name, value in given.items() if name != "model"})
+    data = open_with(reading) if is_place(source) else _read(source, reading)
+    require_kind(data, "list", "text")
+    return reading, asked, data
+
+
 def train(
     data: object = "names", *, name: str = "", callbacks: Callbacks | None = None, **options: Setting
 ) -> TrainedRun:
@@ -122,8 +161,11 @@ def train(
     examples and targets as two of them. They are not kept: to go on with a stopped run, give them again.
 
     Within so many minutes, or so many steps; without a model, one that suits the data. Every option of the command is a
-    parameter: width=64, learning_rate=0.01, tokens="bpe", target="species".
+    parameter: width=64, learning_rate=0.01, tokens="bpe", target="species". A model that counts (model="bigram", or
+    "ngram" with n=3) makes a run as well, at once and without a budget.
     """
+    if options.get("model") in COUNT_MODELS:
+        return _count(data, options, name, callbacks or _usual_callbacks())
     request = request_training(data, options)
     (training,) = request.trainings
     folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}")
@@ -133,6 +175,18 @@ def train(
     train_run(
         request.reading, training, folder, callbacks or _usual_callbacks(), read=request.data, began=request.began
     )
+    return TrainedRun(folder)
+
+
+def _count(data: object, options: Mapping[str, Any], name: str, callbacks: Callbacks) -> TrainedRun:
+    """A run of a model that counts."""
+    began = time.monotonic()
+    reading, asked, read = request_counting(data, options)
+    folder = new_run_path(name, f"{run_name_for(reading.source)}-{asked.model}")
+
+    from pellucid.training.counted_run import count_run
+
+    count_run(reading, asked, int(options.get("seed", 1)), folder, callbacks, read=read, began=began)
     return TrainedRun(folder)
 
 

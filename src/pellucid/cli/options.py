@@ -15,8 +15,9 @@ import click
 
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
+from pellucid.models.counting import CountOptions
 from pellucid.options import Option, flag_of, options_of, types_of
-from pellucid.training.options import TrainOptions, network_settings
+from pellucid.training.options import COUNTING, TrainOptions, network_settings
 
 SETTINGS = {"help_option_names": ["--help"], "max_content_width": 100}  # of every command
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -167,6 +168,7 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 declared_option(name, declared, type_, section="The network")
                 for name, (declared, type_) in network_settings().items()
             ),
+            options_from(CountOptions, "A model that counts", only=COUNTING),
             options_from(TrainOptions, "The training", only=rest),
         ]
     )(command)

@@ -37,7 +37,14 @@ from pellucid.figures.words.answers import (
 )
 from pellucid.figures.words.counting import novelty_words, parts_words, sample_table, tally
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
-from pellucid.figures.words.ladder import earned_words, gap_number, gap_unit, judged_by_words, ladder_table
+from pellucid.figures.words.ladder import (
+    counted_words,
+    earned_words,
+    gap_number,
+    gap_unit,
+    judged_by_words,
+    ladder_table,
+)
 from pellucid.figures.words.notation import (
     count_of,
     cut_middle,
@@ -48,12 +55,13 @@ from pellucid.figures.words.notation import (
     symbol_labels,
 )
 from pellucid.figures.words.training import (
+    budget_words,
     config_words,
     data_notes,
     ending_words,
+    fit_words,
     plan_facts,
     start_words,
-    verdict_words,
 )
 from pellucid.records import DataFacts, NetworkFacts, Rung, TrainingReport
 
@@ -68,15 +76,16 @@ MOST_PARAMETERS = 400
 
 def report_html(report: TrainingReport) -> str:
     """The page as text."""
+    noun = "number" if report.is_counted else "parameter"
     return render(
         "report.html",
         report=report,
-        network_words=f"{report.network.name}, {count_of(report.network.parameters, 'parameter')}",
+        network_words=f"{report.network.name}, {count_of(report.network.parameters, noun)}",
         numbers=_number_boxes(report),
         ladder=html_table(ladder_table(report.ladder)),
         judged_by=judged_by_words(report.ladder),
         ladder_figure=_figure(draw_ladder(report.ladder)),
-        curves=_figure(draw_loss_curves(report)),
+        curves="" if report.is_counted else _figure(draw_loss_curves(report)),
         made=_answers(report) if report.answers else _samples(report),
         while_learning=[(at.step, [_shorten(text, report.data.kind) for text in at.texts]) for at in report.sampled],
         findings=[
@@ -88,7 +97,7 @@ def report_html(report: TrainingReport) -> str:
             )
             for finding in report.findings
         ],
-        health_figures=list(_health_figures(report)),
+        health_figures=[] if report.is_counted else list(_health_figures(report)),
         data_facts=_data_facts(report),
         has_tokens=has_tokens(report.data),
         symbols=_symbol_words(report.data),
@@ -97,9 +106,9 @@ def report_html(report: TrainingReport) -> str:
         if report.data.kind == "text"
         else f"A few {example_noun(report.data.kind)}s of train",
         network_facts=[
-            ("network", f"{report.network.name}: {report.network.summary}"),
+            ("model" if report.is_counted else "network", f"{report.network.name}: {report.network.summary}"),
             ("made with", config_words(report.network.config)),
-            *plan_facts(report.plan),
+            *([] if report.is_counted else plan_facts(report.plan)),
         ],
         parameter_words=f"All {count_of(len(report.network.layers), 'parameter tensor')}, "
         f"{count_of(report.network.parameters, 'number')} in all",
@@ -107,8 +116,9 @@ def report_html(report: TrainingReport) -> str:
         n_parameters_left=len(report.network.layers) - MOST_PARAMETERS,
         command=" ".join([shlex.quote(printable(word)) for word in report.command]),
         versions=", ".join([f"{name} {version}" for name, version in report.versions.items()]),
-        earned=earned_words(report.ladder),
-        verdict=verdict_words(report.verdict, report.evaluations, report.ladder),
+        earned=counted_words(report.ladder, report.rung) if report.is_counted else earned_words(report.ladder),
+        budget="" if report.is_counted else budget_words(report),
+        verdict=fit_words(report),
         ending=ending_words(report.ending, report.evaluations, report.plan.steps),
         start=start_words(report.start),
         parts=parts_words(report.parts) if report.parts else "",
@@ -124,10 +134,10 @@ class NumberBox(NamedTuple):
 
 
 def _number_boxes(report: TrainingReport) -> list[NumberBox]:
-    rung = next((rung for rung in report.ladder.rungs if not rung.is_counted), None)
-    if rung is None:
-        return []
-    gap, measure = gap_number(report.ladder, rung), report.ladder.measure
+    rung, measure = report.rung, report.ladder.measure
+    if report.is_counted:
+        return [*_reached_boxes(report, rung), NumberBox("numbers kept", f"{rung.parameters:,}")]
+    gap = gap_number(report.ladder, rung)
     lead = "lead" if gap.startswith("+") else "lead behind"
     boxes = [
         NumberBox(f"{gap_unit(measure)} over {measure.simple}", gap or "not known", lead),

@@ -178,7 +178,7 @@ class InitialLoss(NamedTuple):
     uniform: float  # ln of the vocabulary's size; of numbers, what 0 for everything costs
     label_entropy: float  # of the targets: the least without context; of numbers, what the mean of train costs
     is_as_expected: bool
-    start: str  # unsure, sure and wrong, informed, too informed, from counting or not finite
+    start: str  # unsure, sure and wrong, informed, too informed, from counting, not finite or counted
     vocab_size: int = 0  # 0: numbers are predicted
 
 
@@ -201,7 +201,7 @@ class SampledAt(NamedTuple):
 class Ending(NamedTuple):
     """Why the training stopped."""
 
-    reason: str  # budget, plateau, over-fit
+    reason: str  # budget, plateau, over-fit; counted, where nothing is trained
     step: int
     best_step: int  # whose weights were kept: the best on dev
     gain: float | None = None  # of a plateau: the most that dev could still have fallen by
@@ -210,9 +210,9 @@ class Ending(NamedTuple):
 class Verdict(NamedTuple):
     """How well the network fits, from the curves of train and dev."""
 
-    name: str  # under-fit, good fit or over-fit
+    name: str  # under-fit, good fit or over-fit; counted, where nothing is trained
     # dev rose, by heart, solved, still falling, behind simple models, nothing learned, nothing by heart or at rest
-    reason: str
+    reason: str  # or counted
     fell: float = 0.0  # by how much dev fell over the last tenth of the run
 
 
@@ -339,6 +339,18 @@ class TrainingReport:
     command: tuple[str, ...] = ()  # the words that make it again, bit by bit
     answers: Answers | None = None  # of a table, images or pairs: what it said, beside what is true
     parts: CountedParts | None = None  # of a network that starts from counting
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its model only counts, so that there was nothing to train."""
+        return self.plan.steps == 0
+
+    @property
+    def rung(self) -> Rung:
+        """The place of its own model on the ladder."""
+        if self.is_counted:
+            return next(rung for rung in self.ladder.rungs if rung.name == self.network.name)
+        return next(rung for rung in self.ladder.rungs if not rung.is_counted)
 
 
 class LearningRateTrial(NamedTuple):

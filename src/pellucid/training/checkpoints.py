@@ -30,11 +30,13 @@ from safetensors.torch import load as safetensors_load
 from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import NotWritten, PellucidError, quoted
 from pellucid.models.catalogue import find_network
 from pellucid.models.contracts import Network, SequenceModel
-from pellucid.models.counting.ngram import NGram
-from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_from_tensors, with_gate
+from pellucid.models.counting import COUNT_MODELS
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counted_from_tensors, with_gate
 from pellucid.runs import Run
 from pellucid.runs.disk import (
     TEMPORARY,
@@ -278,6 +280,11 @@ def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
 
 def load_network(run: Run) -> tuple[Network, int]:
     """The network of a run with the weights that did best on dev, and the step they are from."""
+    if run.model in COUNT_MODELS:
+        raise PellucidError(
+            f"{run.name} is a run of {run.model}, which only counts: it has no network",
+            fix=f"Try pellucid sample {run.name}, or train a network",
+        )
     card = find_network(run.model, run.kind)
     config = card.config_from(run.config)
     is_on_counting = run.start == "counts"
@@ -293,6 +300,12 @@ def load_network(run: Run) -> tuple[Network, int]:
 
 def load_counts(run: Run) -> NGram:
     """What the network of a run starts from, counted again."""
+    tokens, order = load_counted_tokens(run)
+    return NGram.fit(tokens, NGramConfig(int(str(run.config["vocab_size"])), order))
+
+
+def load_counted_tokens(run: Run) -> tuple[Corpus, int]:
+    """The tokens that were counted for a run, and up to which order."""
     try:
         content = read_regular(run.path / COUNTS_FILE, min(LARGEST, os.path.getsize(run.path / COUNTS_FILE)))
     except OSError as error:
@@ -301,7 +314,7 @@ def load_counts(run: Run) -> NGram:
         raise Damaged(f"{COUNTS_FILE} of {run.name} is not what was written", fix="Take it from a copy of the run")
     tensors = from_safetensors(content, COUNTS_FILE)
     try:
-        return counts_from_tensors(tensors, int(str(run.config["vocab_size"])), has_boundary=run.kind == "list")
+        return counted_from_tensors(tensors, int(str(run.config["vocab_size"])), has_boundary=run.kind == "list")
     except ValueError as error:
         raise _damage_error(COUNTS_FILE, str(error)) from error
 

@@ -6,7 +6,6 @@ Nothing heavy, so that a value that cannot be is refused before anything is read
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from pellucid.data.splits import SplitRequest
 from pellucid.decoding.options import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
 from pellucid.models.catalogue import NETWORKS, default_network, find_network, network_names, networks_for
-from pellucid.models.counting import COUNT_MODELS
+from pellucid.models.counting import COUNT_MODELS, CountOptions
 from pellucid.models.settings import SIZES, require_share
 from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
 from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES
@@ -26,6 +25,7 @@ Setting = int | float | str
 
 LOSSES = ("cross-entropy", "bce", "hinge", "mse", "l1", "huber")  # as layers/losses.py has them
 STARTS = ("counts", "scratch")
+COUNTING = ("smoothing", "s", "discount")  # options of a model that counts; its n is that of every n-gram
 PENALTIES = ("l1", "l2", "linf2")
 MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
@@ -45,9 +45,9 @@ class TrainOptions:
 
     model: str = option(
         "",
-        "Network to train; by default one that suits the data",
-        noun="network",
-        choices=network_names(),
+        "Network to train, or a model that counts; by default a network that suits the data",
+        noun="model",
+        choices=(*network_names(), *COUNT_MODELS),
         is_common=True,
     )
     minutes: float = option(
@@ -182,7 +182,8 @@ def network_settings() -> dict[str, tuple[Option, type]]:
 def all_options() -> dict[str, Option]:
     """Everything that may be asked of data, of a training and of its network, by name."""
     settings = {name: declared for name, (declared, _) in network_settings().items()}
-    return {**options_of(DataOptions), **options_of(TrainOptions), **settings}
+    counting = {name: options_of(CountOptions)[name] for name in COUNTING}
+    return {**options_of(DataOptions), **options_of(TrainOptions), **settings, **counting}
 
 
 def flag_called(name: str) -> str:
@@ -212,15 +213,14 @@ def windows_of(model: str, network: Mapping[str, Setting]) -> tuple[int, dict[st
     return context, own
 
 
-def require_network(name: str, kind: str = "list", source: str = "names") -> None:
+def require_network(name: str, kind: str = "list") -> None:
     """Refuse a network that there is none of for this kind of data; "" is any kind, before the data are known."""
     if name in COUNT_MODELS:
-        file = shlex.quote(source)
         raise PellucidError(
-            f"{name} only counts, so there is nothing to train",
-            fix=f"Try pellucid sample {file} --model {name}, or pellucid score {file} TEXT --model {name}",
+            f"{name} only counts and is no network: it has no learning rate, and stands on every ladder already",
+            fix=f"Make a run of it with pellucid train --model {name}",
         )
     if kind:
         find_network(name, kind)
     else:
-        require_one_of("network", name, network_names())
+        require_one_of("model", name, (*network_names(), *COUNT_MODELS))

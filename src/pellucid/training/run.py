@@ -23,6 +23,7 @@ from pellucid.data.readers.memory import MEMORY
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_health
+from pellucid.models.counting import COUNT_MODELS
 from pellucid.options import given_options
 from pellucid.records import (
     Ending,
@@ -111,7 +112,7 @@ def train_on(
     record: dict[str, Any] = {
         "seed": plan.seed,
         "threads": plan.threads,
-        "versions": _versions(),
+        "versions": installed_versions(),
         "asked": dataclasses.asdict(options),
         "reading": {**dataclasses.asdict(data), "source": source_from_run(data.source, place)},
         "data": task.facts,
@@ -122,7 +123,7 @@ def train_on(
     }
     record["command"] = command_of(data, options, plan, task.facts.source)
     files = task.files(plan)
-    record["files"] = {name: _sha256(content) for name, content in files.items()}
+    record["files"] = {name: sha256_of(content) for name, content in files.items()}
     n_bytes = 3 * sum(tensor.nbytes for tensor in state.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
         for name, content in files.items():
@@ -135,6 +136,13 @@ def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> Train
     """Go on with a run from its newest whole checkpoint; one that is finished is only read."""
     if runs.is_finished(run):
         return runs.open_run(run).report()
+    model = runs.open_run(run).model
+    if model in COUNT_MODELS:
+        raise PellucidError(
+            f"{run.name} is a run of {model}, which only counts and was stopped before it had",
+            fix="Make it again under another {name}: there is nothing to go on from",
+            options={"name": None},
+        )
     with RunWriter.resume(run) as writer:
         record = writer.record
         task, notes = reopen_data(writer.run, changes)
@@ -146,7 +154,7 @@ def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> Train
         if changes.threads and changes.threads != plan.threads:
             notes = (*notes, f"{changes.threads} threads in place of {plan.threads}: the last bits may differ")
             plan = plan._replace(threads=changes.threads)
-        if dict(record["versions"]) != _versions():
+        if dict(record["versions"]) != installed_versions():
             notes = (*notes, "made with other versions or on another machine, where equal bits are not promised")
         state = build_training(card, card.config_from(record["config"]), plan, task)
         callbacks.on_plan(plan, network_facts(card, state.config, state.model), str(run))
@@ -250,11 +258,13 @@ def _require_symbols(stored: Mapping[str, Any], found: Task) -> None:
     )
 
 
-def _sha256(content: str | bytes) -> str:
+def sha256_of(content: str | bytes) -> str:
+    """Of a file of a run, as its record has it."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-def _versions() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
+    """What a run was made with, without which equal bits are not promised."""
     return {
         "pellucid": __version__,
         "python": platform.python_version(),
@@ -371,8 +381,8 @@ def load_specimen(run: Run, data: str = "") -> Specimen:
 
     data: where its data are, if they moved.
     """
-    task, _ = reopen_data(run, ResumeOptions(data=data))
     model, step = load_network(run)
+    task, _ = reopen_data(run, ResumeOptions(data=data))
     model.train()
     batches = task.dev_batches(min(run.plan.batch_size, MOST_ROWS), run.plan)
     # Of one epoch alone, so that no row is in two of them.

@@ -141,6 +141,24 @@ def earned_words(ladder: Ladder) -> str:
     return f"The {network.name} earns nothing over {simple}: {behind} ({against}{on_test}).{how_sure}"
 
 
+def counted_words(ladder: Ladder, own: Rung) -> str:
+    """What a model that only counts reached, beside the best that does.
+
+    >>> bigram = Rung("bigram", True, 729, 2.45, 2.4543, 2.46, 3.5, 0.1, None)
+    >>> best = Rung("Kneser–Ney 6-gram", True, 7, 1.6, 1.96, 1.95, 2.8, 1.0, None)
+    >>> print(counted_words(Ladder("names", (best, bigram)), bigram))
+    The bigram has 2.4543 nats a token on dev and 2.4600 on test: 0.4943 behind the best that only counts here, the
+    Kneser–Ney 6-gram.
+    """
+    best = ladder.best_count
+    on_test = f" and {loss_words(own.test)} on test" if own.test is not None else ""
+    reached = f"The {own.name} has {loss_words(own.dev)} {loss_unit_words(ladder.measure)} on dev{on_test}"
+    if best is None or best == own:
+        return f"{reached}: the best that only counts here."
+    behind = f"{own.dev - best.dev:.4f} behind" if math.isfinite(own.dev) else "without end behind"
+    return f"{reached}: {behind} the best that only counts here, the {best.name}."
+
+
 def _interval_words(ladder: Ladder, network: Rung) -> str:
     """The intervals of what it earns on each side, as one more sentence; nothing where they are not known.
 

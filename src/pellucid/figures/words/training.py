@@ -20,8 +20,8 @@ from pellucid.figures.words.answers import (
 )
 from pellucid.figures.words.counting import novelty_parts, parts_words
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
-from pellucid.figures.words.ladder import earned_words, ladder_table, plain_ladder
-from pellucid.figures.words.notation import count_of, cut_end, duration, percent, rough
+from pellucid.figures.words.ladder import counted_words, earned_words, ladder_table, plain_ladder
+from pellucid.figures.words.notation import count_of, cut_end, duration, loss_words, percent, rough
 from pellucid.figures.words.splitting import choice_sentences, leak_words
 from pellucid.records import (
     DataFacts,
@@ -168,6 +168,8 @@ def start_words(start: InitialLoss) -> str:
     """
     if start.start == "not finite":
         return f"The loss is {start.measured} before the first step: look for what is not finite in data and weights."
+    if start.start == "counted":
+        return f"Nothing is trained; {guessing_costs(start.vocab_size)} is what guessing costs."
     entropy = f"{start.label_entropy:.4f}"
     if not start.vocab_size:
         costs = f"0 for everything costs {start.uniform:.4f} and the mean of train {entropy}"
@@ -190,6 +192,8 @@ def ending_words(ending: Ending, evaluations: Sequence[Evaluation], planned: int
     >>> ending_words(Ending("budget", 100, 80), [], planned=100)
     'All 100 steps of the plan are done.'
     """
+    if ending.reason == "counted":
+        return "It was counted once: there are no steps."
     kept = next((one for one in evaluations if one.step == ending.best_step), None)
     last = next((one for one in evaluations if one.step == ending.step), None)
     if ending.reason == "budget" or kept is None or last is None:
@@ -251,6 +255,15 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
     return f"{because}. {try_next}."
 
 
+def fit_words(report: TrainingReport) -> str:
+    """Why a run has its verdict; of a model that counts, what it keeps and how much of train it knows by heart."""
+    if not report.is_counted:
+        return verdict_words(report.verdict, report.evaluations, report.ladder)
+    own = report.rung
+    costs = f"train costs {loss_words(own.train)} and dev {loss_words(own.dev)} nats a token"
+    return f"it keeps {count_of(own.parameters, 'number')}; {costs}."
+
+
 def plain_report(report: TrainingReport) -> dict[str, object]:
     """The run as what JSON can hold: all but what was logged step by step, which stands in the run's own files."""
     names = [field.name for field in dataclasses.fields(report) if field.name not in ("health", "command", "steps")]
@@ -258,13 +271,13 @@ def plain_report(report: TrainingReport) -> dict[str, object]:
     words = {
         "start": start_words(report.start),
         "ending": ending_words(report.ending, report.evaluations, report.plan.steps),
-        "verdict": verdict_words(report.verdict, report.evaluations, report.ladder),
+        "verdict": fit_words(report),
     }
     return {
         **plain,
         "steps": len(report.steps),
         "ladder": plain_ladder(report.ladder),
-        "sentence": earned_words(report.ladder),
+        "sentence": headline_words(report),
         "words": words,
     }
 
@@ -277,7 +290,7 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield Text("\n".join(picture))
     yield Text("")
     yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
-    yield Text(f"{report.verdict.name}: {verdict_words(report.verdict, report.evaluations, report.ladder)}")
+    yield Text(f"{report.verdict.name}: {fit_words(report)}")
     if report.plan.evaluated:
         part = f"{report.plan.evaluated:,} of its {report.data.n_tokens['dev']:,}"
         yield Text(f"While it trained, dev was measured on about {part} predictions; the table has more of it.", "dim")
@@ -294,21 +307,29 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield Text("")
         yield from answer_parts(report.answers, report.data)
     yield Text("")
-    yield Text(printable(earned_words(report.ladder)), "bold")
+    yield Text(printable(headline_words(report)), "bold")
     yield Text("")
-    yield Text(f"The run is in {printable(report.folder)}: {budget_words(report)}. Now you can type or open")
+    yield Text(f"The run is in {printable(report.folder)}. Now you can type or open")
     lines = [*next_commands(report), f"{report.folder}/report.html"]
     yield indent(Text("\n".join([printable(line) for line in lines])))
 
 
+def headline_words(report: TrainingReport) -> str:
+    """What a run is worth, in one or two sentences: what it earns, and what its budget did."""
+    if report.is_counted:
+        return counted_words(report.ladder, report.rung)
+    return f"{earned_words(report.ladder)} {budget_words(report)}"
+
+
 def budget_words(report: TrainingReport) -> str:
-    """What the time was spent on: steps, epochs, and the share of the time that went into steps."""
+    """What the time was spent on: steps, epochs, and the share of the time that went into steps, as a sentence."""
     epochs = sum(step.n_tokens for step in report.steps) / max(1, report.data.n_tokens["train"])
-    done = f"{report.ending.step:,} steps, {epochs:.1f} epochs"
+    done = f"It made {count_of(report.ending.step, 'step')}, {epochs:.1f} epochs"
     if not report.timings or not report.timings[-1].stepping:
-        return done
+        return f"{done}."
     last = report.timings[-1]
-    return f"{done} in {duration(last.seconds)}, {percent(last.stepping / max(last.seconds, 1e-9))} of it in steps"
+    share = percent(last.stepping / max(last.seconds, 1e-9))
+    return f"{done}, in {duration(last.seconds)}, of which {share} went into them."
 
 
 def next_commands(report: TrainingReport) -> list[str]:

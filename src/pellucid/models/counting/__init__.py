@@ -3,6 +3,7 @@
 Nothing here needs torch or NumPy.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pellucid.errors import PellucidError, quoted
@@ -12,6 +13,13 @@ AUTO = "auto"
 COUNT_MODELS = ("uniform", "unigram", "bigram", "ngram")
 SMOOTHINGS = ("kneser-ney", "witten-bell", "add", AUTO)
 TOKENS = ("characters", "words", "bytes")
+# Options of a count model, and the models, or the smoothings of an n-gram, that listen to them.
+ONLY_FOR = {
+    "n": ("ngram",),
+    "smoothing": ("ngram",),
+    "s": ("unigram", "bigram", "add"),
+    "discount": ("kneser-ney",),
+}
 
 
 @dataclass(frozen=True)
@@ -37,3 +45,15 @@ class CountOptions:
     @property
     def order(self) -> int:
         return int(self.n)
+
+    def require_heard(self, names: Iterable[str]) -> None:
+        """Refuse an option that was given and that the model does not listen to."""
+        listening = {self.model, self.smoothing} if self.model == "ngram" else {self.model}
+        for name in names:
+            if name in ONLY_FOR and not listening & set(ONLY_FOR[name]):
+                what = f"{self.model} with {self.smoothing}" if self.model == "ngram" else self.model
+                raise PellucidError(
+                    f"{{{name}}} changes nothing for {what}",
+                    fix=f"Leave it out, or choose {' or '.join(ONLY_FOR[name])}",
+                    options={name: None},
+                )

@@ -96,23 +96,10 @@ def fit_count_model(data: ListData | TextData, options: CountOptions) -> FittedC
     """Divide the data, fit the model on train, and see how it does on dev beside the simplest models."""
     sides = split_sequences(data, options.tokens)
     train, dev, vocab_size = sides.train, sides.dev, len(sides.vocabulary)
-    trials: tuple[Trial, ...] = ()
-    model: CountModel
-    if options.model == "uniform":
-        model, name = Uniform.fit(train, UniformConfig(vocab_size)), "uniform"
-    elif options.model == "unigram":
-        model, name = (
-            Unigram.fit(train, UnigramConfig(vocab_size, options.s)),
-            f"unigram, {AddS(options.s).description}",
-        )
-    elif options.model == "bigram":
-        model, name = Bigram.fit(train, BigramConfig(vocab_size, options.s)), f"bigram, {AddS(options.s).description}"
-    else:
-        model, trials = _ngram(train, dev, vocab_size, options)
-        name = f"{model.grams.order}-gram, {model.smoothing.description}"
+    model, trials = fit_on_sides(train, dev, vocab_size, options)
     has_dev = len(dev.tokens) > 1
     facts = ModelFacts(
-        name=name,
+        name=count_model_name(model, options),
         source=data.description,
         vocab_size=vocab_size,
         n_train=len(train.tokens) - 1,
@@ -127,6 +114,30 @@ def fit_count_model(data: ListData | TextData, options: CountOptions) -> FittedC
         trials=trials,
     )
     return FittedCounts(model, sides, facts)
+
+
+def fit_on_sides(
+    train: Corpus, dev: Corpus, vocab_size: int, options: CountOptions
+) -> tuple[CountModel, tuple[Trial, ...]]:
+    """The model that is asked for, and where its order or smoothing was chosen on dev, what was tried."""
+    if options.model == "uniform":
+        return Uniform.fit(train, UniformConfig(vocab_size)), ()
+    if options.model == "unigram":
+        return Unigram.fit(train, UnigramConfig(vocab_size, options.s)), ()
+    if options.model == "bigram":
+        return Bigram.fit(train, BigramConfig(vocab_size, options.s)), ()
+    return _ngram(train, dev, vocab_size, options)
+
+
+def count_model_name(model: CountModel, options: CountOptions) -> str:
+    """A model with all that tells it from others.
+
+    >>> count_model_name(Uniform(27, has_boundary=True), CountOptions(model="bigram", s=0.1))
+    'bigram, add-0.1'
+    """
+    if isinstance(model, NGram):
+        return f"{model.grams.order}-gram, {model.smoothing.description}"
+    return options.model if options.model == "uniform" else f"{options.model}, {AddS(options.s).description}"
 
 
 def _ngram(train: Corpus, dev: Corpus, vocab_size: int, options: CountOptions) -> tuple[NGram, tuple[Trial, ...]]:

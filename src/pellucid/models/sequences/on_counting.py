@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from pellucid.data.prepare.tokens import Corpus, token_type
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.counting.count_model import CountModel, IntArray
-from pellucid.models.counting.ngram import NGram, NGramConfig
 
 COUNTS_FILE = "counts.safetensors"  # of a run: the tokens that were counted, and up to which order
 LEAST_LOG = -30.0  # of a probability; no sensible gate turns the impossible into a number
@@ -50,6 +49,7 @@ class Parts(NamedTuple):
 class OnCounting(SequenceModel):
     """A count model and a network in one.
 
+    >>> from pellucid.models.counting.ngram import NGram, NGramConfig
     >>> from pellucid.models.sequences.configs import NeuralNGramConfig
     >>> from pellucid.models.sequences.windows import NeuralNGram
     >>> counts = NGram.fit(Corpus(np.array([0, 1, 0, 1, 1, 0]), has_boundary=True), NGramConfig(2, order=1))
@@ -112,19 +112,18 @@ def with_gate(config: Any) -> Any:
     return dataclasses.replace(config, vocab_size=config.vocab_size + 1)
 
 
-def counts_to_bytes(counts: NGram, counted: Corpus) -> bytes:
+def counts_to_bytes(order: int, vocab_size: int, counted: Corpus) -> bytes:
     """What a count model is made from again: smaller than its tables, and quick to count."""
-    tokens = torch.from_numpy(counted.tokens.astype(np.uint8 if counts.vocab_size <= 256 else np.int32))
-    content: bytes = save({"tokens": tokens, "order": torch.tensor([counts.grams.order])})
+    tokens = torch.from_numpy(counted.tokens.astype(np.uint8 if vocab_size <= 256 else np.int32))
+    content: bytes = save({"tokens": tokens, "order": torch.tensor([order])})
     return content
 
 
-def counts_from_tensors(tensors: Mapping[str, Tensor], vocab_size: int, *, has_boundary: bool) -> NGram:
-    """The count model of a run, counted again. Tensors that are no such model's are refused with a ValueError."""
+def counted_from_tensors(tensors: Mapping[str, Tensor], vocab_size: int, *, has_boundary: bool) -> tuple[Corpus, int]:
+    """What was counted, and up to which order. Tensors that are no such model's are refused with a ValueError."""
     tokens, order = tensors.get("tokens"), tensors.get("order")
     if tokens is None or order is None or tokens.ndim != 1 or order.shape != (1,) or not len(tokens):
         raise ValueError("tokens and order are wanted")
     if int(tokens.min()) < 0 or int(tokens.max()) >= vocab_size:
         raise ValueError(f"tokens reach from {int(tokens.min())} to {int(tokens.max())}")
-    stream = Corpus(tokens.numpy().astype(token_type(vocab_size)), has_boundary)
-    return NGram.fit(stream, NGramConfig(vocab_size, int(order)))
+    return Corpus(tokens.numpy().astype(token_type(vocab_size)), has_boundary), int(order)

@@ -17,7 +17,7 @@ from pellucid.data import Vocabulary
 from pellucid.decoding.options import USUAL_LENGTH, SampleOptions, require_top_k_fits
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.models.catalogue import find_network
-from pellucid.records import MeanLoss, Sample, Samples, ScoredText, Surprise, TrainedFacts
+from pellucid.records import MeanLoss, ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts
 from pellucid.runs import Run
 from pellucid.training.run_data import MOST_SEARCHED, KnownData, load_known_data, load_vocabulary
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pellucid.data import ListData, TextData
     from pellucid.decoding.sampling import Drawn, Reading
     from pellucid.models.contracts import SequenceModel
+    from pellucid.models.counting.count_model import CountModel
     from pellucid.models.counting.fitting import FittedCounts
-    from pellucid.records import ModelFacts
 
 Track = Callable[[Sequence["Drawn"]], Iterable["Drawn"]]
 
@@ -192,7 +192,11 @@ class CountedModel(LanguageModel):
         self.vocabulary = fitted.vocabulary
         self.notes = data.notes
 
-    @property
+    @cached_property
+    def model(self) -> CountModel:
+        return self.fitted.model
+
+    @cached_property
     def facts(self) -> ModelFacts:
         return self.fitted.facts
 
@@ -209,7 +213,7 @@ class CountedModel(LanguageModel):
     def reading(self, *, is_cached: bool = True) -> Reading:
         from pellucid.decoding.sampling import FromContexts
 
-        return FromContexts(self.fitted.model.log_probabilities)
+        return FromContexts(self.model.log_probabilities)
 
     def start(self, prompt: Sequence[int]) -> list[int]:
         return [0, *prompt] if self.is_list else list(prompt)
@@ -217,7 +221,7 @@ class CountedModel(LanguageModel):
     def surprises(self, tokens: Sequence[int]) -> tuple[Surprise, ...]:
         import numpy as np
 
-        model, names = self.fitted.model, self.vocabulary.tokens
+        model, names = self.model, self.vocabulary.tokens
         scored = [*tokens, 0] if self.is_list else list(tokens)
         begun = [0, *scored] if model.has_boundary else scored
         rows = model.after_each(np.array(begun))[:-1]
@@ -229,6 +233,42 @@ class CountedModel(LanguageModel):
             for end in range(first, first + len(scored))
         ]
         return _surprises(contexts, scored, rows, names)
+
+
+class CountedRun(CountedModel):
+    """The model of a run that only counts, as its folder has it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.vocabulary = load_vocabulary(run)
+        self.notes = ()
+
+    @cached_property
+    def model(self) -> CountModel:
+        from pellucid.training.counted_run import load_count_model
+
+        return load_count_model(self.run)
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        report = self.run.report()
+        own, n_tokens = report.rung, report.data.n_tokens
+        return ModelFacts(
+            name=f"{own.name} of the run {report.name}",
+            source=report.data.description,
+            vocab_size=len(self.vocabulary),
+            n_train=n_tokens["train"],
+            n_dev=n_tokens["dev"],
+            n_entries=self.model.n_entries,
+            n_stored=own.parameters,
+            train=MeanLoss(own.train, n_tokens["train"]),
+            dev=MeanLoss(own.dev, n_tokens["dev"]),
+            baselines=tuple((rung.name, rung.dev) for rung in reversed(report.ladder.rungs) if rung.name != own.name),
+        )
+
+    @cached_property
+    def known(self) -> KnownData:
+        return load_known_data(self.run, self.vocabulary)
 
 
 def draw_samples(model: LanguageModel, options: SampleOptions, track: Track = list) -> Samples:

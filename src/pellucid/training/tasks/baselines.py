@@ -103,16 +103,23 @@ def sequence_baselines(
         else:
             model = counted = best()
             name = f"Kneser–Ney {counted.grams.order}-gram"
-        seconds = time.perf_counter() - began
+        yield count_baseline(name, model, time.perf_counter() - began, sides, parts, context)
 
-        def evaluate(side: str, model: CountModel = model) -> SideResult:
-            losses = -model.of_each(parts[side].tokens)
-            nats = float(losses.mean()) + 0.0 if len(losses) else math.nan
-            return SideResult(nats, units=token_units(losses, parts[side], context))
 
-        found = _make_baseline(name, model.n_stored, evaluate, seconds, has_test=sides.test.n_predicted > 0)
-        rung = found.rung._replace(bits_per_character=bits_per_character(found.rung.dev, sides))
-        yield dataclasses.replace(found, rung=rung)
+def count_baseline(
+    name: str, model: CountModel, seconds: float, sides: SequenceSides, parts: Mapping[str, Corpus], context: int
+) -> Baseline:
+    """A count model on each side. seconds: that it took to fit."""
+
+    def evaluate(side: str) -> SideResult:
+        losses = -model.of_each(parts[side].tokens)
+        nats = float(losses.mean()) + 0.0 if len(losses) else math.nan
+        return SideResult(nats, units=token_units(losses, parts[side], context))
+
+    found = _make_baseline(name, model.n_stored, evaluate, seconds, has_test=sides.test.n_predicted > 0)
+    return dataclasses.replace(
+        found, rung=found.rung._replace(bits_per_character=bits_per_character(found.rung.dev, sides))
+    )
 
 
 def bits_per_character(nats: float, sides: SequenceSides) -> float:

@@ -19,7 +19,7 @@ from pellucid.data import ListData, TextData
 from pellucid.data.prepare.tokens import Corpus, SequenceSides, split_sequences
 from pellucid.data.splits import SIDES
 from pellucid.decoding.novelty import Known, describe_items, describe_texts
-from pellucid.decoding.sampling import NEVER, Drawn, draw
+from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
 from pellucid.models.contracts import Network, SequenceModel
@@ -284,16 +284,16 @@ class SequenceTask(Task):
         drawn = self._draw(model, PREVIEWED, plan.seed, LENGTH_OF_PREVIEW)
         return tuple(self.sides.vocabulary.decode(list(sample.tokens)) for sample in drawn)
 
-    def samples(self, model: SequenceModel, plan: Plan) -> tuple[Sample, ...]:
+    def samples(self, model: SequenceModel | CountModel, plan: Plan) -> tuple[Sample, ...]:
         """Samples, each with how new it is; of running text a single one."""
         decode, drawn = self.sides.vocabulary.decode, self._draw(model, FINAL_SAMPLES, plan.seed, LENGTH_OF_SAMPLE)
         if self.is_list:
             return tuple(describe_items(drawn, decode, [], Known(self.sides.train_items, self.sides.dev_items)))
         return tuple(describe_texts(drawn, decode, [], decode(self.sides.train.tokens[:MOST_SEARCHED].tolist())))
 
-    def _draw(self, model: SequenceModel, n_samples: int, seed: int, length: int) -> list[Drawn]:
+    def _draw(self, model: SequenceModel | CountModel, n_samples: int, seed: int, length: int) -> list[Drawn]:
         return draw(
-            NeuralReading(model),
+            FromContexts(model.log_probabilities) if isinstance(model, CountModel) else NeuralReading(model),
             n_samples=n_samples if self.is_list else 1,
             longest=LONGEST_ITEM if self.is_list else length,
             start=[0] if self.is_list else [],
@@ -301,14 +301,17 @@ class SequenceTask(Task):
             seed=seed,
         )
 
-    def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
+    def fit_baselines(self, options: TrainOptions | None) -> Iterator[Baseline]:
         return sequence_baselines(self.sides, self.parts, self.context, lambda: self.counts)
 
     def files(self, plan: Plan) -> Mapping[str, str | bytes]:
         vocabulary = json.dumps(self.sides.vocabulary.to_json(), ensure_ascii=True)
         if plan.start == "scratch":
             return {"vocabulary.json": vocabulary}
-        return {"vocabulary.json": vocabulary, COUNTS_FILE: counts_to_bytes(self.counts, self.sides.train)}
+        return {
+            "vocabulary.json": vocabulary,
+            COUNTS_FILE: counts_to_bytes(self.counts.grams.order, self.counts.vocab_size, self.sides.train),
+        }
 
     def bits_per_character(self, loss: float) -> float:
         return bits_per_character(loss, self.sides)
