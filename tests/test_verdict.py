@@ -131,6 +131,17 @@ def test_what_has_come_to_rest_is_stopped(decay):
     assert "dev has stood at 2.45" in ending_words(ending, seen, 4000)
 
 
+def test_a_small_squared_error_that_still_falls_by_a_tenth_is_no_plateau():
+    """Of 0.02, as prices leave it, a tenth is 0.002: next to nothing in nats, and much of what is left to learn."""
+
+    def falls(share: float) -> float:
+        return 0.02 + 0.98 * math.exp(-40 * share) - 0.004 * share
+
+    assert first_ending(curves(20, falls), plan(20)).reason == "budget"
+    assert first_ending(curves(20, lambda share: 100 * falls(share) + 1), plan(20)).reason == "budget"
+    assert first_ending(curves(20, lambda share: 0.02 + 0.98 * math.exp(-40 * share)), plan(20)).reason == "plateau"
+
+
 def test_a_flat_stretch_before_a_drop_of_the_rate_is_no_plateau():
     seen = curves(40, lambda done: 2.3 if done < 0.6 else 2.1)
     assert first_ending(seen, plan(40, "step")).reason == "budget"

@@ -203,7 +203,7 @@ def ending_words(ending: Ending, evaluations: Sequence[Evaluation], planned: int
             f"It over-fits: dev rose to {last.dev:.4f} from its best, {kept.dev:.4f} at step {kept.step:,}, "
             f"while train fell from {kept.train:.4f} to {last.train:.4f}."
         )
-    ahead = f"would earn at most {ending.gain:.4f} nats" if ending.gain else "would earn nothing"
+    ahead = f"would lower it by at most {ending.gain:.2g}" if ending.gain else "would earn nothing"
     left = f"the {planned - last.step:,} steps left {ahead} at the pace seen"
     return f"A plateau: dev has stood at {last.dev:.4f}; {left}."
 
