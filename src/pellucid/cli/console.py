@@ -76,6 +76,10 @@ class ConsoleCallbacks(Callbacks):
         if self.line and self.with_samples:
             self.line.samples(samples)
 
+    def on_fold(self, number: int, of: int) -> None:
+        self.close()
+        print(f"cross-validation: part {number} of {of}", file=sys.stderr, flush=True)
+
     def close(self) -> None:
         if self.line:
             self.line.close()

@@ -14,6 +14,7 @@ from pellucid.errors import PellucidError, printable
 from pellucid.figures.drawings.calibration import draw_calibration
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.gradient_norms import draw_gradient_norms
+from pellucid.figures.drawings.importances import draw_importances
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.latent import draw_latent
 from pellucid.figures.drawings.layer_histograms import draw_layer_histograms
@@ -32,18 +33,28 @@ from pellucid.figures.words.answers import (
     has_tokens,
     is_judged,
     metric_lines,
+    metric_tables,
     side_sizes,
     task_words,
 )
 from pellucid.figures.words.counting import novelty_words, parts_words, sample_table, tally
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import (
+<<<<<<< HEAD
     counted_words,
+=======
+>>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
     earned_words,
     gap_number,
     gap_unit,
     judged_by_words,
     ladder_table,
+<<<<<<< HEAD
+=======
+    trees_words,
+    validation_table,
+    validation_words,
+>>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
 )
 from pellucid.figures.words.notation import (
     count_of,
@@ -63,7 +74,7 @@ from pellucid.figures.words.training import (
     plan_facts,
     start_words,
 )
-from pellucid.records import DataFacts, NetworkFacts, Rung, TrainingReport
+from pellucid.records import DataFacts, Ladder, NetworkFacts, Rung, TrainingReport
 
 MOST_SYMBOLS = 200
 NARROW = 900  # below it, a picture as wide as the page would be coarse
@@ -84,6 +95,7 @@ def report_html(report: TrainingReport) -> str:
         numbers=_number_boxes(report),
         ladder=html_table(ladder_table(report.ladder)),
         judged_by=judged_by_words(report.ladder),
+        validation=_validation(report.ladder),
         ladder_figure=_figure(draw_ladder(report.ladder)),
         curves="" if report.is_counted else _figure(draw_loss_curves(report)),
         made=_answers(report) if report.answers else _samples(report),
@@ -116,13 +128,27 @@ def report_html(report: TrainingReport) -> str:
         n_parameters_left=len(report.network.layers) - MOST_PARAMETERS,
         command=" ".join([shlex.quote(printable(word)) for word in report.command]),
         versions=", ".join([f"{name} {version}" for name, version in report.versions.items()]),
+<<<<<<< HEAD
         earned=counted_words(report.ladder, report.rung) if report.is_counted else earned_words(report.ladder),
         budget="" if report.is_counted else budget_words(report),
         verdict=fit_words(report),
+=======
+        earned=earned_words(report.ladder),
+        trees=trees_words(report.ladder),
+        verdict=verdict_words(report.verdict, report.evaluations, report.ladder),
+>>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
         ending=ending_words(report.ending, report.evaluations, report.plan.steps),
         start=start_words(report.start),
         parts=parts_words(report.parts) if report.parts else "",
     )
+
+
+def _validation(ladder: Ladder) -> Markup:
+    """The models on rows that they did not learn from, where a small table was cross-validated."""
+    found = ladder.cross_validation
+    if found is None:
+        return Markup("")
+    return html_table(validation_table(found)) + render("quiet.html", text=validation_words(found))
 
 
 class NumberBox(NamedTuple):
@@ -197,12 +223,14 @@ def _answers(report: TrainingReport) -> Markup:
         (draw_reconstructions, any(example.pixels and example.answer_pixels for example in answers.examples)),
         (draw_mistakes, has_images and is_judged(report.data)),
         (draw_latent, answers.latent),
+        (draw_importances, answers.importances),
     )
     is_listed = bool(answers.examples) and not has_images
     shown = examples_table(answers.examples[:MOST_ANSWERS], report.data, LONGEST_ANSWER) if is_listed else None
     return render(
         "answers.html",
         lines=[f"{line[:1].upper()}{line[1:]}." for line in metric_lines(answers, report.data)],
+        tables=[html_table(table) for table in metric_tables(answers, report.network.name)],
         figures=[_figure(draw(report)) for draw, is_there in drawings if is_there],
         examples=html_table(shown) if shown else "",
         n_left=len(answers.examples) - MOST_ANSWERS,

@@ -1,6 +1,7 @@
 """What a network answered about rows, images and pairs, beside what is true, and what its attention was seen to do."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 Matrix = tuple[tuple[float, ...], ...]  # by rows
@@ -64,6 +65,39 @@ class MetricInterval(NamedTuple):
     high: float
 
 
+class ModelMetrics(NamedTuple):
+    """What one model reached by every metric."""
+
+    name: str
+    metrics: Mapping[str, float]  # by name
+    intervals: tuple[MetricInterval, ...] = ()  # of numbers
+
+
+class CrossValidation(NamedTuple):
+    """All rows in parts, each part answered by models that learned from the others: no row is seen before it is asked.
+
+    The networks are made as the kept one is: the same plan, up to the step whose weights were kept.
+    """
+
+    parts: int  # that the rows were divided into
+    n_done: int  # parts that were answered; fewer where the time was over
+    n_rows: int  # of these
+    steps: int  # of each network
+    models: tuple[ModelMetrics, ...]  # the network first, then the simple ones, the best first
+    gain: Gain  # of the network over the best simple model
+    over_trees: Gain | None = None  # and over gradient boosting
+
+
+class Importance(NamedTuple):
+    """What a network loses where a column is shuffled among the rows, in the metric, with its 95 % interval."""
+
+    column: str
+    fall: float
+    low: float
+    high: float
+    n_rows: int
+
+
 class AnsweredExample(NamedTuple):
     """One example: what it is, what is true of it, what was answered."""
 
@@ -99,6 +133,9 @@ class Answers(NamedTuple):
     intervals: tuple[MetricInterval, ...] = ()  # of a regression
     over_majority: tuple[Gain, ...] = ()  # of accuracy, where one class has most of train
     cutoff: Cutoff | None = None  # the same, of two classes
+    simple: Mapping[str, tuple[ModelMetrics, ...]] = MappingProxyType({})  # of each side, the simple models
+    importances: tuple[Importance, ...] = ()  # of the columns of a table, the largest first
+    importances_on: str = ""  # the rows they were measured on: dev or cross-validation
 
 
 class Prediction(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pellucid.records.answers import Answers, Gain
+from pellucid.records.answers import Answers, CrossValidation, Gain
 from pellucid.records.counting import Sample
 from pellucid.records.splitting import Leak, SplitChoice
 
@@ -15,7 +15,8 @@ from pellucid.records.splitting import Leak, SplitChoice
 class PlanReason(NamedTuple):
     """Why a plan is what it is: a name, and the numbers and names that it is said with."""
 
-    kind: str  # size-by-data, size-by-time, batch-limited, batch-by-time, few-steps, pace, epochs-limited or dropout
+    kind: str  # size-by-data, size-by-time, batch-limited, batch-by-time, few-steps, pace, epochs-limited, dropout,
+    # folds or folds-by-time
     facts: Mapping[str, object]
 
 
@@ -48,6 +49,8 @@ class Plan(NamedTuple):
     shift: int = 0  # pixels by which images are moved at random
     start: str = "scratch"  # or "counts": the network learns on top of what was counted
     evaluated: int = 0  # predictions of dev, and of train, that an evaluation is the mean of; 0: of the whole side
+    folds: int = 0  # parts of the cross-validation after it; 0: none
+    class_weights: str = "none"  # or "balanced": every class counts the same, however frequent it is
 
 
 class Step(NamedTuple):
@@ -225,6 +228,9 @@ class Measure(NamedTuple):
     one: str = "token"  # what one prediction is for
 
 
+TREES = "gradient boosting"  # what the simple model is called; how much of the data it saw may stand behind
+
+
 class Rung(NamedTuple):
     """One model of the ladder and what it reached."""
 
@@ -239,7 +245,8 @@ class Rung(NamedTuple):
     tokens_per_second: float | None  # None for what only counts
     metric: float | None = None  # on dev; None where the measure has none
     test_metric: float | None = None  # None: not read, or there is none
-    gains: tuple[Gain, ...] = ()  # of a network over the best simple model, on dev and on test
+    # Of a network over the best simple model, on dev and on test; of gradient boosting, the network's over it.
+    gains: tuple[Gain, ...] = ()
 
     def gain(self, side: str) -> Gain | None:
         return next((one for one in self.gains if one.side == side), None)
@@ -252,6 +259,12 @@ class Ladder(NamedTuple):
     rungs: tuple[Rung, ...]  # the best on dev first
     notes: tuple[str, ...] = ()
     measure: Measure = Measure()
+    cross_validation: CrossValidation | None = None  # of the network of a run on a small table
+
+    @property
+    def trees(self) -> Rung | None:
+        """Gradient boosting, where it was tried."""
+        return next((rung for rung in self.rungs if rung.name.startswith(TREES)), None)
 
     def merit(self, rung: Rung) -> float:
         """What the rungs are ranked by, more being better: the metric on dev, or the loss where there is none."""

@@ -133,6 +133,9 @@ class Callbacks:
     def on_samples(self, samples: SampledAt) -> None:
         """A few samples or predictions were made."""
 
+    def on_fold(self, number: int, of: int) -> None:
+        """A part of the cross-validation is held out, and the others are learned from; the first is 1."""
+
     def on_finding(self, finding: Finding) -> None:
         """At the end: something about the health of the run."""
 

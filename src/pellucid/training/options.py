@@ -26,6 +26,7 @@ Setting = int | float | str
 LOSSES = ("cross-entropy", "bce", "hinge", "mse", "l1", "huber")  # as layers/losses.py has them
 STARTS = ("counts", "scratch")
 COUNTING = ("smoothing", "s", "discount")  # options of a model that counts; its n is that of every n-gram
+CLASS_WEIGHTS = ("none", "balanced")
 PENALTIES = ("l1", "l2", "linf2")
 MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
@@ -108,6 +109,21 @@ class TrainOptions:
         choices=STARTS,
         kinds=("list", "text"),
         is_common=True,
+    )
+    class_weights: str | None = option(
+        None,
+        "Weights of the classes in the loss; balanced: each counts the same, however rare it is",
+        noun="way to weigh classes",
+        choices=CLASS_WEIGHTS,
+        kinds=EXAMPLES,
+    )
+    folds: int | None = option(
+        None,
+        "Parts of the cross-validation after training; 0 is none. By default 5, of tables below 2,000 rows if a time "
+        "budget has room for them.",
+        minimum=0,
+        maximum=20,
+        kinds=("table",),
     )
     threads: int | None = option(
         None,

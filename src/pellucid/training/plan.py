@@ -44,6 +44,7 @@ ON_COUNTING = 0.5
 LOOKING = 0.08  # of the time for evaluations while it trains
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 FAR, FAR_FROM, FAR_SIDE = 3, 50.0, 24  # pixels that images are moved by from so many epochs on, if they have this side
+BESIDE_FOLDS = 0.5  # of the time for the network that is kept, where a cross-validation follows
 KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
 
@@ -69,6 +70,7 @@ def n_looks_of(n_steps: int) -> int:
 
 def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: float = 0.0) -> tuple[Any, Plan]:
     """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone already."""
+    task.require_options(options)
     n_train = task.n_train
     size = options.size or task.suggest_size()
     config = config_for(card, task, size, options.network)
@@ -105,6 +107,12 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     plan, pace, per_epoch = tried.plan, tried.pace, tried.per_epoch
     most = max(ENOUGH_STEPS, round(card.recipe.epochs * per_epoch))
     n_steps = max(LEAST_STEPS, min(tried.n_steps, most))
+    folds = task.usual_folds if options.folds is None else options.folds
+    if folds:
+        without, n_steps = n_steps, _steps_beside_folds(tried, n_steps, deadline)
+        kind = "folds" if n_steps == without else "folds-by-time"
+        reasons.append(PlanReason(kind, {"folds": folds, "steps": without}))
+    plan = plan._replace(folds=folds)
     if n_steps < FEWEST_STEPS:
         minutes = options.minutes + (FEWEST_STEPS - n_steps) * pace.step / 60
         reasons.append(PlanReason("few-steps", {"steps": n_steps, "wanted": FEWEST_STEPS, "minutes": minutes}))
@@ -118,6 +126,12 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     expected = plan.steps * pace.step + tried.looking + n_looks_of(plan.steps) * pace.look
     reasons += why
     return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size, evaluated=tried.evaluated)
+
+
+def _steps_beside_folds(tried: _Tried, n_steps: int, deadline: float) -> int:
+    """The steps that leave the other half of the time for a cross-validation, whose networks mostly need far fewer."""
+    half = int(BESIDE_FOLDS * (deadline - time.monotonic() - tried.looking) / tried.pace.step)
+    return min(n_steps, max(FEWEST_STEPS, half))
 
 
 class _Tried(NamedTuple):

@@ -8,7 +8,7 @@ import math
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,14 @@ from pellucid.inspection.judgements import judge_health
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.options import given_options
 from pellucid.records import (
+    TREES,
     Ending,
     Finding,
     Gain,
     Health,
     InitialLoss,
     Ladder,
+    ModelMetrics,
     Plan,
     Rung,
     Timing,
@@ -49,8 +51,9 @@ from pellucid.training.checkpoints import (
     require_matching_weights,
     save_best,
 )
-from pellucid.training.options import TrainOptions, flag_called
-from pellucid.training.plan import choose_plan
+from pellucid.training.cross_validation import Budget, cross_validate
+from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
+from pellucid.training.plan import KEPT_BACK, choose_plan
 from pellucid.training.run_data import data_options_of, find_source, source_from_run
 from pellucid.training.stopping import judge_fit
 from pellucid.training.tasks import open_task
@@ -61,6 +64,7 @@ from pellucid.training.trainer import Trainer, TrainingState, build_training, ne
 
 MOST_ROWS = 64  # of a batch for the doctor: more prove no more, and every probe waits for them
 N_BATCHES = 3
+READING_SECONDS = 0.3  # to read a small table again, for each part of a cross-validation
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def train_on(
 ) -> TrainingReport:
     """A new run on a task whose baselines are known already. spent: seconds of its budget that took."""
     card = task.find_card(options.model)
+    ends = math.inf if options.steps else time.monotonic() - spent + 60 * options.minutes * (1 - KEPT_BACK)
     config, plan = choose_plan(card, task, options, spent)
     state = build_training(card, config, plan, task)
     network = network_facts(card, config, state.model)
@@ -129,7 +134,7 @@ def train_on(
         for name, content in files.items():
             writer.write(name, content)
         trainer = Trainer(writer, state, callbacks, [], Timing(0, 0.0, 0.0))
-        return _train_to_end(trainer, after=0, baselines=baselines)
+        return _train_to_end(trainer, after=0, baselines=baselines, ends=ends)
 
 
 def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingReport:
@@ -183,15 +188,18 @@ def command_of(data: DataOptions, options: TrainOptions, plan: Plan, source: str
     words = ["pellucid", "train", source, "--model", options.model, "--steps", str(plan.steps)]
     words += ["--seed", str(plan.seed), "--size", plan.size, "--threads", str(plan.threads)]
     asked = {**given_options(data), **({"context": data.context} if data.context else {})}
+    if plan.folds:
+        asked["folds"] = plan.folds
     for name, value in {**asked, **options.network, **options.training}.items():
         if name != "threads":
             words += [f"--{flag_called(name)}", *([] if value is True else [str(value)])]
     return words
 
 
-def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline]) -> TrainingReport:
+def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline], ends: float = math.inf) -> TrainingReport:
+    """ends: when the time is over, by the monotonic clock."""
     ending = trainer.train_from(after)
-    report, result = finish_run(trainer, ending, baselines)
+    report, result = finish_run(trainer, ending, baselines, ends)
     if trainer.callbacks.page is not None:
         trainer.writer.write("report.html", trainer.callbacks.page(report))
     trainer.writer.finish(result)
@@ -275,7 +283,9 @@ def installed_versions() -> dict[str, str]:
     }
 
 
-def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> tuple[TrainingReport, RunResult]:
+def finish_run(
+    trainer: Trainer, ending: Ending, baselines: list[Baseline], ends: float = math.inf
+) -> tuple[TrainingReport, RunResult]:
     """Everything that is known only at the end. The test side is read here, once."""
     state, writer = trainer.state, trainer.writer
     task = state.task
@@ -293,8 +303,10 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
         save_best(writer.path, 0, state.model.state_dict())
         network, at_best = state.model.for_inference(), trainer.evaluations[0]
         on_dev = task.evaluate(network, "dev")
-    if state.plan.evaluated:
+    if state.plan.evaluated or state.plan.class_weights != "none":
         at_best = at_best._replace(dev=on_dev.loss, metric=on_dev.metric)
+    if state.plan.class_weights != "none":
+        at_best = at_best._replace(train=task.evaluate(network, "train").loss)
     answers = task.answers(network, state.plan)
     on_test = task.evaluate(network, "test") if task.facts.n_tokens["test"] else SideResult(float("nan"))
     timing = trainer.last_timing
@@ -313,9 +325,25 @@ def finish_run(trainer: Trainer, ending: Ending, baselines: list[Baseline]) -> t
     )
     results = {"dev": on_dev, **({"test": on_test} if task.facts.n_tokens["test"] else {})}
     rung = rung._replace(gains=_gains(results, best))
-    ladder = rank_ladder(
-        Ladder(task.facts.description, (rung, *(one.with_test() for one in baselines)), (), task.measure)
-    )
+    simple = [
+        one.with_test()._replace(gains=_gains(results, one) if one.rung.name.startswith(TREES) else ())
+        for one in baselines
+    ]
+    if answers is not None and task.facts.kind in EXAMPLES:
+        answers = answers._replace(simple=_simple_metrics(baselines, results))
+    crossed = None
+    if state.plan.folds:
+        # A part has its simple models, and its network makes as many steps as the kept one did, at the same pace.
+        pace = timing.stepping / max(1, ending.step)
+        each = sum(one.rung.seconds for one in baselines) + ending.best_step * pace + READING_SECONDS
+        budget = Budget(ends, each if math.isfinite(ends) else 0.0)
+        crossed = cross_validate(state, ending.best_step, trainer.callbacks, writer.path.name, budget)
+    if answers is not None:
+        importances = crossed[1] if crossed else task.importances(network, state.plan)
+        side = (crossed[0].gain.side if crossed else "dev") if importances else ""
+        answers = answers._replace(importances=importances, importances_on=side)
+    validation = crossed[0] if crossed else None
+    ladder = rank_ladder(Ladder(task.facts.description, (rung, *simple), (), task.measure, validation))
     for finding in judge_run(trainer.read_health(), trainer.start):
         writer.append("findings", finding)
         trainer.callbacks.on_finding(finding)
@@ -340,6 +368,17 @@ def _gains(results: Mapping[str, SideResult], best: Baseline) -> tuple[Gain, ...
         if result.units is not None and theirs is not None:
             found.append(paired_gain(side, result.units, theirs))
     return tuple(found)
+
+
+def _simple_metrics(baselines: list[Baseline], sides: Iterable[str]) -> dict[str, tuple[ModelMetrics, ...]]:
+    """What every simple model reached on each side by more than the ladder shows, where it was asked for that."""
+    found = {}
+    for side in sides:
+        seen = [(one.rung.name, one.evaluate(side)) for one in baselines if one.has_test or side != "test"]
+        of_side = [ModelMetrics(name, one.all_metrics, one.intervals) for name, one in seen if one.all_metrics]
+        if of_side:
+            found[side] = tuple(of_side)
+    return found
 
 
 def rank_ladder(ladder: Ladder) -> Ladder:

@@ -131,8 +131,7 @@ class Trainer:
 
     def _evaluate(self, step: int) -> None:
         state = self.state
-        most = state.plan.evaluated
-        train, dev = (state.task.evaluate(state.model, side, most) for side in ("train", "dev"))
+        train, dev = (state.task.evaluate_for(state.model, side, state.plan) for side in ("train", "dev"))
         evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)

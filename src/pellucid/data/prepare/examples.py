@@ -69,6 +69,7 @@ class ExampleSides:
     n_unknown: int = 0  # cells of dev and test with a category that train does not have
     split: SplitChoice | None = None  # of a table: how it was divided, and why
     leaks: tuple[Leak, ...] = ()  # features that give the target away
+    words: Words | None = field(default=None, repr=False)  # of the rows with a target; equal ones cannot be divided
 
     def limited(self, n_train: int) -> "ExampleSides":
         """The same with n training examples, drawn from all of train; fewer are always among more.

@@ -115,6 +115,7 @@ def table_sides(
         n_unknown=prepared.n_unknown,  # train knows all of its own
         split=choice,
         leaks=tuple(leak for leak in chosen.leaks if leak.column in set(features)),
+        words=words,
     )
 
 

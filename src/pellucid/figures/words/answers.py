@@ -9,7 +9,8 @@ from rich.text import Text
 from pellucid.data.kinds import KINDS
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, note_lines, right
-from pellucid.figures.words.notation import chance_words, count_of, cut_end, metric_words, percent
+from pellucid.figures.words.ladder import models_table, shown_metrics
+from pellucid.figures.words.notation import chance_words, count_of, cut_end, is_share, metric_words, percent
 from pellucid.records import (
     AnsweredExample,
     Answers,
@@ -17,8 +18,11 @@ from pellucid.records import (
     Confusion,
     Cutoff,
     DataFacts,
+    Importance,
     MetricInterval,
+    ModelMetrics,
     Predictions,
+    TrainingReport,
 )
 
 MOST_CLASSES = 12  # that are listed, and whose matrix still fits a terminal
@@ -119,9 +123,14 @@ def guessing_costs(n: int) -> str:
     return f"ln {n:,} = {math.log(n):.4f}" if n > 0 else "nothing: there is no symbol, so 0"
 
 
-def answer_parts(answers: Answers, data: DataFacts) -> Iterator[Part]:
-    """Everything that a terminal shows of them."""
+def answer_parts(
+    answers: Answers, data: DataFacts, network: str = "network", metric: str = "accuracy"
+) -> Iterator[Part]:
+    """Everything that a terminal shows of them. network: its name; metric: what the ladder ranks by."""
     yield Text("\n".join(metric_lines(answers, data)))
+    for made in metric_tables(answers, network):
+        yield Text("")
+        yield made
     if answers.confusion:
         yield Text("")
         if len(answers.confusion.classes) <= MOST_CLASSES:
@@ -130,6 +139,9 @@ def answer_parts(answers: Answers, data: DataFacts) -> Iterator[Part]:
         yield Text(confusion_words(answers.confusion, example_noun(data.kind)))
     if answers.calibration and (line := calibration_words(answers.calibration)):
         yield Text(line)
+    if answers.importances:
+        yield Text("")
+        yield importance_table(answers, metric)
     shown = [example for example in answers.examples if not example.answer_pixels][:MOST_SHOWN]
     if shown:
         yield Text("")
@@ -167,6 +179,25 @@ def metrics_words(metrics: Mapping[str, float], target: str = "", intervals: Seq
     if with_unit and target:
         parts[with_unit[-1]] += f" (in units of {target})"
     return ", ".join(parts)
+
+
+def metric_tables(answers: Answers, network: str) -> list[Table]:
+    """The network beside the simple models by every metric, on each side; where the ladder shows all of them, nothing.
+
+    >>> simple = ModelMetrics("majority class", {"accuracy": 0.94, "AUC": 0.5, "log loss": 0.23})
+    >>> answers = Answers(50, {"accuracy": 0.96, "AUC": 0.9, "log loss": 0.1}, {}, simple={"dev": (simple,)})
+    >>> from pellucid.figures.tables import parts_text
+    >>> print(parts_text(metric_tables(answers, "tabm")))
+    on dev          accuracy     AUC
+    tabm             96.00 %  0.9000
+    majority class   94.00 %  0.5000
+    """
+    found = []
+    for side, simple in answers.simple.items() if len(shown_metrics(answers.metrics)) > 1 else ():
+        mine = answers.metrics if side == "dev" else answers.test_metrics
+        intervals = tuple(one for one in answers.intervals if one.side == side)
+        found.append(models_table(f"on {side}", [ModelMetrics(network, mine, intervals), *simple]))
+    return found
 
 
 def majority_words(answers: Answers, data: DataFacts) -> str:
@@ -220,6 +251,46 @@ def cutoff_words(cutoff: Cutoff | None) -> str:
         f"With {rare} said from a probability of {chance_words(cutoff.at)} on, chosen on dev, {found} {rare} are found "
         f"and {called} others are called so too{on_test}."
     )
+
+
+def importance_words(one: Importance, metric: str) -> str:
+    """What is lost without a column, and its interval.
+
+    >>> importance_words(Importance("age", 0.125, 0.05, 0.2, 300), "accuracy")
+    '12.50 points (5.00 to 20.00)'
+    >>> importance_words(Importance("age", -0.001, -0.004, 0.002, 300), "R²")
+    '−0.0010 (−0.0040 to 0.0020)'
+    """
+    if is_share(metric):
+        words = f"{100 * one.fall:.2f} points ({100 * one.low:.2f} to {100 * one.high:.2f})"
+    else:
+        words = f"{one.fall:.4f} ({one.low:.4f} to {one.high:.4f})"
+    return words.replace("-", "−")
+
+
+def importance_table(answers: Answers, metric: str) -> Table:
+    """The columns that the network needs most."""
+    made = Table("column", *right(f"{metric} lost without it"))
+    for one in answers.importances[:MOST_SHOWN]:
+        made.add(cut_end(one.column, LONGEST), importance_words(one, metric), style="" if one.low > 0 else "dim")
+    left = len(answers.importances) - MOST_SHOWN
+    if left > 0:
+        made.add(Cell(f"and {left:,} more", "dim"), "")
+    return made
+
+
+def importance_lines(report: TrainingReport) -> list[str]:
+    """How it was measured which columns a network needs."""
+    answers = report.answers
+    if answers is None or not answers.importances:
+        return []
+    rows = count_of(answers.importances[0].n_rows, "row")
+    where = "dev" if answers.importances_on == "dev" else "the parts of the cross-validation"
+    return [
+        f"Each column was shuffled among {rows} of {where}; the more {report.ladder.measure.metric} is lost, the more "
+        "the network needs it. With 95 % intervals.",
+        "Of two columns that say the same the network may need either, and neither may show.",
+    ]
 
 
 class ClassMistake(NamedTuple):

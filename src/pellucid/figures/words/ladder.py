@@ -1,15 +1,26 @@
 """The ladder in words: one table, the best on dev first, with what each rung earns; and the same at several sizes."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, Table, note_lines, right
-from pellucid.figures.words.notation import cut_end, is_share, loss_unit_words, loss_words, metric_words
-from pellucid.records import Gain, Ladder, Measure, Rung, SizeLadder, SizeRung, as_plain
+from pellucid.figures.words.notation import count_of, cut_end, is_share, loss_unit_words, loss_words, metric_words
+from pellucid.records import (
+    TREES,
+    CrossValidation,
+    Gain,
+    Ladder,
+    Measure,
+    ModelMetrics,
+    Rung,
+    SizeLadder,
+    SizeRung,
+    as_plain,
+)
 
 COUNTING = Measure()
 
@@ -130,6 +141,16 @@ def earned_words(ladder: Ladder) -> str:
             on_test = f"; on test {best.test - network.test:.4f}".replace("-", "−")
     simple = "the best simple model" if metric else "counting"
     verdicts, how_sure = [gain.verdict for gain in network.gains], _interval_words(ladder, network)
+    if validated := ladder.cross_validation:
+        # Over all rows, where the few of dev and of test would only contradict each other.
+        gap, verdicts = validated.gain.mean, [validated.gain.verdict]
+        earned = gap_size(ladder.measure, gap)
+        ours, theirs = (metric_words(metric, model.metrics.get(metric)) for model in validated.models[:2])
+        against = (
+            f"cross-validated over {validated.n_done} parts {ours}, where {validated.models[1].name} has {theirs}; "
+            f"the kept network {metric_words(metric, network.metric)} on dev"
+        )
+        on_test = f" and {metric_words(metric, network.test_metric)} on test" if network.test_metric is not None else ""
     if gap > 0 and set(verdicts) <= {"ahead"}:
         return f"The {network.name} earns {earned} over {simple} ({against}{on_test}).{how_sure}"
     if gap > 0 or "ahead" in verdicts:
@@ -168,18 +189,94 @@ def _interval_words(ladder: Ladder, network: Rung) -> str:
      With 95 % confidence it is between 0.0700 and 0.0900 ahead on dev and between 0.0100 behind and 0.1300 ahead on
     test.
     """
-    is_points = is_share(ladder.measure.metric)
-
-    def side_words(gain: Gain) -> str:
-        ends = (abs(gain.low), abs(gain.high))
-        low, high = (f"{100 * end:.2f} points" if is_points else f"{end:.4f}" for end in ends)
-        if gain.verdict == "level":
-            return f"between {low} behind and {high} ahead on {gain.side}"
-        low, high = (low, high) if gain.verdict == "ahead" else (high, low)
-        return f"between {low} and {high} {gain.verdict} on {gain.side}"
-
-    known = [side_words(gain) for gain in network.gains if math.isfinite(gain.low)]
+    validated = ladder.cross_validation
+    gains = network.gains if validated is None else (validated.gain,)
+    known = [gain_words(ladder, gain) for gain in gains if math.isfinite(gain.low)]
     return f" With 95 % confidence it is {' and '.join(known)}." if known else ""
+
+
+def gain_words(ladder: Ladder, gain: Gain) -> str:
+    """Between what and what a network is ahead or behind on a side.
+
+    >>> gain_words(Ladder("names", ()), Gain("dev", 0.08, 0.07, 0.09, 500))
+    'between 0.0700 and 0.0900 ahead on dev'
+    """
+    is_points = is_share(ladder.measure.metric)
+    where = f"on {gain.side}" if gain.side in ("dev", "test") else f"in {gain.side}"
+    low, high = (f"{100 * end:.2f} points" if is_points else f"{end:.4f}" for end in (abs(gain.low), abs(gain.high)))
+    if gain.verdict == "level":
+        return f"between {low} behind and {high} ahead {where}"
+    low, high = (low, high) if gain.verdict == "ahead" else (high, low)
+    return f"between {low} and {high} {gain.verdict} {where}"
+
+
+def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
+    """Those that stand in a table of models; the loss stands in the ladder, and RMSE tells what R² does."""
+    return [name for name in metrics if name not in ("log loss", "RMSE")]
+
+
+def models_table(heading: str, models: Sequence[ModelMetrics]) -> Table:
+    """A row for each model, the first of them the network, and a column for each metric with its interval."""
+    names = shown_metrics(models[0].metrics)
+    made = Table(heading, *right(*names))
+    for place, model in enumerate(models):
+        ranges = {
+            one.name: f" ({metric_words(one.name, one.low)} to {metric_words(one.name, one.high)})"
+            for one in model.intervals
+            if math.isfinite(one.low) and math.isfinite(one.high)
+        }
+        cells = [f"{metric_words(name, model.metrics.get(name))}{ranges.get(name, '')}" for name in names]
+        made.add(cut_end(model.name, 24), *cells, style="" if place else "bold")
+    return made
+
+
+def validation_table(validated: CrossValidation) -> Table:
+    """Every model on rows that it did not learn from."""
+    return models_table("cross-validated", validated.models)
+
+
+def validation_words(validated: CrossValidation) -> str:
+    """How it was cross-validated.
+
+    >>> model = ModelMetrics("tabm", {"accuracy": 0.9})
+    >>> gain = Gain("cross-validation", 0.1, 0.0, 0.2, 333)
+    >>> print(validation_words(CrossValidation(5, 5, 333, 450, (model,), gain)))
+    Cross-validated over 5 parts: all 333 rows, each answered by models that learned from the others; networks of 450
+    steps.
+    """
+    parts, rows = f"{validated.parts} parts", f"all {validated.n_rows:,} rows"
+    if validated.n_done < validated.parts:
+        parts, rows = f"{validated.n_done} of {parts}, for the time was over", f"{validated.n_rows:,} rows"
+    each = f"each answered by models that learned from the others; networks of {count_of(validated.steps, 'step')}"
+    return f"Cross-validated over {parts}: {rows}, {each}."
+
+
+def trees_words(ladder: Ladder) -> str:
+    """Where gradient boosting is better than the network beyond the interval; nothing elsewhere.
+
+    >>> network = Rung("tabm", False, 9, 0.1, 0.2, 0.2, math.nan, 9.0, 1e4, metric=0.9, test_metric=0.9)
+    >>> gains = (Gain("dev", -0.04, -0.06, -0.02, 500), Gain("test", -0.01, -0.03, 0.01, 500))
+    >>> trees = network._replace(name="gradient boosting", is_counted=True, metric=0.94, test_metric=0.91, gains=gains)
+    >>> rows = Ladder("x.csv", (trees, network), measure=Measure(metric="accuracy", one="row"))
+    >>> print(trees_words(rows))
+    Trees are better here than the tabm: beside gradient boosting it is, with 95 % confidence, between 2.00 points and
+    6.00 points behind on dev and between 3.00 points behind and 1.00 points ahead on test.
+    >>> ahead_on_test = (gains[0], Gain("test", 0.03, 0.01, 0.05, 500))
+    >>> trees_words(rows._replace(rungs=(trees._replace(gains=ahead_on_test), network)))
+    ''
+    """
+    trees, network = ladder.trees, next((rung for rung in ladder.rungs if not rung.is_counted), None)
+    if trees is None or network is None:
+        return ""
+    validated = ladder.cross_validation
+    gains = trees.gains
+    if validated is not None:
+        gains = (validated.over_trees,) if validated.over_trees else ()
+    verdicts = {gain.verdict for gain in gains}
+    if "behind" not in verdicts or "ahead" in verdicts:
+        return ""
+    known = " and ".join([gain_words(ladder, gain) for gain in gains if math.isfinite(gain.low)])
+    return f"Trees are better here than the {network.name}: beside {TREES} it is, with 95 % confidence, {known}."
 
 
 def judged_by_words(ladder: Ladder) -> str:

@@ -20,8 +20,20 @@ from pellucid.figures.words.answers import (
 )
 from pellucid.figures.words.counting import novelty_parts, parts_words
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
+<<<<<<< HEAD
 from pellucid.figures.words.ladder import counted_words, earned_words, ladder_table, plain_ladder
 from pellucid.figures.words.notation import count_of, cut_end, duration, loss_words, percent, rough
+=======
+from pellucid.figures.words.ladder import (
+    earned_words,
+    ladder_table,
+    plain_ladder,
+    trees_words,
+    validation_table,
+    validation_words,
+)
+from pellucid.figures.words.notation import count_of, cut_end, duration, percent, rough
+>>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
 from pellucid.figures.words.splitting import choice_sentences, leak_words
 from pellucid.records import (
     DataFacts,
@@ -51,6 +63,8 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
         "batch-by-time": "a batch of {batch_size:,}, so that there is time for {steps:,} steps",
         "few-steps": "only {steps:,} steps fit; {wanted:,} would take {minutes:.1f} minutes",
         "epochs-limited": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned, fewer if dev rises",
+        "folds": "after it, cross-validation over {folds} parts",
+        "folds-by-time": "half of the time is left for a cross-validation; without it there would be {steps:,} steps",
         "dropout": "dropout {dropout:g}, because everything is seen {epochs:.1f} times",
     }
 )
@@ -116,6 +130,8 @@ def goal_facts(plan: Plan) -> list[tuple[str, str]]:
     [('loss', 'hinge'), ('penalty', 'l2 of the weights, times 0.001'), ('images', 'moved at random by up to 1 pixel')]
     """
     found = [("loss", plan.loss)] if plan.loss != USUAL_LOSS else []
+    if plan.class_weights != "none":
+        found.append(("class weights", plan.class_weights))
     if plan.penalty:
         found.append(("penalty", f"{plan.penalty} of the weights, times {rough(plan.strength)}"))
     if plan.shift:
@@ -285,6 +301,12 @@ def plain_report(report: TrainingReport) -> dict[str, object]:
 def report_parts(report: TrainingReport) -> Iterator[Part]:
     """Everything that is said at the end of a training."""
     yield ladder_table(report.ladder)
+    if validated := report.ladder.cross_validation:
+        yield Text("")
+        yield validation_table(validated)
+        yield Text(validation_words(validated), "dim")
+    elif report.plan.folds:
+        yield Text("There was no time left for the cross-validation.", "dim")
     if picture := loss_picture(report):
         yield Text("")
         yield Text("\n".join(picture))
@@ -305,9 +327,15 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield from novelty_parts(tuple(report.samples))
     if report.answers:
         yield Text("")
-        yield from answer_parts(report.answers, report.data)
+        yield from answer_parts(report.answers, report.data, report.network.name, report.ladder.measure.metric)
     yield Text("")
+<<<<<<< HEAD
     yield Text(printable(headline_words(report)), "bold")
+=======
+    yield Text(printable(earned_words(report.ladder)), "bold")
+    if trees := trees_words(report.ladder):
+        yield Text(printable(trees), "bold")
+>>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
     yield Text("")
     yield Text(f"The run is in {printable(report.folder)}. Now you can type or open")
     lines = [*next_commands(report), f"{report.folder}/report.html"]

@@ -13,27 +13,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from pellucid.data.prepare import Examples, ExampleSides, PairSides
+from pellucid.data.prepare import Examples, ExampleSides, PairSides, TablePreparation
 from pellucid.data.prepare.tokens import Corpus, SequenceSides
 from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.endings import Endings
 from pellucid.models.counting.fitting import SIMPLEST_MODELS
 from pellucid.models.counting.ngram import NGram
-from pellucid.records import Rung
-from pellucid.training.tasks.metrics import (
-    Units,
-    accuracy,
-    class_units,
-    exact_match,
-    log_loss,
-    number_units,
-    r_squared,
-    token_units,
-)
+from pellucid.records import MetricInterval, Rung
+from pellucid.training.tasks.example_answers import class_metrics, intervals_of, number_metrics
+from pellucid.training.tasks.metrics import Units, class_units, exact_match, number_units, r_squared, token_units
 from pellucid.training.tasks.simple_models import FittedModel, fit_simple_models, flatten_examples
 
 
@@ -43,6 +36,9 @@ class SideResult(NamedTuple):
     loss: float  # nan where it has no probabilities, and so no loss
     metric: float | None = None  # None where the measure has none, or it is not worth its time here
     units: Units | None = None  # the same one by one
+    # The simple models of rows and images by every metric that a network is judged by, and where those of others lie.
+    all_metrics: Mapping[str, float] = MappingProxyType({})
+    intervals: tuple[MetricInterval, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,14 +158,18 @@ def example_baselines(sides: ExampleSides, train_part: Examples, latent: int = 2
 
         @cache
         def evaluate(side: str, model: FittedModel = model) -> SideResult:
-            answers, examples = model.answers(parts[side]), parts[side]
+            answers, targets = model.answers(parts[side]), parts[side].targets
             if sides.task == "classification":
-                units = class_units(answers, examples.targets)
-                return SideResult(log_loss(answers, examples.targets), accuracy(answers, examples.targets), units)
-            targets = examples.targets
+                found = class_metrics(sides, answers, targets, answers)
+                return SideResult(found["log loss"], found["accuracy"], class_units(answers, targets), found)
             if sides.task == "reconstruction":
-                targets = flatten_examples(examples, sides.preparation.category_sizes)
-            units = number_units(answers, targets)
-            return SideResult(float(np.mean((answers - targets) ** 2)), r_squared(answers, targets), units)
+                targets = flatten_examples(parts[side], sides.preparation.category_sizes)
+            loss, units = float(np.mean((answers - targets) ** 2)), number_units(answers, targets)
+            if sides.task == "reconstruction":
+                return SideResult(loss, r_squared(answers, targets), units)
+            assert isinstance(sides.preparation, TablePreparation)
+            found = number_metrics(answers, targets, sides.preparation.deviation)
+            intervals = tuple(intervals_of(side, *map(sides.preparation.in_units, (answers, targets))))
+            return SideResult(loss, found["R²"], units, found, intervals)
 
         yield _make_baseline(model.name, model.n_parameters, evaluate, seconds, has_test=len(sides.test) > 0)

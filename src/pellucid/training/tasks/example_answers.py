@@ -48,17 +48,23 @@ def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: ExampleLoss
     tested = {"test": test} if len(test.examples) else {}
     common: dict[str, Any] = {
         "n": len(dev.examples),
-        "metrics": metrics_of(sides, dev, loss),
-        "test_metrics": metrics_of(sides, test, loss) if tested else {},
+        "metrics": network_metrics(sides, dev, loss),
+        "test_metrics": network_metrics(sides, test, loss) if tested else {},
         "examples": _describe_answers(sides, dev, loss, worst, "dev"),
         "n_unknown": sides.n_unknown,
     }
     if sides.task == "reconstruction":
         return Answers(**common, latent=latent_points(sides, dev))
     if sides.task == "regression":
-        truth, said = (_in_units(sides, part.numpy()) for part in (dev.targets, dev.scores))
+        truth, said = (in_units(sides, part.numpy()) for part in (dev.targets, dev.scores))
         points = list(zip(truth.tolist(), said.tolist(), strict=True))[:MOST_POINTS]
-        intervals = [one for side, part in {"dev": dev, **tested}.items() for one in _intervals(sides, side, part)]
+        intervals = [
+            one
+            for side, part in {"dev": dev, **tested}.items()
+            for one in intervals_of(
+                side, *(in_units(sides, each.double().numpy()) for each in (part.scores, part.targets))
+            )
+        ]
         return Answers(**common, points=tuple(points), intervals=tuple(intervals))
     classes, likely = dev.targets.numpy(), dev.scores.argmax(1).numpy()
     confusion, calibration = metrics.confusion(likely, classes, sides.classes), None
@@ -109,8 +115,8 @@ def _cutoff(sides: ExampleSides, scored: dict[str, Scored], loss: ExampleLoss) -
     return Cutoff(sides.classes[rare], at, found["dev"], found.get("test"))
 
 
-def _intervals(sides: ExampleSides, side: str, scored: Scored) -> list[MetricInterval]:
-    said, truth = (_in_units(sides, part.double().numpy()) for part in (scored.scores, scored.targets))
+def intervals_of(side: str, said: Floats, truth: Floats) -> list[MetricInterval]:
+    """Of numbers in the units of the target: (examples,)."""
     return [
         MetricInterval(side, name, *interval)
         for name, interval in (
@@ -127,32 +133,47 @@ def class_probabilities(scores: Tensor, loss: ExampleLoss) -> Floats:
     return found
 
 
-def metrics_of(sides: ExampleSides, scored: Scored, loss: ExampleLoss) -> dict[str, float]:
+def network_metrics(sides: ExampleSides, scored: Scored, loss: ExampleLoss) -> dict[str, float]:
     """The numbers by which a network is judged on a side, by name."""
+    truth, said = scored.targets.double().numpy(), scored.scores.double().numpy()
     if sides.task == "classification":
-        truth = scored.targets.numpy()
-        found = {"accuracy": metrics.accuracy(scored.scores.numpy(), truth)}
-        if is_uneven(sides):
-            found["balanced accuracy"] = metrics.balanced_accuracy(scored.scores.numpy().argmax(1), truth)
-            if len(sides.classes) == 2:
-                rare = 1 - _majority(sides)
-                # Ranks are all that these two read, so any scores will do.
-                ranked = (scored.scores[:, rare] - scored.scores[:, 1 - rare]).double().numpy()
-                found["AUC"] = metrics.area_under_curve(ranked, truth == rare)
-                found["average precision"] = metrics.average_precision(ranked, truth == rare)
-        if loss.probabilities:
-            found["log loss"] = metrics.log_loss(class_probabilities(scored.scores, loss), truth)
-        return found
-    said, truth = scored.scores.double().numpy(), scored.targets.double().numpy()
-    found = {"R²": metrics.r_squared(said.reshape(truth.shape), truth)}
-    if sides.task == "regression":
-        said, truth = _in_units(sides, said), _in_units(sides, truth)
-        found["MAE"] = metrics.mean_absolute_error(said, truth)
-        found["RMSE"] = metrics.root_mean_squared_error(said, truth)
+        probabilities = class_probabilities(scored.scores, loss) if loss.probabilities else None
+        return class_metrics(sides, said, truth.astype(np.int64), probabilities)
+    if sides.task == "reconstruction":
+        return number_metrics(said, truth, None)
+    assert isinstance(sides.preparation, TablePreparation)
+    return number_metrics(said, truth, sides.preparation.deviation)
+
+
+def class_metrics(
+    sides: ExampleSides, scores: Floats, truth: metrics.Classes, probabilities: Floats | None
+) -> dict[str, float]:
+    """Of any model whose highest score, (examples, classes), is its answer; probabilities: where it has them."""
+    found = {"accuracy": metrics.accuracy(scores, truth)}
+    if is_uneven(sides):
+        found["balanced accuracy"] = metrics.balanced_accuracy(scores.argmax(1), truth)
+        if len(sides.classes) == 2:
+            rare = 1 - _majority(sides)
+            # Ranks are all that these two read, so any scores will do.
+            ranked = scores[:, rare] - scores[:, 1 - rare]
+            found["AUC"] = metrics.area_under_curve(ranked, truth == rare)
+            found["average precision"] = metrics.average_precision(ranked, truth == rare)
+    if probabilities is not None:
+        found["log loss"] = metrics.log_loss(probabilities, truth)
     return found
 
 
-def _in_units(sides: ExampleSides, values: Floats) -> Floats:
+def number_metrics(said: Floats, truth: Floats, unit: float | None) -> dict[str, float]:
+    """Of any model that answers with numbers, of which one is so many units of the target; None: it has no unit."""
+    said = said.reshape(truth.shape)
+    found = {"R²": metrics.r_squared(said, truth)}
+    if unit is not None:
+        found["MAE"] = unit * metrics.mean_absolute_error(said, truth)
+        found["RMSE"] = unit * metrics.root_mean_squared_error(said, truth)
+    return found
+
+
+def in_units(sides: ExampleSides, values: Floats) -> Floats:
     """Numbers of a regression as the table has them: (examples,)."""
     assert isinstance(sides.preparation, TablePreparation)
     found: Floats = sides.preparation.in_units(values.reshape(-1))
@@ -167,7 +188,7 @@ def _describe_answers(
     if sides.task == "reconstruction":
         return _describe_reconstructions(sides, scored, rows, names)
     if sides.task == "regression":
-        truth, said = (_in_units(sides, part.numpy()) for part in (scored.targets, scored.scores))
+        truth, said = (in_units(sides, part.numpy()) for part in (scored.targets, scored.scores))
         return tuple(
             AnsweredExample(
                 name, f"{truth[row]:,.6g}", f"{said[row]:,.6g}", None, bool(abs(truth[row] - said[row]) < 1e-9)

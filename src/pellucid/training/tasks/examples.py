@@ -23,28 +23,32 @@ from pellucid.data.options import DataOptions
 from pellucid.data.prepare import (
     Examples,
     ExampleSides,
+    TablePreparation,
     image_sides,
     preparation_to_json,
     table_sides,
 )
+from pellucid.data.prepare.folds import NOT_FOLDED, fold_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import ExampleLoss, find_example_loss, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ExampleModel, Network, Reconstructor
 from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig, ViTConfig
-from pellucid.records import Answers, DataFacts, InitialLoss, Measure, Plan
+from pellucid.records import Answers, DataFacts, Importance, InitialLoss, Measure, Plan
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks import metrics
 from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
 from pellucid.training.tasks.example_answers import Scored, answers_of, preview_texts
+from pellucid.training.tasks.importances import importances_of, permutation_effects
 from pellucid.training.tasks.simple_models import flatten_examples
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 # Examples of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 1_000, "medium": 10_000, "large": 200_000}
 PREVIEWED = 5
+FOLDS, FOLDED_BELOW, FEWEST_FOLDED = 5, 2_000, 20  # parts of a cross-validation, and the rows that are worth them
 AT_ONCE = 512  # examples of one pass that is not learned from
 NEAR_NOTHING = 1.5  # times its loss; a judgement, and the numbers are always shown
 MEASURES: Mapping[str, Measure] = {
@@ -75,7 +79,7 @@ def open_examples(data: TableData | ImagesData | PixelsData, source: str, option
         sides = image_sides(data, size=size, mode=options.colour, task=options.task or "classification")
     if options.examples:
         sides = sides.limited(options.examples)
-    return ExampleTask(sides, _describe_data(data, sides, source))
+    return ExampleTask(sides, _describe_data(data, sides, source), data, options)
 
 
 def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSides, source: str) -> DataFacts:
@@ -123,6 +127,8 @@ class ExampleTask(Task):
 
     sides: ExampleSides
     facts: DataFacts
+    data: TableData | ImagesData | PixelsData  # as they were read
+    options: DataOptions
 
     is_causal = False
     worth = WORTH
@@ -205,19 +211,35 @@ class ExampleTask(Task):
 
     def loss_function(self, plan: Plan) -> LossFunction:
         """The mean loss of a batch, and the penalty on top of it where the plan has one."""
-        losses = self.loss(plan).losses
+        losses, weigh = self.loss(plan).losses, self.mean_of(plan)
 
         def mean_loss(model: ExampleModel, batch: ExampleBatch) -> Tensor:
             scores = model.member_scores(batch.numbers, batch.codes)  # (batch, members, outputs)
             targets = targets_of(model, batch).repeat_interleave(scores.shape[1], dim=0)
-            mean = losses(scores.flatten(0, 1), targets).mean()
+            mean = weigh(losses(scores.flatten(0, 1), targets), targets)
             return mean + plan.strength * penalty(plan.penalty, model.parameters()) if plan.penalty else mean
 
         return mean_loss
 
+    def mean_of(self, plan: Plan) -> Callable[[Tensor, Tensor], Tensor]:
+        """The mean of losses, (examples,): of all, or where classes are balanced as if each were equally frequent.
+
+        A class counts by one over how often train has it, as of scikit-learn's balanced class weights.
+        """
+        if plan.class_weights == "none":
+            return lambda losses, targets: losses.mean()
+        counts = np.bincount(self.sides.train.targets, minlength=len(self.sides.classes))
+        weights = torch.from_numpy(self.n_train / (np.maximum(counts, 1) * len(counts))).float()
+
+        def mean(losses: Tensor, targets: Tensor) -> Tensor:
+            of_each = weights[targets]
+            return (of_each * losses).sum() / of_each.sum()
+
+        return mean
+
     def output_loss(self, plan: Plan) -> Callable[[Tensor, Tensor], Tensor]:
-        losses = self.loss(plan).losses
-        return lambda outputs, targets: losses(outputs, targets).mean()
+        losses, weigh = self.loss(plan).losses, self.mean_of(plan)
+        return lambda outputs, targets: weigh(losses(outputs, targets), targets)
 
     @cached_property
     def train_part(self) -> Examples:
@@ -227,6 +249,11 @@ class ExampleTask(Task):
 
     def examples(self, side: str) -> Examples:
         return self.train_part if side == "train" else getattr(self.sides, side)
+
+    def _some(self, side: str, most: int) -> Examples:
+        """Of a side at most so many, spread evenly over it; 0: all."""
+        examples = self.examples(side)
+        return examples.rows(slice(None, None, -(-len(examples) // most))) if 0 < most < len(examples) else examples
 
     @property
     def losses_without_a_network(self) -> tuple[float, float]:
@@ -240,15 +267,20 @@ class ExampleTask(Task):
 
     def evaluate(self, model: ExampleModel, side: str, most: int = 0) -> SideResult:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
-        examples = self.examples(side)
-        if most and most < len(examples):
-            examples = examples.rows(slice(None, None, -(-len(examples) // most)))
-        scored = self.score_examples(model, examples)
+        scored = self.score_examples(model, self._some(side, most))
         losses = find_example_loss(self.default_loss, self.sides.task).losses
         loss = losses(scored.scores, scored.targets).mean(dtype=torch.float64).item()
         scores, targets = scored.scores.double().numpy(), scored.targets.double().numpy()
         units = metrics.class_units if self.sides.task == "classification" else metrics.number_units
         return SideResult(loss, self._metric(scores, targets), units(scores, targets))
+
+    def evaluate_for(self, model: ExampleModel, side: str, plan: Plan) -> SideResult:
+        result = super().evaluate_for(model, side, plan)
+        if plan.class_weights == "none":
+            return result
+        scored = self.score_examples(model, self._some(side, plan.evaluated))
+        losses = find_example_loss(self.default_loss, self.sides.task).losses(scored.scores, scored.targets)
+        return result._replace(loss=self.mean_of(plan)(losses.double(), scored.targets).item())
 
     def _metric(self, scores: Floats, targets: Floats) -> float:
         if self.sides.task == "classification":
@@ -295,6 +327,46 @@ class ExampleTask(Task):
             usual = self.make_config(self.find_card(options.model), options.size or self.suggest_size()).latent
             latent = int(options.network.get("latent", usual))
         yield from example_baselines(self.sides, self.train_part, latent)
+
+    @property
+    def can_fold(self) -> bool:
+        """Whether its rows can be held out in parts: those that are divided by time, or were before, cannot."""
+        split = self.sides.split
+        is_divisible = split is not None and split.strategy not in NOT_FOLDED and not self.options.examples
+        return is_divisible and self.sides.task != "reconstruction"
+
+    @property
+    def usual_folds(self) -> int:
+        n_rows = sum(self.facts.items.values())
+        return FOLDS if self.can_fold and FEWEST_FOLDED <= n_rows < FOLDED_BELOW else 0
+
+    def require_options(self, options: TrainOptions) -> None:
+        if options.class_weights == "balanced" and self.sides.task != "classification":
+            raise PellucidError(
+                f"{self.sides.task} has no classes to weigh",
+                fix="Leave {class_weights} out",
+                options={"class_weights": None},
+            )
+        if options.folds and not self.can_fold:
+            raise PellucidError(
+                "rows that are divided by time, were divided before, or are given back cannot be cross-validated",
+                fix="Leave {folds} out",
+                options={"folds": None},
+            )
+
+    def folds(self, n_folds: int) -> Iterator[ExampleTask]:
+        """The same task once for each part of the rows: dev is that part, and train all others."""
+        assert isinstance(self.data, TableData)
+        for sides in fold_sides(self.data, self.sides, self.options, n_folds):
+            yield dataclasses.replace(self, sides=sides)
+
+    def importances(self, model: ExampleModel, plan: Plan) -> tuple[Importance, ...]:
+        effects = permutation_effects(self, model, self.sides.dev, plan.seed)
+        if self.sides.task == "regression":
+            assert isinstance(self.sides.preparation, TablePreparation)
+            variance = float(self.sides.dev.targets.var()) * self.sides.preparation.deviation**2
+            effects = {name: effect / (variance or 1.0) for name, effect in effects.items()}
+        return importances_of(effects)
 
     def files(self, plan: Plan) -> Mapping[str, str | bytes]:
         return {"preparation.json": json.dumps(preparation_to_json(self.sides.preparation), ensure_ascii=True)}

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.prepare import Examples, ExampleSides, TablePreparation
+from pellucid.records import TREES
 
 if TYPE_CHECKING:
     from sklearn.decomposition import PCA
@@ -291,7 +292,7 @@ def _fit_gradient_boosting(sides: ExampleSides) -> FittedModel:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     assert isinstance(sides.preparation, TablePreparation)
-    some, name = _thinned(sides.train, MOST_BOOSTED_ROWS), "gradient boosting"
+    some, name = _thinned(sides.train, MOST_BOOSTED_ROWS), TREES
     read = _tree_reader(sides.preparation)
     rows, is_classes = read(some), sides.task == "classification"
     there = np.unique(some.targets) if is_classes else np.zeros(1, dtype=np.int64)

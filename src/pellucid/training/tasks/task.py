@@ -21,7 +21,7 @@ from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.contracts import Network
 from pellucid.models.settings import SIZES
-from pellucid.records import Answers, CountedParts, DataFacts, InitialLoss, Measure, Plan, Sample
+from pellucid.records import Answers, CountedParts, DataFacts, Importance, InitialLoss, Measure, Plan, Sample
 from pellucid.training.options import TrainOptions
 from pellucid.training.rng import derive_seed
 from pellucid.training.tasks.baselines import Baseline, SideResult
@@ -125,6 +125,22 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, model: Any, side: str, most: int = 0) -> SideResult:
         """The network on dev or test; of train on a part as large as dev. most: predictions that are looked at."""
+
+    @property
+    def usual_folds(self) -> int:
+        """Parts of the cross-validation that so few examples deserve; 0: none."""
+        return 0
+
+    def require_options(self, options: TrainOptions) -> None:  # noqa: B027  # most data take all that their kind may
+        """Refuse what these data, and not only their kind, cannot be asked for."""
+
+    def evaluate_for(self, model: Any, side: str, plan: Plan) -> SideResult:
+        """The network on as much of a side as the plan says, by the loss that its weights are chosen by."""
+        return self.evaluate(model, side, plan.evaluated)
+
+    def importances(self, model: Any, plan: Plan) -> tuple[Importance, ...]:
+        """What the network loses on dev without each column of a table."""
+        return ()
 
     def counted_parts(self, model: Any) -> CountedParts | None:
         """What of the network's predictions is counted and what learned; None where nothing is counted."""
