@@ -389,7 +389,7 @@ def test_several_trainings_are_a_mean_with_their_spread():
 # Pictures
 
 
-OF_ANSWERS = ["confusion", "calibration", "mistakes", "regression", "reconstructions", "latent"]
+OF_ANSWERS = ["confusion", "calibration", "importances", "mistakes", "regression", "reconstructions", "latent"]
 
 
 @pytest.mark.parametrize("name", OF_ANSWERS)

@@ -21,6 +21,7 @@ from pellucid.records import (
     Finding,
     Health,
     Histogram,
+    Importance,
     InitialLoss,
     Ladder,
     LatentPoint,
@@ -423,6 +424,13 @@ TINY: dict[str, object] = {
         grid=(1, 2),
         layers=(((0.2, 0.5, 0.3), (0.1, 0.1, 0.8)),),
         rollout=(0.575, 0.15, 0.275),
+    ),
+    "importances": replace(
+        TINY_ROWS,
+        answers=TINY_ROWS.answers._replace(
+            importances=(Importance("flipper", 0.5, 0.2, 0.8, 4), Importance("species", 0.1, -0.1, 0.3, 4)),
+            importances_on="dev",
+        ),
     ),
     "reconstructions": TINY_RECONSTRUCTION,
     "regression": TINY_ROWS,
