@@ -40,21 +40,15 @@ from pellucid.figures.words.answers import (
 from pellucid.figures.words.counting import novelty_words, parts_words, sample_table, tally
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import (
-<<<<<<< HEAD
     counted_words,
-=======
->>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
     earned_words,
     gap_number,
     gap_unit,
     judged_by_words,
     ladder_table,
-<<<<<<< HEAD
-=======
     trees_words,
     validation_table,
     validation_words,
->>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
 )
 from pellucid.figures.words.notation import (
     count_of,
@@ -128,15 +122,10 @@ def report_html(report: TrainingReport) -> str:
         n_parameters_left=len(report.network.layers) - MOST_PARAMETERS,
         command=" ".join([shlex.quote(printable(word)) for word in report.command]),
         versions=", ".join([f"{name} {version}" for name, version in report.versions.items()]),
-<<<<<<< HEAD
         earned=counted_words(report.ladder, report.rung) if report.is_counted else earned_words(report.ladder),
         budget="" if report.is_counted else budget_words(report),
         verdict=fit_words(report),
-=======
-        earned=earned_words(report.ladder),
-        trees=trees_words(report.ladder),
-        verdict=verdict_words(report.verdict, report.evaluations, report.ladder),
->>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
+        trees="" if report.is_counted else trees_words(report.ladder),
         ending=ending_words(report.ending, report.evaluations, report.plan.steps),
         start=start_words(report.start),
         parts=parts_words(report.parts) if report.parts else "",

@@ -20,11 +20,8 @@ from pellucid.figures.words.answers import (
 )
 from pellucid.figures.words.counting import novelty_parts, parts_words
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
-<<<<<<< HEAD
-from pellucid.figures.words.ladder import counted_words, earned_words, ladder_table, plain_ladder
-from pellucid.figures.words.notation import count_of, cut_end, duration, loss_words, percent, rough
-=======
 from pellucid.figures.words.ladder import (
+    counted_words,
     earned_words,
     ladder_table,
     plain_ladder,
@@ -32,8 +29,7 @@ from pellucid.figures.words.ladder import (
     validation_table,
     validation_words,
 )
-from pellucid.figures.words.notation import count_of, cut_end, duration, percent, rough
->>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
+from pellucid.figures.words.notation import count_of, cut_end, duration, loss_words, percent, rough
 from pellucid.figures.words.splitting import choice_sentences, leak_words
 from pellucid.records import (
     DataFacts,
@@ -329,13 +325,9 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield Text("")
         yield from answer_parts(report.answers, report.data, report.network.name, report.ladder.measure.metric)
     yield Text("")
-<<<<<<< HEAD
     yield Text(printable(headline_words(report)), "bold")
-=======
-    yield Text(printable(earned_words(report.ladder)), "bold")
     if trees := trees_words(report.ladder):
         yield Text(printable(trees), "bold")
->>>>>>> 9782006 (Small tables are cross-validated, and every simple model has the network's metrics)
     yield Text("")
     yield Text(f"The run is in {printable(report.folder)}. Now you can type or open")
     lines = [*next_commands(report), f"{report.folder}/report.html"]
