@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from pellucid.figures.progress import ProgressLine, seconds_left
-from pellucid.figures.tables import show_parts
+from pellucid.figures.tables import show_lines, show_parts
 from pellucid.figures.words.ladder import baseline_table
 from pellucid.figures.words.training import data_lines, plan_lines, start_words
 from pellucid.records import (
@@ -87,7 +87,7 @@ class ConsoleCallbacks(Callbacks):
     def _say(self, *lines: str) -> None:
         if not self.is_quiet:
             # At once, so that in a log it stands before the progress on stderr.
-            print("\n".join(lines), flush=True)
+            show_lines(lines)
 
 
 class ComparisonCallbacks(ConsoleCallbacks):

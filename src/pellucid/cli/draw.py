@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from pellucid.api.draw import Card, DrawOptions, draw, drawable, find_drawable
 from pellucid.cli.contract import say_written
 from pellucid.cli.options import command_named, given_flags, json_option, options_from
 from pellucid.errors import PellucidError
+
+LONGEST_LINE = 400  # of a list in a pipe
 
 
 @command_named(
@@ -70,7 +73,9 @@ def command(
         }
         click.echo(json.dumps(as_plain(document), ensure_ascii=False, allow_nan=False))
         return
-    click.echo("\n".join([*drawn.notes, drawing.title, *[f"  {line}" for line in drawing.caption]]))
+    from pellucid.figures.tables import show_lines
+
+    show_lines([*drawn.notes, drawing.title, *[f"  {line}" for line in drawing.caption]])
     say_written(out)
 
 
@@ -79,6 +84,10 @@ def _show_list(cards: dict[str, Card], as_json: bool) -> None:
         rows = [{"name": card.name, "summary": card.summary, "options": card.options} for card in cards.values()]
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
-    widest = max([len(name) for name in cards])
+    from pellucid.figures.tables import Table, TableColumn, parts_text, show_parts
+
+    listed = Table("", TableColumn("", "wrap"))
     for name, card in cards.items():
-        click.echo(f"{name:<{widest}}  {card.summary}")
+        listed.add(name, card.summary)
+    # In a pipe each has one line, however long.
+    show_parts([listed]) if sys.stdout.isatty() else click.echo(parts_text([listed], width=LONGEST_LINE))

@@ -87,7 +87,9 @@ def command(
     else:
         written.report.show()
         if written.files:
-            click.echo(f"\nWritten: {', '.join(written.files)} in {quoted(str(written.folder), 80)}")
+            from pellucid.figures.tables import show_lines
+
+            show_lines(["", f"Written: {', '.join(written.files)} in {quoted(str(written.folder), 80)}"])
     sys.stdout.flush()
     if report.has_found_something_wrong:
         sys.exit(EXIT_FOUND)

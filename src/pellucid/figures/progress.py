@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 import time
 from typing import TextIO
 
@@ -46,11 +47,11 @@ class ProgressLine:
             now = time.monotonic()
             if now >= self._next_time or is_last:
                 self._next_time = now + EVERY_SECONDS
-                self._over(self._bar(step) + self._numbers(step, tokens_per_second, eta_seconds))
+                self._over([self._bar(step), *self._numbers(step, tokens_per_second, eta_seconds)])
         elif step.step >= self._next_step or is_last:
             tenth = max(1.0, self._plan.steps / 10)
             self._next_step = (step.step // tenth + 1) * tenth
-            self._say(self._numbers(step, tokens_per_second, eta_seconds))
+            self._say("  ".join(self._numbers(step, tokens_per_second, eta_seconds)))
 
     def evaluation(self, evaluation: Evaluation) -> None:
         """The dev loss that the line shows from now on."""
@@ -63,7 +64,9 @@ class ProgressLine:
         if len(sampled.texts) == 1:
             shown = [cut_end(sampled.texts[0].replace("\n", "↵"), 70)]
         says = "answers" if self._measure.metric else "makes"
-        self._say(f"step {sampled.step:,} {says}: {', '.join(shown)}")
+        line = f"step {sampled.step:,} {says}: {', '.join(shown)}"
+        width = shutil.get_terminal_size((100, 24)).columns
+        self._say("\n".join(textwrap.wrap(line, width)) if self._is_terminal else line)
 
     def close(self) -> None:
         """Leave the terminal's line as it is and go to the next."""
@@ -74,21 +77,22 @@ class ProgressLine:
 
     def _bar(self, step: Step) -> str:
         done = round(BAR * step.step / max(1, self._plan.steps))
-        return "━" * done + "─" * (BAR - done) + " "
+        return "━" * done + "─" * (BAR - done)
 
-    def _numbers(self, step: Step, tokens_per_second: float, eta_seconds: float) -> str:
-        dev = "" if self._dev is None else f"  dev {self._dev:.4f}"
-        left = f"  {duration(eta_seconds)} left" if step.step < self._plan.steps else ""
+    def _numbers(self, step: Step, tokens_per_second: float, eta_seconds: float) -> list[str]:
         share = f"{100 * step.step // max(1, self._plan.steps)} %"
-        return (
-            f"step {step.step:,} of {self._plan.steps:,} ({share})  loss {self._loss:.4f}{dev}"
-            f"  {tokens_per_second:,.0f} {self._measure.one}s/s{left}"
-        )
+        return [
+            f"step {step.step:,} of {self._plan.steps:,} ({share})",
+            f"loss {self._loss:.4f}",
+            *([] if self._dev is None else [f"dev {self._dev:.4f}"]),
+            f"{tokens_per_second:,.0f} {self._measure.one}s/s",
+            *([f"{duration(eta_seconds)} left"] if step.step < self._plan.steps else []),
+        ]
 
-    def _over(self, line: str) -> None:
+    def _over(self, parts: list[str]) -> None:
         width = max(20, shutil.get_terminal_size((100, 24)).columns - 1)
         # To the start of the line, and wipe it: what is shorter leaves nothing of what was longer.
-        self._stream.write(f"\r\x1b[2K{line[:width]}")
+        self._stream.write(f"\r\x1b[2K{fit_progress(parts, width)}")
         self._stream.flush()
         self._is_open = True
 
@@ -98,6 +102,23 @@ class ProgressLine:
             self._is_open = False
         self._stream.write(f"{line}\n")
         self._stream.flush()
+
+
+def fit_progress(parts: list[str], width: int) -> str:
+    """A bar and what is told beside it on one line. Where it is too narrow, whole parts go, and no number is cut.
+
+    parts: the bar, the step, the loss, perhaps dev, the speed, and perhaps the time left.
+
+    >>> fit_progress(["━━━━────", "step 50 of 100 (50 %)", "loss 2.1000", "900 tokens/s", "4 s left"], 50)
+    'step 50 of 100 (50 %)  loss 2.1000  4 s left'
+    """
+    bar, *told = parts
+    line = f"{bar} {'  '.join(told)}"
+    while len(line) > width and told:
+        line = "  ".join(told)
+        slower = [one for one in told if not one.endswith("/s")]
+        told = slower if len(slower) < len(told) else told[:-1]
+    return line if len(line) <= width else ""
 
 
 def seconds_left(plan: Plan, step: Step, timing: Timing) -> float:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table as ConsoleTable
 from rich.text import Text
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 WIDTH = 120  # columns assumed where the output is no terminal
 INDENT = (0, 0, 0, 2)
+GAP = 2  # between two columns
+BAR = 9  # how spare a column is that only shows what a number beside it says
+SHORT = 10  # the least width of a column whose words are broken
 
 
 class Cell(NamedTuple):
@@ -38,6 +44,7 @@ class TableColumn(NamedTuple):
 
     heading: str
     side: str = "left"  # or "right", or "wrap": left, and broken where it is long
+    spare: int = 0  # where there is no room, columns go from the highest of these numbers down; 0: it never goes
 
 
 def right(*headings: str) -> list[TableColumn]:
@@ -55,7 +62,9 @@ class Table:
     bigram    2.4543
     """
 
-    def __init__(self, *columns: str | TableColumn) -> None:
+    def __init__(self, *columns: str | TableColumn, n_keys: int = 1) -> None:
+        """n_keys: of the first columns, those that say what a row is of."""
+        self.n_keys = n_keys
         self.columns = [TableColumn(column) if isinstance(column, str) else column for column in columns]
         self.rows: list[TableRow] = []
 
@@ -68,22 +77,147 @@ class Table:
 Part = RenderableType | Table
 
 
-def console_table(table: Table) -> ConsoleTable:
-    """The table for a terminal, without lines; without a heading where all are empty."""
-    made = ConsoleTable(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="dim",
-        show_header=any(heading for heading, _ in table.columns),
-    )
-    for heading, side in table.columns:
-        made.add_column(
-            Text(printable(heading)), justify="right" if side == "right" else "left", no_wrap=side != "wrap"
+class FittedTable:
+    """The table for a terminal, without lines, as wide as the terminal lets it be; no number is ever cut.
+
+    Where there is no room, columns that matter least go. What then does not fit side by side is folded: the first
+    columns, which say what a row is of, stand again before the rest of them.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        n = len(table.columns)
+        self.natural = [
+            max([cell_len(text) for text in (heading_of(table, i), *texts_of(table, i))], default=0) for i in range(n)
+        ]
+        # A number is never broken, and what else is broken keeps room for a short word.
+        self.least = [
+            self.natural[i]
+            if table.columns[i].side == "right"
+            else min(self.natural[i], max(SHORT, _longest_number(table, i)))
+            for i in range(n)
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        for number, columns in enumerate(self.blocks(options.max_width)):
+            if number:
+                yield Text("")
+            widths = self.shrink(columns, options.max_width)
+            if sum(widths) + GAP * (len(columns) - 1) > options.max_width:
+                yield from self.rows_as_lines(columns)
+            else:
+                yield self.console_table(columns, widths)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        width = min(options.max_width, self.width_of(range(len(self.natural))))
+        return Measurement(width, width)
+
+    def width_of(self, columns: Iterable[int], widths: Sequence[int] | None = None) -> int:
+        chosen = [(widths or self.natural)[i] for i in columns]
+        return sum(chosen) + GAP * (len(chosen) - 1)
+
+    def blocks(self, width: int) -> list[list[int]]:
+        """The columns that stand side by side, one list for each time that the rows are gone through."""
+        every, table = list(range(len(self.natural))), self.table
+        if self.width_of(every) <= width:
+            return [every]
+        told = [i for i in every if any(texts_of(table, i)) or i < table.n_keys]
+        kept = told.copy()
+        for i in sorted(told, key=lambda i: -table.columns[i].spare):
+            if table.columns[i].spare and self.width_of(kept) > width:
+                kept.remove(i)
+        if self.width_of(kept) <= width:
+            return [kept]
+        # Then more may be told, one after another, if the rows need not be gone through once more for it.
+        return min(
+            [self.fold([i for i in told if table.columns[i].spare < BAR], width), self.fold(kept, width)], key=len
         )
-    for row in table.rows:
-        made.add_row(*[Text(printable(cell.text), cell.style) for cell in row.cells], style=row.style)
-    return made
+
+    def fold(self, kept: list[int], width: int) -> list[list[int]]:
+        """As many columns side by side as there is room for, again and again."""
+        table, every = self.table, range(len(self.natural))
+        # Where there are no headings, the cells of a row are one sentence: its words may be broken, not its columns.
+        is_sentence = not any(column.heading for column in table.columns)
+        soft = [self.least[i] if table.columns[i].side == "wrap" or is_sentence else self.natural[i] for i in every]
+        if is_sentence or self.width_of(kept, soft) <= width:
+            return [kept]
+        keys = kept[: table.n_keys]
+        room = max(width // 2, min(width, self.width_of(keys, self.least)))
+        soft = [min(soft[i], max(self.least[i], room)) if i in keys else soft[i] for i in every]
+        blocks = [keys.copy()]
+        for i in kept[table.n_keys :]:
+            if len(blocks[-1]) > len(keys) and self.width_of([*blocks[-1], i], soft) > width:
+                blocks.append(keys.copy())
+            blocks[-1].append(i)
+        return blocks
+
+    def shrink(self, columns: Sequence[int], width: int) -> list[int]:
+        """The width of each of these columns: the widest that may be broken give way first, down to their least."""
+        widths = [self.natural[i] for i in columns]
+        order = sorted(
+            range(len(columns)), key=lambda at: (self.table.columns[columns[at]].side != "wrap", -widths[at])
+        )
+        for at in order:
+            over = sum(widths) + GAP * (len(columns) - 1) - width
+            widths[at] = max(self.least[columns[at]], widths[at] - max(0, over))
+        return widths
+
+    def console_table(self, columns: Sequence[int], widths: Sequence[int]) -> ConsoleTable:
+        table = self.table
+        made = ConsoleTable(
+            box=None,
+            pad_edge=False,
+            padding=(0, GAP, 0, 0),
+            header_style="dim",
+            show_header=any(column.heading for column in table.columns),
+        )
+        for i, width in zip(columns, widths, strict=True):
+            made.add_column(
+                Text(heading_of(table, i)),
+                justify="right" if table.columns[i].side == "right" else "left",
+                no_wrap=width == self.natural[i],
+                width=width,
+                overflow="fold",
+            )
+        for row in table.rows:
+            cells = [row.cells[i] for i in columns]
+            made.add_row(*[Text(printable(cell.text), cell.style) for cell in cells], style=row.style)
+        return made
+
+    def rows_as_lines(self, columns: Sequence[int]) -> Iterator[Text]:
+        """Where not even numbers fit side by side: the cells of a row one after another, with their headings."""
+        for row in self.table.rows:
+            words = [
+                f"{heading_of(self.table, i)} {printable(row.cells[i].text)}".strip()
+                for i in columns
+                if row.cells[i].text
+            ]
+            yield Text("  ".join(words), row.style)
+
+
+def heading_of(table: Table, column: int) -> str:
+    return printable(table.columns[column].heading)
+
+
+def texts_of(table: Table, column: int) -> list[str]:
+    """What stands in a column, as a terminal shows it."""
+    return [printable(row.cells[column].text) for row in table.rows]
+
+
+class FittedLines:
+    """Lines that depend on how wide the terminal is, such as a picture of letters."""
+
+    def __init__(self, make: Callable[[int], Sequence[str]]) -> None:
+        self.make = make
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield Text("\n".join(self.make(options.max_width)))
+
+
+def _longest_number(table: Table, column: int) -> int:
+    """The length of the longest word with a digit in it."""
+    words = [word for text in texts_of(table, column) for word in text.split() if any(map(str.isdigit, word))]
+    return max(map(cell_len, words), default=0)
 
 
 def html_table(table: Table) -> Markup:
@@ -103,6 +237,16 @@ def show_parts(parts: Iterable[Part]) -> None:
         print(parts_text(parts))
 
 
+def show_lines(lines: Iterable[str]) -> None:
+    """Print lines at once: in a terminal broken between words, elsewhere, as in a log, as they are."""
+    console = Console(highlight=False, markup=False)
+    if console.is_terminal:
+        console.print(Text("\n".join(lines)))
+    else:
+        print("\n".join(lines))
+    sys.stdout.flush()
+
+
 def parts_text(parts: Iterable[Part], width: int = WIDTH) -> str:
     """The same as plain text, without colours and without blanks at the ends of lines."""
     console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None)
@@ -112,7 +256,7 @@ def parts_text(parts: Iterable[Part], width: int = WIDTH) -> str:
 
 
 def _renderable(part: Part) -> RenderableType:
-    return console_table(part) if isinstance(part, Table) else part
+    return FittedTable(part) if isinstance(part, Table) else part
 
 
 def heading(text: str) -> Text:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.tables import Cell, Part, Table, indent, note_lines, right
+from pellucid.figures.tables import BAR, Cell, Part, Table, TableColumn, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, large_count, nats_words, ordinal, rough
 from pellucid.records import CountedParts, ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts, as_plain
 
 LONGEST = 28  # letters of one cell
-BAR = 24  # characters of the longest bar
+LONGEST_BAR = 24  # characters
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -210,7 +210,7 @@ def surprise_table(surprises: tuple[Surprise, ...]) -> Table:
     """
     is_counted = all(one.counted is not None for one in surprises)
     numbers = ("counted", "probability", "nats") if is_counted else ("probability", "nats", "bits")
-    made = Table(*right("after"), "comes", *right(*numbers), "", "likeliest")
+    made = Table(*right("after"), "comes", *right(*numbers), TableColumn("", spare=BAR), "likeliest", n_keys=2)
     highest = max((one.nats for one in surprises if one.nats < math.inf), default=1.0)
     for one in surprises:
         is_finite = one.nats < math.inf
@@ -234,7 +234,7 @@ def _probability_words(share: float) -> str:
     return f"{share:.4f}" if share >= 0.001 or not share else f"{share:.1e}"
 
 
-def bar(value: float, highest: float, width: int = BAR) -> str:
+def bar(value: float, highest: float, width: int = LONGEST_BAR) -> str:
     """A bar in proportion, to an eighth of a character.
 
     >>> bar(1.0, 2.0, width=4), bar(2.0, 2.0, width=4), bar(0.5, 4.0, width=4)

@@ -173,7 +173,7 @@ def _backward(derivation: Derivation, back: BackwardPass, most: int | None) -> P
 def _gradients(derivation: Derivation, most: int | None) -> Part:
     has_several = len(derivation.values) > 1
     numbers = right("value", "gradient", "central difference", "disagreement", "h")
-    table = Table(*["output"] * has_several, "input", *numbers)
+    table = Table(*["output"] * has_several, "input", *numbers, n_keys=1 + has_several)
     for check in derivation.checks[:most]:
         measured = "not known" if check.measured is None else short(check.measured)
         disagreement = "not measured" if check.disagreement is None else f"{check.disagreement:.1e}"
@@ -199,7 +199,7 @@ def _brief_gradients(derivation: Derivation) -> Part:
 
 
 def _differences(checks: Sequence[Check]) -> Part:
-    table = Table("input", "kind", *right("slope", "exact", "error"))
+    table = Table("input", "kind", *right("slope", "exact", "error"), n_keys=2)
     for check in checks:
         for difference in check.differences:
             table.add(

@@ -23,6 +23,13 @@ from pellucid.records import (
 )
 
 COUNTING = Measure()
+SPARE = {
+    "parameters": 1,
+    "bits/char": 2,
+    "train": 3,
+    "seconds": 4,
+}  # what goes first where there is no room, after tokens/s
+LONGEST_NAME = 40  # letters of a model
 
 
 def ladder_parts(ladder: Ladder) -> Iterator[Part]:
@@ -51,10 +58,12 @@ def ladder_table(ladder: Ladder) -> Table:
         else [f"dev {unit}", "bits/char", "train", *["test"] * has_test]
     )
     costs = ["parameters", "seconds", f"{ladder.measure.one}s/s", f"over {ladder.measure.simple}"]
-    made = Table("model", *right(*reached, *costs))
+    columns = [column._replace(spare=SPARE.get(column.heading, 0)) for column in right(*reached, *costs)]
+    columns[-2] = columns[-2]._replace(spare=max(SPARE.values()) + 1)
+    made = Table("model", *columns)
     for rung in rank_rungs(ladder):
         made.add(
-            cut_end(rung.name, 24),
+            cut_end(rung.name, LONGEST_NAME),
             *_reached_cells(ladder, rung),
             f"{rung.parameters:,}",
             f"{rung.seconds:.1f}",
@@ -86,7 +95,7 @@ def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:
             if metric
             else (loss_words(rung.dev), f"{rung.bits_per_character:.3f}")
         )
-        made.add(cut_end(rung.name, 30), *reached, f"{rung.parameters:,}")
+        made.add(cut_end(rung.name, LONGEST_NAME), *reached, f"{rung.parameters:,}")
     return made
 
 

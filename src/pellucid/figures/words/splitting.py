@@ -89,7 +89,7 @@ def _sides(report: SplitReport) -> Part:
 
 
 def _agreements(report: SplitReport) -> Iterator[Part]:
-    table = Table("column", "measure", *right("dev", "test", "chance, 1 in 100 of all"))
+    table = Table("column", "measure", *right("dev", "test", "chance, 1 in 100 of all"), n_keys=2)
     rows: dict[str, dict[str, float]] = {}
     words: dict[str, tuple[str, float]] = {}
     for one in report.agreements:
@@ -125,7 +125,7 @@ def _wanders(report: SplitReport) -> Part:
 
 
 def _drifts(report: SplitReport) -> Part:
-    table = Table("column", "measure", *right("distance", "chance, 1 in 100"))
+    table = Table("column", "measure", *right("distance", "chance, 1 in 100"), n_keys=2)
     for one in report.drifts[:MOST_COLUMNS]:
         table.add(one.column, one.measure, _distance_cell(one.distance, one.by_chance), f"{one.by_chance:.4f}")
     return indent(table)

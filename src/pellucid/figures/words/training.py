@@ -8,8 +8,8 @@ from types import MappingProxyType
 from rich.text import Text
 
 from pellucid.errors import printable
-from pellucid.figures.charts.panel import TextCanvas, block_means
-from pellucid.figures.tables import Part, Table, indent, right
+from pellucid.figures.charts.panel import LABELS, TextCanvas, block_means
+from pellucid.figures.tables import WIDTH, FittedLines, Part, Table, indent, right
 from pellucid.figures.words.answers import (
     answer_parts,
     describe_source,
@@ -50,6 +50,7 @@ from pellucid.records import (
 # What a configuration has from the data, which are told before it.
 GIVEN = {"vocab_size", "numbers", "categories", "outputs", "longest_source", "longest_target"}
 USUAL_LOSS = "cross-entropy"
+WIDEST, LEAST_BESIDE, NARROWEST = 64, 32, 16  # letters of a picture; with words beside it
 PLAN_REASONS: Mapping[str, str] = MappingProxyType(
     {
         "size-by-data": "size {size}, because train has {n_train:,} {one}s",
@@ -303,9 +304,9 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield Text(validation_words(validated), "dim")
     elif report.plan.folds:
         yield Text("There was no time left for the cross-validation.", "dim")
-    if picture := loss_picture(report):
+    if loss_picture(report):
         yield Text("")
-        yield Text("\n".join(picture))
+        yield FittedLines(lambda width: loss_picture(report, width))
     yield Text("")
     yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
     yield Text(f"{report.verdict.name}: {fit_words(report)}")
@@ -365,8 +366,11 @@ def next_commands(report: TrainingReport) -> list[str]:
     return [f"pellucid sample {report.name}", f"pellucid score {report.name} {text}"]
 
 
-def loss_picture(report: TrainingReport) -> list[str]:
-    """The loss on train and dev over the steps as a few lines of text, with the best simple model as a dotted rule."""
+def loss_picture(report: TrainingReport, width: int = WIDTH) -> list[str]:
+    """The loss on train and dev over the steps as a few lines of text, with the best simple model as a dotted rule.
+
+    Where the words do not fit beside it, they stand below.
+    """
     finite = [evaluation for evaluation in report.evaluations if math.isfinite(evaluation.dev)]
     if len(finite) < 2 or len(report.steps) < 2:
         return []
@@ -379,16 +383,24 @@ def loss_picture(report: TrainingReport) -> list[str]:
     # Near the end is where it is decided; the first steps, far above, leave the picture.
     reach = max([finite[-1].dev, best.dev if best else finite[0].dev]) - min(losses)
     high = min(max(losses), min(losses) + max(4 * reach, 0.2))
-    canvas = TextCanvas((0, report.steps[-1].step), (min(losses), max(high, min(losses) + 1e-9)))
     labels = [(finite[-1].dev, f"dev {finite[-1].dev:.4f}")]
     if best:
-        canvas.across(best.dev)
         labels.append((best.dev, f"{cut_end(best.name, 24)} {best.dev:.4f}"))
+    beside = width - LABELS - 1 - max([len(words) for _, words in labels])
+    canvas = TextCanvas(
+        (0, report.steps[-1].step),
+        (min(losses), max(high, min(losses) + 1e-9)),
+        width=max(NARROWEST, min(WIDEST, beside if beside >= LEAST_BESIDE else width - LABELS)),
+    )
+    if best:
+        canvas.across(best.dev)
     canvas.line(train)
     canvas.line(dev)
     last = f"{report.steps[-1].step:,} steps"
-    below = " " * 8 + "0".ljust(canvas.width - len(last)) + last
-    return [*canvas.lines("{:.2f}".format, labels), below]
+    below = " " * LABELS + "0".ljust(canvas.width - len(last)) + last
+    if beside >= LEAST_BESIDE:
+        return [*canvas.lines("{:.2f}".format, labels), below]
+    return [*canvas.lines("{:.2f}".format), below, *[words for _, words in labels]]
 
 
 def rate_parts(search: LearningRateSearch) -> Iterator[Part]:
@@ -401,9 +413,9 @@ def rate_parts(search: LearningRateSearch) -> Iterator[Part]:
         lowest = min(finite, key=lambda trial: trial.smoothed).learning_rate if finite else None
         made.add(str(seed), *map(_rate_words, (search.by_percentile[i], search.by_valley[i], lowest)))
     yield made
-    if lines := rate_picture(search):
+    if rate_picture(search):
         yield Text("")
-        yield Text("\n".join(lines))
+        yield FittedLines(lambda width: rate_picture(search, width))
     yield Text("")
     for place, sentence in enumerate(search_sentences(search)):
         # The first says which rate to try, or that there is none.
@@ -414,7 +426,7 @@ def _rate_words(rate: float | None) -> str:
     return "no answer" if rate is None else rough(rate)
 
 
-def rate_picture(search: LearningRateSearch) -> list[str]:
+def rate_picture(search: LearningRateSearch, width: int = WIDTH) -> list[str]:
     """The smoothed loss of every seed against the logarithm of the rate."""
     points = [
         (math.log10(trial.learning_rate), trial.smoothed)
@@ -427,14 +439,18 @@ def rate_picture(search: LearningRateSearch) -> list[str]:
     low, first = min(loss for _, loss in points), points[0][1]
     # Where a sweep flies apart it leaves the picture.
     high = min(max(loss for _, loss in points), first + 0.5 * max(first - low, 0.05 * abs(first)))
-    canvas = TextCanvas((min(x for x, _ in points), max(x for x, _ in points)), (low, max(high, low + 1e-9)))
+    canvas = TextCanvas(
+        (min(x for x, _ in points), max(x for x, _ in points)),
+        (low, max(high, low + 1e-9)),
+        width=max(NARROWEST, min(WIDEST, width - LABELS)),
+    )
     for sweep in search.sweeps:
         canvas.line([(math.log10(trial.learning_rate), trial.smoothed) for trial in sweep if trial.learning_rate > 0])
     if search.suggestion:
         canvas.upright(math.log10(search.suggestion))
     ends = [rough(10**x) for x in canvas.x]
     below = f"rate {ends[0]}".ljust(canvas.width - len(ends[1])) + ends[1]
-    return [*canvas.lines("{:.2f}".format), " " * 8 + below]
+    return [*canvas.lines("{:.2f}".format), " " * LABELS + below]
 
 
 def search_sentences(search: LearningRateSearch) -> list[str]:
