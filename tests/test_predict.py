@@ -223,3 +223,31 @@ def test_one_new_row_and_a_folder_of_class_folders_are_enough(runs, digits, tmp_
     found = predict_examples(run, read_examples(run, [str(tmp_path / "sorted")]))
     n_right = sum(one.answer == Path(one.what).parent.name for one in found.predictions)
     assert f"{n_right} of 12 are right" in found.notes[-1]
+
+
+def test_rows_and_images_that_were_trained_on_are_told(runs, folder):
+    """Of a table the rows of train, and no others; a file with rows of dev alone is new."""
+    run, sides = open_run(runs("classes")), open_task(ASKED["classes"][0]).sides
+    frame = open_data("penguins").frame
+    notes = {}
+    for side in ("train", "dev"):
+        frame[sides.places[side]].write_csv(folder / f"{side}.csv")
+        notes[side] = " ".join(predict_examples(run, read_examples(run, [str(folder / f"{side}.csv")])).notes)
+    assert f"was trained on all of {len(sides.train)} rows" in notes["train"]
+    assert "was trained on" not in notes["dev"]
+    (run.path / "trained-on.bin").rename(folder / "away.bin")
+    again = predict_examples(run, read_examples(run, [str(folder / "train.csv")])).notes
+    (folder / "away.bin").rename(run.path / "trained-on.bin")
+    assert "was trained on" not in " ".join(again)  # as of a run that was made before they were kept
+
+
+def test_mistakes_are_named_as_the_file_numbers_its_lines(tmp_path):
+    rows = [f"{place % 7},{place % 5},{'yes' if place % 3 else 'no'}" for place in range(60)]
+    (tmp_path / "own.csv").write_text("\n".join(["a,b,c", *rows]))
+    asked = DataOptions(str(tmp_path / "own.csv"), target="c", strategy="random")
+    report = train_run(asked, TrainOptions("logistic", steps=2, kind="table"), tmp_path / "run", Callbacks())
+    lines = (tmp_path / "own.csv").read_text().splitlines()
+    for example in report.answers.examples:
+        noun, number = example.what.split()
+        assert noun == "line"
+        assert lines[int(number) - 1].endswith(example.truth)

@@ -1,6 +1,7 @@
 """The five kinds of data: each is declared once, in KINDS, and whoever lists kinds asks here."""
 
 import importlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -222,6 +223,12 @@ class ImagesData(_AnyData):
     def __len__(self) -> int:
         return len(self.files)
 
+    def place_of(self, image: int) -> str:
+        """Where the user finds an image: its class folder and its file."""
+        path = self.files[image].path
+        # A name may hold bytes that are no text; they are shown, and nothing is lost.
+        return os.fsencode(Path(path.parent.name) / path.name).decode("utf-8", "backslashreplace")
+
 
 @dataclass(frozen=True)
 class PixelsData(_AnyData):
@@ -238,6 +245,10 @@ class PixelsData(_AnyData):
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def place_of(self, image: int) -> str:
+        """Its number, counted from 1."""
+        return f"image {image + 1:,}"
 
 
 Data: TypeAlias = ListData | TextData | TableData | PairsData | ImagesData | PixelsData

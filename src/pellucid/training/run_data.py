@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pellucid.data import ListData, TextData, Vocabulary, vocabulary_from_json
 from pellucid.data.options import DataOptions, open_with
 from pellucid.data.prepare import encode_text
@@ -17,15 +19,19 @@ from pellucid.data.readers.memory import MEMORY
 from pellucid.data.sets import is_dataset
 from pellucid.data.splits import FRACTIONS
 from pellucid.data.splits.assignment import split_list
+from pellucid.data.splits.hashing import Words
 from pellucid.decoding.novelty import Known
 from pellucid.errors import PellucidError, quoted
 from pellucid.runs import Damaged, Run
+from pellucid.runs.disk import is_regular, read_regular
 
 if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
 
 STANDARD_INPUT = "-"
 _NOT_KEPT = {STANDARD_INPUT: "by standard input", MEMORY: "from Python's memory"}
+TRAINED_ON = "trained-on.bin"  # hashes of the rows or images of train
+LARGEST_TRAINED_ON = 1 << 30
 MOST_SEARCHED = 20_000_000  # tokens of running text in which copies are looked for
 
 
@@ -101,6 +107,13 @@ def load_preparation(run: Run) -> Preparation:
     if preparation.kind != run.kind:
         raise Damaged(f"the files of {quoted(run.name)} do not belong together", fix="Take them from a copy")
     return preparation
+
+
+def load_trained_on(run: Run) -> Words:
+    """The hashes of the rows or images that a run learned from; none of a run that was made before they were kept."""
+    path = run.path / TRAINED_ON
+    content = read_regular(path, LARGEST_TRAINED_ON) if is_regular(path) else b""
+    return np.frombuffer(content[: len(content) // 8 * 8], dtype="<u8").astype(np.uint64)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ spare it.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class ExampleSides:
     task: str  # "classification", "regression" or "reconstruction"
     classes: tuple[str, ...]
     target: str
+    name_of: Callable[[int], str] = field(repr=False)  # where a user finds a row or an image
     notes: tuple[str, ...] = ()
     n_unknown: int = 0  # cells of dev and test with a category that train does not have
     split: SplitChoice | None = None  # of a table: how it was divided, and why
@@ -84,6 +86,19 @@ class ExampleSides:
         which = np.sort(np.argsort(numbered_hashes(len(self.train), seed=""), kind="stable")[:n_train])
         places = {**self.places, "train": self.places["train"][which]}
         return replace(self, train=self.train.rows(which), places=places)
+
+
+def example_hashes(numbers: NDArray[np.float32], codes: NDArray[np.int64]) -> Words:
+    """The 8-byte BLAKE2b of what a network reads of each example, by which one that it learned from is known again.
+
+    >>> hashes = example_hashes(np.array([[1.5], [2.0], [1.5]], dtype=np.float32), np.array([[0], [0], [0]]))
+    >>> hashes[0] == hashes[2], hashes[0] == hashes[1]
+    (True, False)
+    """
+    flat, whole = np.ascontiguousarray(numbers.reshape(len(numbers), -1)), np.ascontiguousarray(codes, dtype="<i8")
+    rows = zip(flat, whole, strict=True)
+    digests = b"".join([blake2b(one.tobytes() + more.tobytes(), digest_size=8).digest() for one, more in rows])
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[str, Places]:

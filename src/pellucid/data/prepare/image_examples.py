@@ -106,6 +106,7 @@ def image_sides(
         classes=data.classes,
         target="class",
         notes=tuple(notes),
+        name_of=data.place_of,
     )
 
 

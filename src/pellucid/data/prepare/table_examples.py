@@ -116,6 +116,7 @@ def table_sides(
         split=choice,
         leaks=tuple(leak for leak in chosen.leaks if leak.column in set(features)),
         words=words,
+        name_of=table.place_of,
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from pellucid.data import ListData, PairsData, TableData, open_data, require_kind
 from pellucid.data.kinds import KINDS
 from pellucid.data.prepare import ImagePreparation, TablePreparation
+from pellucid.data.prepare.examples import example_hashes
 from pellucid.data.readers.memory import as_pixels, read_memory
 from pellucid.data.readers.sources import missing_file
 from pellucid.data.sets import is_dataset
@@ -23,7 +24,7 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import find_network
 from pellucid.records import Prediction, Predictions
 from pellucid.runs import Run
-from pellucid.training.run_data import load_preparation, load_vocabulary
+from pellucid.training.run_data import load_preparation, load_trained_on, load_vocabulary
 
 if TYPE_CHECKING:
     from pellucid.models.contracts import Network, PairModel
@@ -212,7 +213,8 @@ def predict_examples(run: Run, examples: NewExamples, beam: int = 0) -> Predicti
 
     model: Any = load_network(run)[0].for_inference()
     found = _write_targets(run, model, examples, beam) if run.kind == "pairs" else _score_examples(run, model, examples)
-    data, notes = run.record["data"], (*examples.notes, *_count_right(found, examples, run.kind))
+    data = run.record["data"]
+    notes = (*examples.notes, *_count_trained_on(run, examples), *_count_right(found, examples, run.kind))
     return Predictions(run.name, run.model, str(data.get("target", "")), str(data.get("task", "")), found, notes)
 
 
@@ -272,6 +274,17 @@ def _write_targets(run: Run, model: PairModel, examples: NewExamples, beam: int)
         ways = tuple((decode(list(one.drawn.tokens)), float(np.exp(one.score))) for one in best[:RANKED])
         found.append(Prediction(name, ways[0][0], ways[0][1], ways))
     return tuple(found)
+
+
+def _count_trained_on(run: Run, examples: NewExamples) -> list[str]:
+    """How many of the rows or images the network learned from: of these it may know the answers by heart."""
+    if examples.numbers is None or examples.codes is None:
+        return []
+    n_known = int(np.isin(example_hashes(examples.numbers, examples.codes), load_trained_on(run)).sum())
+    noun = f"{KINDS[run.kind].example}{'s' * (len(examples.names) != 1)}"
+    how_many = f"{'all' if n_known == len(examples.names) > 1 else f'{n_known:,}'} of {len(examples.names):,} {noun}"
+    by_heart = "it may know the answers by heart, and says less well of others"
+    return [f"the network was trained on {how_many}: {by_heart}"] if n_known else []
 
 
 def _count_right(found: tuple[Prediction, ...], examples: NewExamples, kind: str) -> list[str]:

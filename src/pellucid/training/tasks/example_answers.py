@@ -183,8 +183,7 @@ def in_units(sides: ExampleSides, values: Floats) -> Floats:
 def _describe_answers(
     sides: ExampleSides, scored: Scored, loss: ExampleLoss, rows: npt.NDArray[Any], side: str
 ) -> tuple[AnsweredExample, ...]:
-    noun = "image" if isinstance(sides.preparation, ImagePreparation) else "row"
-    names = [f"{noun} {int(sides.places[side][row]) + 1:,}" for row in rows]
+    names = [sides.name_of(int(sides.places[side][row])) for row in rows]
     if sides.task == "reconstruction":
         return _describe_reconstructions(sides, scored, rows, names)
     if sides.task == "regression":

@@ -28,6 +28,7 @@ from pellucid.data.prepare import (
     preparation_to_json,
     table_sides,
 )
+from pellucid.data.prepare.examples import example_hashes
 from pellucid.data.prepare.folds import NOT_FOLDED, fold_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
@@ -37,6 +38,7 @@ from pellucid.models.contracts import ExampleModel, Network, Reconstructor
 from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig, ViTConfig
 from pellucid.records import Answers, DataFacts, Importance, InitialLoss, Measure, Plan
 from pellucid.training.options import TrainOptions
+from pellucid.training.run_data import TRAINED_ON
 from pellucid.training.tasks import metrics
 from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
@@ -369,7 +371,12 @@ class ExampleTask(Task):
         return importances_of(effects)
 
     def files(self, plan: Plan) -> Mapping[str, str | bytes]:
-        return {"preparation.json": json.dumps(preparation_to_json(self.sides.preparation), ensure_ascii=True)}
+        train = self.sides.train
+        hashes = example_hashes(train.numbers, train.codes)
+        return {
+            "preparation.json": json.dumps(preparation_to_json(self.sides.preparation), ensure_ascii=True),
+            TRAINED_ON: np.unique(hashes).astype("<u8").tobytes(),
+        }
 
 
 def targets_of(model: ExampleModel, batch: ExampleBatch) -> Tensor:
