@@ -296,6 +296,15 @@ def test_dressed_numbers_and_dates():
         table(content, as_number=("prise",))
 
 
+def test_dates_with_dots_are_read_day_first_and_those_with_slashes_are_not():
+    data = table("when,x\n31.12.2024,1\n1.2.2023,2\n,3\n")
+    assert kinds(data)["when"] == "order"
+    assert data.frame["when"].to_list() == ["2024-12-31", "2023-02-01", None]
+    assert any("day first, as 31.12.2024 is 2024-12-31" in note for note in data.notes)
+    for cells in ("31.12.2024,1\n12.31.2024,2", "31/12/2024,1\n1/2/2023,2", "30.2.2024,1\n1.2.2024,2"):
+        assert kinds(table(f"when,x\n{cells}\n"))["when"] != "order"
+
+
 def test_a_category_never_seen_has_its_own_place():
     categories = CategoryColumn.learn("letter", ["b", "a", None, "b"])
     codes, n_unknown = categories.encode(["a", "z", None, "b"])

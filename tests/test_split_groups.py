@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from pellucid.api.split import split
-from pellucid.data import TableData
+from pellucid.data import TableData, open_data
 from pellucid.data.options import DataOptions
 from pellucid.data.prepare import table_sides
 from pellucid.data.readers.columns import decide_column, make_table
@@ -234,3 +234,12 @@ def test_classes_that_only_come_later_and_missing_targets_are_told():
 def test_the_group_itself_is_not_compared_between_sides():
     report = split_data(customers(0, is_text=True), SplitRequest(target="label", repeats=0)).report
     assert {one.column for one in report.agreements} == {"a", "b", "c", "label"}
+
+
+def test_years_as_whole_numbers_are_told_and_decide_nothing(tmp_path):
+    rows = [f"{2000 + place % 12},{place * 7 % 31},{place * place % 13}" for place in range(120)]
+    for name, is_told in (("year", True), ("age", False)):
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"{name},x,y", *rows]))
+        choice = table_sides(open_data(str(tmp_path / f"{name}.csv")), "y").split
+        assert choice.strategy == "hash"
+        assert any("year holds years: for a model" in line for line in choice_sentences(choice)) == is_told

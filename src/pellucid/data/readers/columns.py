@@ -30,6 +30,7 @@ _LEADING_ZERO = r"^[+-]?0[0-9]"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 _DRESSED = r"^[-+(]?\s?[$€£¥]?\s?[-+]?[0-9][0-9.,'_ \u{a0}]*\s?[%$€£¥]?\)?$"
 _DAY = r"^[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
+_DOTTED_DAY = r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$"
 _OTHER_DAY = r"^[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{2,4}$"
 _NO_WORD = "|".join((_NUMBER, _DRESSED, _DAY, _OTHER_DAY))  # of a column whose gaps are gaps, whatever they are called
 
@@ -222,6 +223,9 @@ def _texts(
     kind = "category" if is_category(cells) else "text"
     if present.str.contains(_DAY).all():
         return _decided(cells, "order", f"{quoted(name)} holds dates, which sort in time")
+    if (days := _days_with_dots(cells, present)) is not None:
+        read = f"as {present[0]!s} is {days.drop_nulls()[0]}"
+        return _decided(days, "order", f"{quoted(name)} holds dates, day first, {read}; they sort in time")
     if present.str.contains(_OTHER_DAY).all():
         note = "looks like dates, kept as text; write them as 2024-12-31 to use their order"
     elif present.str.contains(_DRESSED).all():
@@ -233,6 +237,18 @@ def _texts(
     else:
         return _decided(cells, kind)
     return _decided(cells, kind, f"{quoted(name)} {note}")
+
+
+def _days_with_dots(cells: polars.Series, present: polars.Series) -> polars.Series | None:
+    """Dates such as 31.12.2024 as 2024-12-31; None where a cell is none.
+
+    With dots the day is written first wherever they are used. With slashes it depends on the country, so 1/2/2024 is
+    left alone.
+    """
+    if not present.str.contains(_DOTTED_DAY).all():
+        return None
+    days = cells.str.strip_chars().str.to_date("%d.%m.%Y", strict=False)
+    return days.dt.to_string("iso") if days.null_count() == cells.null_count() else None
 
 
 def is_category(cells: polars.Series) -> bool:

@@ -35,6 +35,8 @@ FEWEST_ROWS = 100  # to speak of an order or of a tail at all
 FEWEST_INSTANTS = 10  # different dates, to divide rows by them
 MOSTLY = 0.95  # a column with one value this often may stand in two pieces by chance
 _BIRTH = re.compile(r"birth|born|dob")
+_YEAR = re.compile(r"year|yr")
+YEARS, FEWEST_YEARS = (1700, 2100), 3  # as whole numbers, and how many different ones tell an order
 _TIME = re.compile(r"date|time|year|month|week|day|hour|period|quarter|season|era")
 
 
@@ -255,6 +257,17 @@ def find_order(table: TableData, levels: Mapping[str, Levels]) -> OrderColumn | 
     if numbered is None:
         return None
     return numbered._replace(sorted_by=_sorted_by(levels[numbered.name], levels.values()))
+
+
+def find_years(table: TableData) -> OrderColumn | None:
+    """The column that holds years as whole numbers, and is called so."""
+    for name in table.frame.columns:
+        column = table.frame[name]
+        if not _YEAR.fullmatch(name.lower()) or not column.dtype.is_integer() or column.null_count() == len(column):
+            continue
+        if column.drop_nulls().is_between(*YEARS).all() and column.n_unique() >= FEWEST_YEARS:
+            return OrderColumn(name, False, n_distinct=column.n_unique())
+    return None
 
 
 def _sorted_by(order: Levels, others: Iterable[Levels]) -> str:

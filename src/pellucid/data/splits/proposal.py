@@ -22,6 +22,7 @@ from pellucid.data.splits.distributions import (
     Levels,
     drifts_along,
     find_order,
+    find_years,
     heavy_tail,
     levels_of,
     text_levels,
@@ -163,7 +164,8 @@ def _dates_of(table: TableData, asked: SplitRequest) -> tuple[OrderColumn | None
     dates = date_levels(table)
     order = _named_order(asked) or (find_order(table, dates) if dates else None)
     if order is None:
-        return None, None
+        # Years may be when a row was written as well as when a car was built: they are told, and nothing is decided.
+        return find_years(table), None
     some = [one.name for one in table.columns if one.kind in ("numeric", "category")][:MOST_DRIFTING]
     others = [levels_of(table.frame[name]) for name in some]
     return order, worst_drift(drifts_along(level_of(dates, table, order.name), others))

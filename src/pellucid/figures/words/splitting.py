@@ -256,8 +256,9 @@ def choice_sentences(choice: SplitChoice) -> list[str]:
             f"{group.name} looks like a group, and stands on several sides: {seen}; group={group.name} keeps it whole"
         )
     if choice.strategy != "time" and order and not order.is_named:
+        what = "dates" if order.is_date else "years"
         said.append(
-            f"{order.name} holds dates: for a model that is to foresee what comes later, take order={order.name}"
+            f"{order.name} holds {what}: for a model that is to foresee what comes later, take order={order.name}"
         )
     if choice.n_twins:
         part = percent(choice.n_twins / max(1, choice.n_held))
