@@ -227,6 +227,66 @@ def test_nothing_runs_over_the_side_of_a_screen(visited, width):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [400, 1200])
+def test_no_table_is_clipped_and_only_pictures_scroll(visited, width):
+    page, *_ = visited
+    page.set_viewport_size({"width": width, "height": 900})
+    for run in (TINY_RUN, *ANSWERING, large_run()):
+        opened(visited, report_html(run))
+        # On a phone a picture scrolls in its frame, so that its words can be read; nothing else is wider than the page.
+        wide = page.evaluate(
+            "[...document.querySelectorAll('body *:not(svg, svg *)')]"
+            ".filter(one => one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML.slice(0, 80))"
+        )
+        assert wide == [], run.name
+        clipped = page.evaluate(
+            "[...document.querySelectorAll('.scroll:has(> table)')].filter(one => one.scrollWidth > one.clientWidth)"
+            ".length"
+        )
+        assert clipped == 0, run.name
+        pictures = page.evaluate(
+            "[...document.querySelectorAll('figure .scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
+        )
+        assert (pictures > 0) == (width == 400), run.name
+
+
+@pytest.mark.browser
+def test_a_ladder_on_a_phone_has_every_number_with_its_name(visited):
+    page, *_ = visited
+    page.set_viewport_size({"width": 400, "height": 900})
+    opened(visited, report_html(TINY_RUN))
+    named = page.evaluate(
+        "[...document.querySelectorAll('#ladder tr.network td')].filter(one => one.offsetParent)"
+        ".map(one => [getComputedStyle(one, '::before').content.slice(1, -1), one.textContent])"
+    )
+    assert ["dev nats", "0.9200"] in named
+    assert ["over counting", "+0.0700"] in named
+    assert page.evaluate("getComputedStyle(document.querySelector('#ladder thead')).display") == "none"
+    page.set_viewport_size({"width": 1200, "height": 900})
+    assert page.evaluate("getComputedStyle(document.querySelector('#ladder thead')).display") != "none"
+
+
+@pytest.mark.browser
+def test_in_the_dark_pages_and_pictures_are_dark_and_photos_are_as_they_were(visited):
+    page = opened(visited, report_html(TINY_IMAGES))
+
+    def looks(selector: str, part: str) -> str:
+        return str(page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).{part}"))
+
+    def brightness() -> int:
+        return sum(map(int, re.findall(r"\d+", looks("body", "backgroundColor"))[:3])) // 3
+
+    light = brightness()
+    assert (light > 200, looks("figure svg", "filter"), looks("image.photo", "filter")) == (True, "none", "none")
+    page.emulate_media(color_scheme="dark")
+    assert brightness() < 60
+    assert looks("figure svg", "filter") == "invert(0.9) hue-rotate(180deg)"
+    assert looks("image.photo", "filter") == "invert(1) hue-rotate(180deg)"
+    page.emulate_media(media="print", color_scheme="dark")
+    assert brightness() > 200
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("run", [TINY_RUN, *ANSWERING], ids=lambda run: run.name)
 def test_no_text_of_the_data_is_taken_for_markup(visited, run):
     page = opened(visited, report_html(poisoned(run)))

@@ -107,10 +107,18 @@ def line_key(parts: Sequence[tuple[float, str, str, float, str]], left: float) -
     ]
 
 
-def pixel_image(rows: Sequence[Sequence[str]], width: float, height: float, x: float = 0.0, y: float = 0.0) -> str:
+def pixel_image(
+    rows: Sequence[Sequence[str]],
+    width: float,
+    height: float,
+    x: float = 0.0,
+    y: float = 0.0,
+    *,
+    is_photo: bool = True,
+) -> str:
     """Rows of colours (such as "#ff8800") as an image of that size, one pixel for each: a few kilobytes for thousands.
 
-    Rows that are too short end in white.
+    Rows that are too short end in white. is_photo: its colours are those of the data, on a dark page too.
     """
     from PIL import Image
 
@@ -120,9 +128,10 @@ def pixel_image(rows: Sequence[Sequence[str]], width: float, height: float, x: f
     Image.frombytes("RGB", (across, max(1, len(rows))), pixels or b"\xff\xff\xff").save(file, "PNG", optimize=True)
     address = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
     at = f'x="{x:.1f}" y="{y:.1f}" ' if x or y else ""
+    kind = 'class="photo" ' if is_photo else ""
     # Both words for "do not blend neighbours": one for browsers, one for what makes PNG of it.
     return (
-        f'<image {at}width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
+        f'<image {kind}{at}width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
         f'image-rendering="optimizeSpeed" style="image-rendering:pixelated" href="{address}"/>'
     )
 
@@ -130,7 +139,7 @@ def pixel_image(rows: Sequence[Sequence[str]], width: float, height: float, x: f
 def pixel_grid(rows: Sequence[Sequence[str]], wide: float, tall: float) -> list[str]:
     """Rows of colours as cells of that size in a frame, with lines between them where they are large enough."""
     across, down = max([len(row) for row in rows], default=0), len(rows)
-    marks = [pixel_image(rows, across * wide, down * tall)]
+    marks = [pixel_image(rows, across * wide, down * tall, is_photo=False)]
     if wide >= 8:
         marks.append(f'<path stroke="{PAPER}" stroke-width="1" d="{grid_lines(across, down, wide, tall)}"/>')
     frame = f'<rect width="{across * wide:.1f}" height="{down * tall:.1f}" fill="none" stroke="{LINE}"/>'

@@ -120,7 +120,7 @@ def _captions(seen: TrainingReport, confusion: Confusion, shown: list[int]) -> l
     said = [
         f"{seen.data.source}, {count_of(n, noun)} of dev: {right:,} told right, {percent(right / n) if n else 'none'}.",
         confusion_words(confusion, noun),
-        "Darker is a larger part of the row. Found: of a true class, the part that was told right. "
+        "Stronger colour is a larger part of the row. Found: of a true class, the part that was told right. "
         "Right: of the answers that named a class, the part that was true.",
     ]
     if len(shown) < len(confusion.classes):

@@ -108,10 +108,8 @@ def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
     if best and networks and metric:
         gap = seen.gap(networks[0])
         both = " and ".join([metric_words(metric, rung.metric) for rung in (networks[0], best)])
-        said.append(
-            f"{networks[0].name} is {gap_size(seen.measure, gap)} {'above' if gap > 0 else 'below'} {best.name}, "
-            f"the best of {seen.measure.simple} ({both})."
-        )
+        apart = f"{gap_size(seen.measure, gap)} {'above' if gap > 0 else 'below'}" if gap else "level with"
+        said.append(f"{networks[0].name} is {apart} {best.name}, the best of {seen.measure.simple} ({both}).")
     elif best and networks:
         first = networks[0]
         gap = seen.gap(first)
