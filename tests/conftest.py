@@ -22,19 +22,35 @@ CHROMIUM_FLAGS = [
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.fixture(scope="session")
+def pellucid_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The program `pellucid`, each run of which is a process that has loaded torch already; see fork_server.py."""
+    folder = tmp_path_factory.mktemp("server")
+    words = [sys.executable, Path(__file__).with_name("fork_server.py"), folder]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        yield folder / "pellucid"
+        server.communicate()
+
+
 @pytest.fixture
-def pellucid(tmp_path: Path) -> Run:
-    """Runs `pellucid` with the given words, in an empty folder, and gives back what it said."""
+def pellucid(tmp_path: Path, pellucid_program: Path) -> Run:
+    """Runs `pellucid` with the given words, in an empty folder, and gives back what it said.
+
+    With an environment or limits of its own it is started from nothing, as `python -m pellucid`.
+    """
 
     def run(
         *words: str, stdin: str | None = "", env: dict[str, str] | None = None, **options: Any
     ) -> "subprocess.CompletedProcess[str]":
+        folder = options.pop("cwd", tmp_path)
         return subprocess.run(
-            [sys.executable, "-m", "pellucid", *words],
+            [*([sys.executable, "-m", "pellucid"] if env or options else [pellucid_program]), *words],
             input=stdin,
             capture_output=True,
             encoding="utf-8",
-            cwd=options.pop("cwd", tmp_path),
+            cwd=folder,
             env={**os.environ, "COLUMNS": "100", **(env or {})},
             timeout=60,
             check=False,

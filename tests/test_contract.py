@@ -114,7 +114,7 @@ def test_no_character_of_the_users_can_move_the_cursor(text):
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path):
-    words = [sys.executable, "-m", "pellucid", "derive", "+".join(["x"] * 3000), "x=1", "--steps"]
+    words = [sys.executable, "-m", "pellucid", "derive", "+".join(["x"] * 800), "x=1", "--steps"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stderr is not None

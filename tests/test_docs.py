@@ -33,12 +33,12 @@ def test_every_block_says_what_it_is(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_console_blocks_print_what_they_show(page, tmp_path):
+def test_console_blocks_print_what_they_show(page, tmp_path, pellucid_program):
     text = page.read_text()
     for language, block in blocks(page):
         if language != "console":
             continue
-        true_block = run_console(block, tmp_path)
+        true_block = run_console(block, tmp_path, pellucid_program.parent)
         if REWRITE:
             text = text.replace(block, true_block)
         else:
@@ -47,9 +47,10 @@ def test_console_blocks_print_what_they_show(page, tmp_path):
         page.write_text(text)
 
 
-def run_console(block: str, folder: Path) -> str:
+def run_console(block: str, folder: Path, programs: Path) -> str:
     """The block with what its commands really print. A command that is shown without output is only run."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100"}
     said: list[str] = []
     parts = re.split(r"^(?=\$ )", block, flags=re.MULTILINE)
     assert parts[0] == "", "a console block begins with a command"

@@ -93,7 +93,7 @@ def test_a_class_with_a_batch_and_a_loss_by_name(pellucid, file, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["net.py:for_ever", "--timeout", "8"], "had not come to its end after 8 s"),
+        (["net.py:for_ever", "--timeout", "4"], "had not come to its end after 4 s"),
         (["net.py:raises"], "ZeroDivisionError: division by zero in net.py:"),
         (["net.py:Net"], "there is no batch for 'Net'"),
     ],

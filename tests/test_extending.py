@@ -95,23 +95,29 @@ def test_an_optimizer_a_schedule_and_a_position_encoding_are_rows(tmp_path):
         "import pellucid.layers.positions as positions\n"
         'positions.ENCODINGS["compass"] = positions.ENCODINGS["learned"]\n'
         "positions.POSITIONS = tuple(positions.ENCODINGS)\n"
-        "import dataclasses, pellucid.training.optimizers as optimizers\n"
-        'lion = dataclasses.replace(optimizers.OPTIMIZERS["sgd"], name="lion")\n'
-        'optimizers.OPTIMIZERS = {**optimizers.OPTIMIZERS, "lion": lion}\n'
+        "import pellucid.training.optimizers as optimizers\n"
+        "def build(model, plan):\n"
+        "    import torch\n"
+        "    parameters = optimizers.named_trainable(model)\n"
+        "    adagrad = torch.optim.Adagrad(optimizers.parameter_groups(parameters, plan), lr=plan.learning_rate)\n"
+        "    return [optimizers.TorchRule(parameters, adagrad, ['step', 'sum'])]\n"
+        "row = optimizers.OptimizerCard('adagrad', 'Smaller where gradients were large.', build, learning_rate=0.05)\n"
+        "optimizers.OPTIMIZERS = {**optimizers.OPTIMIZERS, row.name: row}\n"
         'optimizers.SCHEDULES = {**optimizers.SCHEDULES, "stairs": optimizers.SCHEDULES["step"]}\n'
         "import pellucid\n"
-        "asked = dict(optimizer='lion', schedule='stairs', positions='compass', steps=3, size='tiny', threads=1)\n"
-        "run = pellucid.train('names.txt', **asked)\n"
+        "asked = dict(optimizer='adagrad', schedule='stairs', positions='compass', start='scratch')\n"
+        "run = pellucid.train('names.txt', **asked, steps=3, size='tiny', threads=1)\n"
         "print(json.dumps({\n"
         '    "help": said("train", "--help"), "all": said("train", "--help-all"), "page": commands_page(),\n'
         '    "plan": run.report.plan._asdict(), "config": dict(run.run.config)}))\n',
         tmp_path,
     )
-    assert "Optimizer: muon, adamw, sgd or lion." in found["help"]
+    assert "Optimizer: muon, adamw, sgd or adagrad." in found["help"]
     for page in (found["all"], found["page"]):
         assert "Learning rate schedule: linear, cosine, step, constant or stairs." in page
         assert "relative, alibi or compass." in page
-    assert (found["plan"]["optimizer"], found["plan"]["schedule"]) == ("lion", "stairs")
+    assert (found["plan"]["optimizer"], found["plan"]["schedule"]) == ("adagrad", "stairs")
+    assert found["plan"]["learning_rate"] == 0.05
     assert found["config"]["positions"] == "compass"
 
 

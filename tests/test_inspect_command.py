@@ -417,7 +417,7 @@ def prints():
     assert f"in bad.py:{line_of(path.read_text(), 'torch.empty')}" in said
 
     # The clock is ours, as a child on a busy machine may need long to begin.
-    seconds = 10.0
+    seconds = 5.0
     while not (tmp_path / "started").exists() and seconds < 100:
         assert f"had not come to its end after {seconds:g} s" in ended("waits", seconds)
         seconds *= 2

@@ -1,6 +1,5 @@
 """Optimizers beside torch's and beside the paper's formula in plain loops; a resumed one goes on bit by bit."""
 
-import json
 import math
 import subprocess
 import sys
@@ -198,37 +197,6 @@ def test_another_networks_state_is_refused():
 def test_an_unknown_optimizer_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"'adam'\. Perhaps you meant adamw"):
         build_optimizer(network(), PLAN._replace(optimizer="adam"))
-
-
-ADDED_ROW = """
-import sys
-from types import MappingProxyType
-from pellucid.training import optimizers
-
-def build(model, plan):
-    import torch
-    parameters = optimizers.named_trainable(model)
-    adagrad = torch.optim.Adagrad(optimizers.parameter_groups(parameters, plan), lr=plan.learning_rate)
-    return [optimizers.TorchRule(parameters, adagrad, ["step", "sum"])]
-
-row = optimizers.OptimizerCard("adagrad", "Smaller steps where gradients were large.", build, learning_rate=0.05)
-optimizers.OPTIMIZERS = MappingProxyType({**optimizers.OPTIMIZERS, row.name: row})
-from pellucid.cli import main
-main(sys.argv[1:])
-"""
-
-
-def test_an_optimizer_is_added_by_a_row(tmp_path):
-    def run(*words: str) -> str:
-        done = subprocess.run([sys.executable, "-c", ADDED_ROW, *words], capture_output=True, text=True, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "adagrad" in run("train", "--help")
-    assert "adagrad" in run("rate", "--help")
-    words = ("--model", "mlp", "--size", "tiny", "--steps", "4", "--optimizer", "adagrad", "--threads", "1")
-    report = json.loads(run("train", "names", *words, "--start", "scratch", "--json"))
-    assert (report["plan"]["optimizer"], report["plan"]["learning_rate"]) == ("adagrad", 0.05)
 
 
 def test_the_names_of_optimizers_are_known_without_torch():

@@ -51,13 +51,12 @@ def pellucid_here(capsys, tmp_path, monkeypatch) -> Callable[..., Said]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
+def finished(tmp_path_factory, pellucid_program) -> Path:
     """A folder with data and the finished run x."""
     folder = tmp_path_factory.mktemp("finished")
     write_data(folder)
-    done = start(folder, TRAIN)
-    assert done.wait() == 0, done.communicate()
-    done.communicate()
+    done = subprocess.run([pellucid_program, *TRAIN], cwd=folder, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
     return folder
 
 

@@ -22,6 +22,7 @@ class Proof(NamedTuple):
     has_seed: bool = True
 
 
+RESUMED = "-q --no-header -p no:cacheprovider tests/test_resume.py"
 PROOFS = (
     Proof("trust.depth", "100,000 deep: right, under 2 s and 200 MB", "", "", has_seed=False),
     Proof("trust.ulps", "every rule within 4 ulp of mpmath", "--points 10000", "--points 1000"),
@@ -31,6 +32,9 @@ PROOFS = (
     Proof("trust.faults", "every system call of a save fails or kills: nothing is lost", "", "--share 0.05"),
     Proof(
         "trust.kills", "200 × kill -9: ends byte by byte like a run left alone", "--kills 200", "--kills 20 --forked"
+    ),
+    Proof(
+        "pytest", "resumed at any step, a run ends with the same bytes", RESUMED, f"{RESUMED} -k mlp", has_seed=False
     ),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),
 )
@@ -51,7 +55,9 @@ def main() -> int:
             options += ["--processes", str(asked.processes)]
         print(f"== {proof.module} {' '.join(options)}".rstrip(), flush=True)
         started = time.monotonic()
-        done = subprocess.run([sys.executable, "-m", proof.module, *options], cwd=ROOT, check=False)
+        # Tests that `make test` runs in short are run at length here.
+        at_length = {**os.environ, "PELLUCID_AT_LENGTH": "1"}
+        done = subprocess.run([sys.executable, "-m", proof.module, *options], cwd=ROOT, env=at_length, check=False)
         print(flush=True)
         verdict = "holds" if done.returncode == 0 else "FAILS"
         rows.append((f"{proof.module} {' '.join(options)}", proof.says, time.monotonic() - started, verdict))

@@ -1,0 +1,90 @@
+"""A process that has loaded everything, and forks for each command: `pellucid` as a real process, without its start.
+
+`python tests/fork_server.py FOLDER` makes FOLDER/pellucid, a program that hands its words, its folder, its environment
+and its three streams to a fork of the server and ends with the fork's exit code. What a process is starts over in each
+fork: memory, streams, threads. What a fork cannot show, such as which modules are loaded or what a signal does, is
+tested with `python -m pellucid`. The server ends when its standard input does.
+"""
+
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+
+CLIENT = """#!{python} -IS
+import json, os, socket, sys
+door = socket.socket(socket.AF_UNIX)
+door.connect({door!r})
+request = {{"words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+socket.send_fds(door, [b"p"], [0, 1, 2])
+door.sendall(json.dumps(request).encode())
+door.shutdown(socket.SHUT_WR)
+code = door.recv(1)
+sys.exit(code[0] if code else "the fork of pellucid died")
+"""
+
+
+# Whatever a command may load, but nothing that starts a thread, which a fork would not have. pellucid.training comes
+# first: it sets how OpenMP waits, which torch reads when it is loaded.
+LOADED = ("pellucid.training", "torch._dynamo", "sklearn.ensemble", "pellucid.training.run", "pellucid.figures.show")
+
+
+def run_command(connection: socket.socket) -> None:
+    """In a fork: become the process that the client asked for, and tell it the exit code."""
+    from pellucid.cli import main
+
+    streams = socket.recv_fds(connection, 1, 3)[1]
+    request = json.loads(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.argv = ["pellucid", *request["words"]]
+    code = 70
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    finally:
+        sys.stdout.flush()
+        connection.send(bytes([code]))
+        os._exit(code)
+
+
+def serve(folder: Path) -> None:
+    door = folder / "door"
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(door))
+    listening.listen()
+    from pellucid.cli import COMMANDS
+
+    for name in [*LOADED, *(f"pellucid.cli.{name}" for name in COMMANDS)]:
+        importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    client = folder / "pellucid"
+    client.write_text(CLIENT.format(python=sys.executable, door=str(door)))
+    client.chmod(0o755)
+    print("ready", flush=True)
+    while True:
+        ready, _, _ = select.select([listening, sys.stdin], [], [])
+        if sys.stdin in ready:
+            os._exit(0)  # there is nothing to put away, and torch takes seconds for it
+        connection, _ = listening.accept()
+        if not os.fork():
+            listening.close()
+            run_command(connection)
+        connection.close()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))
