@@ -85,16 +85,18 @@ rule that lacks what it needs is passed over, and one that fails on a strange mo
 
 def drawings_page() -> str:
     rows = "\n".join(
-        f"| {name} | {card.summary} | {'lesson' if isinstance(card, Lesson) else 'figure'} |"
+        f"| {name} | {card.summary} | {'lesson' if isinstance(card, Lesson) else 'figure'} | "
+        f"{', '.join([name.replace('_', '-') for name in card.options])} |"
         for name, card in drawable().items()
     )
     return f"""# What can be drawn
 
 Every picture of `pellucid draw`, by its name; written by `docs/build.py`. A figure is drawn from data or from a run, a
-lesson measures what it shows by itself. [figures.md](figures.md) shows them one by one.
+lesson measures what it shows by itself, with knobs that `pellucid draw NAME --help` lists and explains.
+[figures.md](figures.md) shows them one by one.
 
-| name | shows | is a |
-|---|---|---|
+| name | shows | is a | options |
+|---|---|---|---|
 {rows}
 """
 

@@ -29,10 +29,11 @@ from pellucid.figures.drawings.vit_positions import draw_vit_positions
 from pellucid.figures.picture import Picture
 from pellucid.layers.positions import POSITIONS
 from pellucid.lessons import attention_masks, given_attention, image_patches, position_encodings, road_to_attention
-from pellucid.lessons.attention_masks import TIME
-from pellucid.lessons.given_attention import KERNEL, ORDER, SCALES
+from pellucid.lessons.attention_masks import MaskKnobs
+from pellucid.lessons.given_attention import KERNEL, SCALES, GivenAttentionKnobs
 from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.position_encodings import PositionEncodings, by_distance, new_encoding
+from pellucid.lessons.road_to_attention import RoadKnobs
 from pellucid.models.catalogue import networks_for
 from pellucid.models.examples.configs import ViTConfig
 from pellucid.models.examples.vit import ViT
@@ -40,6 +41,9 @@ from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Attended, AttentionMaps
 from pellucid.training.inference.attention_maps import pair_maps, patch_attention, patch_positions, transformer_weights
+
+TIME = MaskKnobs().length
+
 
 FIGURES = [
     *("attention-maps", "masks", "road", "positions", "hand-set-attention", "convolution-like"),
@@ -227,7 +231,7 @@ def test_masks_are_what_loops_say():
             "causal and padding": j <= i and j < TIME - 2,
         }[name]
 
-    seen = attention_masks.measure()
+    seen = attention_masks.measure(MaskKnobs())
     for mask in seen.masks:
         for i in range(TIME):
             can = [may(mask.name, i, j) for j in range(TIME)]
@@ -241,7 +245,7 @@ def test_masks_are_what_loops_say():
 
 
 def test_the_road_ends_where_it_is_said():
-    seen = road_to_attention.measure("bad dab", seed=4)
+    seen = road_to_attention.measure(RoadKnobs("bad dab", seed=4))
     picture = road_to_attention.draw(seen)
     weights, average = torch.tensor(seen.weights), torch.tensor(seen.averaging)
     i, j = divmod(int((weights - average).argmax()), 7)
@@ -249,7 +253,7 @@ def test_the_road_ends_where_it_is_said():
         "%", " %"
     ) in " ".join(picture.caption)
     assert "the largest difference is 0." in picture.caption[1]
-    ElementTree.fromstring(road_to_attention.draw(road_to_attention.measure("<&>\"'", seed=1)).svg)
+    ElementTree.fromstring(road_to_attention.draw(road_to_attention.measure(RoadKnobs("<&>\"'", seed=1))).svg)
 
 
 def test_what_depends_on_the_distance_alone_is_measured():
@@ -267,8 +271,8 @@ def test_what_depends_on_the_distance_alone_is_measured():
 
 def test_told_attention_is_as_far_off_as_the_formula_says():
     """Of n orthonormal positions β leaves e^β / (e^β + n - 1) on the one that is asked for."""
-    identity, permutation, convolution = given_attention.measure().attentions
-    for attention, order in ((identity, range(TIME)), (permutation, ORDER)):
+    identity, permutation, convolution = given_attention.measure(GivenAttentionKnobs()).attentions
+    for attention, order in ((identity, range(TIME)), (permutation, (2, 0, 1, 5, 3, 4))):
         for tried, scale in zip(attention.tried, SCALES, strict=True):
             kept = math.exp(scale) / (math.exp(scale) + TIME - 1)
             assert [row[place] for row, place in zip(tried.weights, order, strict=True)] == pytest.approx([kept] * TIME)
@@ -395,7 +399,7 @@ REFUSED = {
     "draw attention-maps --input= --out x.svg": "--input is empty",
     "draw attention-maps --input a7 --out x.svg": "Give --input other words",
     "draw patches digits --patch 3 --out x.svg": "patches of 3 pixels do not fill 8×8. The nearest side that does is 2",
-    "draw patches digits --patch 0 --out x.svg": "a patch of 0 pixels has none",
+    "draw patches digits --patch 0 --out x.svg": "patch is 0. The nearest that can be is 1",
     "draw patches names --out x.svg": "names was read as list, and images is wanted",
     "draw patches broken.png --out x.svg": "'broken.png' cannot be read: not a PNG",
     "draw confusion --out x.svg": "confusion is drawn of a run, and none was named",

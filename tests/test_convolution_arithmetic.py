@@ -10,7 +10,7 @@ from torch import nn
 
 from pellucid.errors import PellucidError
 from pellucid.layers.convolution import Convolution, Dense, Layer, Pooling, Stage, count_windows, parameters_of, stages
-from pellucid.lessons.scalar_rnn import ACTIVATIONS, measure, step_down, unroll, unroll_batch
+from pellucid.lessons.scalar_rnn import ACTIVATIONS, ScalarRNNKnobs, measure, step_down, unroll, unroll_batch
 
 SVHN: tuple[Layer, ...] = (
     Convolution(8, kernel=(5, 5)),
@@ -207,7 +207,7 @@ def test_what_cannot_be_unrolled_is_refused():
 
 def test_what_reaches_an_earlier_state_is_a_power_of_the_weight():
     """Without an activation, ∂h_T / ∂h_t = w^(T - t); with one, the same as autograd's."""
-    for w, run in zip((0.5, 1.0, 1.5), measure(n_steps=9).runs, strict=True):
+    for w, run in zip((0.5, 1.0, 1.5), measure(ScalarRNNKnobs(steps=9)).runs, strict=True):
         assert list(run.reaching) == pytest.approx([w ** (9 - t) for t in range(1, 10)])
     run = unroll([0.3, -0.7, 0.4], target=0.2, w=0.9, a=1.1)
     first = torch.tensor(run.states[1], dtype=torch.float64, requires_grad=True)

@@ -271,7 +271,7 @@ REFUSED = {
     "draw smoothing names --after Q --out x.svg": "'Q' never occurs in names",
     "draw smoothing short.txt --out x.svg": "nothing of short.txt falls to the dev side",
     "draw bigram-matrix names --seed 1 --out x.svg": "--seed changes nothing in bigram-matrix",
-    "draw decay --seed=-1 --out x.svg": "the seed is -1. Choose a whole number",
+    "draw decay --seed=-1 --out x.svg": "the seed is -1. The nearest that can be is 0",
     "draw loss-curves nosuch --out x.svg": "there is no run called 'nosuch'",
     "draw loss-curves nosuch --seed 1 --out x.svg": "--seed changes nothing in a run that is there",
     "draw decay names --out x.svg": "decay is a demonstration and takes neither data nor a run. Leave 'names' out",
@@ -420,18 +420,29 @@ def test_every_step_of_a_long_word_is_drawn_once():
 
 
 NEW_LESSON = """
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pellucid.figures.picture import Picture, picture
-from pellucid.lessons.lesson import Lesson
+from pellucid.lessons.lesson import Lesson, seed_knob
+from pellucid.options import check_options, option
 
 
 class Square(NamedTuple):
     side: int
 
 
-def measure(seed: int = 1) -> Square:
-    return Square(2 * seed)
+@dataclass(frozen=True)
+class SquareKnobs:
+    seed: int = seed_knob()
+    bottom: tuple[float, ...] = option((1.0, 2.0), "Numbers below it.", maximum=9)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: SquareKnobs) -> Square:
+    return Square(2 * knobs.seed)
 
 
 def draw(record: Square) -> Picture:
@@ -439,7 +450,7 @@ def draw(record: Square) -> Picture:
     return picture("A square", [f"Its side is {record.side}."], marks, 10, 10)
 
 
-LESSON = Lesson(name="square", summary="A square.", measure=measure, draw=draw)
+LESSON = Lesson(name="square", summary="A square.", measure=measure, draw=draw, knobs=SquareKnobs)
 """
 
 
@@ -452,16 +463,17 @@ def test_a_new_file_is_a_new_lesson_everywhere(tmp_path, monkeypatch, capsys):
 
     (tmp_path / "square.py").write_text(NEW_LESSON)
     monkeypatch.setattr(pellucid.lessons, "__path__", [*pellucid.lessons.__path__, str(tmp_path)])
-    assert drawable()["square"].options == ("seed",)
-    for words in (["draw", "--list"], ["draw", "square", "--seed", "4", "--json"]):
+    assert drawable()["square"].options == ("seed", "bottom")
+    for words in (["draw", "--list"], ["draw", "square", "--seed", "4", "--json"], ["draw", "square", "--help"]):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 0
     said = capsys.readouterr().out
-    assert "square" in [line.split()[0] for line in said.splitlines()]
+    assert "square" in [line.split()[0] for line in said.splitlines() if line]
     assert "Its side is 8." in said
+    assert "--bottom NUMBERS  Numbers below it.  [default: 1,2]" in said
     specification = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
     build = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(build)
-    assert "| square | A square. | lesson |" in build.drawings_page()
+    assert "| square | A square. | lesson | seed, bottom |" in build.drawings_page()
     monkeypatch.delitem(sys.modules, "pellucid.lessons.square")

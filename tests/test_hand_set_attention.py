@@ -12,13 +12,14 @@ from pellucid.lessons.hand_set_attention import (
     EXAMPLE,
     IDENTITY,
     HandSetDecoder,
+    HandSetKnobs,
     HandSetPass,
     encode_tokens,
     measure,
     trace_pass,
 )
 from pellucid.lessons.position_encodings import PositionEncoding, encoding_of, new_encoding
-from pellucid.lessons.road_to_attention import AttentionRoad
+from pellucid.lessons.road_to_attention import AttentionRoad, RoadKnobs
 from pellucid.lessons.road_to_attention import measure as measure_road
 from pellucid.records import as_plain
 from pellucid.records.plain import from_plain
@@ -96,7 +97,7 @@ def test_softargmax_at_the_root_of_d_is_nearly_as_sharp():
 
 def test_two_heads_with_the_identity_are_not_the_same_model():
     """The key says "identical result". The attention is; but W_O exchanged two numbers, which the identity does not."""
-    one, _, two = measure().variants
+    one, _, two = measure(HandSetKnobs()).variants
     assert two.attention == one.attention
     assert two.z == tuple(row * 2 for row in one.z)
     for row, before in zip(two.logits, one.logits, strict=True):
@@ -148,12 +149,12 @@ def test_what_is_no_example_is_refused():
 
 @pytest.mark.parametrize("words", [*range(3)])
 def test_records_come_back_from_their_stored_form(words):
-    shown = measure().variants[words]
+    shown = measure(HandSetKnobs()).variants[words]
     assert from_plain(HandSetPass, as_plain(shown)) == shown
 
 
 def test_the_road_as_a_record():
-    shown = measure_road("bad dab", seed=3)
+    shown = measure_road(RoadKnobs("bad dab", seed=3))
     assert from_plain(AttentionRoad, as_plain(shown)) == shown
     assert shown.averaging == shown.softmax_of_wei
     weights = torch.tensor(shown.weights)
@@ -162,9 +163,9 @@ def test_the_road_as_a_record():
     assert not torch.allclose(weights, torch.tensor(shown.averaging), atol=0.05)
     # Equal letters ask alike: of what both saw, the last "b" takes in the same proportions as the first one would.
     assert shown.weights[6][0] == pytest.approx(shown.weights[6][6], rel=1e-5)
-    assert measure_road("bad dab", seed=3) == shown
+    assert measure_road(RoadKnobs("bad dab", seed=3)) == shown
     with pytest.raises(PellucidError, match="the text is empty"):
-        measure_road("")
+        measure_road(RoadKnobs(""))
 
 
 @pytest.mark.parametrize("kind", ["none", "index", "sinusoidal", "learned", "rotary", "relative", "alibi"])

@@ -35,7 +35,7 @@ def sides():
 
 
 def test_a_rate_divided_late_brings_rest(sides):
-    study = decay.measure()
+    study = decay.measure(decay.DecayKnobs())
     assert study.decay_step == 360
     assert study.kept.values[:360] == study.decayed.values[:360]
     assert study.unrest_after < study.unrest_before / 5
@@ -59,11 +59,11 @@ def test_the_table_learns_as_torch_would_from_all_names_at_once(sides):
         (gradient,) = torch.autograd.grad(loss, scores)
         wanted.append(loss.item())
         scores = (scores - 200 * gradient).detach().requires_grad_()
-    assert decay.measure(seed=5, n_steps=20).kept.values[:3] == pytest.approx(wanted, rel=1e-9)
+    assert decay.measure(decay.DecayKnobs(seed=5, steps=20)).kept.values[:3] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_a_bad_start_comes_down_from_high_above_and_a_good_one_from_guessing():
-    study = hockey_stick.measure(n_steps=150)
+    study = hockey_stick.measure(hockey_stick.HockeyStickKnobs(steps=150))
     assert study.uniform == pytest.approx(math.log(27))
     assert study.bad.values[0] > 3 * study.uniform
     assert study.good.values[0] == pytest.approx(study.uniform, rel=0.02)
@@ -75,7 +75,7 @@ def test_a_bad_start_comes_down_from_high_above_and_a_good_one_from_guessing():
 
 def test_the_share_of_saturated_units_is_numpys(sides):
     """The same network by hand: embeddings of windows of three, one matrix, tanh."""
-    study = saturation.measure(seed=2)
+    study = saturation.measure(saturation.SaturationKnobs(seed=2))
     batch = make_batches(sides.train, 16, 16, 2, by_length=False).batch(1)
     windows = functional.pad(batch.tokens, (2, 0)).unfold(1, 3, 1)[batch.targets != -100].numpy()  # (examples, 3)
     found = {}
@@ -100,7 +100,7 @@ def test_the_share_of_saturated_units_is_numpys(sides):
 
 
 def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
-    study = dead_unit.measure()
+    study = dead_unit.measure(dead_unit.DeadUnitKnobs())
     assert 0 < len(study.dead) < 100
     assert study.gradient_of_dead == 0.0
     assert study.gradient_of_others > 1e-3
@@ -113,7 +113,7 @@ def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
         batch = (
             batches.batch(step)
             if step < 21
-            else make_batches(sides.train, dead_unit.EXAMPLES, 16, 1, by_length=False).batch(21)
+            else make_batches(sides.train, dead_unit.DeadUnitKnobs().batch, 16, 1, by_length=False).batch(21)
         )
         optimizer.zero_grad()
         functional.cross_entropy(model(batch.tokens).flatten(0, 1), batch.targets.flatten()).backward()
@@ -131,11 +131,13 @@ def test_nothing_reaches_the_weights_of_a_dead_unit(sides):
 )
 def test_the_best_gain_is_scipys(activation, function):
     square, _ = integrate.quad(lambda z: function(z) ** 2 * stats.norm.pdf(z), -12, 12, epsabs=1e-13, points=[0])
-    assert gains.measure(activation=activation, depth=2).best_gain == pytest.approx(square**-0.5, rel=1e-9)
+    assert gains.measure(gains.GainKnobs(activation=activation, depth=2)).best_gain == pytest.approx(
+        square**-0.5, rel=1e-9
+    )
 
 
 def test_with_the_best_gain_every_layer_is_like_the_first():
-    study = gains.measure()
+    study = gains.measure(gains.GainKnobs())
     small, best, large = (layers for _, layers in study.stacks)
     assert [round(gain / study.best_gain, 9) for gain, _ in study.stacks] == [0.5, 1.0, 3.0]
     assert [len(layers) for layers in (small, best, large)] == [6, 6, 6]
@@ -152,8 +154,11 @@ def test_with_the_best_gain_every_layer_is_like_the_first():
     assert 0.5 < best[0].gradient_deviation / best[-1].gradient_deviation < 2
 
 
-@pytest.mark.parametrize("study", [decay.measure, saturation.measure, dead_unit.measure, gains.measure])
-def test_a_demonstration_is_the_same_every_time(study):
+@pytest.mark.parametrize("lesson", [decay.LESSON, saturation.LESSON, dead_unit.LESSON, gains.LESSON])
+def test_a_demonstration_is_the_same_every_time(lesson):
+    def study(seed):
+        return lesson.measure(lesson.knobs(seed=seed))
+
     before = torch.get_rng_state()
     first = study(seed=3)
     assert torch.equal(torch.get_rng_state(), before)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,8 @@ class Option:
             require_whole(noun, value, int(1 if self.minimum is None else self.minimum), int(self.maximum or LARGEST))
         elif type_ is float:
             self._require_number(noun, value)
+        elif typing.get_origin(type_) is tuple:
+            self._require_numbers(noun, value)
 
     def _require_number(self, noun: str, value: object) -> None:
         low = -math.inf if self.minimum is None else self.minimum
@@ -64,6 +66,13 @@ class Option:
             such = f", such as {self.example}" if self.example else ""
             came = f"{number:g}" if is_number else repr(value)
             raise PellucidError(f"{noun} is {came}", fix=f"Choose a number {above} {low:g} to {high:g}{such}")
+
+    def _require_numbers(self, noun: str, value: object) -> None:
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            such = f", such as {self.example}" if self.example else ""
+            raise PellucidError(f"{noun} are {value!r}", fix=f"Choose one or more numbers{such}")
+        for number in value:
+            self._require_number(f"one of the {noun}", number)
 
 
 def option(
@@ -95,7 +104,7 @@ def options_of(config: type) -> dict[str, Option]:
 
 
 def types_of(config: type) -> Mapping[str, type]:
-    """The plain type of each field: int, float, str or bool. What may be None as well is the type that it else is."""
+    """The plain type of each field: int, float, str, bool or tuple[float, ...]; if it may be None, what it else is."""
     return {name: _plain_type(hint) for name, hint in typing.get_type_hints(config).items()}
 
 

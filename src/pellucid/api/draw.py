@@ -47,13 +47,11 @@ OF_TEXT = 12  # tokens of a run's text that are read where none are given
 
 @dataclass(frozen=True)
 class DrawOptions:
-    """What a picture may be asked for; None: it was not said."""
+    """What a figure may be asked for; None: it was not said. A lesson has knobs of its own."""
 
     source: str | None = None  # data or a run
     word: str | None = option(None, "Draw this one word, in place of DATA.", value_name="WORD")
-    after: str | None = option(None, "Symbol whose next ones are shown; by default the boundary.", value_name="SYMBOL")
     input: str | None = option(None, "Text or image file that a network is to read.", value_name="INPUT")
-    patch: int | None = option(None, "Patch size in pixels; by default a quarter of the image.")
     seed: int | None = option(None, "Random seed of what is trained to be drawn; by default 1.")
     kind: str = option("", "Read the data as list or text, whatever they look like.")
     encoding: str = option("utf-8", "Character encoding of the file.")
@@ -100,19 +98,27 @@ def draw(
 ) -> DrawnFigure:
     """Any figure or lesson by its name, of data or a run, and into a file that ends in .svg, .png or .html.
 
-    Every option of the command is a parameter: word, after, input, patch, seed, kind and encoding.
+    Every option of the command is a parameter: word, input, seed, kind and encoding of a figure, the knobs of a lesson.
 
     >>> draw("bigram-graph", word="emma").drawing.title
     'The bigrams of emma'
+    >>> draw("scalar-rnn", steps=3, weights=(0.5, 2)).record.weights
+    (0.5, 2)
     """
     card = find_drawable(figure)
-    for name in options:
-        require_one_of("option", name, options_of(DrawOptions))
-    asked = DrawOptions(source=None if source is None else str(source), **options)
-    require_options(card, asked)
     if out is not None:
         require_output_path(Path(out))
-    measured = _measure_lesson(card, asked) if isinstance(card, Lesson) else MEASURES[card.needs](card, asked)
+    if isinstance(card, Lesson):
+        knobs = set_knobs(card, source, options)
+        record = card.measure(knobs)
+        measured = Measured(record, card.notes(record))
+    else:
+        for name in options:
+            if name not in options_of(DrawOptions):
+                _refuse_useless(card, name)
+        asked = DrawOptions(source=None if source is None else str(source), **options)
+        require_options(card, asked)
+        measured = MEASURES[card.needs](card, asked)
     drawn = DrawnFigure(figure, *measured, card.draw(measured.record))
     if out is not None:
         from pellucid.figures.picture import picture_file
@@ -121,14 +127,59 @@ def draw(
     return drawn
 
 
+def set_knobs(lesson: Lesson[Any], source: str | Path | None, given: Mapping[str, Any]) -> Any:
+    """The knobs of a lesson as they were asked for, checked; what would change nothing is refused."""
+    asked = dict(given)
+    for name in asked:
+        if name not in lesson.options:
+            _refuse_useless(lesson, name)
+    if source is not None:
+        if not lesson.argument:
+            raise _takes_nothing(lesson, str(source))
+        if lesson.argument in asked:
+            raise PellucidError(
+                f"{{{lesson.argument}}} is given, and {quoted(str(source))} as well",
+                fix="Leave one of them out",
+                options={lesson.argument: None},
+            )
+        asked[lesson.argument] = str(source)
+    for name, value in asked.items():
+        if value == "":
+            raise PellucidError(f"{{{name}}} is empty", fix="Give it something, such as e", options={name: None})
+    return lesson.knobs(**asked)
+
+
+def _lesson_knobs() -> dict[str, None]:
+    return dict.fromkeys([name for lesson in all_lessons().values() for name in lesson.options])
+
+
+def _refuse_useless(card: Card, name: str) -> None:
+    """Refuse an option that this picture does not have: one of another picture, or of none."""
+    require_one_of("option", name, {**dict.fromkeys(options_of(DrawOptions)), **_lesson_knobs()})
+    raise PellucidError(f"{{{name}}} changes nothing in {card.name}", fix="Leave it out", options={name: None})
+
+
+def _takes_nothing(lesson: Lesson[Any], source: str) -> PellucidError:
+    from pellucid.runs import is_run
+
+    if lesson.figure_of_run and is_run(source):
+        return PellucidError(
+            f"{lesson.name} compares several trainings, and {quoted(source)} is a run",
+            fix=f"Draw {lesson.figure_of_run} of it",
+        )
+    return PellucidError(
+        f"{lesson.name} is a demonstration and takes neither data nor a run", fix=f"Leave {quoted(source)} out"
+    )
+
+
 def require_options(card: Card, options: DrawOptions) -> None:
     """Refuse what would change nothing, and what cannot be drawn, before anything is loaded."""
-    for name in ("word", "after", "input", "seed", "patch"):
+    for name in ("word", "input", "seed"):
         value = asdict(options)[name]
         if value is None:
             continue
         if name not in card.options:
-            raise PellucidError(f"{{{name}}} changes nothing in {card.name}", fix="Leave it out", options={name: None})
+            _refuse_useless(card, name)
         if value == "":
             raise PellucidError(f"{{{name}}} is empty", fix="Give it something, such as e", options={name: None})
     if options.word and options.source is not None:
@@ -147,26 +198,6 @@ def require_options(card: Card, options: DrawOptions) -> None:
         from pellucid.decoding.options import require_seed
 
         require_seed(options.seed)
-    if options.patch is not None and options.patch < 1:
-        raise PellucidError(f"a patch of {options.patch} pixels has none", fix="Choose 1 or more")
-
-
-def _measure_lesson(lesson: Lesson[Any], options: DrawOptions) -> Measured:
-    if options.source is not None and "source" not in lesson.options:
-        from pellucid.runs import is_run
-
-        if lesson.figure_of_run and is_run(options.source):
-            raise PellucidError(
-                f"{lesson.name} compares several trainings, and {quoted(options.source)} is a run",
-                fix=f"Draw {lesson.figure_of_run} of it",
-            )
-        raise PellucidError(
-            f"{lesson.name} is a demonstration and takes neither data nor a run",
-            fix=f"Leave {quoted(options.source)} out",
-        )
-    given = {name: value for name, value in asdict(options).items() if name in lesson.options and value is not None}
-    record = lesson.measure(**given)
-    return Measured(record, lesson.notes(record))
 
 
 # Data

@@ -117,12 +117,16 @@ def spell_flag(name: str, value: object) -> str:
     return flag if value is None or value is True else f"{flag} {shlex.quote(str(value))}"
 
 
+def _shown_options(ctx: click.Context) -> list[str]:
+    return [word for one in ctx.command.get_params(ctx) if not getattr(one, "hidden", False) for word in one.opts]
+
+
 def _in_our_words(error: Exception) -> PellucidError:
     """The error as one of ours: itself, or a mistake in the call, or the machine's refusal, or a bug."""
     if isinstance(error, PellucidError):
         return error
     if isinstance(error, click.NoSuchOption):
-        options = [word for parameter in error.ctx.command.params for word in parameter.opts] if error.ctx else []
+        options = _shown_options(error.ctx) if error.ctx else []
         return usage_error(
             f"there is no option called {error.option_name}",
             fix=did_you_mean(error.option_name, options, "Add --help to see the options"),

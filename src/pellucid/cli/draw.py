@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from pathlib import Path
@@ -13,6 +14,89 @@ from pellucid.api.draw import Card, DrawOptions, draw, drawable, find_drawable
 from pellucid.cli.contract import say_written
 from pellucid.cli.options import command_named, given_flags, json_option, options_from
 from pellucid.errors import PellucidError
+from pellucid.lessons.lesson import Lesson, all_lessons
+from pellucid.options import options_of
+
+
+class DrawCommand(click.Command):
+    """`draw`, whose options are those of the picture that is named."""
+
+    figure: Card | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        self.figure = _named_figure(args)
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """For a lesson its knobs in place of the options of figures. Those that the picture has no use for stay known
+        and are not shown, so that whoever gives one is told."""
+        params = super().get_params(ctx)
+        if self.figure is None:
+            return params
+        knobs = _click_options(self.figure.knobs) if isinstance(self.figure, Lesson) else []
+        used = {"kind", "encoding", *self.figure.options} if not isinstance(self.figure, Lesson) else set()
+        useless = {*options_of(DrawOptions)} - used
+        params = [param for param in params if param.name not in {knob.name for knob in knobs}]
+        shown = [_hide(param) if param.name in useless else param for param in params]
+        known = {param.name for param in [*shown, *knobs]}
+        others = [name for lesson in all_lessons().values() for name in lesson.options]
+        shown += [_unused_option(name) for name in dict.fromkeys(others) if name not in known and name != "source"]
+        last = next((i for i, param in enumerate(shown) if param.name == "as_json"), len(shown))
+        return [*shown[:last], *knobs, *shown[last:]]
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.figure is None:
+            super().format_usage(ctx, formatter)
+            return
+        is_lesson = isinstance(self.figure, Lesson)
+        argument = self.figure.argument.upper() if isinstance(self.figure, Lesson) else "DATA|RUN"
+        behind = f" [{'DATA' if argument == 'SOURCE' else argument}]" if argument or not is_lesson else ""
+        formatter.write_usage(ctx.command_path, f"{self.figure.name}{behind} [OPTIONS]")
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.figure is None:
+            super().format_help_text(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(self.figure.summary)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.figure is None:
+            super().format_epilog(ctx, formatter)
+
+
+def _hide(param: click.Parameter) -> click.Parameter:
+    hidden = copy.copy(param)
+    assert isinstance(hidden, click.Option)
+    hidden.hidden = True
+    return hidden
+
+
+def _unused_option(name: str) -> click.Option:
+    """A knob of other lessons."""
+    return click.Option([f"--{name.replace('_', '-')}", name], hidden=True)
+
+
+def _click_options(config: type) -> list[click.Option]:
+    """The options of a config as click has them."""
+
+    def holder() -> None: ...
+
+    made = click.command()(options_from(config)(holder))
+    return [param for param in made.params if isinstance(param, click.Option)]
+
+
+def _named_figure(args: list[str]) -> Card | None:
+    """The picture that is named first, wherever options stand; None where none is, or an unknown one."""
+    names = [word for before, word in zip(["", *args], args, strict=False) if not _takes_value(before)]
+    first = next((word for word in names if not word.startswith("-")), "")
+    return drawable().get(first) if first else None
+
+
+def _takes_value(word: str) -> bool:
+    """Whether the next word is the value of this one. `draw` is written with the name first; this is for the others."""
+    return word.startswith("--") and "=" not in word and word not in ("--list", "--json", "--help")
 
 LONGEST_LINE = 400  # of a list in a pipe
 
@@ -23,9 +107,12 @@ LONGEST_LINE = 400  # of a list in a pipe
     "pellucid draw bigram-matrix names --out names.svg",
     "pellucid draw bigram-graph --word emma --out emma.png",
     "pellucid draw smoothing names --after q --out smoothing.html",
+    "pellucid draw saturation --help",
+    "pellucid draw saturation --scale 3 --batch 32 --activation tanh --out saturation.svg",
     "pellucid draw loss-curves my-run --out curves.svg",
     "pellucid draw hockey-stick --seed 3 --out hockey.png",
     "pellucid draw attention-maps my-run --input isabella --out heads.svg",
+    cls=DrawCommand,
 )
 @click.argument("figure", required=False)
 @click.argument("source", metavar="[DATA|RUN]", required=False)
@@ -50,6 +137,7 @@ def command(
     names or digits.
     RUN is a folder, or a name under ./runs; without it, a small network is trained to have something to draw.
     A page holds everything it needs, opens without a network, and tells the numbers under the pointer.
+    A lesson has knobs of its own, which pellucid draw FIGURE --help lists.
     """
     if is_list:
         _show_list(drawable(), as_json)

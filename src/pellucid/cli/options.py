@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import textwrap
+import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,6 +24,20 @@ SETTINGS = {"help_option_names": ["--help"], "max_content_width": 100}  # of eve
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Everything as JSON, for machines.")
+
+
+class NumbersType(click.ParamType[Any]):
+    """Several numbers with commas between them, as 0.5,1,1.5."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple([float(part) for part in value.split(",")])
+        except ValueError:
+            self.fail(f"{value!r} is no list of numbers with commas between them, as 0.5,1", param, ctx)
 
 
 class DeclaredOption(click.Option):
@@ -94,6 +109,9 @@ def declared_option(name: str, declared: Option, type_: type, default: Any = Non
     flags = [f"--{flag_of(name, declared)}", *(_alias(word) for word in declared.aliases)]
     metavar = declared.value_name or ("NAME" if declared.choices else None)
     is_unset = default is dataclasses.MISSING or default in (None, "", 0, 0.0, False)
+    if typing.get_origin(type_) is tuple:
+        type_, metavar = NumbersType(), metavar or "NUMBERS"  # type: ignore[assignment]  # click takes either
+        default = ",".join([f"{number:g}" for number in default])
     return click.option(
         *flags,
         name,

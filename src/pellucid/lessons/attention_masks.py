@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pellucid.errors import PellucidError
 from pellucid.figures.charts.matrix import BARRED, added_map, difference, heat_map, n_seen, weight_map
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
+from pellucid.options import check_options, option
 from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
@@ -17,7 +20,21 @@ CELL, GAP, NARROWEST = 38.0, 28.0, 190.0
 FORMS = ("may it be seen?", "wei", "softmax(wei)")
 
 
-TIME = 6  # positions of what is shown
+@dataclass(frozen=True)
+class MaskKnobs:
+    length: int = option(6, "Positions.", minimum=2, maximum=12)
+    before: int = option(1, "Positions before its own that a local mask shows.", minimum=0, maximum=12)
+    after: int = option(1, "Positions after its own that a local mask shows.", minimum=0, maximum=12)
+    padding: int = option(2, "Positions at the end that are padding.", minimum=0, maximum=11)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.padding >= self.length:
+            raise PellucidError(
+                f"{self.padding} of {self.length} positions are padding, and none is left",
+                fix=f"The most {{padding}} that can be is {self.length - 1}",
+                options={"padding": None},
+            )
 
 
 class MaskForms(NamedTuple):
@@ -36,32 +53,38 @@ class MasksCompared(NamedTuple):
     masks: tuple[MaskForms, ...]
 
 
-def measure() -> MasksCompared:
+def measure(knobs: MaskKnobs) -> MasksCompared:
     """The masks that attention knows, each with what it adds to the scores and what is left of equal ones.
 
-    >>> [mask.name for mask in measure().masks]
+    >>> [mask.name for mask in measure(MaskKnobs()).masks]
     ['none', 'causal', 'local', 'padding', 'causal and padding']
     """
     import torch
 
     from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, PaddingMask
 
-    padding = PaddingMask(torch.tensor([TIME - 2]))
+    length, n_real = knobs.length, knobs.length - knobs.padding
+    padding = PaddingMask(torch.tensor([n_real]))
     return MasksCompared(
         (
-            _forms("none", "everyone sees everyone", EVERYTHING),
-            _forms("causal", "nothing later", CAUSAL),
-            _forms("local", "1 before, 1 after", Local(before=1, after=1)),
-            _forms("padding", f"{TIME - 2} of {TIME} are real", padding),
-            _forms("causal and padding", "what both leave", CAUSAL & padding),
+            _forms(length, "none", "everyone sees everyone", EVERYTHING),
+            _forms(length, "causal", "nothing later", CAUSAL),
+            _forms(
+                length,
+                "local",
+                f"{knobs.before} before, {knobs.after} after",
+                Local(before=knobs.before, after=knobs.after),
+            ),
+            _forms(length, "padding", f"{n_real} of {length} are real", padding),
+            _forms(length, "causal and padding", "what both leave", CAUSAL & padding),
         )
     )
 
 
-def _forms(name: str, description: str, mask: Mask) -> MaskForms:
+def _forms(length: int, name: str, description: str, mask: Mask) -> MaskForms:
     import torch
 
-    scores = torch.zeros(1, TIME, TIME, dtype=torch.float64)  # of one example, as padding needs it
+    scores = torch.zeros(1, length, length, dtype=torch.float64)  # of one example, as padding needs it
     seen = mask.visible(scores.shape, scores.device).expand_as(scores)[0]
     added = mask.additive(scores.shape, scores).expand_as(scores)[0]
     weights = (scores[0] + added).softmax(-1)
@@ -132,4 +155,5 @@ LESSON = Lesson(
     summary="Causal, local and padding masks as yes and no, as 0 and −∞ (wei), and as the softmax of that.",
     measure=measure,
     draw=draw,
+    knobs=MaskKnobs,
 )

@@ -12,13 +12,16 @@ where k̄_i = Σ_j a_ij k_j. Tests hold these formulas, the derivatives and the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pellucid.errors import PellucidError
 from pellucid.figures.charts.matrix import balance_key, balanced_colours, heat_map, largest_difference, weight_map
 from pellucid.figures.charts.svg import INK, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import join_words, rough
-from pellucid.lessons.lesson import Lesson
+from pellucid.lessons.lesson import Lesson, seed_knob
+from pellucid.options import check_options, option
 from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
@@ -63,16 +66,33 @@ class SensitivityStudy(NamedTuple):
     reach: tuple[float, ...]  # the most that each output moves for a change of length 1
 
 
-def measure(seed: int = 1, time: int = 6, width: int = 8, key: int = 2, length: float = 1.0) -> SensitivityStudy:
+@dataclass(frozen=True)
+class SensitivityKnobs:
+    seed: int = seed_knob()
+    time: int = option(6, "Positions.", minimum=2, maximum=16)
+    width: int = option(8, "Numbers of each query, key and value.", minimum=1, maximum=1024)
+    key: int = option(2, "Which key moves, counted from 0.", minimum=0, maximum=15)
+    length: float = option(1.0, "How far it moves.", minimum=0, is_minimum_open=True, maximum=100, example="1")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.key >= self.time:
+            raise PellucidError(
+                f"there is no key {self.key} of {self.time}, counted from 0", fix=f"Choose 0 to {self.time - 1}"
+            )
+
+
+def measure(knobs: SensitivityKnobs) -> SensitivityStudy:
     """Queries, keys and values are drawn at random, and one key moves by a vector of the given length.
 
-    >>> [reach > 0 for reach in measure().reach]
+    >>> [reach > 0 for reach in measure(SensitivityKnobs()).reach]
     [False, False, True, True, True, True]
     """
     import torch
 
     from pellucid.layers.masks import CAUSAL
 
+    seed, time, width, key, length = knobs.seed, knobs.time, knobs.width, knobs.key, knobs.length
     rng = torch.Generator().manual_seed(seed)
     queries, keys, values = torch.randn(3, time, width, generator=rng, dtype=torch.float64)
     step = torch.randn(width, generator=rng, dtype=torch.float64)
@@ -243,4 +263,5 @@ LESSON = Lesson(
     summary="What moving one key does to the weights of attention, as measured and as the derivative says.",
     measure=measure,
     draw=draw,
+    knobs=SensitivityKnobs,
 )

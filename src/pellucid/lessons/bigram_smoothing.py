@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
@@ -12,6 +13,7 @@ from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_t
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import most_frequent, percent, rough, short, spoken_label, symbol_labels
 from pellucid.lessons.lesson import Lesson
+from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
     from pellucid.data import ListData, TextData
@@ -58,18 +60,30 @@ class SmoothingStudy(NamedTuple):
     notes: tuple[str, ...] = ()  # what the data were taken for
 
 
-def measure(source: str = "names", after: str = "", kind: str = "", encoding: str = "utf-8") -> SmoothingStudy:
+@dataclass(frozen=True)
+class SmoothingKnobs:
+    source: str = "names"
+    after: str = option("", "Symbol whose next ones are shown; by default the boundary.", value_name="SYMBOL")
+    added: tuple[float, ...] = option(SHOWN, "What is added to every count, in the rows that are shown.", minimum=0)
+    kind: str = option("", "Read the data as list or text, whatever they look like.")
+    encoding: str = option("utf-8", "Character encoding of the file.")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: SmoothingKnobs) -> SmoothingStudy:
     """The same for data by their name or file: see `smooth_counts`."""
     from pellucid.data import open_data, require_kind
     from pellucid.data.kinds import ListData, TextData
 
-    data = open_data(source, kind=kind, encoding=encoding)
+    data = open_data(knobs.source, kind=knobs.kind, encoding=knobs.encoding)
     require_kind(data, "list", "text")
     assert isinstance(data, ListData | TextData)
-    return smooth_counts(data, after)
+    return smooth_counts(data, knobs.after, knobs.added)
 
 
-def smooth_counts(data: ListData | TextData, after: str = "") -> SmoothingStudy:
+def smooth_counts(data: ListData | TextData, after: str = "", added: Sequence[float] = SHOWN) -> SmoothingStudy:
     """Count pairs on the train side and add ever more to each count: one symbol's row, and the loss on both sides.
 
     after: the symbol whose row is shown; "" is the boundary of a list and the most frequent symbol of a text.
@@ -110,7 +124,7 @@ def smooth_counts(data: ListData | TextData, after: str = "") -> SmoothingStudy:
         n_train=int(measured[0][0].sum()),
         n_dev=int(n_dev.sum()),
         n_dev_unseen=int(n_dev[in_train == 0].sum()),
-        rows=tuple([SmoothedRow(s, tuple(_add_s(row, sums[place], s, vocab_size).tolist())) for s in SHOWN]),
+        rows=tuple([SmoothedRow(s, tuple(_add_s(row, sums[place], s, vocab_size).tolist())) for s in added]),
         losses=tuple([SmoothedLoss(s, *[_loss(*side, s, vocab_size) for side in measured]) for s in TRIED]),
         notes=(data.description, *data.notes),
     )
@@ -278,5 +292,7 @@ LESSON = Lesson(
     summary="What adding s to every bigram count does to the next symbol's probabilities and to the loss.",
     measure=measure,
     draw=draw,
+    knobs=SmoothingKnobs,
+    argument="source",
     notes=lambda record: record.notes,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -10,20 +11,35 @@ from pellucid.figures.charts.svg import QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import count_of, join_words, percent, rough
 from pellucid.lessons.lesson import (
+    FLAT_ACTIVATIONS,
     Lesson,
     first_activation,
     name_batches,
     new_mlp,
     probe_health,
+    seed_knob,
     split_names,
+    start_too_large,
     train_by_sgd,
 )
+from pellucid.options import check_options, option
 from pellucid.records import UnitMap
 
 WIDEST, GAP = 560.0, 56.0
 
 
-EXAMPLES = 4  # names in a batch so small that units are dead on it
+@dataclass(frozen=True)
+class DeadUnitKnobs:
+    seed: int = seed_knob()
+    activation: str = option("relu", "Activation of the layer", choices=FLAT_ACTIVATIONS)
+    scale: float = option(0.0, "Deviation of the first weights; by default they start right.", minimum=0, maximum=100)
+    steps: int = option(20, "Steps of SGD before the look.", minimum=0, maximum=10_000)
+    learning_rate: float = option(2.0, "Learning rate of SGD.", minimum=0, maximum=1000)
+    batch: int = option(4, "Names in the batch that is looked at: few, so that units are dead on it.", maximum=1024)
+    hidden: int = option(200, "Units of the layer.", minimum=2, maximum=1000)
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class DeadUnitStudy(NamedTuple):
@@ -36,15 +52,18 @@ class DeadUnitStudy(NamedTuple):
     gradient_of_others: float  # the median over the other units
 
 
-def measure(seed: int = 1, learning_rate: float = 2.0, n_steps: int = 20) -> DeadUnitStudy:
-    """A ReLU layer after a few steps at a rate that knocked units out, on a batch of a few names.
+def measure(knobs: DeadUnitKnobs) -> DeadUnitStudy:
+    """A layer after a few steps at a rate that knocked units out, on a batch of a few names.
 
     The gradients are those of the weights into each unit, the largest of each by its size.
     """
     sides = split_names()
-    model = new_mlp(sides, seed, activation="relu")
-    train_by_sgd(model, name_batches(sides, seed), learning_rate, n_steps)
-    health = probe_health(model, name_batches(sides, seed, EXAMPLES).batch(n_steps + 1))
+    seed, n_steps = knobs.seed, knobs.steps
+    model = new_mlp(sides, seed, knobs.activation, hidden=knobs.hidden)
+    if knobs.scale:
+        start_too_large(model, seed, knobs.scale)
+    train_by_sgd(model, name_batches(sides, seed), knobs.learning_rate, n_steps)
+    health = probe_health(model, name_batches(sides, seed, knobs.batch).batch(n_steps + 1))
     layer, units = first_activation(health)
     columns = list(zip(*units.values, strict=True))
     dead = tuple(i for i, column in enumerate(columns) if set(column) == {"9"})
@@ -52,12 +71,14 @@ def measure(seed: int = 1, learning_rate: float = 2.0, n_steps: int = 20) -> Dea
     assert gradient is not None
     into_each = gradient.abs().amax(1).tolist()
     return DeadUnitStudy(
-        source=f"names, an MLP of {layer.width} ReLU units after {n_steps} steps of SGD at {learning_rate:g}, "
-        f"seed {seed}",
+        source=f"names, an MLP of {layer.width} {layer.kind} units"
+        + (f" whose weights start with a deviation of {knobs.scale:g}" if knobs.scale else "")
+        + (f", after {n_steps} steps of SGD at {knobs.learning_rate:g}" if n_steps else ", untrained")
+        + f", seed {seed}",
         units=units,
         dead=dead,
         gradient_of_dead=max((into_each[i] for i in dead), default=0.0),
-        gradient_of_others=median(into_each[i] for i in range(len(columns)) if i not in dead),
+        gradient_of_others=median([into_each[i] for i in range(len(columns)) if i not in dead] or [0.0]),
     )
 
 
@@ -98,5 +119,6 @@ LESSON = Lesson(
     summary="A layer with a unit that is flat on every example, and the gradients that reach the units.",
     measure=measure,
     draw=draw,
+    knobs=DeadUnitKnobs,
     figure_of_run="unit-maps",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from statistics import median, pstdev
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,8 @@ from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning, ga
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import rough
-from pellucid.lessons.lesson import Curve, Lesson, split_names
+from pellucid.lessons.lesson import Curve, Lesson, seed_knob, split_names
+from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,27 +38,40 @@ class DecayStudy(NamedTuple):
     dev_decayed: float
 
 
-def measure(seed: int = 1, learning_rate: float = 200.0, n_steps: int = 400) -> DecayStudy:
-    """A rate that is too high for the end of a run, kept to the end, and divided by ten for the last tenth of it.
+@dataclass(frozen=True)
+class DecayKnobs:
+    seed: int = seed_knob()
+    learning_rate: float = option(200.0, "Learning rate, too high for the end.", minimum=0, maximum=1e6)
+    steps: int = option(400, "Steps of gradient descent.", minimum=10, maximum=10_000)
+    at: float = option(0.9, "Where the rate is divided, as a part of all steps.", minimum=0.1, maximum=0.99)
+    divisor: float = option(10.0, "What the rate is divided by.", minimum=1, maximum=1e6)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: DecayKnobs) -> DecayStudy:
+    """A rate that is too high for the end of a run, kept to the end, and divided late.
 
     A table of scores for each pair of letters learns from all names at once, so all unrest is the rate's doing.
     """
     sides = split_names()
-    decay_step = n_steps * 9 // 10
+    seed, learning_rate, n_steps = knobs.seed, knobs.learning_rate, knobs.steps
+    decay_step = min(int(n_steps * knobs.at + 1e-9), n_steps - 1)
 
     def rate_at(step: int) -> float:
-        return learning_rate if step <= decay_step else learning_rate / 10
+        return learning_rate if step <= decay_step else learning_rate / knobs.divisor
 
     train, dev = (pair_shares(side, len(sides.vocabulary)) for side in (sides.train, sides.dev))
     kept, dev_kept = _train_table(train, dev, lambda step: learning_rate, n_steps, seed)
     decayed, dev_decayed = _train_table(train, dev, rate_at, n_steps, seed)
     steps = tuple(range(1, n_steps + 1))
     # Half of what follows the decay is coming down; the other half shows how still it becomes.
-    still = (n_steps - decay_step) // 2
+    still = max(1, (n_steps - decay_step) // 2)
     return DecayStudy(
         source=f"names, a table of bigram scores, all names in every step, rate {learning_rate:g}, seed {seed}",
         kept=Curve("kept", steps, tuple(kept)),
-        decayed=Curve("divided by 10", steps, tuple(decayed)),
+        decayed=Curve(f"divided by {knobs.divisor:g}", steps, tuple(decayed)),
         rates=Curve("rate", steps, tuple(rate_at(step) for step in steps)),
         decay_step=decay_step,
         unrest_before=pstdev(decayed[decay_step - still : decay_step]),
@@ -137,5 +152,6 @@ LESSON = Lesson(
     summary="A run whose rate is too high for its end, beside the same run with the rate divided late.",
     measure=measure,
     draw=draw,
+    knobs=DecayKnobs,
     figure_of_run="loss-curves",
 )

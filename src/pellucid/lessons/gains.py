@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pellucid.figures.charts.layer_maps import column_height, ridge_column
 from pellucid.figures.charts.svg import BLUE, ORANGE, move_marks
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent, rough
-from pellucid.lessons.lesson import Lesson, name_batches, new_mlp, probe_health, split_names
+from pellucid.lessons.lesson import Lesson, name_batches, new_mlp, probe_health, seed_knob, split_names
+from pellucid.options import check_options, option
 from pellucid.records import LayerStats
 
 WIDTH, NOTES, LABELS, GAP = 260.0, 96.0, 88.0, 22.0
@@ -25,21 +26,36 @@ class GainStudy(NamedTuple):
     stacks: tuple[tuple[float, tuple[LayerStats, ...]], ...]  # each gain and its layers from the input up
 
 
-def measure(
-    seed: int = 1, activation: str = "tanh", depth: int = 6, factors: Sequence[float] = (0.5, 1.0, 3.0)
-) -> GainStudy:
+@dataclass(frozen=True)
+class GainKnobs:
+    seed: int = seed_knob()
+    activation: str = option(
+        "tanh", "Activation of every layer", choices=("tanh", "relu", "leaky_relu", "gelu", "sigmoid")
+    )
+    depth: int = option(6, "Layers.", minimum=2, maximum=12)
+    hidden: int = option(100, "Units of each layer.", minimum=2, maximum=1000)
+    factors: tuple[float, ...] = option(
+        (0.5, 1.0, 3.0), "Multiples of the right gain that are tried.", minimum=0, is_minimum_open=True, maximum=100
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: GainKnobs) -> GainStudy:
     """A deep stack on one batch before any training, its weights drawn by multiples of the activation's gain."""
     import torch
     from torch import nn
 
     from pellucid.layers.feed_forward import gain
 
+    seed, activation, depth = knobs.seed, knobs.activation, knobs.depth
     sides = split_names()
     batch = name_batches(sides, seed).batch(1)
     best = gain(activation)
     stacks = []
-    for factor in factors:
-        model = new_mlp(sides, seed, activation, depth, hidden=100)
+    for factor in knobs.factors:
+        model = new_mlp(sides, seed, activation, depth, hidden=knobs.hidden)
         with torch.no_grad():
             for path, layer in model.named_modules():
                 # The first layer reads embeddings, which have variance 1 already.
@@ -47,7 +63,7 @@ def measure(
                     layer.weight.mul_(factor)
         layers = tuple(layer for layer in probe_health(model, batch).layers if layer.path.endswith(".activation"))
         stacks.append((factor * best, layers))
-    return GainStudy(f"names, {depth} layers of 100 units, seed {seed}", activation, best, tuple(stacks))
+    return GainStudy(f"names, {depth} layers of {knobs.hidden} units, seed {seed}", activation, best, tuple(stacks))
 
 
 def draw(record: GainStudy) -> Picture:
@@ -91,5 +107,6 @@ LESSON = Lesson(
     summary="Histograms of activations and gradients in each layer of a deep network, for good and bad first weights.",
     measure=measure,
     draw=draw,
+    knobs=GainKnobs,
     figure_of_run="layer-histograms",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import rough
 from pellucid.lessons.lesson import Lesson
+from pellucid.options import check_options, option
 from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
 CELL, GAP, ROW_GAP, NARROWEST, INDENT = 38.0, 34.0, 30.0, 190.0, 16.0
 
 
-TIME = 6  # positions of what is shown
 KERNEL = (0.25, 0.5, 0.25)
-ORDER = (2, 0, 1, 5, 3, 4)
 SCALES = (1.0, 3.0, 10.0)
 
 
@@ -128,50 +128,88 @@ def convolution_attention(positions: Tensor, kernel: Sequence[float], scale: flo
     return attention_weights(queries, positions, scale=scale, mask=EVERYTHING)
 
 
-def measure() -> GivenAttentions:
+@dataclass(frozen=True)
+class GivenAttentionKnobs:
+    order: tuple[float, ...] = option(
+        (3, 1, 2, 6, 4, 5),
+        "The position that each one asks for in a permutation, counted from 1.",
+        minimum=1,
+        maximum=10,
+        example="2,1,3",
+    )
+    kernel: tuple[float, ...] = option(
+        KERNEL,
+        "Shares of the neighbours in a convolution: an odd number that sum to 1.",
+        minimum=0,
+        is_minimum_open=True,
+        maximum=1,
+        example="0.25,0.5,0.25",
+    )
+    scales: tuple[float, ...] = option(
+        SCALES, "Scales β of the scores.", minimum=0, is_minimum_open=True, maximum=1000, example="1,3,10"
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if sorted(self.order) != [*range(1, len(self.order) + 1)]:
+            raise PellucidError(
+                f"{','.join(f'{place:g}' for place in self.order)} is no order of {len(self.order)} positions",
+                fix=f"Name each of 1 to {len(self.order)} once",
+            )
+
+
+def measure(knobs: GivenAttentionKnobs) -> GivenAttentions:
     """The identity, a permutation and a convolution, by attention whose positions and scale are given.
 
-    >>> [[round(each.farthest, 4) for each in one.tried] for one in measure().attentions]
+    >>> [[round(each.farthest, 4) for each in one.tried] for one in measure(GivenAttentionKnobs()).attentions]
     [[0.6478, 0.1993, 0.0002], [0.6478, 0.1993, 0.0002], [0.4416, 0.1399, 0.0002]]
     """
     import torch
 
-    positions = torch.eye(TIME, dtype=torch.float64)
-    order = " ".join(str(place + 1) for place in ORDER)
-    kernel = " ".join(f"{share:g}" for share in KERNEL)
-    banded = _band(positions)
+    places = [int(place) - 1 for place in knobs.order]
+    positions = torch.eye(len(places), dtype=torch.float64)
+    order = " ".join(str(place + 1) for place in places)
+    kernel = " ".join(f"{share:g}" for share in knobs.kernel)
+    banded = _band(positions, knobs.kernel)
+    compare = partial(_compare, knobs.scales)
     return GivenAttentions(
-        source=f"{TIME} positions, the rows of the identity matrix",
+        source=f"{len(places)} positions, the rows of the identity matrix",
         attentions=(
-            _compare("identity", "each asks for itself", positions, partial(identity_attention, positions)),
-            _compare(
+            compare("identity", "each asks for itself", positions, partial(identity_attention, positions)),
+            compare(
                 "permutation",
                 f"they ask for {order}",
-                positions[list(ORDER)],
-                partial(permutation_attention, positions, ORDER),
+                positions[places],
+                partial(permutation_attention, positions, places),
             ),
-            _compare(
-                "convolution", f"neighbours by {kernel}", banded, partial(convolution_attention, positions, KERNEL)
+            compare(
+                "convolution",
+                f"neighbours by {kernel}",
+                banded,
+                partial(convolution_attention, positions, knobs.kernel),
             ),
         ),
     )
 
 
-def _compare(name: str, description: str, wanted: Tensor, attention: Callable[[float], Tensor]) -> GivenAttention:
+def _compare(
+    scales: Sequence[float], name: str, description: str, wanted: Tensor, attention: Callable[[float], Tensor]
+) -> GivenAttention:
     tried = []
-    for scale in SCALES:
+    for scale in scales:
         weights = attention(scale)
         tried.append(GivenWeights(scale, as_matrix(weights), float((wanted - weights).abs().max())))
     return GivenAttention(name, description, as_matrix(wanted), tuple(tried))
 
 
-def _band(like: Tensor) -> Tensor:
+def _band(like: Tensor, kernel: Sequence[float]) -> Tensor:
     """The kernel around each position; at the ends what would fall outside is shared among the rest."""
     import torch
 
     band = torch.zeros_like(like)
-    for offset, share in enumerate(KERNEL, start=-(len(KERNEL) // 2)):
-        band += share * torch.diag(torch.ones(len(like) - abs(offset), dtype=like.dtype), offset)
+    for offset, share in enumerate(kernel, start=-(len(kernel) // 2)):
+        if abs(offset) < len(like):
+            band += share * torch.diag(torch.ones(len(like) - abs(offset), dtype=like.dtype), offset)
     return band / band.sum(-1, keepdim=True)
 
 
@@ -218,4 +256,5 @@ LESSON = Lesson(
     summary="Attention told to be the identity, a permutation or a convolution, and how near it comes by scale.",
     measure=measure,
     draw=draw,
+    knobs=GivenAttentionKnobs,
 )

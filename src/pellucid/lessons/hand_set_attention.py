@@ -10,6 +10,7 @@ A is causal attention at temperature zero, all weight on the best keys, shared a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, quoted
@@ -17,6 +18,7 @@ from pellucid.figures.charts.matrix import HeatMap, largest_difference, weight_k
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.lessons.lesson import Lesson
+from pellucid.options import check_options, option
 from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
@@ -107,12 +109,23 @@ class HandSetDecoder:
         return z @ self.combination @ self.embedding.t()
 
 
-def measure(tokens: Sequence[str] = EXAMPLE) -> HandSetVariants:
+@dataclass(frozen=True)
+class HandSetKnobs:
+    input: str = option(
+        " ".join(EXAMPLE), "Tokens with blanks between them; START begins the output.", value_name="TOKENS"
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: HandSetKnobs) -> HandSetVariants:
     """The decoder, the same with softargmax, and the same with two heads and W_O = the identity.
 
-    >>> [(each.description, round(each.unshifted_loss, 4)) for each in measure().variants]
+    >>> [(each.description, round(each.unshifted_loss, 4)) for each in measure(HandSetKnobs()).variants]
     [('hard', 4.2114), ('softargmax, T = √2', 4.2131), ('hard, two heads, W_O = I', 10.2114)]
     """
+    tokens = knobs.input.split()
     return HandSetVariants(
         (
             trace_pass(HandSetDecoder(is_hard=True), "hard", tokens),
@@ -230,4 +243,5 @@ LESSON = Lesson(
     summary="What a decoder that sorts, its matrices set by hand, attends to, and the chances and losses that follow.",
     measure=measure,
     draw=draw,
+    knobs=HandSetKnobs,
 )

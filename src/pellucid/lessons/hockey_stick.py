@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, axis_spanning, block_means, gap_words_of
 from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
-from pellucid.lessons.lesson import Curve, Lesson, name_batches, new_mlp, split_names, start_too_large, train_by_sgd
+from pellucid.lessons.lesson import (
+    Curve,
+    Lesson,
+    name_batches,
+    new_mlp,
+    seed_knob,
+    split_names,
+    start_too_large,
+    train_by_sgd,
+)
+from pellucid.options import check_options, option
 
 WIDTH, HEIGHT, TOP, BETWEEN, RIGHT = 460.0, 380.0, 56.0, 30.0, 20.0
 
@@ -29,14 +40,29 @@ class StartStudy(NamedTuple):
     good_description: str
 
 
-def measure(seed: int = 1, learning_rate: float = 0.1, n_steps: int = 1000) -> StartStudy:
+@dataclass(frozen=True)
+class HockeyStickKnobs:
+    seed: int = seed_knob()
+    scale: float = option(
+        1.0, "Deviation of the weights that start badly.", minimum=0, is_minimum_open=True, maximum=100, example="1"
+    )
+    learning_rate: float = option(0.1, "Learning rate of SGD.", minimum=0, maximum=1000)
+    steps: int = option(1000, "Steps of SGD.", minimum=2, maximum=20_000)
+    hidden: int = option(200, "Units of the hidden layer.", minimum=2, maximum=1000)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: HockeyStickKnobs) -> StartStudy:
     """The first steps of the same network after a bad start and after a good one; each loss a mean of the last few."""
+    seed, learning_rate, n_steps = knobs.seed, knobs.learning_rate, knobs.steps
     sides = split_names()
     curves = []
     for name in ("bad", "good"):
-        model = new_mlp(sides, seed)
+        model = new_mlp(sides, seed, hidden=knobs.hidden)
         if name == "bad":
-            start_too_large(model, seed)
+            start_too_large(model, seed, knobs.scale)
         losses = train_by_sgd(model, name_batches(sides, seed), learning_rate, n_steps)
         curves.append(Curve(name, tuple(range(1, n_steps + 1)), means_of_last(losses, STRETCH)))
     return StartStudy(
@@ -44,7 +70,7 @@ def measure(seed: int = 1, learning_rate: float = 0.1, n_steps: int = 1000) -> S
         uniform=math.log(len(sides.vocabulary)),
         bad=curves[0],
         good=curves[1],
-        bad_description="all weights and biases drawn from N(0, 1)",
+        bad_description=f"all weights and biases drawn from N(0, {knobs.scale**2:g})",
         good_description="weights drawn by the gain of tanh, the last layer's a tenth of that",
     )
 
@@ -119,5 +145,6 @@ LESSON = Lesson(
     summary="The loss over the first steps after a bad start, beside the same network started well.",
     measure=measure,
     draw=draw,
+    knobs=HockeyStickKnobs,
     figure_of_run="loss-curves",
 )

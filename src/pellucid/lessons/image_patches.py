@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, grid_lines, mo
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import count_of
 from pellucid.lessons.lesson import Lesson
+from pellucid.options import check_options, option
 from pellucid.records.answers import Colours
 
 if TYPE_CHECKING:
@@ -40,13 +42,24 @@ class ImagePatches(NamedTuple):
         return len(self.pixels) // self.patch, len(self.pixels[0]) // self.patch
 
 
-def measure(source: str = "digits", patch: int | None = None, kind: str = "", encoding: str = "utf-8") -> ImagePatches:
+@dataclass(frozen=True)
+class PatchKnobs:
+    source: str = "digits"
+    patch: int | None = option(None, "Patch size in pixels; by default a quarter of the image.", minimum=1, maximum=96)
+    kind: str = option("", "Read the data as images, whatever they look like.")
+    encoding: str = option("utf-8", "Character encoding of the file.")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: PatchKnobs) -> ImagePatches:
     """An image file, or the first image of a data set, cut into squares of `patch` pixels: a quarter, if not said."""
     from pellucid.data.readers.images import colours_of
 
-    pixels, described = _open_image(source, kind, encoding)
+    pixels, described = _open_image(knobs.source, knobs.kind, knobs.encoding)
     height, width = pixels.shape[:2]
-    side = max(1, min(height, width) // PATCHES) if patch is None else patch
+    side = max(1, min(height, width) // PATCHES) if knobs.patch is None else knobs.patch
     if height % side or width % side:
         sides = [each for each in range(1, min(height, width) + 1) if height % each == 0 and width % each == 0]
         near = min(sides, key=lambda each: (abs(each - side), each))
@@ -157,4 +170,6 @@ LESSON = Lesson(
     summary="An image cut into patches, in the order in which a vision transformer reads them.",
     measure=measure,
     draw=draw,
+    knobs=PatchKnobs,
+    argument="source",
 )

@@ -6,16 +6,16 @@ imported inside `measure`, so that listing the lessons stays fast.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pellucid.cards import cards
 from pellucid.figures.picture import Picture
+from pellucid.options import option
 from pellucid.records import Health, LayerStats, UnitMap
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ Record = TypeVar("Record")
 SEED = 1
 BATCH = 32  # names in a step
 LONGEST = 16  # the context of a batch; names have their own length
+FLAT_ACTIVATIONS = ("tanh", "relu", "sigmoid")  # that are flat somewhere
 FIRST_ACTIVATION = "layers.0.activation"  # of the MLP
 
 # The networks that are trained where no run is given. Two layers of two heads can be read from the last row, and that
@@ -46,24 +47,37 @@ TINY_VIT: Mapping[str, Any] = MappingProxyType(
 
 
 @dataclass(frozen=True)
+class NoKnobs:
+    """Of a lesson that has nothing to turn."""
+
+
+def seed_knob() -> Any:
+    """The knob of every lesson that draws at random."""
+    return option(SEED, "Random seed of what is drawn or trained.", noun="the seed", minimum=0, maximum=(1 << 64) - 1)
+
+
+@dataclass(frozen=True)
 class Lesson(Generic[Record]):
     """One thing that is taught by a picture.
 
-    The parameters of `measure` are what can be asked of the lesson; all have a default. Those that `pellucid draw`
-    knows (seed, input, after, patch, source, kind, encoding) become its options, the others are for Python.
+    `knobs` is a dataclass whose fields are declared by `option(...)` and all have a default: each is an option of
+    `pellucid draw NAME`, listed by `pellucid draw NAME --help`, and a parameter of `pellucid.draw("NAME")`. `measure`
+    is given one of them.
     """
 
     name: str
     summary: str  # one sentence for `draw --list`
-    measure: Callable[..., Record]
+    measure: Callable[[Any], Record]
     draw: Callable[[Record], Picture]
+    knobs: type = NoKnobs
+    argument: str = ""  # the knob that may also be said behind the lesson's name, such as what is read
     figure_of_run: str = ""  # the figure that shows of one run what this lesson compares in several trainings
     notes: Callable[[Record], tuple[str, ...]] = lambda record: ()  # how the record came about, for the terminal
 
     @property
     def options(self) -> tuple[str, ...]:
         """The names of what can be asked."""
-        return tuple(inspect.signature(self.measure).parameters)
+        return tuple(field.name for field in fields(self.knobs))
 
 
 def all_lessons() -> dict[str, Lesson[Any]]:
@@ -116,15 +130,15 @@ def new_mlp(sides: SequenceSides, seed: int, activation: str = "tanh", depth: in
         return WindowMLP(WindowMLPConfig(len(sides.vocabulary), activation=activation, depth=depth, hidden=hidden))
 
 
-def start_too_large(model: WindowMLP, seed: int) -> None:
-    """Draw every weight and bias from N(0, 1), whatever its fan-in."""
+def start_too_large(model: WindowMLP, seed: int, scale: float = 1.0) -> None:
+    """Draw every weight and bias from a normal distribution of deviation `scale`, whatever its fan-in."""
     import torch
 
     from pellucid.training.rng import torch_rng
 
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.normal_(generator=torch_rng(seed, 0, name))
+            parameter.normal_(0.0, scale, generator=torch_rng(seed, 0, name))
 
 
 def name_batches(sides: SequenceSides, seed: int, batch_size: int = BATCH) -> Batches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, require_one_of
@@ -10,7 +11,8 @@ from pellucid.figures.charts.matrix import Rows, balance_key, balanced_colours, 
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import join_words, percent, rough
-from pellucid.lessons.lesson import TINY_TRANSFORMER, Lesson, train_small_run
+from pellucid.lessons.lesson import TINY_TRANSFORMER, Lesson, seed_knob, train_small_run
+from pellucid.options import check_options, option
 from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ TICKS = 4  # of so many positions one is numbered
 
 KINDS = ("index", "sinusoidal", "learned", "rotary", "relative", "alibi")
 LEARNED = ("learned", "relative")  # these say nothing before they are trained
-LENGTH, EMBEDDING_WIDTH = 14, 16  # positions that are shown, and how many numbers each has
 
 
 class PositionEncoding(NamedTuple):
@@ -47,25 +48,40 @@ class PositionEncodings(NamedTuple):
     kinds: tuple[PositionEncoding, ...]
 
 
-def measure(seed: int = 1) -> PositionEncodings:
+@dataclass(frozen=True)
+class PositionKnobs:
+    seed: int = seed_knob()
+    length: int = option(14, "Positions that are shown.", minimum=2, maximum=16)
+    width: int = option(16, "Numbers of each position that is not learned; an even number.", minimum=2, maximum=512)
+    steps: int = option(
+        TINY_TRANSFORMER["steps"], "Steps of the transformers whose positions are learned.", maximum=5000
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: PositionKnobs) -> PositionEncodings:
     """Every kind of positions over equally many tokens; those that are learned come from a small transformer."""
     kinds = [
-        _trained_encoding(kind, seed) if kind in LEARNED else new_encoding(kind, LENGTH, EMBEDDING_WIDTH)
+        _trained_encoding(kind, knobs) if kind in LEARNED else new_encoding(kind, knobs.length, knobs.width)
         for kind in KINDS
     ]
-    trained = f"{' and '.join(LEARNED)} are those of a transformer of names after {TINY_TRANSFORMER['steps']} steps"
-    return PositionEncodings(f"{LENGTH} positions; {trained}, seed {seed}", tuple(kinds))
+    trained = f"{' and '.join(LEARNED)} are those of a transformer of names after {knobs.steps} steps"
+    return PositionEncodings(f"{knobs.length} positions; {trained}, seed {knobs.seed}", tuple(kinds))
 
 
-def _trained_encoding(kind: str, seed: int) -> PositionEncoding:
+def _trained_encoding(kind: str, knobs: PositionKnobs) -> PositionEncoding:
     from pellucid.models.sequences.transformer import Transformer
     from pellucid.runs import open_run
     from pellucid.training.checkpoints import load_network
 
-    with train_small_run({**TINY_TRANSFORMER, "network": {"positions": kind}}, seed) as (_, run):
+    # From scratch: standing on counts, a network need not ask where a token is, and its positions say little.
+    asked = {**TINY_TRANSFORMER, "network": {"positions": kind}, "steps": knobs.steps, "start": "scratch"}
+    with train_small_run(asked, knobs.seed) as (_, run):
         model = load_network(open_run(run))[0].double().for_inference().core
     assert isinstance(model, Transformer)
-    return encoding_of(kind, model.positions, LENGTH)
+    return encoding_of(kind, model.positions, knobs.length)
 
 
 def encoding_of(kind: str, positions: Positions, length: int) -> PositionEncoding:
@@ -200,4 +216,5 @@ LESSON = Lesson(
     summary="Position encodings of every kind, and the dot product or the score that any two positions give.",
     measure=measure,
     draw=draw,
+    knobs=PositionKnobs,
 )

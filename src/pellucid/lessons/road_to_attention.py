@@ -11,6 +11,7 @@ Only the last one lets a position choose. All four are products of weights with 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError
@@ -18,7 +19,8 @@ from pellucid.figures.charts.matrix import added_map, difference, largest_differ
 from pellucid.figures.charts.svg import INK, QUIET, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent, token_label
-from pellucid.lessons.lesson import Lesson
+from pellucid.lessons.lesson import Lesson, seed_knob
+from pellucid.options import check_options, option
 from pellucid.records.answers import Matrix, as_matrix
 
 if TYPE_CHECKING:
@@ -128,15 +130,26 @@ def average_by_data(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return weights_by_data(queries, keys) @ values
 
 
-def measure(input: str = "bad dab", seed: int = 1, width: int = 8) -> AttentionRoad:
+@dataclass(frozen=True)
+class RoadKnobs:
+    input: str = option("bad dab", "Text whose characters attend to one another.", value_name="TEXT")
+    seed: int = seed_knob()
+    width: int = option(8, "Numbers of each query and key.", minimum=1, maximum=1024)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: RoadKnobs) -> AttentionRoad:
     """The four matrices over the characters of a text.
 
     Queries and keys are drawn: a vector for each character, and two matrices that make a query and a key of it. So
     equal characters ask and answer alike, which is all that a network without training knows of them.
 
-    >>> measure("bad dab").tokens
+    >>> measure(RoadKnobs(input="bad dab")).tokens
     ('b', 'a', 'd', ' ', 'd', 'a', 'b')
     """
+    input, seed, width = knobs.input, knobs.seed, knobs.width
     if not input:
         raise PellucidError("the text is empty, so there is no past to average", fix="Give at least one character")
     import torch
@@ -213,4 +226,5 @@ LESSON = Lesson(
     summary="The road to attention over a text: an averaging matrix, wei, its softmax, and weights by the data.",
     measure=measure,
     draw=draw,
+    knobs=RoadKnobs,
 )

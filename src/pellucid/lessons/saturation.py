@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pellucid.figures.charts.layer_maps import (
@@ -16,20 +17,34 @@ from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, move_marks, svg_tex
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent
 from pellucid.lessons.lesson import (
+    FLAT_ACTIVATIONS,
     Lesson,
     first_activation,
     name_batches,
     new_mlp,
     probe_health,
+    seed_knob,
     split_names,
     start_too_large,
 )
+from pellucid.options import check_options, option
 from pellucid.records import UnitMap
 
 GAP = 56.0
 
 
-EXAMPLES = 16  # names in the batch that is looked at
+@dataclass(frozen=True)
+class SaturationKnobs:
+    seed: int = seed_knob()
+    scale: float = option(
+        1.0, "Deviation of the weights that start too large.", minimum=0, is_minimum_open=True, maximum=100, example="3"
+    )
+    batch: int = option(16, "Names in the batch that is looked at.", minimum=1, maximum=1024)
+    activation: str = option("tanh", "Activation of the layer", choices=FLAT_ACTIVATIONS)
+    hidden: int = option(200, "Units of the layer.", minimum=2, maximum=1000)
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class SaturationStudy(NamedTuple):
@@ -42,17 +57,18 @@ class SaturationStudy(NamedTuple):
     good_saturated: float
 
 
-def measure(seed: int = 1) -> SaturationStudy:
+def measure(knobs: SaturationKnobs) -> SaturationStudy:
     """The hidden layer's units on one batch before any training, for both starts."""
     sides = split_names()
-    batch = name_batches(sides, seed, EXAMPLES).batch(1)
-    bad, good = new_mlp(sides, seed), new_mlp(sides, seed)
-    start_too_large(bad, seed)
+    seed = knobs.seed
+    batch = name_batches(sides, seed, knobs.batch).batch(1)
+    bad, good = (new_mlp(sides, seed, knobs.activation, hidden=knobs.hidden) for _ in range(2))
+    start_too_large(bad, seed, knobs.scale)
     (bad_layer, bad_map), (good_layer, good_map) = (
         first_activation(probe_health(model, batch)) for model in (bad, good)
     )
     return SaturationStudy(
-        f"names, an MLP of {bad_layer.width} tanh units, seed {seed}",
+        f"names, an MLP of {bad_layer.width} {knobs.activation} units, seed {seed}",
         bad_map,
         good_map,
         bad_layer.saturated or 0.0,
@@ -111,8 +127,9 @@ def _captions(record: SaturationStudy) -> list[str]:
 
 LESSON = Lesson(
     name="saturation",
-    summary="Which units of a tanh layer are saturated and the gradients that reach them, for a bad and a good start.",
+    summary="Which units of a layer are saturated and the gradients that reach them, for a bad and a good start.",
     measure=measure,
     draw=draw,
+    knobs=SaturationKnobs,
     figure_of_run="unit-maps",
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError, require_one_of
@@ -15,6 +16,7 @@ from pellucid.figures.charts.svg import BLUE, INK, ORANGE
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent, rough
 from pellucid.lessons.lesson import Lesson
+from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -140,12 +142,23 @@ class UnrolledNetworks(NamedTuple):
     runs: tuple[Unrolled, ...]
 
 
-def measure(
-    n_steps: int = 16, weights: Sequence[float] = (0.5, 1.0, 1.5), activation: str = "identity"
-) -> UnrolledNetworks:
-    """Inputs of 1, a target of 0: what each step adds to the gradient of w, for weights below, at and above 1."""
-    runs = [unroll([1.0] * n_steps, target=0.0, w=w, a=1.0, activation=activation) for w in weights]
-    return UnrolledNetworks(activation, tuple(weights), tuple(runs))
+@dataclass(frozen=True)
+class ScalarRNNKnobs:
+    steps: int = option(16, "Steps of time.", minimum=2, maximum=1000)
+    weights: tuple[float, ...] = option((0.5, 1.0, 1.5), "Recurrent weights.", minimum=-10, maximum=10, example="0.5,2")
+    activation: str = option("identity", "Function of each step", choices=tuple(ACTIVATIONS))
+    input: float = option(1.0, "The input at every step.", minimum=-100, maximum=100)
+    target: float = option(0.0, "What the last state should be.", minimum=-1e6, maximum=1e6)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: ScalarRNNKnobs) -> UnrolledNetworks:
+    """Equal inputs: what each step adds to the gradient of w, for weights below, at and above 1."""
+    inputs = [knobs.input] * knobs.steps
+    runs = [unroll(inputs, target=knobs.target, w=w, a=1.0, activation=knobs.activation) for w in knobs.weights]
+    return UnrolledNetworks(knobs.activation, tuple(knobs.weights), tuple(runs))
 
 
 def draw(record: UnrolledNetworks) -> Picture:
@@ -191,4 +204,5 @@ LESSON = Lesson(
     summary="How a gradient vanishes or explodes through the steps of a recurrent network of one number.",
     measure=measure,
     draw=draw,
+    knobs=ScalarRNNKnobs,
 )

@@ -10,6 +10,7 @@ and the model spends 2 n d V once, on the scores of a vocabulary of V. A multipl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.errors import PellucidError
@@ -17,6 +18,7 @@ from pellucid.figures.charts.svg import BLUE, INK, ORANGE, QUIET, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import with_prefix
 from pellucid.lessons.lesson import Lesson
+from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
     from pellucid.data import Vocabulary
@@ -49,9 +51,21 @@ class TokenCosts(NamedTuple):
     ways: tuple[TokenCost, ...]
 
 
-def measure(input: str = EXAMPLE, width: int = 64, n_layers: int = 4) -> TokenCosts:
+@dataclass(frozen=True)
+class TokenCostKnobs:
+    input: str = option(EXAMPLE, "Text that is cut into tokens; by default three sentences.", value_name="TEXT")
+    width: int = option(64, "Embedding (model) dimension of the transformer.", minimum=1)
+    layers: int = option(4, "Layers of the transformer.", minimum=1, maximum=1000)
+    bpe: int = option(512, "Size of the vocabulary of byte pairs.", minimum=257, maximum=100_000)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def measure(knobs: TokenCostKnobs) -> TokenCosts:
     """A text as characters, words and byte pairs, read by a transformer."""
-    return TokenCosts(len(input), width, n_layers, token_costs(input, width=width, n_layers=n_layers))
+    costs = token_costs(knobs.input, width=knobs.width, n_layers=knobs.layers, bpe_size=knobs.bpe)
+    return TokenCosts(len(knobs.input), knobs.width, knobs.layers, costs)
 
 
 def token_costs(text: str, *, width: int = 64, n_layers: int = 4, bpe_size: int = 512) -> tuple[TokenCost, ...]:
@@ -129,4 +143,5 @@ LESSON = Lesson(
     summary="What a text costs to read as characters, as words and as byte pairs, in tokens and in FLOPs.",
     measure=measure,
     draw=draw,
+    knobs=TokenCostKnobs,
 )

@@ -1,0 +1,130 @@
+"""The knobs of every lesson: listed by --help, refused outside their range, and each changes what is measured."""
+
+from typing import Any
+
+import pytest
+
+from pellucid.api.draw import draw
+from pellucid.cli import main
+from pellucid.errors import PellucidError
+from pellucid.lessons.lesson import Lesson, all_lessons
+from pellucid.options import Option, flag_of, options_of, types_of
+from pellucid.records import as_plain
+
+# Settings that make each lesson quick, and for each knob a value that must be seen in what is measured.
+SMALL: dict[str, dict[str, Any]] = {
+    "dead-unit": {"hidden": 8, "steps": 1, "batch": 2},
+    "decay": {"steps": 20},
+    "gains": {"hidden": 8, "depth": 2},
+    "hockey-stick": {"hidden": 8, "steps": 3},
+    "saturation": {"hidden": 8, "batch": 2},
+}
+OTHER: dict[str, dict[str, Any]] = {
+    "convolution-like": {"order": (2, 1, 3), "kernel": (0.2, 0.6, 0.2), "scales": (2.0,)},
+    "dead-unit": {
+        "seed": 2, "activation": "tanh", "scale": 2.0, "steps": 2, "learning_rate": 30.0,
+        "batch": 8, "hidden": 9,
+    },
+    "decay": {"seed": 2, "learning_rate": 3.0, "steps": 12, "at": 0.5, "divisor": 2.0},
+    "gains": {"seed": 2, "activation": "relu", "depth": 3, "hidden": 9, "factors": (2.0,)},
+    "hand-set-attention": {"input": "B A START A B STOP"},
+    "hockey-stick": {"seed": 2, "scale": 2.0, "learning_rate": 1.0, "steps": 2, "hidden": 9},
+    "masks": {"length": 5, "before": 0, "after": 2, "padding": 1},
+    "patches": {"patch": 4},
+    "positions": {"seed": 2, "length": 5, "width": 4, "steps": 20},
+    "road": {"input": "abc", "seed": 2, "width": 4},
+    "saturation": {"seed": 2, "scale": 0.01, "batch": 4, "activation": "relu", "hidden": 9},
+    "scalar-rnn": {"steps": 4, "weights": (2.0,), "activation": "tanh", "input": 2.0, "target": 1.0},
+    "sensitivity": {"seed": 2, "time": 5, "width": 4, "key": 1, "length": 2.0},
+    "smoothing": {"after": "q", "added": (0.0, 3.0)},
+    "token-costs": {"input": "two words", "width": 8, "layers": 2, "bpe": 300},
+}
+OF_READING = {"source", "kind", "encoding"}  # how a file is read, which is tested with the readers
+
+KNOBS = [(name, knob) for name, lesson in all_lessons().items() for knob in options_of(lesson.knobs)]
+TURNED = [(name, knob) for name, knob in KNOBS if knob not in OF_READING and name != "positions"]
+
+
+@pytest.mark.parametrize("name", all_lessons())
+def test_every_lesson_has_its_knobs_in_one_declaration(name: str) -> None:
+    lesson = all_lessons()[name]
+    assert set(lesson.options) - OF_READING == set(OTHER[name]), "a knob is tried here, or it is none"
+    assert set(lesson.options) - set(options_of(lesson.knobs)) <= {"source"}
+    assert not lesson.argument or lesson.argument in lesson.options
+
+
+@pytest.mark.parametrize("name", all_lessons())
+def test_every_knob_is_listed_with_its_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["draw", name, "--help"])
+    assert ended.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for knob, declared in options_of(all_lessons()[name].knobs).items():
+        assert f"--{flag_of(knob, declared)} " in shown
+        assert " ".join(declared.help.split(";")[0].rstrip(".").split()) in shown
+
+
+@pytest.mark.parametrize(("name", "knob"), KNOBS)
+def test_a_value_that_cannot_be_is_refused_before_anything_is_measured(name: str, knob: str) -> None:
+    lesson = all_lessons()[name]
+    type_ = types_of(lesson.knobs)[knob]
+    for value in _impossible(options_of(lesson.knobs)[knob], type_):
+        with pytest.raises(PellucidError):
+            lesson.knobs(**{knob: value})
+
+
+def _impossible(declared: Option, type_: Any) -> list[Any]:
+    if declared.choices:
+        return ["nonsense"]
+    bounds = [] if declared.minimum is None else [declared.minimum - 1]
+    bounds += [] if declared.maximum is None else [declared.maximum + 1]
+    if type_ is str:
+        return []
+    assert bounds, "a number without any bound takes whatever a slip of the finger gives it"
+    if type_ is int:
+        return [int(bound) for bound in bounds]
+    if type_ is float:
+        return bounds
+    return [(), *[(bound,) for bound in bounds]]
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, object]:
+    return {}
+
+
+@pytest.mark.parametrize(("name", "knob"), TURNED)
+def test_every_knob_changes_what_is_measured(name: str, knob: str, measured: dict[str, object]) -> None:
+    lesson = all_lessons()[name]
+    small = SMALL.get(name, {})
+    if name not in measured:
+        measured[name] = _numbers(lesson, small)
+    assert _numbers(lesson, {**small, knob: OTHER[name][knob]}) != measured[name]
+
+
+def _numbers(lesson: Lesson[Any], settings: dict[str, Any]) -> object:
+    """What was measured, without the words that tell how."""
+    plain = as_plain(lesson.measure(lesson.knobs(**settings)))
+    return {key: value for key, value in plain.items() if key not in ("source", "seed", "knobs")}
+
+
+def test_the_knobs_of_positions_change_what_is_measured_together() -> None:
+    """Two transformers are trained each time, so all knobs are turned at once; each shows in another part."""
+    lesson = all_lessons()["positions"]
+    record = lesson.measure(lesson.knobs(**OTHER["positions"]))
+    kinds = {kind.kind: kind for kind in record.kinds}
+    assert len(kinds["index"].encodings) == 5
+    assert len(kinds["sinusoidal"].encodings[0]) == 4
+    assert any(any(row) for row in kinds["relative"].products), "before any step they are 0"
+    assert record.source.endswith("after 20 steps, seed 2")
+
+
+def test_python_takes_the_knobs_of_the_command() -> None:
+    assert draw("scalar-rnn", steps=5).record.runs[0].sums[4:]
+    for options, said in [
+        ({"steps": 1}, "steps is 1"),
+        ({"scale": 1.0}, "'scale' changes nothing in scalar-rnn|scale.* changes nothing"),
+        ({"stepz": 1}, "Perhaps you meant steps"),
+    ]:
+        with pytest.raises(PellucidError, match=said):
+            draw("scalar-rnn", **options)
