@@ -22,8 +22,13 @@ SMALL: dict[str, dict[str, Any]] = {
 OTHER: dict[str, dict[str, Any]] = {
     "convolution-like": {"order": (2, 1, 3), "kernel": (0.2, 0.6, 0.2), "scales": (2.0,)},
     "dead-unit": {
-        "seed": 2, "activation": "tanh", "scale": 2.0, "steps": 2, "learning_rate": 30.0,
-        "batch": 8, "hidden": 9,
+        "seed": 2,
+        "activation": "tanh",
+        "scale": 2.0,
+        "steps": 2,
+        "learning_rate": 30.0,
+        "batch": 8,
+        "hidden": 9,
     },
     "decay": {"seed": 2, "learning_rate": 3.0, "steps": 12, "at": 0.5, "divisor": 2.0},
     "gains": {"seed": 2, "activation": "relu", "depth": 3, "hidden": 9, "factors": (2.0,)},

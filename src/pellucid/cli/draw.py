@@ -98,6 +98,7 @@ def _takes_value(word: str) -> bool:
     """Whether the next word is the value of this one. `draw` is written with the name first; this is for the others."""
     return word.startswith("--") and "=" not in word and word not in ("--list", "--json", "--help")
 
+
 LONGEST_LINE = 400  # of a list in a pipe
 
 
