@@ -149,13 +149,26 @@ def set_knobs(lesson: Lesson[Any], source: str | Path | None, given: Mapping[str
     return lesson.knobs(**asked)
 
 
-def _lesson_knobs() -> dict[str, None]:
+def knobs_of(card: Card) -> type | None:
+    """The dataclass of a lesson's knobs; None of a figure, which has the options of `DrawOptions`."""
+    return card.knobs if isinstance(card, Lesson) else None
+
+
+def argument_of(card: Card) -> str:
+    """What may stand behind the name of a picture; "" where nothing may."""
+    if not isinstance(card, Lesson):
+        return "DATA|RUN"
+    return "DATA" if card.argument == "source" else card.argument.upper()
+
+
+def lesson_knobs() -> dict[str, None]:
+    """The names of the knobs of all lessons."""
     return dict.fromkeys([name for lesson in all_lessons().values() for name in lesson.options])
 
 
 def _refuse_useless(card: Card, name: str) -> None:
     """Refuse an option that this picture does not have: one of another picture, or of none."""
-    require_one_of("option", name, {**dict.fromkeys(options_of(DrawOptions)), **_lesson_knobs()})
+    require_one_of("option", name, {**dict.fromkeys(options_of(DrawOptions)), **lesson_knobs()})
     raise PellucidError(f"{{{name}}} changes nothing in {card.name}", fix="Leave it out", options={name: None})
 
 

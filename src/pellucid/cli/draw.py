@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 
-from pellucid.api.draw import Card, DrawOptions, draw, drawable, find_drawable
+from pellucid.api.draw import Card, DrawOptions, argument_of, draw, drawable, find_drawable, knobs_of, lesson_knobs
 from pellucid.cli.contract import say_written
 from pellucid.cli.options import command_named, given_flags, json_option, options_from
 from pellucid.errors import PellucidError
-from pellucid.lessons.lesson import Lesson, all_lessons
 from pellucid.options import options_of
 
 
@@ -33,14 +32,13 @@ class DrawCommand(click.Command):
         params = super().get_params(ctx)
         if self.figure is None:
             return params
-        knobs = _click_options(self.figure.knobs) if isinstance(self.figure, Lesson) else []
-        used = {"kind", "encoding", *self.figure.options} if not isinstance(self.figure, Lesson) else set()
-        useless = {*options_of(DrawOptions)} - used
+        config = knobs_of(self.figure)
+        knobs = _click_options(config) if config else []
+        useless = {*options_of(DrawOptions)} - (set() if config else {"kind", "encoding", *self.figure.options})
         params = [param for param in params if param.name not in {knob.name for knob in knobs}]
         shown = [_hide(param) if param.name in useless else param for param in params]
         known = {param.name for param in [*shown, *knobs]}
-        others = [name for lesson in all_lessons().values() for name in lesson.options]
-        shown += [_unused_option(name) for name in dict.fromkeys(others) if name not in known and name != "source"]
+        shown += [_unused_option(name) for name in lesson_knobs() if name not in known and name != "source"]
         last = next((i for i, param in enumerate(shown) if param.name == "as_json"), len(shown))
         return [*shown[:last], *knobs, *shown[last:]]
 
@@ -48,10 +46,8 @@ class DrawCommand(click.Command):
         if self.figure is None:
             super().format_usage(ctx, formatter)
             return
-        is_lesson = isinstance(self.figure, Lesson)
-        argument = self.figure.argument.upper() if isinstance(self.figure, Lesson) else "DATA|RUN"
-        behind = f" [{'DATA' if argument == 'SOURCE' else argument}]" if argument or not is_lesson else ""
-        formatter.write_usage(ctx.command_path, f"{self.figure.name}{behind} [OPTIONS]")
+        argument = argument_of(self.figure)
+        formatter.write_usage(ctx.command_path, f"{self.figure.name} [{argument}] [OPTIONS]".replace(" []", ""))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.figure is None:
