@@ -151,6 +151,19 @@ def test_the_answers_of_pairs_are_checked_letter_by_letter(runs):
     assert [one.is_right for one in answers.examples] == sorted(one.is_right for one in answers.examples)
 
 
+def test_pairs_are_compared_answer_by_answer_with_the_best_simple_model(runs):
+    """The share right of both, and with it what one earns, follow from the units that the interval is made of."""
+    network, *simple = sorted(runs("pairs").ladder.rungs, key=lambda rung: rung.is_counted)
+    best = max(simple, key=lambda rung: rung.metric)
+    for gain, ours, theirs in zip(
+        network.gains, (network.metric, network.test_metric), (best.metric, best.test_metric), strict=True
+    ):
+        assert gain.mean == pytest.approx(ours - theirs, abs=1e-9)
+        assert gain.low < gain.mean < gain.high
+    task = open_task(ASKED["pairs"][0])
+    assert [gain.n for gain in network.gains] == [len(task.sides.dev), len(task.sides.test)]
+
+
 def test_what_a_reconstruction_shows_is_what_went_in_and_came_out(runs):
     report = runs("rows")
     task = open_task(ASKED["rows"][0])

@@ -293,7 +293,7 @@ def finish_run(
     state.model.load_state_dict(tensors)
     network = state.model.for_inference()
     at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)
-    on_dev = task.evaluate(network, "dev")
+    on_dev = task.evaluate_whole(network, "dev")
     best = max(baselines, key=lambda one: Ladder("", (), (), task.measure).merit(one.rung))
     is_undone = False
     if state.plan.start == "counts" and step and on_dev.loss > best.rung.dev:
@@ -302,13 +302,13 @@ def finish_run(
         state.model.load_state_dict(task.build_network(state.card, state.config, state.plan).state_dict())
         save_best(writer.path, 0, state.model.state_dict())
         network, at_best = state.model.for_inference(), trainer.evaluations[0]
-        on_dev = task.evaluate(network, "dev")
+        on_dev = task.evaluate_whole(network, "dev")
     if state.plan.evaluated or state.plan.class_weights != "none":
         at_best = at_best._replace(dev=on_dev.loss, metric=on_dev.metric)
     if state.plan.class_weights != "none":
         at_best = at_best._replace(train=task.evaluate(network, "train").loss)
     answers = task.answers(network, state.plan)
-    on_test = task.evaluate(network, "test") if task.facts.n_tokens["test"] else SideResult(float("nan"))
+    on_test = task.evaluate_whole(network, "test") if task.facts.n_tokens["test"] else SideResult(float("nan"))
     timing = trainer.last_timing
     rung = Rung(
         name=f"{state.card.name} on counting" if state.plan.start == "counts" else state.card.name,

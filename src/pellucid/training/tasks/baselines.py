@@ -26,7 +26,15 @@ from pellucid.models.counting.fitting import SIMPLEST_MODELS
 from pellucid.models.counting.ngram import NGram
 from pellucid.records import MetricInterval, Rung
 from pellucid.training.tasks.example_answers import class_metrics, intervals_of, number_metrics
-from pellucid.training.tasks.metrics import Units, class_units, exact_match, number_units, r_squared, token_units
+from pellucid.training.tasks.metrics import (
+    Units,
+    class_units,
+    exact_match,
+    match_units,
+    number_units,
+    r_squared,
+    token_units,
+)
 from pellucid.training.tasks.simple_models import FittedModel, fit_simple_models, flatten_examples
 
 
@@ -137,8 +145,11 @@ def pair_baselines(sides: PairSides) -> Iterator[Baseline]:
         def evaluate(side: str) -> SideResult:
             if side == "train":
                 return SideResult(math.nan)  # the ladder shows the metric on dev and test alone
-            pairs = sides.texts[side]
-            return SideResult(math.nan, exact_match([answer(source) for source, _ in pairs], [t for _, t in pairs]))
+            said, truth = (
+                [answer(source) for source, _ in sides.texts[side]],
+                [target for _, target in sides.texts[side]],
+            )
+            return SideResult(math.nan, exact_match(said, truth), match_units(said, truth))
 
         return evaluate
 

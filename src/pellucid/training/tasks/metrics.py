@@ -280,6 +280,12 @@ def class_units(scores: Floats, targets: Floats) -> Units:
     return Units(is_right, np.ones(len(is_right)))
 
 
+def match_units(answers: Sequence[Hashable], targets: Sequence[Hashable]) -> Units:
+    """1 for each answer that is its target, whole, else 0."""
+    is_right = np.array([answer == target for answer, target in zip(answers, targets, strict=True)], dtype=np.float64)
+    return Units(is_right, np.ones(len(is_right)))
+
+
 def number_units(answers: Floats, targets: Floats) -> Units:
     """Of each row its part of R²: minus the squared error, over the variance of the targets."""
     errors = (answers.reshape(targets.shape) - targets) ** 2

@@ -6,9 +6,10 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from torch import Tensor
@@ -27,7 +28,7 @@ from pellucid.training.loop import mean_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
-from pellucid.training.tasks.metrics import edit_distances, exact_match, tokens_right
+from pellucid.training.tasks.metrics import edit_distances, exact_match, match_units, tokens_right
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 AT_ONCE = 256  # pairs of one pass that is not learned from
@@ -67,6 +68,7 @@ class PairTask(Task):
 
     sides: PairSides
     facts: DataFacts
+    written: WeakKeyDictionary[PairModel, dict[str, list[str]]] = field(default_factory=WeakKeyDictionary, repr=False)
 
     @property
     def measure(self) -> Measure:
@@ -138,11 +140,20 @@ class PairTask(Task):
         decode = self.sides.vocabulary.decode
         return [decode(answer) for answer in greedy_answers(model, pad_rows(sources))] if sources else []
 
+    def evaluate_whole(self, model: PairModel, side: str) -> SideResult:
+        """The loss, and which answers are right: it is by these that it is compared with models that have no loss."""
+        said, truth = self.write_side(model, side), [after for _, after in self.sides.texts[side]]
+        return self.evaluate(model, side)._replace(metric=exact_match(said, truth), units=match_units(said, truth))
+
+    def write_side(self, model: PairModel, side: str) -> list[str]:
+        """What a network that learns no more writes for each source; twice asked for, written once."""
+        said = self.written.setdefault(model, {})
+        if side not in said:
+            said[side] = self.write_answers(model, [source for source, _ in getattr(self.sides, side)])
+        return said[side]
+
     def answers(self, model: PairModel, plan: Plan) -> Answers:
-        said = {
-            side: self.write_answers(model, [source for source, _ in getattr(self.sides, side)])
-            for side in ("dev", "test")
-        }
+        said = {side: self.write_side(model, side) for side in ("dev", "test")}
         metrics = {side: pair_metrics(said[side], [after for _, after in self.sides.texts[side]]) for side in said}
         pairs = self.sides.texts["dev"]
         shown = sorted(range(len(pairs)), key=lambda row: said["dev"][row] == pairs[row][1])[:MOST_SHOWN]

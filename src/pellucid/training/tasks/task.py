@@ -142,6 +142,10 @@ class Task(ABC):
         """What the network loses on dev without each column of a table."""
         return ()
 
+    def evaluate_whole(self, model: Any, side: str) -> SideResult:
+        """The finished network on all of dev or test, with all that it is compared by; it may take longer."""
+        return self.evaluate(model, side)
+
     def counted_parts(self, model: Any) -> CountedParts | None:
         """What of the network's predictions is counted and what learned; None where nothing is counted."""
         return None
