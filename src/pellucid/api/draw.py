@@ -339,10 +339,10 @@ def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
 
 def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
     from pellucid.training.inference.prediction import read_examples
-    from pellucid.training.run_data import load_vocabulary
+    from pellucid.training.run_data import load_pair_vocabulary
 
     source = run.data.first_pairs[0][0] if options.input is None else options.input
-    vocabulary = load_vocabulary(run)
+    vocabulary = load_pair_vocabulary(run)
     _require_readable(vocabulary, source)
     wanted = read_examples(run, [], text=source)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NEWLINES = ("keep", "unix")
 TOKENS = ("characters", "words", "bytes", "bpe")
+TARGETS = ("letters", "words", "changes")  # ways to write those of pairs
 TASKS = ("classification", "regression", "reconstruction")
 COLOURS = ("gray", "rgb")
 MISSING_WORDS = ("NA", "N/A", "n/a", "NULL", "null", "None")  # that name a category as often as a gap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pellucid.data.kinds import COLOURS, KINDS, MISSING_WAYS, NEWLINES, TASKS, TOKENS, Data
+from pellucid.data.kinds import COLOURS, KINDS, MISSING_WAYS, NEWLINES, TARGETS, TASKS, TOKENS, Data
 from pellucid.data.splits import STRATEGIES, SplitRequest
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, given_options, option, options_of
@@ -35,6 +35,13 @@ class DataOptions:
     )
     tokens: str = option(
         "characters", "Tokens of a text or list", noun="kind of tokens", choices=TOKENS, is_common=True
+    )
+    targets: str = option(
+        "",
+        "How the targets of pairs are written; by default as suits them",
+        noun="way to write targets",
+        choices=TARGETS,
+        kinds=("pairs",),
     )
     context: int = 0  # tokens in a window of a text; 0: as many as usual. The option is the network's own.
     separator: str = option("", "Column separator, if it is no comma or tab.", flag="sep", kinds=_TABLE)

@@ -252,34 +252,46 @@ def vocabulary_from_json(stored: Any) -> Vocabulary:
     """
     if not isinstance(stored, dict) or stored.get("kind") not in TOKENS:
         found = quoted(str(stored.get("kind"))) if isinstance(stored, dict) else type(stored).__name__
-        raise _damaged_vocabulary(f"its kind is {found}")
+        raise damaged_vocabulary(f"its kind is {found}")
     has_boundary = stored.get("has_boundary")
     if not isinstance(has_boundary, bool):
-        raise _damaged_vocabulary("has_boundary is no yes or no")
+        raise damaged_vocabulary("has_boundary is no yes or no")
     if stored["kind"] == "bytes":
         return Bytes(has_boundary)
     if stored["kind"] == "bpe":
         if not isinstance(stored.get("tokenizer"), dict):
-            raise _damaged_vocabulary("it has no tokenizer")
+            raise damaged_vocabulary("it has no tokenizer")
         from tokenizers import Tokenizer
 
         try:
             return BPE(Tokenizer.from_str(json.dumps(stored["tokenizer"])), has_boundary)
         except Exception as error:  # the package raises plain Exception
-            raise _damaged_vocabulary("its tokenizer cannot be read") from error
-    tokens = stored.get("tokens")
-    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) and token for token in tokens):
-        raise _damaged_vocabulary("its tokens are no list of texts")
-    if len(set(tokens)) != len(tokens):
-        raise _damaged_vocabulary("a token occurs twice")
+            raise damaged_vocabulary("its tokenizer cannot be read") from error
     if stored["kind"] == "words":
-        return Words(tokens, has_boundary)
+        return Words(stored_tokens(stored, "tokens"), has_boundary)
+    return Characters(stored_letters(stored, "tokens"), has_boundary)
+
+
+def stored_tokens(stored: dict[str, Any], name: str) -> list[str]:
+    """The list of that name. It may come from someone else, so it is checked before it is believed."""
+    tokens = stored.get(name)
+    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) and token for token in tokens):
+        raise damaged_vocabulary(f"its {name} are no list of texts")
+    if len(set(tokens)) != len(tokens):
+        raise damaged_vocabulary("a token occurs twice")
+    return tokens
+
+
+def stored_letters(stored: dict[str, Any], name: str) -> list[str]:
+    """The same, each a single character."""
+    tokens = stored_tokens(stored, name)
     if any(len(token) != 1 for token in tokens):
-        raise _damaged_vocabulary("a character is longer than one")
-    return Characters(tokens, has_boundary)
+        raise damaged_vocabulary("a character is longer than one")
+    return tokens
 
 
-def _damaged_vocabulary(why: str) -> PellucidError:
+def damaged_vocabulary(why: str) -> PellucidError:
+    """The error that says what is wrong with a vocabulary of a run."""
     return PellucidError(f"the stored vocabulary is damaged: {why}", fix="Make it again from the training data")
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from pellucid.data import ListData, TextData, Vocabulary, vocabulary_from_json
 from pellucid.data.options import DataOptions, open_with
+from pellucid.data.pair_vocabularies import PairVocabulary, pair_vocabulary_from_json
 from pellucid.data.prepare import encode_text
 from pellucid.data.readers.memory import MEMORY
 from pellucid.data.sets import is_dataset
@@ -28,6 +29,7 @@ from pellucid.runs.disk import is_regular, read_regular
 if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
 
+AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
 STANDARD_INPUT = "-"
 _NOT_KEPT = {STANDARD_INPUT: "by standard input", MEMORY: "from Python's memory"}
 TRAINED_ON = "trained-on.bin"  # hashes of the rows or images of train
@@ -88,8 +90,16 @@ def data_options_of(run: Run, source: str) -> DataOptions:
 
 
 def load_vocabulary(run: Run) -> Vocabulary:
-    """The vocabulary of a run of sequences or pairs."""
-    vocabulary = vocabulary_from_json(run.read_json("vocabulary.json"))
+    """The vocabulary of a run of sequences."""
+    return _require_size(run, vocabulary_from_json(run.read_json("vocabulary.json")))
+
+
+def load_pair_vocabulary(run: Run) -> PairVocabulary:
+    """The vocabulary of a run of pairs."""
+    return _require_size(run, pair_vocabulary_from_json(run.read_json("vocabulary.json")))
+
+
+def _require_size(run: Run, vocabulary: AnyVocabulary) -> AnyVocabulary:
     vocab_size = run.config.get("vocab_size")
     if len(vocabulary) != vocab_size:
         raise PellucidError(

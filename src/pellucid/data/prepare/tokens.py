@@ -5,20 +5,30 @@ words are learned from train alone.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.kinds import ListData, PairsData, TextData
+from pellucid.data.endings import change_of
+from pellucid.data.kinds import TARGETS, ListData, PairsData, TextData
+from pellucid.data.pair_vocabularies import (
+    LettersToChanges,
+    LettersToLetters,
+    LettersToWords,
+    PairVocabulary,
+    Texts,
+    are_changes_short,
+    words_of_targets,
+)
 from pellucid.data.prepare.examples import places_by_hash
 from pellucid.data.splits import FRACTIONS, SIDES
 from pellucid.data.splits.assignment import split_list
 from pellucid.data.splits.hashing import item_hashes
 from pellucid.data.vocabularies import BPE, Bytes, Characters, Vocabulary, Words, unknown_symbol, whole_words
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, require_one_of
 
 Array = NDArray[Any]
 TokenPairs = list[tuple[list[int], list[int]]]  # source and target, without boundaries
@@ -212,9 +222,9 @@ def _vocabulary(data: ListData | TextData, tokens: str, train: Sequence[str] = (
 
 @dataclass(frozen=True)
 class PairSides:
-    """Every pair as characters. The alphabet is everyone's; token 0 is the boundary."""
+    """Every pair as tokens. The alphabet is everyone's; token 0 is the boundary."""
 
-    vocabulary: Characters
+    vocabulary: PairVocabulary
     train: TokenPairs = field(repr=False)
     dev: TokenPairs = field(repr=False)
     test: TokenPairs = field(repr=False)
@@ -223,23 +233,26 @@ class PairSides:
     texts: Mapping[str, list[tuple[str, str]]] = field(repr=False)  # of each side
 
 
-def pair_sides(data: PairsData) -> PairSides:
+def pair_sides(data: PairsData, targets: str = "") -> PairSides:
     """Pairs on three sides by the hash of the source, so that no source is asked for in dev that train gave away.
+
+    targets: how they are written, in "letters", "words" or "changes"; "": as suits them.
 
     >>> from pellucid.data import open_data
     >>> sides = pair_sides(open_data("dedupe-sort"))
     >>> sides.texts["train"][0], sides.train[0], sides.vocabulary.tokens
     (('DBBC', 'BCD'), ([4, 2, 2, 3], [2, 3, 4]), ['·', 'A', 'B', 'C', 'D'])
     """
-    vocabulary = Characters.of(text for pair in data.pairs for text in pair)
     hashes = item_hashes(source for source, _ in data.pairs)
     if data.sides is None:
         places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64), data.name)
     else:
         places = {side: np.flatnonzero(data.sides == number) for number, side in enumerate(SIDES)}
     texts = {side: [data.pairs[row] for row in rows] for side, rows in places.items()}
+    vocabulary = _pair_vocabulary(data.pairs, texts["train"], targets)
+    encode = {side: vocabulary.encode_known if side == "train" else _encode_new(vocabulary) for side in SIDES}
     tokens = {
-        side: [(vocabulary.encode(source), vocabulary.encode(target)) for source, target in pairs]
+        side: [(encode[side](*pair), vocabulary.encode_target(*pair)) for pair in pairs]
         for side, pairs in texts.items()
     }
     return PairSides(
@@ -247,7 +260,26 @@ def pair_sides(data: PairsData) -> PairSides:
         train=tokens["train"],
         dev=tokens["dev"],
         test=tokens["test"],
-        longest_source=max(len(source) for source, _ in data.pairs),
-        longest_target=max(len(target) for _, target in data.pairs),
+        longest_source=max(len(source) for source, _ in data.pairs) + vocabulary.n_beside,
+        longest_target=max(len(target) for pairs in tokens.values() for _, target in pairs),
         texts=texts,
     )
+
+
+def _encode_new(vocabulary: PairVocabulary) -> Callable[[str, str], list[int]]:
+    return lambda source, _: vocabulary.encode(source)
+
+
+def _pair_vocabulary(pairs: Texts, train: Texts, targets: str) -> PairVocabulary:
+    """The vocabulary in which the targets are written as asked, or as suits them."""
+    if targets:
+        require_one_of("way to write targets", targets, TARGETS)
+    words: list[str] = []
+    if targets in ("", "words"):
+        words = words_of_targets([target for _, target in pairs], is_asked=bool(targets))
+    letters = Characters.of(text for pair in pairs for text in (pair[:1] if words else pair)).tokens[1:]
+    if words:
+        return LettersToWords(letters, words)
+    if targets == "changes" or (not targets and are_changes_short(train)):
+        return LettersToChanges(letters, max(0, *(change_of(*pair).cut for pair in pairs)), train)
+    return LettersToLetters(letters)

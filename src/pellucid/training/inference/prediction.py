@@ -24,7 +24,7 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import find_network
 from pellucid.records import Prediction, Predictions
 from pellucid.runs import Run
-from pellucid.training.run_data import load_preparation, load_trained_on, load_vocabulary
+from pellucid.training.run_data import load_pair_vocabulary, load_preparation, load_trained_on
 
 if TYPE_CHECKING:
     from pellucid.models.contracts import Network, PairModel
@@ -194,11 +194,11 @@ def _read_sources(run: Run, files: Sequence[str], text: str, encoding: str) -> N
 
 def _encode_sources(run: Run, pairs: Sequence[tuple[str, str]]) -> NewExamples:
     """pairs: each source, and its target where that is known, else ""."""
-    vocabulary = load_vocabulary(run)
+    vocabulary = load_pair_vocabulary(run)
     names, truths = [source for source, _ in pairs], [target for _, target in pairs if target]
     sources = [vocabulary.encode(name, "error") for name in names]
-    longest = int(run.config.get("longest_source", 0))
-    long = next((name for name, source in zip(names, sources, strict=True) if len(source) > longest), "")
+    longest = int(run.config.get("longest_source", 0)) - vocabulary.n_beside
+    long = next((name for name in names if len(name) > longest), "")
     if long:
         raise PellucidError(
             f"the source {quoted(long, 40)} has {len(long):,} letters, and the network reads {longest:,}",
@@ -262,16 +262,16 @@ def _write_targets(run: Run, model: PairModel, examples: NewExamples, beam: int)
     from pellucid.models.pairs.padding import pad_rows
     from pellucid.models.stepwise import PairReading, greedy_answers
 
-    decode = load_vocabulary(run).decode
+    decode = load_pair_vocabulary(run).decode_target
     if not beam:
         written = greedy_answers(model, pad_rows(examples.sources))
         return tuple(
-            Prediction(name, decode(answer), None) for name, answer in zip(examples.names, written, strict=True)
+            Prediction(name, decode(name, answer), None) for name, answer in zip(examples.names, written, strict=True)
         )
     found = []
     for name, source in zip(examples.names, examples.sources, strict=True):
         best = beam_search(PairReading(model, source), width=beam, longest=model.longest_target + 1, start=[0], stop=0)
-        ways = tuple((decode(list(one.drawn.tokens)), float(np.exp(one.score))) for one in best[:RANKED])
+        ways = tuple((decode(name, list(one.drawn.tokens)), float(np.exp(one.score))) for one in best[:RANKED])
         found.append(Prediction(name, ways[0][0], ways[0][1], ways))
     return tuple(found)
 

@@ -27,7 +27,7 @@ def open_task(options: DataOptions, data: Data | None = None) -> Task:
     if isinstance(data, PairsData):
         from pellucid.training.tasks.pairs import open_pairs
 
-        return open_pairs(data, source)
+        return open_pairs(data, source, options.targets)
     from pellucid.training.tasks.examples import open_examples
 
     return open_examples(data, source, options)

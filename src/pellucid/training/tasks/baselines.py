@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pellucid.data.endings import Endings
 from pellucid.data.prepare import Examples, ExampleSides, PairSides, TablePreparation
 from pellucid.data.prepare.tokens import Corpus, SequenceSides
 from pellucid.models.counting.count_model import CountModel
-from pellucid.models.counting.endings import Endings
 from pellucid.models.counting.fitting import SIMPLEST_MODELS
 from pellucid.models.counting.ngram import NGram
 from pellucid.records import MetricInterval, Rung
@@ -145,10 +145,8 @@ def pair_baselines(sides: PairSides) -> Iterator[Baseline]:
         def evaluate(side: str) -> SideResult:
             if side == "train":
                 return SideResult(math.nan)  # the ladder shows the metric on dev and test alone
-            said, truth = (
-                [answer(source) for source, _ in sides.texts[side]],
-                [target for _, target in sides.texts[side]],
-            )
+            said = [answer(source) for source, _ in sides.texts[side]]
+            truth = [target for _, target in sides.texts[side]]
             return SideResult(math.nan, exact_match(said, truth), match_units(said, truth))
 
         return evaluate

@@ -227,17 +227,21 @@ def tokens_right(answers: Sequence[Sequence[Hashable]], targets: Sequence[Sequen
     return n_right / n_places if n_places else math.nan
 
 
-def edit_distances(answers: Sequence[str], targets: Sequence[str]) -> NDArray[np.int64]:
-    """How many letters must be added, taken away or changed to make each answer its target (Levenshtein): (n,).
+def edit_distances(answers: Sequence[Sequence[Hashable]], targets: Sequence[Sequence[Hashable]]) -> NDArray[np.int64]:
+    """How many tokens must be added, taken away or changed to make each answer its target (Levenshtein): (n,).
 
-    All pairs go through the table together, row by row of their answers.
+    Each is a text, whose tokens are letters, or a list of words. All pairs go through the table together, row by row of
+    their answers.
 
     >>> edit_distances(["kitten", "abc", ""], ["sitting", "abc", "xy"]).tolist()
     [3, 0, 2]
     """
     longest_answer, longest = (max(map(len, texts), default=0) for texts in (answers, targets))
+    numbers: dict[Hashable, int] = {}
     said, truth = (
-        np.array([[ord(one) for one in text] + [-1] * (width - len(text)) for text in texts]).reshape(len(texts), width)
+        np.array(
+            [[numbers.setdefault(one, len(numbers)) for one in text] + [-1] * (width - len(text)) for text in texts]
+        ).reshape(len(texts), width)
         for texts, width in ((answers, longest_answer), (targets, longest))
     )
     places = np.arange(longest + 1)
@@ -246,7 +250,7 @@ def edit_distances(answers: Sequence[str], targets: Sequence[str]) -> NDArray[np
     for at in range(longest_answer):
         changed = np.minimum(row[:, 1:] + 1, row[:, :-1] + (said[:, at, None] != truth))
         first = np.concatenate([np.full((len(row), 1), at + 1), changed], axis=1)
-        # Letters may also be added from the left on, each for one more.
+        # Tokens may also be added from the left on, each for one more.
         after = np.minimum.accumulate(first - places, axis=1) + places
         row = np.where((at < lengths)[:, None], after, row)
     found: NDArray[np.int64] = row[np.arange(len(answers)), [len(text) for text in targets]]

@@ -16,12 +16,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.data import PairsData
+from pellucid.data.pair_vocabularies import LettersToChanges, LettersToWords
 from pellucid.data.prepare import PairSides, pair_sides
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.padding import pad_rows
+from pellucid.models.settings import SIZES
 from pellucid.models.stepwise import greedy_answers
 from pellucid.records import AnsweredExample, Answers, DataFacts, InitialLoss, Measure, Plan
 from pellucid.training.loop import mean_token_loss
@@ -36,9 +38,9 @@ MEASURE = Measure("nats", "exact match", "simple models", "token")
 PREVIEWED, MOST_SHOWN = 5, 40
 
 
-def open_pairs(data: PairsData, source: str) -> PairTask:
-    """Split the pairs by their sources, and say what was found."""
-    sides = pair_sides(data)
+def open_pairs(data: PairsData, source: str, targets: str = "") -> PairTask:
+    """Split the pairs by their sources, and say what was found. targets: how they are written; "": as suits them."""
+    sides = pair_sides(data, targets)
     for name in SIDES[:2]:
         if not getattr(sides, name):
             raise PellucidError(
@@ -49,7 +51,7 @@ def open_pairs(data: PairsData, source: str) -> PairTask:
         description=data.description,
         is_file=data.is_file,
         kind="pairs",
-        tokens="characters",
+        tokens=sides.vocabulary.kind.replace("-", " "),
         fingerprint=data.fingerprint,
         vocab_size=len(sides.vocabulary),
         symbols=tuple(sides.vocabulary.tokens[:256]),
@@ -57,9 +59,23 @@ def open_pairs(data: PairsData, source: str) -> PairTask:
         n_tokens={name: sum(len(target) + 1 for _, target in getattr(sides, name)) for name in SIDES},
         notes=data.notes,
         first_pairs=tuple((before, after) for before, after in sides.texts["train"][:12]),
-        about=(f"sources of up to {sides.longest_source} letters, targets of up to {sides.longest_target}",),
+        about=_about(sides),
     )
     return PairTask(sides, facts)
+
+
+def _about(sides: PairSides) -> tuple[str, ...]:
+    """What a network reads and writes."""
+    vocabulary = sides.vocabulary
+    sources = f"sources of up to {sides.longest_source - vocabulary.n_beside} letters"
+    if isinstance(vocabulary, LettersToWords):
+        return (f"{sources}, targets of up to {sides.longest_target} of {len(vocabulary.words)} words, each a token",)
+    if isinstance(vocabulary, LettersToChanges):
+        return (
+            f"{sources}, and what the longest known ending of each would become",
+            f"targets as changes of their sources, of up to {sides.longest_target - 1} letters",
+        )
+    return (f"{sources}, targets of up to {sides.longest_target}",)
 
 
 @dataclass(frozen=True)
@@ -75,11 +91,21 @@ class PairTask(Task):
         return MEASURE
 
     @property
+    def has_words(self) -> bool:
+        """Whether targets are written in words, of which each is a token."""
+        return isinstance(self.sides.vocabulary, LettersToWords)
+
+    @property
     def n_train(self) -> int:
         return self.facts.n_tokens["train"]
 
     def find_card(self, name: str) -> NetworkCard:
         return find_network(name, "pairs")
+
+    def suggest_size(self) -> str:
+        """By the letters of the targets, however they are written: what there is to learn is the same."""
+        n_letters = sum(len(target) + 1 for _, target in self.sides.texts["train"])
+        return [size for size in SIZES if n_letters >= self.worth[size]][-1]
 
     def make_config(self, card: NetworkCard, size: str) -> Any:
         return card.sized(size, len(self.sides.vocabulary), self.sides.longest_source, self.sides.longest_target)
@@ -131,14 +157,15 @@ class PairTask(Task):
         return initial_loss(loss, targets, len(self.sides.vocabulary))
 
     def preview(self, model: PairModel, plan: Plan) -> tuple[str, ...]:
-        pairs = self.sides.texts["dev"][:PREVIEWED]
-        said = self.write_answers(model, [source for source, _ in self.sides.dev[:PREVIEWED]])
-        return tuple(f"{before} → {answer}" for (before, _), answer in zip(pairs, said, strict=True))
+        pairs, said = self.sides.texts["dev"], self.write_answers(model, "dev", most=PREVIEWED)
+        return tuple(f"{before} → {answer}" for (before, _), answer in zip(pairs, said, strict=False))
 
-    def write_answers(self, model: PairModel, sources: Sequence[Sequence[int]]) -> list[str]:
-        """What the network writes for each source, by the likeliest token each time."""
-        decode = self.sides.vocabulary.decode
-        return [decode(answer) for answer in greedy_answers(model, pad_rows(sources))] if sources else []
+    def write_answers(self, model: PairModel, side: str, most: int | None = None) -> list[str]:
+        """What the network writes for the first sources of a side, by the likeliest token each time."""
+        sources = [source for source, _ in getattr(self.sides, side)[:most]]
+        answers = greedy_answers(model, pad_rows(sources)) if sources else []
+        pairs = zip(self.sides.texts[side], answers, strict=False)
+        return [self.sides.vocabulary.decode_target(before, answer) for (before, _), answer in pairs]
 
     def evaluate_whole(self, model: PairModel, side: str) -> SideResult:
         """The loss, and which answers are right: it is by these that it is compared with models that have no loss."""
@@ -149,12 +176,15 @@ class PairTask(Task):
         """What a network that learns no more writes for each source; twice asked for, written once."""
         said = self.written.setdefault(model, {})
         if side not in said:
-            said[side] = self.write_answers(model, [source for source, _ in getattr(self.sides, side)])
+            said[side] = self.write_answers(model, side)
         return said[side]
 
     def answers(self, model: PairModel, plan: Plan) -> Answers:
         said = {side: self.write_side(model, side) for side in ("dev", "test")}
-        metrics = {side: pair_metrics(said[side], [after for _, after in self.sides.texts[side]]) for side in said}
+        metrics = {
+            side: pair_metrics(said[side], [after for _, after in self.sides.texts[side]], by_words=self.has_words)
+            for side in said
+        }
         pairs = self.sides.texts["dev"]
         shown = sorted(range(len(pairs)), key=lambda row: said["dev"][row] == pairs[row][1])[:MOST_SHOWN]
         examples = tuple(
@@ -175,15 +205,16 @@ def next_target_loss(model: PairModel, batch: PairBatch) -> Tensor:
     return mean_token_loss(model(batch.sources, batch.tokens), batch.targets)
 
 
-def pair_metrics(said: Sequence[str], truth: Sequence[str]) -> dict[str, float]:
-    """How many answers are right as a whole and letter by letter, and how many edits they are away from the truth.
+def pair_metrics(said: Sequence[str], truth: Sequence[str], *, by_words: bool = False) -> dict[str, float]:
+    """How many answers are right as a whole and token by token, and how many edits they are away from the truth.
 
-    Nothing where there is no answer.
+    Nothing where there is no answer. by_words: tokens are the words of a target and not its letters.
     """
     if not truth:
         return {}
+    answers, targets = ([text.split(" ") if by_words else text for text in texts] for texts in (said, truth))
     return {
         "exact match": exact_match(said, truth),
-        "letters right": tokens_right(said, truth),
-        "edit distance": float(edit_distances(said, truth).mean()),
+        "tokens right" if by_words else "letters right": tokens_right(answers, targets),
+        "edit distance": float(edit_distances(answers, targets).mean()),
     }
