@@ -15,8 +15,9 @@ from PIL import Image
 
 from pellucid.cli.contract import answer
 from pellucid.data import DataChanged, ImagesData, decode_images, open_data
+from pellucid.data.readers import images
 from pellucid.data.readers.images import MOST_PIXELS, decode_image, find_trouble
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, TooLarge
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +154,8 @@ def test_a_large_jpeg_is_reduced_while_it_is_decoded(folder, monkeypatch):
     monkeypatch.setattr("pellucid.data.readers.images.MOST_PIXELS", 100_000)
     assert find_trouble(content) == (600, 400, False, "")
     assert numpy.abs(decode_image(content, "rgb", (300, 200)) - whole.reshape(200, 2, 300, 2, 3).mean((1, 3))).max() < 5
-    assert find_trouble(encoded(gradient(600, 400)))[3] == "0 megapixels, at most 64 are read"
+    blank = encoded(gradient(600, 400))  # as a PNG it takes a byte for more than eight pixels, as bombs do
+    assert find_trouble(blank)[3] == "0 megapixels, at most 64 are read"
     (folder / "dog" / "photo.jpg").write_bytes(content)
     assert open_data(folder).files[-1][2:] == (600, 400)
 
@@ -205,6 +207,34 @@ def test_the_conversion_does_not_change_unnoticed():
     }
     digests = {name: hashlib.sha256(pixels.tobytes()).hexdigest()[:12] for name, pixels in found.items()}
     assert digests == {"gray": "a68c9103b651", "rgb": "d16aad348b2e"}
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "P with a transparent colour"])
+def test_a_large_png_is_reduced_strip_by_strip(mode, monkeypatch):
+    """Whatever its rows are told by: noise makes encoders choose among all five filters."""
+    noise = numpy.random.default_rng(1).integers(0, 256, (403, 301, 4)).cumsum(1).astype(numpy.uint8)
+    picture = (
+        Image.fromarray(noise, "RGBA").convert("RGB" if mode.startswith("P") else mode).convert(mode[:4].split()[0])
+    )
+    content = encoded(picture, **({"transparency": 3} if "transparent" in mode else {}))
+    wanted = decode_image(content, "rgb").astype(int)[:400, :300].reshape(100, 4, 75, 4, 3).mean((1, 3))
+    monkeypatch.setattr("pellucid.data.readers.images.MOST_PIXELS", 10_000)
+    monkeypatch.setattr("pellucid.data.readers.png_strips.STRIP_BYTES", 20_000)
+    assert find_trouble(content) == (301, 403, False, "")
+    found = images._read_reduced(content, (301, 403), (75, 100))
+    assert found.size == (76, 101)
+    assert numpy.abs(numpy.asarray(found)[:100, :75] - wanted).max() <= 1
+    assert decode_image(content, "gray", (10, 10)).shape == (10, 10)
+    assert "damaged" in find_trouble(content[: len(content) // 2])[3]
+    with pytest.raises(TooLarge):
+        decode_image(content, "gray")
+
+
+def test_a_large_png_that_cannot_be_cut_is_refused(monkeypatch):
+    monkeypatch.setattr("pellucid.data.readers.images.MOST_PIXELS", 10_000)
+    noise = numpy.random.default_rng(1).integers(0, 1 << 16, (200, 200)).astype(numpy.uint16)
+    assert "megapixels, at most 64 are read" in find_trouble(encoded(Image.fromarray(noise)))[3]  # of 16 bits
+    assert "megapixels, at most 64 are read" in find_trouble(encoded(Image.new("L", (200, 200))))[3]  # blank
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 100_000), (100_000, 1)])

@@ -8,7 +8,8 @@ the user's cache folder ($XDG_CACHE_HOME or ~/.cache, under pellucid), never amo
 folders of 200 images or more, and PELLUCID_CACHE=off keeps it from being read or written.
 
 Pictures become numbers by one conversion, the same on every machine:
-1. the first frame; of a JPEG much larger than the size asked for, reduced by 2, 4 or 8 while it is decoded
+1. the first frame; of a JPEG much larger than the size asked for, reduced by 2, 4 or 8 while it is decoded; a PNG of
+   more than 64 megapixels is reduced strip by strip
 2. turned as its EXIF orientation says
 3. to 8 bits: 16-bit gray is divided by 257, 1-bit is 0 or 255, palettes are looked up, CMYK is converted as Pillow does
 4. transparency is laid over white
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.data.kinds import COLOURS, ImageFile, ImagesData, PixelsData, ReadOptions
+from pellucid.data.readers import png_strips
 from pellucid.data.readers.sources import missing_file, notes_on_counts, quoted_name, require_memory, unreadable
 from pellucid.errors import DataChanged, PellucidError, TooLarge, quoted, require_one_of
 from pellucid.records.plain import from_plain
@@ -45,6 +47,7 @@ LEFT_OUT = {"Thumbs.db", "desktop.ini", "@eaDir", "__MACOSX"}
 TOLD_EVERY = 500
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MOST_PIXELS = 64_000_000  # that are decoded; a JPEG with more is reduced on the way
+MOST_REDUCED = 32  # times a side, while a large PNG is decoded: a strip has at least so many rows
 SPARE = 4  # times the size asked for, that a JPEG is not reduced below while it is decoded: the rest is averaged
 
 
@@ -263,7 +266,7 @@ def find_trouble(content: bytes) -> tuple[int, int, bool, str]:
                 # Reduced as far as it goes: all bytes are read, and a broken one is found in a tenth of the time.
                 _reduce_while_decoding(picture, (1, 1))
                 if picture.width * picture.height > MOST_PIXELS:
-                    return width, height, False, f"{width * height / 1e6:.0f} megapixels, at most 64 are read"
+                    return width, height, False, _trouble_of_large(content, picture)
                 is_animated = getattr(picture, "n_frames", 1) > 1
                 picture.seek(0)
                 picture.load()
@@ -277,6 +280,31 @@ def find_trouble(content: bytes) -> tuple[int, int, bool, str]:
         reason = " ".join(str(error).split())[:40] or type(error).__name__
         return width, height, False, f"damaged: {reason}"
     return width, height, is_animated, ""
+
+
+def _trouble_of_large(content: bytes, picture: "Picture") -> str:
+    """What is wrong with a picture of more pixels than are held at once; "" where it can be read in strips."""
+    if not png_strips.can_be_read(content):
+        return f"{picture.width * picture.height / 1e6:.0f} megapixels, at most 64 are read"
+    _read_reduced(content, picture.size, (1, 1))
+    return ""
+
+
+def _read_reduced(content: bytes, whole: tuple[int, int], least: tuple[int, int]) -> "Picture":
+    """A large PNG, laid over white and reduced: as small as has `least`, or that can be held."""
+    by = max(1, min(whole[0] // least[0], whole[1] // least[1], MOST_REDUCED))
+    by = max(by, math.ceil(math.sqrt(whole[0] * whole[1] / MOST_PIXELS)))
+    return png_strips.read_strips(content, lambda strip: _over_white(strip).reduce(by), of=by)
+
+
+def _over_white(picture: "Picture") -> "Picture":
+    """In RGB, what is transparent laid over white."""
+    from PIL import Image
+
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        layer = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return picture.convert("RGB")
 
 
 def _reduce_while_decoding(picture: "Picture", least: tuple[int, int]) -> None:
@@ -300,17 +328,17 @@ def decode_image(content: bytes, mode: str = "gray", size: tuple[int, int] | Non
         with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
             if size is not None:
                 _reduce_while_decoding(opened, (SPARE * max(size), SPARE * max(size)))
-            if opened.size[0] * opened.size[1] > MOST_PIXELS:
+            picture: Picture = opened
+            if opened.size[0] * opened.size[1] <= MOST_PIXELS:
+                opened.seek(0)
+                opened.load()
+            elif size is not None and png_strips.can_be_read(content):
+                picture = _read_reduced(content, opened.size, (SPARE * max(size), SPARE * max(size)))
+                picture.info.update({name: one for name, one in opened.info.items() if name == "exif"})
+            else:
                 raise TooLarge("an image has more than 64 megapixels", fix="Make it smaller")
-            opened.seek(0)
-            opened.load()
-            picture: Picture = ImageOps.exif_transpose(opened)
-    picture = _in_eight_bits(picture)
-    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        layer = picture.convert("RGBA")
-        white = Image.new("RGBA", layer.size, "white")
-        picture = Image.alpha_composite(white, layer)
-    picture = picture.convert("RGB")
+            picture = _in_eight_bits(ImageOps.exif_transpose(picture))
+    picture = _over_white(picture)
     if mode == "gray":
         picture = picture.convert("L")
     if size is not None and picture.size != size:
