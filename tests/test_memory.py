@@ -4,6 +4,7 @@ import datetime
 import html
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -12,7 +13,8 @@ import pyarrow
 import pytest
 
 from pellucid.api.run import predict
-from pellucid.api.train import resume, train
+from pellucid.api.split import split
+from pellucid.api.train import compare, rate, resume, train
 from pellucid.data import open_data
 from pellucid.data.readers.memory import read_memory
 from pellucid.errors import PellucidError, Stopped
@@ -40,8 +42,14 @@ class Dataset:
     def __getitem__(self, name):
         return self.columns_by_name[name]
 
+    def __len__(self):
+        return len(next(iter(self.columns_by_name.values())))
+
     def add_column(self, name, column):
         return Dataset({**self.columns_by_name, name: column})
+
+    def select(self, rows):
+        return Dataset({name: [column[row] for row in rows] for name, column in self.columns_by_name.items()})
 
 
 FRAMES = {
@@ -257,6 +265,54 @@ def test_pairs_are_answered_with_a_list(inside):
     assert all(isinstance(answer, str) for answer in answers)
     with pytest.raises(PellucidError, match="source 2 is no text"):
         run.predict(["abc", 5])
+
+
+LONG = {"size": [float(i % 17) for i in range(60)], "kind": ["big" if i % 17 > 8 else "small" for i in range(60)]}
+DIVIDED = {
+    "pandas": pandas.DataFrame(LONG, index=range(100, 160)),
+    "Polars": polars.DataFrame(LONG),
+    "columns": LONG,
+    "rows": [dict(zip(LONG, row, strict=True)) for row in zip(*LONG.values(), strict=True)],
+    "Arrow": pyarrow.table(LONG),
+    "Hugging Face": Dataset(LONG),
+}
+
+
+@pytest.mark.parametrize("given", DIVIDED.values(), ids=list(DIVIDED))
+def test_what_is_divided_comes_back_in_parts_of_the_same_kind(inside, given):
+    pandas.DataFrame(LONG).to_csv("long.csv", index=False)
+    on_disk = split("long.csv", strategy="hash")
+    found = split(given, strategy="hash")
+    assert found.files == ()
+    assert not Path("data-split").exists()
+    for side in ("train", "dev", "test"):
+        part = getattr(found, side)
+        assert type(part) is type(given)
+        theirs = polars.read_parquet(on_disk.folder / f"{side}.parquet")
+        assert read_memory(part, fewest_rows=1).frame["size"].to_list() == theirs["size"].to_list()
+    with pytest.raises(PellucidError, match=r"parts are files\. Read train from 'long-split'"):
+        _ = on_disk.train
+
+
+def test_lists_pairs_and_arrays_are_divided_too_and_written_where_it_is_said(inside):
+    names = [f"name {i}" for i in range(60)]
+    found = split(names, out="parts")
+    assert sorted(found.train + found.dev + found.test) == sorted(names)
+    assert Path("parts/dev.txt").read_text("utf-8").splitlines() == found.dev
+    pairs = split([(name, name[::-1]) for name in names])
+    assert pairs.dev[0][0] == pairs.dev[0][1][::-1]
+    values, classes = np.arange(120.0).reshape(60, 2), np.arange(60) % 2
+    examples, targets = split((values, classes)).test
+    assert (classes[(examples[:, 0] / 2).astype(int)] == targets).all()
+    series = split(pandas.Series(names, index=range(7, 67)))
+    assert [names[place - 7] for place in series.dev.index] == series.dev.tolist()
+
+
+def test_frames_are_compared_and_searched_as_their_files_are(inside):
+    frame = polars.DataFrame(LONG)
+    ladder = compare(frame, target="kind", models=["logistic"], steps=3, threads=1)
+    assert "logistic" in [rung.name for rung in ladder.record.rungs]
+    assert rate(frame, target="kind", model="logistic", seeds=(1,), threads=1).record.seeds == (1,)
 
 
 def test_a_notebook_sees_the_progress_and_the_report(inside, monkeypatch, capsys):

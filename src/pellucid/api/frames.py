@@ -1,11 +1,14 @@
-"""Answers back in the shape that the questions came in: a frame as a frame of the same library, rows as rows."""
+"""What goes back to Python in the shape that it came in: a frame as a frame of the same library, rows as rows.
+
+Answers stand beside the questions, and sides of a division are parts of what was divided.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pellucid.data.readers.memory import PandasFrame, PolarsFrame
+from pellucid.data.readers.memory import PandasFrame, PolarsFrame, has_targets
 from pellucid.records import Predictions
 
 
@@ -46,6 +49,39 @@ def with_answers(given: Any, found: Predictions) -> Any:
 
         return numpy.array(answers)
     return answers
+
+
+def count_rows(given: Any) -> int:
+    """How many rows, items or examples there are.
+
+    >>> count_rows({"size": [2.5, 3.5]}), count_rows(["ava", "mia", "zoe"])
+    (2, 3)
+    """
+    if has_targets(given):
+        return len(given[0])
+    return len(next(iter(given.values()))) if isinstance(given, Mapping) else len(given)
+
+
+def take_rows(given: Any, rows: Any) -> Any:
+    """These rows, in the shape that all of them came in. rows: an array of places.
+
+    >>> import numpy
+    >>> take_rows({"size": [2.5, 3.5]}, numpy.array([1])), take_rows(("ava", "mia"), numpy.array([0]))
+    ({'size': [3.5]}, ('ava',))
+    """
+    if has_targets(given):
+        return tuple(take_rows(one, rows) for one in given)
+    if isinstance(given, Mapping):
+        return {name: take_rows(column, rows) for name, column in given.items()}
+    if hasattr(given, "iloc"):  # pandas, whose index stays
+        return given.iloc[rows]
+    if hasattr(given, "select") and hasattr(given, "features"):  # Hugging Face
+        return given.select(rows.tolist())
+    if hasattr(given, "take"):  # Arrow, NumPy
+        return given.take(rows, axis=0) if hasattr(given, "ndim") else given.take(rows.tolist())
+    if isinstance(given, Sequence):
+        return type(given)(given[row] for row in rows) if isinstance(given, tuple) else [given[row] for row in rows]
+    return given[rows.tolist()]
 
 
 def _columns(found: Predictions) -> dict[str, list[Any]]:

@@ -7,15 +7,18 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid import __version__
+from pellucid.api.frames import count_rows, take_rows
 from pellucid.api.results import Shown
 from pellucid.data.kinds import ListData, PairsData, TableData
 from pellucid.data.options import DataOptions, open_with
+from pellucid.data.readers.memory import MEMORY, is_place, read_memory
 from pellucid.data.splits import SIDES, SplitRequest, read_fractions
 from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.records.plain import as_plain
@@ -33,18 +36,42 @@ HASH = "BLAKE2b-64 of items; splitmix64 over the columns of rows"
 
 
 class WrittenSplit(NamedTuple):
-    """The report on a division, and the files of its parts; no files where nothing was written."""
+    """The report on a division, and the files of its parts; no files where nothing was written.
+
+    Of data that Python held, train, dev and test are parts of the same kind.
+    """
 
     report: Shown[SplitReport]
     folder: Path
     files: tuple[str, ...]
+    parts: Mapping[str, Any] = MappingProxyType({})  # by side, of what Python held
+
+    @property
+    def train(self) -> Any:
+        return self._part("train")
+
+    @property
+    def dev(self) -> Any:
+        return self._part("dev")
+
+    @property
+    def test(self) -> Any:
+        return self._part("test")
+
+    def _part(self, side: str) -> Any:
+        if side not in self.parts:
+            where = f"Read {side} from {quoted(str(self.folder), 80)}" if self.files else "Leave {dry_run} out"
+            raise PellucidError(
+                "the data came from a file, and so their parts are files", fix=where, options={"dry_run": None}
+            )
+        return self.parts[side]
 
     def __repr__(self) -> str:
         return repr(self.report)
 
 
 def split(
-    data: str | Path,
+    data: object,
     *,
     strategy: str = "",
     by: str = "",
@@ -67,6 +94,9 @@ def split(
     as_number: Sequence[str] = (),
 ) -> WrittenSplit:
     """Divide a list, a table or pairs; the parts and split.json are written into a new folder, all or nothing.
+
+    What Python holds already, as of `train`, comes back as train, dev and test of the same kind: frames as frames with
+    their index, lists as lists. It is written only where `out` names a folder.
 
     Without a strategy (hash, stratified, time, group or random) one is proposed, with its reasons, and used. by: the
     numeric column whose quantile bins are the strata; together_with: columns that divide each bin further; key: stands
@@ -94,26 +124,40 @@ def split(
             fix="Keep one of them",
             options={"dry_run": None, "out": None},
         )
-    source = str(data)
-    folder = Path(out) if out else Path(f"{'stdin' if source == '-' else Path(source).stem}-split")
-    if not dry_run:
+    is_file = is_place(data)
+    source = str(data) if is_file else MEMORY
+    folder = (
+        Path(out) if out else Path(f"{'stdin' if source == '-' else Path(source).stem if is_file else 'data'}-split")
+    )
+    is_written = not dry_run and (is_file or out is not None)
+    if is_written:
         require_new_folder(folder)
 
     from pellucid.data.splits.split import split_data
 
     reading = DataOptions(source, kind, encoding, newlines, separator=separator, as_number=",".join(as_number))
-    opened = _open_divisible(reading, drift)
+    opened = _open_divisible(reading, drift, None if is_file else data)
     division = split_data(opened, request)
-    names = [] if dry_run else write_parts(opened, division, folder, SUFFIXES[file_format])
-    return WrittenSplit(Shown(division.report), folder, tuple(names))
+    names = write_parts(opened, division, folder, SUFFIXES[file_format]) if is_written else []
+    parts = {} if is_file else _parts(data, division)
+    return WrittenSplit(Shown(division.report), folder, tuple(names), MappingProxyType(parts))
 
 
-def _open_divisible(options: DataOptions, drift: bool) -> Splittable:
+def _parts(data: object, division: Division) -> dict[str, Any]:
+    """What Python holds, side by side."""
+    n_given = count_rows(data)
+    if n_given != len(division.sides):
+        left_out = n_given - len(division.sides)
+        raise PellucidError(f"{left_out:,} of {n_given:,} are empty and cannot be divided", fix="Take them out first")
+    return {side: take_rows(data, (division.sides == number).nonzero()[0]) for number, side in enumerate(SIDES)}
+
+
+def _open_divisible(options: DataOptions, drift: bool, given: object = None) -> Splittable:
     if drift:
         from pellucid.data.sets.transactions import load
 
         return load(drift=True)
-    opened = open_with(options)
+    opened = open_with(options) if given is None else read_memory(given, kind=options.kind)
     if not isinstance(opened, ListData | PairsData | TableData):
         raise PellucidError(
             f"{opened.name} was taken for {opened.kind}, and lists, tables and pairs can be divided",
