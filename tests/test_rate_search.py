@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pellucid.data import open_data
 from pellucid.data.prepare.tokens import split_sequences
-from pellucid.figures.words.training import search_sentences, sweep_failure
+from pellucid.figures.words.learning_rate import search_sentences, sweep_failure
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig, WindowMLPConfig
 from pellucid.models.sequences.transformer import Transformer

@@ -327,7 +327,10 @@ def test_the_report_in_a_terminal(capsys):
     said = capsys.readouterr().out
     lines = said.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["mlp", "bigram", "uniform"]
-    assert "good fit: at step 4 dev is 0.9200 and train 0.7000, 0.2200 apart, and dev did not rise again." in said
+    assert (
+        "good fit: at step 4 dev is 0.9200 and train 0.7000, 0.2200 apart, and dev was at its lowest at the end."
+        in said
+    )
     assert "note: layers.0.act at step 4: 1 of 4 units" in lines
     assert (
         "2 samples: 1 in train, 0 in dev, 1 new; new are those in neither, as the test side is not looked at" in lines

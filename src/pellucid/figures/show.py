@@ -16,8 +16,9 @@ from pellucid.figures.words.inspection import (
     watch_parts,
 )
 from pellucid.figures.words.ladder import ladder_parts, plain_ladder, size_ladder_parts
+from pellucid.figures.words.learning_rate import rate_parts
 from pellucid.figures.words.splitting import split_parts
-from pellucid.figures.words.training import plain_report, rate_parts, report_parts
+from pellucid.figures.words.training import plain_report, report_parts
 from pellucid.records import (
     Derivation,
     Diagnosis,

@@ -108,7 +108,8 @@ def judge_updates(ratios: Mapping[str, float]) -> list[Finding]:
         found.append(Finding(severity, most, seen.format(ratios[most], middle), means, fix))
     if ratios[least] < MOVES[0]:
         severity = "suspicious" if ratios[most] < FAR_OFF[0] else "note"
-        means, fix = "it would need thousands of steps to change", "raise the rate, or look for what holds it back"
+        pace = f"{1 / ratios[least]:,.0f} steps like these would move it by its own size" if ratios[least] else ""
+        means, fix = pace or "it does not move", "raise the rate, or look for what holds it back"
         found.append(Finding(severity, least, seen.format(ratios[least], middle), means, fix))
     if not found:
         reach = f"updates were {ratios[least]:.1e} ({least}) to {ratios[most]:.1e} ({most}) of the matrices' own size"

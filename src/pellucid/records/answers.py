@@ -137,6 +137,16 @@ class Answers(NamedTuple):
     importances: tuple[Importance, ...] = ()  # of the columns of a table, the largest first
     importances_on: str = ""  # the rows they were measured on: dev or cross-validation
 
+    @property
+    def says_one_thing(self) -> bool:
+        """Whether all answers on dev are the same, where not all truths are."""
+        if self.confusion is not None:
+            rows, columns = self.confusion.counts, list(zip(*self.confusion.counts, strict=True))
+            return sum(map(any, rows)) > 1 and sum(map(any, columns)) == 1
+        # A few of many would tell nothing of the others.
+        pairs = self.points if len(self.points) == self.n else ()
+        return len({truth for truth, _ in pairs}) > 1 and len({answer for _, answer in pairs}) == 1
+
 
 class Prediction(NamedTuple):
     """What a network says about one new example."""

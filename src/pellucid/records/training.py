@@ -215,8 +215,9 @@ class Verdict(NamedTuple):
 
     name: str  # under-fit, good fit or over-fit; counted, where nothing is trained
     # dev rose, by heart, solved, still falling, behind simple models, nothing learned, nothing by heart or at rest
-    reason: str  # or counted
+    reason: str  # or same answer, or counted
     fell: float = 0.0  # by how much dev fell over the last tenth of the run
+    harder: float = 0.0  # by how much dev costs the simplest model more than train, where that explains the distance
 
 
 class Measure(NamedTuple):

@@ -55,7 +55,7 @@ from pellucid.training.cross_validation import Budget, cross_validate
 from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
 from pellucid.training.plan import KEPT_BACK, choose_plan
 from pellucid.training.run_data import data_options_of, find_source, source_from_run
-from pellucid.training.stopping import judge_fit
+from pellucid.training.stopping import harder_dev, is_behind, judge_fit
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
 from pellucid.training.tasks.metrics import paired_gain
@@ -347,7 +347,15 @@ def finish_run(
     for finding in judge_run(trainer.read_health(), trainer.start):
         writer.append("findings", finding)
         trainer.callbacks.on_finding(finding)
-    verdict = judge_fit(trainer.evaluations, ending, best.rung.dev, trainer.start.uniform)
+    verdict = judge_fit(
+        trainer.evaluations,
+        ending,
+        best.rung.dev,
+        trainer.start.uniform,
+        is_behind=is_behind(ladder, rung),
+        says_one_thing=answers is not None and answers.says_one_thing,
+        harder=harder_dev([one.rung for one in baselines]),
+    )
     result = RunResult(
         start=trainer.start,
         ladder=ladder,

@@ -20,7 +20,7 @@ The lines between them are judgements; the numbers stand in every sentence that 
 import math
 from collections.abc import Sequence
 
-from pellucid.records import Ending, Evaluation, Plan, Verdict
+from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung, Verdict
 from pellucid.training.optimizers import learning_rate_factor
 
 WORTH_IT = 0.003  # nats; less than two seeds of one network differ by
@@ -133,10 +133,16 @@ def judge_fit(
     ending: Ending,
     best_count_dev: float | None = None,
     guessing: float = 0.0,
+    *,
+    is_behind: bool = False,
+    says_one_thing: bool = False,
+    harder: float = 0.0,
 ) -> Verdict:
     """best_count_dev: the loss on dev of the best model that only counts or is simple; None: there is none.
 
-    guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory.
+    guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory. is_behind: by
+    what the models are judged by. says_one_thing: whatever it reads. harder: by how much dev costs the simplest model
+    more than train, so that as much of the distance is no memory either.
 
     >>> curve = [Evaluation(0, 3.3, 3.3), Evaluation(500, 2.0, 2.05), Evaluation(1000, 1.82, 1.90)]
     >>> judge_fit(curve, Ending("budget", 1000, 1000), best_count_dev=1.98).name
@@ -147,19 +153,41 @@ def judge_fit(
     rose = last.dev - kept.dev
     if kept.step == 0 and last.step:
         return Verdict("over-fit" if last.train < kept.train - ROSE else "under-fit", "nothing learned")
+    if says_one_thing:
+        return Verdict("under-fit", "same answer")
     if ending.reason == "over-fit" or (rose > _margin(evaluations) and last.train < kept.train):
         return Verdict("over-fit", "dev rose")
     far = FAR_BELOW * max(kept.dev, NEARLY_SOLVED * guessing)
-    if gap > far:
+    if gap - harder > far:
         return Verdict("over-fit", "by heart")
-    if kept.dev < SOLVED * guessing:
+    if kept.dev < SOLVED * guessing and not is_behind:
         return Verdict("good fit", "solved")
     fell = _fell_at_the_end(evaluations)
     if fell > STILL_FALLING:
         return Verdict("under-fit", "still falling", fell)
-    if best_count_dev is not None and kept.dev > best_count_dev:
+    if is_behind or (best_count_dev is not None and kept.dev > best_count_dev):
         return Verdict("under-fit", "behind simple models")
-    return Verdict("under-fit", "nothing by heart") if gap < NO_BETTER else Verdict("good fit", "at rest")
+    if gap < NO_BETTER:
+        return Verdict("under-fit", "nothing by heart")
+    return Verdict("good fit", "at rest", harder=harder if gap > far else 0.0)
+
+
+def is_behind(ladder: Ladder, rung: Rung) -> bool:
+    """Whether it is behind the best simple model by the metric, beyond chance where that is known."""
+    gain = rung.gain("dev")
+    if not ladder.measure.metric:
+        return False  # then the loss says it
+    return gain.verdict == "behind" if gain is not None and math.isfinite(gain.low) else ladder.gap(rung) < 0
+
+
+def harder_dev(rungs: Sequence[Rung]) -> float:
+    """By how much dev costs the simplest model more than train: one that keeps so little that it knows none by heart.
+
+    Guessing costs the same everywhere, and so tells nothing.
+    """
+    telling = [one for one in rungs if math.isfinite(one.train) and math.isfinite(one.dev) and one.train != one.dev]
+    simplest = min(telling, key=lambda one: one.parameters, default=None)
+    return max(0.0, simplest.dev - simplest.train) if simplest else 0.0
 
 
 def _margin(evaluations: Sequence[Evaluation]) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel, Point, axis_spanning
 from pellucid.figures.charts.svg import INK, QUIET, line_style, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
+from pellucid.figures.words.learning_rate import search_sentences
 from pellucid.figures.words.notation import rough
-from pellucid.figures.words.training import search_sentences
 from pellucid.records import LearningRateSearch, LearningRateTrial
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT = 900.0, 340.0, 190.0, 30.0, 120.0

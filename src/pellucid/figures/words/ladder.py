@@ -110,12 +110,15 @@ def best_network_words(ladder: Ladder) -> str:
     best = ladder.best_count
     if not networks or best is None:
         return ""
-    gap = ladder.gap(networks[0])
-    earns = f"earns {gap_size(ladder.measure, gap)} over" if gap > 0 else f"is {gap_size(ladder.measure, gap)} behind"
-    beside = f"the best that only counts, {best.name}."
+    gap, name = ladder.gap(networks[0]), printable(networks[0].name)
+    beside = f"the best that only counts, {best.name}"
     if ladder.measure.metric:
-        beside = f"{printable(ladder.measure.simple)}, of which {printable(best.name)} is the best."
-    return f"The best network, {printable(networks[0].name)}, {earns} {beside}"
+        beside = f"{printable(ladder.measure.simple)}, of which {printable(best.name)} is the best"
+    if gap > 0 and {gain.verdict for gain in networks[0].gains} - {"ahead"}:
+        return f"No gain of the best network, {name}, can be told from these data over {beside}."
+    apart = f"is {gap_size(ladder.measure, gap)} behind" if gap < 0 else "is level with"
+    earns = f"earns {gap_size(ladder.measure, gap)} over" if gap > 0 else apart
+    return f"The best network, {name}, {earns} {beside}."
 
 
 def earned_words(ladder: Ladder) -> str:

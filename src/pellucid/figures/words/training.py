@@ -1,4 +1,4 @@
-"""What `pellucid train` and `pellucid rate` say: data, plan, start, and at the end the report or the suggestion."""
+"""What `pellucid train` says: data, plan, start, and at the end the report."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.charts.panel import LABELS, TextCanvas, block_means
-from pellucid.figures.tables import WIDTH, FittedLines, Part, Table, indent, right
+from pellucid.figures.tables import WIDTH, FittedLines, Part, indent
 from pellucid.figures.words.answers import (
     answer_parts,
     describe_source,
@@ -29,7 +29,7 @@ from pellucid.figures.words.ladder import (
     validation_table,
     validation_words,
 )
-from pellucid.figures.words.notation import count_of, cut_end, duration, loss_words, percent, rough
+from pellucid.figures.words.notation import count_of, cut_end, duration, loss_words, metric_words, percent, rough
 from pellucid.figures.words.splitting import choice_sentences, leak_words
 from pellucid.records import (
     DataFacts,
@@ -37,11 +37,9 @@ from pellucid.records import (
     Evaluation,
     InitialLoss,
     Ladder,
-    LearningRateSearch,
     NetworkFacts,
     Plan,
     PlanReason,
-    SweepFailure,
     TrainingReport,
     Verdict,
     as_plain,
@@ -228,9 +226,10 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
     kept, last = min(evaluations, key=lambda one: one.dev), evaluations[-1]
     gap = kept.dev - kept.train
     at_best = f"at step {kept.step:,} dev is {kept.dev:.4f} and train {kept.train:.4f}"
-    simple, best = ladder.measure.simple, ladder.best_count
-    is_counting = simple == "counting"
-    reach = f"{simple} alone reach{'es' * is_counting} {best.dev:.4f}" if best else "simple models reach more"
+    is_counting = ladder.measure.simple == "counting"
+    rose = last.dev - kept.dev
+    at_rest = f"dev ended {rose:.4f} above its best" if rose > 0 else "dev was at its lowest at the end"
+    too = f", and for the simplest model dev is {verdict.harder:.4f} harder than train too" if verdict.harder else ""
     because, try_next = {
         "dev rose": (
             f"dev was lowest at step {kept.step:,} with {kept.dev:.4f} and then rose to {last.dev:.4f}, while train "
@@ -248,7 +247,7 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
             "Train longer: more minutes or more steps",
         ),
         "behind simple models": (
-            f"{at_best}, where {reach}",
+            f"{at_best}{behind_words(ladder)}",
             f"Give it {'more context, ' * is_counting}a larger size or more time; or search its learning rate with "
             "pellucid rate",
         ),
@@ -256,16 +255,40 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
             f"{at_best}, {abs(gap):.4f} apart: nothing was learned by heart, so there is room to learn more",
             "Choose a larger size or train longer",
         ),
+        "same answer": (
+            f"{at_best}, but it says the same of every example of dev, whatever it reads",
+            "Give it a larger size or more time; or search its learning rate with pellucid rate",
+        ),
         "nothing learned": (
             f"no weights did better on all of dev than the first ones, with {evaluations[0].dev:.4f}; those were kept",
             "Give it more data, or another learning rate: pellucid rate searches one",
         ),
         "at rest": (
-            f"{at_best}, {gap:.4f} apart, and dev did not rise again",
-            "For less, give it more data; a larger size with dropout may earn a little",
+            f"{at_best}, {gap:.4f} apart{too}, and {at_rest}",
+            "To go on, give it more data, or a larger size with dropout",
         ),
     }[verdict.reason]
     return f"{because}. {try_next}."
+
+
+def behind_words(ladder: Ladder) -> str:
+    """How much more the best simple model reaches, by what the ladder is judged by.
+
+    >>> network = Rung("mlp", False, 9, 0.1, 0.4, None, math.nan, 1.0, 1.0, metric=0.5)
+    >>> simple = Rung("centroid", True, 9, 0.1, math.nan, None, math.nan, 1.0, None, metric=0.9)
+    >>> behind_words(Ladder("x", (network, simple), measure=Measure(metric="accuracy")))
+    ', with 50.00 % of accuracy where centroid has 90.00 %'
+    """
+    best = ladder.best_count
+    network = next((rung for rung in ladder.rungs if not rung.is_counted), None)
+    metric = ladder.measure.metric
+    if best is None:
+        return ", and simple models reach more"
+    if metric and network is not None and ladder.gap(network) < 0:
+        has = f"{best.name} has {metric_words(metric, best.metric)}"
+        return f", with {metric_words(metric, network.metric)} of {metric} where {has}"
+    is_counting = ladder.measure.simple == "counting"
+    return f", where {ladder.measure.simple} alone reach{'es' * is_counting} {best.dev:.4f}"
 
 
 def fit_words(report: TrainingReport) -> str:
@@ -401,99 +424,3 @@ def loss_picture(report: TrainingReport, width: int = WIDTH) -> list[str]:
     if beside >= LEAST_BESIDE:
         return [*canvas.lines("{:.2f}".format, labels), below]
     return [*canvas.lines("{:.2f}".format), below, *[words for _, words in labels]]
-
-
-def rate_parts(search: LearningRateSearch) -> Iterator[Part]:
-    """What a terminal shows of a search for the learning rate: each rule for each seed, a curve, and how sure it is."""
-    yield Text(f"{search.network} on {printable(search.source)}", "dim")
-    yield Text("")
-    made = Table(*right("seed", "percentile rule", "valley rule", "lowest at"))
-    for i, (seed, sweep) in enumerate(zip(search.seeds, search.sweeps, strict=True)):
-        finite = [trial for trial in sweep if math.isfinite(trial.smoothed)]
-        lowest = min(finite, key=lambda trial: trial.smoothed).learning_rate if finite else None
-        made.add(str(seed), *map(_rate_words, (search.by_percentile[i], search.by_valley[i], lowest)))
-    yield made
-    if rate_picture(search):
-        yield Text("")
-        yield FittedLines(lambda width: rate_picture(search, width))
-    yield Text("")
-    for place, sentence in enumerate(search_sentences(search)):
-        # The first says which rate to try, or that there is none.
-        yield Text(printable(sentence), "" if place else "bold yellow" if search.suggestion is None else "bold")
-
-
-def _rate_words(rate: float | None) -> str:
-    return "no answer" if rate is None else rough(rate)
-
-
-def rate_picture(search: LearningRateSearch, width: int = WIDTH) -> list[str]:
-    """The smoothed loss of every seed against the logarithm of the rate."""
-    points = [
-        (math.log10(trial.learning_rate), trial.smoothed)
-        for sweep in search.sweeps
-        for trial in sweep
-        if trial.learning_rate > 0 and math.isfinite(trial.smoothed)
-    ]
-    if len(points) < 2:
-        return []
-    low, first = min(loss for _, loss in points), points[0][1]
-    # Where a sweep flies apart it leaves the picture.
-    high = min(max(loss for _, loss in points), first + 0.5 * max(first - low, 0.05 * abs(first)))
-    canvas = TextCanvas(
-        (min(x for x, _ in points), max(x for x, _ in points)),
-        (low, max(high, low + 1e-9)),
-        width=max(NARROWEST, min(WIDEST, width - LABELS)),
-    )
-    for sweep in search.sweeps:
-        canvas.line([(math.log10(trial.learning_rate), trial.smoothed) for trial in sweep if trial.learning_rate > 0])
-    if search.suggestion:
-        canvas.upright(math.log10(search.suggestion))
-    ends = [rough(10**x) for x in canvas.x]
-    below = f"rate {ends[0]}".ljust(canvas.width - len(ends[1])) + ends[1]
-    return [*canvas.lines("{:.2f}".format), " " * LABELS + below]
-
-
-def search_sentences(search: LearningRateSearch) -> list[str]:
-    """Which learning rate to try, or why none is sure; then what each rule read, and the seeds without an answer."""
-    failed = [
-        f"Seed {seed} has no answer: {sweep_failure(failure)}."
-        for seed, failure in zip(search.seeds, search.failures, strict=True)
-        if failure is not None
-    ]
-    return [
-        _suggestion(search),
-        *_between("The loss fell fastest at", search.by_percentile),
-        *_between("Its valley is two thirds down at", search.by_valley),
-        *failed,
-    ]
-
-
-def _suggestion(search: LearningRateSearch) -> str:
-    answers, n_seeds = [answer for answer in search.answers if answer is not None], len(search.seeds)
-    if not answers:
-        return f"No answer: none of the {n_seeds} sweeps has one."
-    agreeing = f"{len(answers)} of {n_seeds} seeds say between {min(answers):.2g} and {max(answers):.2g}"
-    if search.suggestion is not None:
-        return f"Try a learning rate of {search.suggestion:g}: {agreeing}."
-    if 2 * len(answers) <= n_seeds:
-        return f"No answer: only {agreeing}."
-    return f"No answer: {agreeing}, which is {search.spread:.3g} times apart."
-
-
-def sweep_failure(failure: SweepFailure) -> str:
-    """Why a sweep over the learning rate has no answer."""
-    if failure.kind == "blew-up":
-        return f"it blew up after {failure.n_steps} steps, at the lowest rates already"
-    if failure.kind == "no-fall":
-        fall = f"{max(failure.fall, 0.0):.3f} from {failure.first_loss:.3f}"
-        return f"the loss never fell by more than {fall}, and its noise is {failure.noise:.3f}"
-    return f"the loss still falls at the highest rate, {failure.learning_rate:.2g}"
-
-
-def _between(where: str, found: tuple[float | None, ...]) -> list[str]:
-    """
-    >>> _between("It fell fastest at", (0.1, None, 0.1004))
-    ['It fell fastest at 0.1.']
-    """
-    ends = sorted({f"{rate:.2g}": rate for rate in found if rate is not None}.items(), key=lambda item: item[1])
-    return [f"{where} {' to '.join(dict.fromkeys([ends[0][0], ends[-1][0]]))}."] if ends else []
