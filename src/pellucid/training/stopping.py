@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung, Verdict
 from pellucid.training.optimizers import learning_rate_factor
 
-WORTH_IT = 0.003  # nats; less than two seeds of one network differ by
+WORTH_IT = 0.003  # nats; less than two seeds of one network differ by. Of a loss below 1, this share of it
 FEWEST = 8  # evaluations before a plateau can be told
 BENDS = 2.0  # a loss may fall this much faster than it did: it bends down while the rate goes to 0
 NEARLY_DONE = 0.9  # of the plan
@@ -62,7 +62,7 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
     if _over_fits(seen):
         return Ending("over-fit", last.step, kept.step)
     gain = gain_ahead(seen, plan)
-    if gain is not None and gain < WORTH_IT:
+    if gain is not None and gain < WORTH_IT * min(1.0, abs(last.dev)):
         return Ending("plateau", last.step, kept.step, gain)
     return None
 
