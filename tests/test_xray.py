@@ -1,6 +1,8 @@
 """Where shapes disagree: the right layer, the two numbers, where they come from, and repairs that really work."""
 
+import ast
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,14 +10,25 @@ from torch import nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.figures.words.inspection import broadcast_sentence
+from pellucid.figures.words import shapes
+from pellucid.figures.words.inspection import broadcast_sentence, inspection_notes
+from pellucid.figures.words.shapes import (
+    LONGEST_CHAIN,
+    chain_lines,
+    failure_sentence,
+    fed_words,
+    origin_place,
+    wanted_words,
+)
 from pellucid.inspection.expression.modules import build_module
 from pellucid.inspection.expression.syntax import InputShape, parse_shape
 from pellucid.inspection.inspect import guess_inputs, inspect_expression, inspect_module, make_inputs, silent_broadcasts
 from pellucid.inspection.instrument.isolation import Snapshot
 from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.shapes import causes, remedies
 from pellucid.inspection.shapes.causes import attempt_forward
-from pellucid.inspection.shapes.xray import LONGEST_CHAIN, explain_failure
+from pellucid.inspection.shapes.xray import explain_failure
+from pellucid.records import SizeOrigin
 
 MISTAKEN = """nn.Sequential(
     nn.Conv2d(1, 8, 5)
@@ -140,8 +153,7 @@ def test_the_layer_and_a_repair_that_works(text, sizes, path, works):
     found = explain_failure(model, (numbers(*sizes),))
     assert found is not None
     assert found.seen.path == path
-    assert found.mended[0].description == works
-    assert found.seen.summary.endswith(f": {works} works")
+    assert failure_sentence(found.seen).endswith(f": {works} works")
     assert len(found.seen.repairs) <= 3
 
 
@@ -161,12 +173,15 @@ def test_a_network_with_missing_commas_and_a_wrong_width():
     ]
     failure = seen.failure
     assert failure is not None
-    assert failure.summary == "Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works"
+    assert failure_sentence(failure) == "Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works"
     assert (failure.path, failure.kind) == ("7", "Linear")
-    assert failure.fed == "144 = 16·3·3 features, of (2, 16, 3, 3) that Flatten 6 is given"
-    assert failure.wanted == "120 features: in_features of nn.Linear(120, 10)"
-    assert failure.chain[0] == "input: (2, 1, 32, 32)"
-    assert failure.chain[-2:] == ("Flatten 6: (2, 16, 3, 3) -> (2, 144)", "Linear 7: (2, 144) -> fails")
+    assert failure.origin == SizeOrigin((16, 3, 3), shape=(2, 16, 3, 3), layer="Flatten 6", is_given=True)
+    assert fed_words(failure) == "144 = 16·3·3 features"
+    assert origin_place(failure.origin) == "of (2, 16, 3, 3) that Flatten 6 is given"
+    assert wanted_words(failure) == "120 features: in_features of nn.Linear(120, 10)"
+    chain = chain_lines(failure)
+    assert chain[0] == "input: (2, 1, 32, 32)"
+    assert chain[-2:] == ["Flatten 6: (2, 16, 3, 3) -> (2, 144)", "Linear 7: (2, 144) -> fails"]
     assert "mat1 and mat2 shapes cannot be multiplied" in failure.error
     # What was seen up to there, and all parameters: 208 + 2,064 + 1,210 as it was written.
     assert seen.parameters == 3_482
@@ -195,7 +210,7 @@ def test_in_modules_of_ones_own(model, inputs, path, says):
     found = explain_failure(model, (inputs,))
     assert found is not None
     assert found.seen.path == path
-    assert found.seen.summary.endswith(says)
+    assert failure_sentence(found.seen).endswith(says)
     has_code = type(model).__module__ == __name__
     assert found.seen.where.startswith("test_xray.py:") == has_code
 
@@ -215,7 +230,7 @@ def test_what_nobody_can_mend_is_told_without_a_repair():
 
     found = explain_failure(nn.Sequential(nn.Linear(4, 2), Refusing()), (numbers(2, 4),))
     assert found is not None
-    assert found.seen.summary == "Refusing 1 raised ValueError: never"
+    assert failure_sentence(found.seen) == "Refusing 1 raised ValueError: never"
     assert found.seen.repairs == ()
 
 
@@ -223,8 +238,8 @@ def test_a_long_way_is_cut():
     layers = [nn.Linear(4, 4) for _ in range(40)]
     found = explain_failure(nn.Sequential(*layers, nn.Linear(5, 1)), (numbers(2, 4),))
     assert found is not None
-    assert len(found.seen.chain) == LONGEST_CHAIN + 1
-    assert found.seen.chain[-1] == "Linear 40: (2, 4) -> fails"
+    assert len(chain_lines(found.seen)) == LONGEST_CHAIN + 1
+    assert chain_lines(found.seen)[-1] == "Linear 40: (2, 4) -> fails"
 
 
 def test_an_error_that_was_caught_is_none():
@@ -362,7 +377,7 @@ def test_a_guess_proves_only_what_no_input_could_mend():
         return nn.Sequential(nn.Conv2d(1, 8, 5), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(in_features, 10))
 
     assert inspect_module(flattened(120)).failure is None  # 8·15·1, of a picture that is no square
-    assert "proves nothing" in inspect_module(flattened(120)).notes[1]
+    assert "proves nothing" in list(inspection_notes(inspect_module(flattened(120))))[1]
     assert inspect_module(flattened(121)).failure is not None  # no multiple of 8 channels
     assert inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure is not None
     assert inspect_module(nn.TransformerDecoderLayer(16, 2), (numbers(5, 2, 16), numbers(5, 2, 17))).failure is not None
@@ -411,3 +426,14 @@ def test_shapes_that_are_none_are_refused(word):
     with pytest.raises(PellucidError) as caught:
         parse_shape(word)
     assert len(str(caught.value)) < 230
+
+
+def test_every_kind_of_fact_has_its_words():
+    """Read off the source: a fact without words would only be seen where shapes disagree in just that way."""
+    said = {**shapes.FED, **shapes.WANTED, **shapes.CHANGES, **shapes.REASONS, "operation": ""}
+    made = set()
+    for module in (causes, remedies):
+        for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "fact" and node.args:
+                made.update(one.value for one in ast.walk(node.args[0]) if isinstance(one, ast.Constant))
+    assert made == set(said)

@@ -21,14 +21,13 @@ from torch.nn.parameter import is_lazy
 from pellucid.errors import ExpressionError, PellucidError, one_line
 from pellucid.inspection.expression.modules import BuiltModule
 from pellucid.inspection.expression.syntax import InputShape
-from pellucid.inspection.instrument.isolation import borrow_module, is_small, isolate
+from pellucid.inspection.instrument.isolation import borrow_module, first_line, is_small, isolate
 from pellucid.inspection.instrument.recording import InterceptFunctions
 from pellucid.inspection.shapes.causes import NO_USERS_FILES, attempt_forward, users_line
-from pellucid.inspection.shapes.remedies import Change
 from pellucid.inspection.shapes.xray import FailureReport, WorkingRepair, explain_failure
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
 from pellucid.inspection.table.trace import ForwardFailed, Trace
-from pellucid.records.inspection import Inspection, Mistake, ShapeXray, SilentBroadcast
+from pellucid.records.inspection import Inspection, Mistake, RepairChange, ShapeXray, SilentBroadcast
 
 LONGEST_SECONDS = 3.0  # of a forward that is run twice more
 
@@ -36,8 +35,9 @@ LONGEST_SECONDS = 3.0  # of a forward that is run twice more
 def inspect_module(model: nn.Module, inputs: tuple[Any, ...] = (), name: str = "") -> Inspection:
     """The table of a module on these inputs; without any, on inputs that its first layers seem to want.
 
-    >>> inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure.summary
-    'Linear(9, 2) is fed 8 features: nn.Linear(8, 2) works'
+    >>> failure = inspect_module(nn.Sequential(nn.Linear(4, 8), nn.Linear(9, 2))).failure
+    >>> failure.layer, failure.fed.facts["n"], failure.repairs[0].changes[0].writes
+    ('Linear(9, 2)', 8, ('nn.Linear(8, 2)',))
     """
     return _inspect(model, inputs, name)[0]
 
@@ -83,8 +83,7 @@ def _inspect(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Insp
         failure = found.seen if found else _report_unexplained(error)
         seen = table_of_trace(model, error.trace, None, name)
         if is_guessed and not (found and found.is_for_any_input):
-            said = f"forward does not take what was guessed, which proves nothing: {failure.summary}; give an input"
-            return seen._replace(notes=(*notes, said, *seen.notes)), None
+            return seen._replace(refused_guess=failure, notes=(*notes, *seen.notes)), None
         return seen._replace(failure=failure, notes=(*notes, *seen.notes)), found
     if seen.seconds > LONGEST_SECONDS:
         notes = (*notes, f"silent broadcasts were not looked for, as a forward takes {seen.seconds:.1f} s")
@@ -100,18 +99,18 @@ def _is_lazy(model: nn.Module) -> bool:
 def _report_unexplained(error: ForwardFailed) -> ShapeXray:
     """What is known of a failure that does not happen again when it is looked at."""
     trace = error.trace
-    raised = f"{type(trace.failure).__name__}: {trace.failure}"
+    raised = f"{type(trace.failure).__name__}: {first_line(trace.failure)}"
     kind = type(trace.modules[trace.calls[trace.failed_in].module]).__name__ if trace.calls else ""
     return ShapeXray(
         path=trace.failed_path,
         kind=kind,
         where=users_line(trace.failure),
         error=one_line(raised),
-        summary=error.what,
+        hook=trace.failed_hook,
     )
 
 
-def _in_its_place(built: BuiltModule, change: Change) -> str:
+def _in_its_place(built: BuiltModule, change: RepairChange) -> str:
     """What is written for one layer: two layers stand alone only among others of a sequence."""
     above = change.path.rpartition(".")[0]
     is_among = bool(change.path) and isinstance(built.module.get_submodule(above), nn.Sequential)
@@ -121,7 +120,7 @@ def _in_its_place(built: BuiltModule, change: Change) -> str:
 
 def _mend_text(built: BuiltModule, mended: WorkingRepair | None) -> str:
     """The expression with its commas, and with the repair where that can be written into it."""
-    changes = mended.changes if mended else ()
+    changes = [change.told for change in mended or ()]
     if not all(change.writes and change.path in built.places for change in changes):
         return built.written.mended_text
     edits = [(*built.places[change.path], _in_its_place(built, change)) for change in changes]

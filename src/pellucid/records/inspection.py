@@ -1,5 +1,6 @@
 """What was seen of a module: its parts, what they cost, where shapes disagree, and what the doctor proved."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pellucid.records.training import Finding, Health, Step
@@ -38,11 +39,49 @@ class ModuleRow(NamedTuple):
     readers: tuple[str, ...] = ()  # of a module that was never called: who reads its parameters; "" is the whole
 
 
-class Repair(NamedTuple):
-    """A change that was tried, and works."""
+class ShapeFact(NamedTuple):
+    """What came, what was wanted or what was changed: a name, and the numbers, names and code that it is said with."""
 
-    description: str  # "nn.Linear(144, 10) in place of nn.Linear(120, 10)"
-    path: str
+    kind: str  # as figures/words/shapes.py has it
+    facts: Mapping[str, object]
+
+
+class RepairChange(NamedTuple):
+    """One change to a module, to what it is given or to how it is run."""
+
+    path: str  # of the module; "" for the whole
+    change: ShapeFact
+    writes: tuple[
+        str, ...
+    ] = ()  # the layers that stand in an expression in its place; none: it cannot be written there
+    reason: ShapeFact | None = None
+
+
+class Repair(NamedTuple):
+    """Changes that were tried together, and after which the whole forward ran."""
+
+    changes: tuple[RepairChange, ...]
+
+
+class SizeOrigin(NamedTuple):
+    """How a size in a shape was made."""
+
+    factors: tuple[int, ...]  # 16, 3 and 3, or 8 and 16; () where it is one size of a shape
+    is_sum: bool = False  # of the factors, or their product
+    shape: tuple[int, ...] = ()  # that it is of; () where it is of several
+    layer: str = ""  # that puts the shape out, or is given it; "": the shape is an input's
+    is_given: bool = False
+    is_both_directions: bool = False  # of a recurrent layer
+
+
+class ShapeStep(NamedTuple):
+    """One step on the way of the shapes up to where they disagree."""
+
+    kind: str  # input, layer, between (what a forward did between two layers) or operation (of torch)
+    name: str = ""  # of the layer
+    inputs: tuple[tuple[int, ...], ...] = ()
+    outputs: tuple[tuple[int, ...], ...] = ()
+    is_failed: bool = False
 
 
 class ShapeXray(NamedTuple):
@@ -51,11 +90,13 @@ class ShapeXray(NamedTuple):
     path: str  # of the module in which it failed
     kind: str
     where: str  # the line of the user's file, as "model.py:12"; "" where it is not known
-    error: str  # the first line of what torch said
-    summary: str  # the whole in one sentence
-    fed: str = ""  # the shape that came, with how it was made: "144 = 16·3·3 features"
-    wanted: str = ""
-    chain: tuple[str, ...] = ()  # "conv1: (batch 2, 1, 32, 32) -> (batch 2, 8, 28, 28)" up to the failing one
+    error: str  # the first line of what torch said, behind the name of the error
+    layer: str = ""  # the module as it is written, "Linear(120, 10)"; "": its kind and path
+    hook: str = ""  # of the module, where that raised
+    fed: ShapeFact | None = None
+    origin: SizeOrigin | None = None  # of the number that came
+    wanted: ShapeFact | None = None
+    chain: tuple[ShapeStep, ...] = ()  # up to the failing one
     repairs: tuple[Repair, ...] = ()
 
 
@@ -113,6 +154,7 @@ class Inspection(NamedTuple):
     seconds: float  # the median of a few forwards
     sequential_depth: int  # modules with parameters that wait for one another
     failure: ShapeXray | None = None
+    refused_guess: ShapeXray | None = None  # why it did not run on inputs that were guessed, which proves nothing
     broadcasts: tuple[SilentBroadcast, ...] = ()
     receptive_field: ReceptiveField | None = None
     cache_bytes_per_token: int | None = None

@@ -9,17 +9,16 @@ from rich.text import Text
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, Table, TableColumn, heading, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, duration, end_sentence, memory_size, percent, with_prefix
+from pellucid.figures.words.shapes import failure_parts, failure_sentence, mistake_parts
 from pellucid.records import (
     CostScaling,
     Diagnosis,
     Finding,
     Health,
     Inspection,
-    Mistake,
     ModuleRow,
     NamedShape,
     ReceptiveField,
-    ShapeXray,
     SilentBroadcast,
     Versus,
     VersusRow,
@@ -70,7 +69,7 @@ def inspection_parts(seen: Inspection) -> Iterator[Part]:
         yield Text(f"silent broadcast: {end_sentence(printable(broadcast_sentence(found, seen.kind)))}", "yellow")
     for row in seen.rows[:MOST_ROWS]:
         yield from note_lines([f"{row.path or row.kind}: {note}" for note in row_notes(row)])
-    yield from note_lines((*seen.notes, *cost_notes(seen)))
+    yield from note_lines((*inspection_notes(seen), *cost_notes(seen)))
 
 
 def broadcast_sentence(found: SilentBroadcast, whole: str) -> str:
@@ -205,29 +204,12 @@ def _times(sizes: Sequence[int]) -> str:
     return "×".join(map(str, sizes))
 
 
-def failure_parts(failure: ShapeXray) -> Iterator[Part]:
-    """Why a forward failed, how the shapes came there, and what mends it."""
-    yield Text(end_sentence(printable(failure.summary)), "bold red")
-    where = printable(f"{failure.kind} {failure.path}".strip()) + f", {printable(failure.where)}" * bool(failure.where)
-    lines = [("in", where), ("fed", failure.fed), ("wanted", failure.wanted), ("torch says", failure.error)]
-    for label, words in lines:
-        if words:
-            yield indent(Text.assemble((f"{label:<11}", "dim"), printable(words)))
-    if failure.chain:
-        yield Text("The way of the shapes", "bold")
-        yield from (indent(Text(cut_end(line, 112))) for line in failure.chain)
-    if failure.repairs:
-        yield Text("Tried, and it works", "bold")
-        for repair in failure.repairs:
-            yield indent(Text(printable(repair.description), "green"))
-    yield Text("")
-
-
-def mistake_parts(mistake: Mistake) -> Iterator[Part]:
-    """One mistake in what was written, with a caret under it."""
-    yield Text(end_sentence(printable(mistake.description)), "bold red")
-    yield from (Text(printable(line)) for line in mistake.excerpt.splitlines())
-    yield indent(Text(f"{end_sentence(printable(mistake.fix))} It was read as if it were so."), Text(""))
+def inspection_notes(seen: Inspection) -> Iterator[str]:
+    """How it was looked at, and that what was guessed proves nothing."""
+    yield from seen.notes
+    if seen.refused_guess:
+        because = failure_sentence(seen.refused_guess)
+        yield f"forward does not take what was guessed, which proves nothing: {because}; give an input"
 
 
 def versus_parts(versus: Versus) -> Iterator[Part]:
@@ -249,7 +231,7 @@ def versus_parts(versus: Versus) -> Iterator[Part]:
         yield Text(end_sentence(printable(says)))
     for seen in (versus.left, versus.right):
         broadcasts = (broadcast_sentence(found, seen.kind) for found in seen.broadcasts)
-        notes = (*broadcasts, *seen.notes, *cost_notes(seen))
+        notes = (*broadcasts, *inspection_notes(seen), *cost_notes(seen))
         yield from note_lines([f"{cut_end(seen.name or seen.kind, 36)}: {note}" for note in notes])
 
 

@@ -21,21 +21,11 @@ from pellucid.inspection.expression.modules import spell_module
 from pellucid.inspection.instrument.isolation import first_line, isolate, own_inputs
 from pellucid.inspection.instrument.recording import InterceptFunctions, hook_modules
 from pellucid.inspection.instrument.specimen import tensors_in
+from pellucid.records.inspection import ShapeFact, SizeOrigin
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 CHANNEL_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
 LAST_NORMS = (nn.LayerNorm, nn.RMSNorm)
-WANTED_BY_OPERATION = {
-    "matmul": "the last size of the first equal to the last but one of the second",
-    "mm": "the second size of the first equal to the first of the second",
-    "bmm": "equal batches, and the last size of the first equal to the middle one of the second",
-    "cat": "equal sizes in all dimensions but one",
-    "stack": "equal sizes",
-    "view": "the same number of numbers in both shapes",
-    "reshape": "the same number of numbers in both shapes",
-}
-
-
 Shape = tuple[int, ...]
 NO_USERS_FILES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))  # torch's, and this room's
 
@@ -146,58 +136,40 @@ def users_line(error: BaseException | None) -> str:
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
-def shape_words(shape: Shape) -> str:
-    """
-    >>> shape_words((2, 16, 3, 3)), shape_words((5,))
-    ('(2, 16, 3, 3)', '(5)')
-    """
-    return f"({', '.join(map(str, shape))})"
-
-
-class SizeOrigin(NamedTuple):
-    """How a size in a shape was made."""
-
-    factors: str  # "16·3·3" or "8 + 16"; "" where it is one size of a shape
-    place: str  # "of (2, 16, 3, 3) that pool puts out"; "" where it is of several
+def fact(kind: str, **facts: object) -> ShapeFact:
+    return ShapeFact(kind, facts)
 
 
 class Cause(NamedTuple):
-    """What came and what was wanted: in words, and as numbers where there is one of each."""
+    """What came and what was wanted, and as numbers where there is one of each."""
 
     kind: str  # what the repairs go by: "features", "channels", "rank", "index", "size", "type", "operation", ...
-    description: str  # of what came, where it is not so many of a unit
-    wanted: str
+    fed: ShapeFact | None = None
+    wanted: ShapeFact | None = None
     came: int = 0
     asked: int = 0
-    unit: str = ""  # "features" or "channels", of which `came` came
     origin: SizeOrigin | None = None
     sizes: tuple[Any, ...] = ()  # that a view or reshape was asked for
-
-    @property
-    def fed(self) -> str:
-        if not self.unit:
-            return self.description
-        factors = f" = {self.origin.factors}" if self.origin and self.origin.factors else ""
-        return f"{self.came}{factors} {self.unit}"
 
 
 def cause_of(attempt: Attempt, given: Sequence[Shape]) -> Cause:
     """Why a forward stopped where it did. given: the shapes of the model's inputs.
 
     >>> attempt = attempt_forward(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),))
-    >>> cause_of(attempt, [(2, 16, 3, 3)]).fed
-    '144 = 16·3·3 features'
+    >>> cause_of(attempt, [(2, 16, 3, 3)]).origin
+    SizeOrigin(factors=(16, 3, 3), is_sum=False, shape=(2, 16, 3, 3), layer='Flatten 0', is_given=True,
+    is_both_directions=False)
     """
     module = attempt.module
     first = attempt.args[0] if attempt.args else None
     if isinstance(first, tuple | list) and isinstance(module, nn.Linear | nn.RNNBase | nn.Conv1d | nn.Conv2d):
-        parts = ", ".join(shape_words(tuple(one.shape)) for one in tensors_in(first))
-        return Cause("tuple", f"a {type(first).__name__} of {parts}", "one tensor")
+        shapes = tuple(tuple(one.shape) for one in tensors_in(first))
+        return Cause("tuple", fact("several", container=type(first).__name__, shapes=shapes), fact("one-tensor"))
     if isinstance(first, Tensor) and module is not None:
         for kinds, ask in _QUESTIONS.items():
             if isinstance(module, kinds) and (found := ask(module, first, attempt)):
-                origin = origin_of(found.came, attempt.steps, given) if found.unit and found.came else None
-                return found._replace(origin=origin)
+                is_count = found.came and found.fed is not None and found.fed.kind == "count"
+                return found._replace(origin=origin_of(found.came, attempt.steps, given) if is_count else None)
         if found := _small(attempt) or _type(module, first):
             return found
     return _of_operation(attempt)
@@ -207,13 +179,12 @@ def _size(kind: str, came: int, asked: int, unit: str, module: Any, argument: st
     """The layer wants another number than came, and has it from that argument."""
     if came == asked:
         return None
-    came_unit, asked_unit = (unit if n != 1 or unit == "features" else unit.removesuffix("s") for n in (came, asked))
-    of = f": {argument} of" if argument else " of"
-    return Cause(kind, "", f"{asked} {asked_unit}{of} {spell_module(module)}", came, asked, came_unit)
+    wanted = fact("count", n=asked, unit=unit, argument=argument, layer=spell_module(module))
+    return Cause(kind, fact("count", n=came, unit=unit), wanted, came, asked)
 
 
-def _rank(x: Tensor, wanted: str) -> Cause:
-    return Cause("rank", f"{x.dim()} dimensions {shape_words(tuple(x.shape))}", wanted)
+def _rank(x: Tensor, wanted: ShapeFact) -> Cause:
+    return Cause("rank", fact("rank", shape=tuple(x.shape)), wanted)
 
 
 def _features(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
@@ -223,7 +194,7 @@ def _features(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
 def _channels(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     n_space = len(module.kernel_size)
     if x.dim() not in (n_space + 1, n_space + 2):
-        return _rank(x, f"(batch, channels{', size' * n_space})")
+        return _rank(x, fact("dimensions", names=("batch", "channels", *("size",) * n_space)))
     came = x.shape[x.dim() - n_space - 1]
     return _size("channels", came, module.in_channels, "channels", module, "in_channels")
 
@@ -231,11 +202,11 @@ def _channels(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
 def _norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     asked = module.num_channels if isinstance(module, nn.GroupNorm) else module.num_features
     if found := re.search(r"expected (\d)D(?: or (\d)D)? input", attempt.error_line):
-        return _rank(x, f"{' or '.join(one for one in found.groups() if one)} dimensions")
+        return _rank(x, fact("ranks", ranks=tuple(int(one) for one in found.groups() if one)))
     if x.dim() > 1 and x.shape[1] != asked:
         return _size("norm", x.shape[1], asked, "channels", module, "")
     if "more than 1 value per channel" in attempt.error_line:
-        return Cause("one-row", f"one number for each channel {shape_words(tuple(x.shape))}", "at least two")
+        return Cause("one-row", fact("one-row", shape=tuple(x.shape)), fact("two-rows"))
     return None
 
 
@@ -246,26 +217,26 @@ def _last_norm(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
         return _size("last-norm", came[0], asked[0], "features", module, "")
     if came == asked:
         return None
-    fed, wanted = ("·".join(map(str, sizes)) for sizes in (came, asked))
-    wanted = f"{wanted} features of {spell_module(module)}"
-    return Cause("last-norm", f"{fed} features", wanted, came[-1] if came else 0, asked[-1])
+    wanted = fact("sizes", sizes=asked, layer=spell_module(module))
+    return Cause("last-norm", fact("sizes", sizes=came), wanted, came[-1] if came else 0, asked[-1])
 
 
 def _index(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     if x.is_floating_point() or x.dtype is torch.bool:
-        return Cause("type", f"numbers of the type {_type_name(x)}", "whole numbers, of the type int64")
+        return Cause("type", fact("type", type=_type_name(x)), fact("whole-numbers"))
     if not x.numel() or x.device.type == "meta":
         return None
     low, high, n = int(x.min()), int(x.max()), module.num_embeddings
     if low >= 0 and high < n:
         return None
     wrong = low if low < 0 else high
-    return Cause("index", f"the number {wrong}", f"0 to {n - 1}: num_embeddings of {spell_module(module)}", wrong, n)
+    wanted = fact("index", last=n - 1, layer=spell_module(module))
+    return Cause("index", fact("index", n=wrong), wanted, wrong, n)
 
 
 def _recurrent(module: Any, x: Tensor, attempt: Attempt) -> Cause | None:
     if x.dim() not in (2, 3):
-        return _rank(x, "(batch, time, features)")
+        return _rank(x, fact("dimensions", names=("batch", "time", "features")))
     return _size("recurrent", x.shape[-1], module.input_size, "features", module, "input_size")
 
 
@@ -294,11 +265,8 @@ def _small(attempt: Attempt) -> Cause | None:
     x = attempt.args[0]
     window = getattr(module, "kernel_size", "")
     sizes = window if isinstance(window, tuple) else (window,) * (x.dim() - 2)
-    return Cause(
-        "size",
-        f"{'×'.join(map(str, x.shape[2:]))} places of {shape_words(tuple(x.shape))}",
-        f"at least {'×'.join(map(str, sizes))}: the window of {spell_module(module) if module else ''}",
-    )
+    wanted = fact("window", sizes=tuple(sizes), layer=spell_module(module) if module else "")
+    return Cause("size", fact("places", shape=tuple(x.shape)), wanted)
 
 
 def _type(module: nn.Module, x: Tensor) -> Cause | None:
@@ -306,23 +274,24 @@ def _type(module: nn.Module, x: Tensor) -> Cause | None:
     weight = next(module.parameters(recurse=False), None)
     if weight is None or weight.dtype == x.dtype:
         return None
-    return Cause("type", f"numbers of the type {_type_name(x)}", f"the type {_type_name(weight)} of its weights")
+    return Cause("type", fact("type", type=_type_name(x)), fact("type", type=_type_name(weight)))
 
 
 def _of_operation(attempt: Attempt) -> Cause:
     """What the operation of torch was given, where no layer can be asked."""
-    shapes = [shape_words(tuple(one.shape)) for one in tensors_in(attempt.operands)]
+    shapes = tuple(tuple(one.shape) for one in tensors_in(attempt.operands))
     name = attempt.operation.strip("_")
     if not shapes:
-        return Cause("other", "", "")
-    must_match = "sizes that are equal, or one of them 1" if "must match the size" in attempt.error_line else ""
+        return Cause("other")
     sizes: tuple[Any, ...] = ()
     if name in ("view", "reshape", "unflatten", "expand"):
         sizes = _flatten([one for one in attempt.operands[1:] if not isinstance(one, Tensor)])
-    fed = f"{' and '.join(shapes)} in {name}" + (f" as {shape_words(sizes)}" if sizes else "")
+    plain_sizes = tuple(one if isinstance(one, int) else str(one) for one in sizes)
+    fed = fact("operation", shapes=shapes, name=name, sizes=plain_sizes)
+    wanted = fact("operation", name=name, must_match="must match the size" in attempt.error_line)
     numbers = re.findall(r"\d+", attempt.error_line)
     came, asked = (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else (0, 0)
-    return Cause("operation", fed, WANTED_BY_OPERATION.get(name, must_match), came, asked, sizes=sizes)
+    return Cause("operation", fed, wanted, came, asked, sizes=sizes)
 
 
 def _flatten(sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -341,30 +310,31 @@ def origin_of(number: int, steps: Sequence[LayerStep], given: Sequence[Shape]) -
 
     >>> steps = [LayerStep("pool", "AvgPool2d", ((2, 16, 6, 6),), ((2, 16, 3, 3),))]
     >>> origin_of(144, steps, [(2, 1, 32, 32)])
-    SizeOrigin(factors='16·3·3', place='of (2, 16, 3, 3) that pool puts out')
+    SizeOrigin(factors=(16, 3, 3), is_sum=False, shape=(2, 16, 3, 3), layer='pool', is_given=False,
+    is_both_directions=False)
     """
     for step in reversed(steps[-3:]):
         for shape in (*step.outputs[:1], *step.inputs[:1]):
             if product := _product(number, shape):
-                does = "puts out" if step.outputs and shape == step.outputs[0] else "is given"
-                return SizeOrigin(product, f"of {shape_words(shape)} that {step.name} {does}")
+                is_given = not step.outputs or shape != step.outputs[0]
+                return SizeOrigin(product, shape=shape, layer=step.name, is_given=is_given)
     for step in reversed(steps):
         if step.outputs and number in step.outputs[0][1:]:
             # The state of a recurrent layer stands behind its outputs, one for each direction.
             halves = [shape[-1] for shape in step.outputs[1:2] if step.kind in ("RNN", "GRU", "LSTM")]
             is_both = bool(halves) and 2 * halves[0] == number
-            place = f"of {shape_words(step.outputs[0])} that {step.name} puts out"
-            return SizeOrigin(f"2·{halves[0]}", f"of both directions, {place}") if is_both else SizeOrigin("", place)
+            factors = (2, halves[0]) if is_both else ()
+            return SizeOrigin(factors, shape=step.outputs[0], layer=step.name, is_both_directions=is_both)
     for shape in given:
         if number in shape or _product(number, shape):
-            return SizeOrigin(_product(number, shape), f"of the input {shape_words(shape)}")
+            return SizeOrigin(_product(number, shape), shape=shape)
     return _sum(number, steps)
 
 
-def _product(number: int, shape: Shape) -> str:
-    """The sizes behind the batch whose product it is, as 16·3·3; only where there are several."""
+def _product(number: int, shape: Shape) -> Shape:
+    """The sizes behind the batch whose product it is, as 16, 3 and 3; only where there are several."""
     sizes = shape[1:]
-    return "·".join(map(str, sizes)) if len(sizes) > 1 and prod(sizes) == number and max(sizes) < number else ""
+    return sizes if len(sizes) > 1 and prod(sizes) == number and max(sizes) < number else ()
 
 
 def _sum(number: int, steps: Sequence[LayerStep]) -> SizeOrigin | None:
@@ -373,5 +343,5 @@ def _sum(number: int, steps: Sequence[LayerStep]) -> SizeOrigin | None:
     for place, first in reversed(list(enumerate(ends))):
         for second in reversed(ends[:place]):
             if first + second == number:
-                return SizeOrigin(f"{second} + {first}", "")
+                return SizeOrigin((second, first), is_sum=True)
     return None

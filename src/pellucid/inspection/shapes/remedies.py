@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.expression.modules import is_of_torch, rebuild_module, spell_module
-from pellucid.inspection.shapes.causes import Attempt, Cause, shape_words
+from pellucid.inspection.shapes.causes import Attempt, Cause, fact
+from pellucid.records.inspection import RepairChange, ShapeFact
 
 
 @dataclass
@@ -37,13 +38,10 @@ class ChangedCopy:
 
 
 class Change(NamedTuple):
-    """One change: what is said of it, and how it is made."""
+    """One change: what it is, and how it is made."""
 
-    description: str
-    path: str
-    writes: tuple[str, ...]  # the layers that stand in an expression in its place; none: it cannot be written there
+    told: RepairChange
     make: Callable[[ChangedCopy], None]
-    reason: str = ""
     group: str = ""  # of changes that are the same but for a number, the first that works is enough
 
 
@@ -58,11 +56,18 @@ def exchange_module(path: str, module: nn.Module, other: nn.Module) -> Change:
     def make(trial: ChangedCopy) -> None:
         set_module(trial, path, other)
 
-    return Change(f"{spell_module(other)} in place of {spell_module(module)}", path, (spell_module(other),), make)
+    new, old = spell_module(other), spell_module(module)
+    return Change(RepairChange(path, fact("replace", new=new, old=old), (new,)), make)
 
 
 def insert_before(
-    path: str, layer: str, code: str, change: Callable[[Any], Any], *, writes: tuple[str, ...] = (), reason: str = ""
+    path: str,
+    layer: str,
+    code: str,
+    change: Callable[[Any], Any],
+    *,
+    writes: tuple[str, ...] = (),
+    reason: ShapeFact | None = None,
 ) -> Change:
     """Something done to what a module is given, before it is. layer: how the module is written; code: the change."""
 
@@ -72,7 +77,7 @@ def insert_before(
 
         trial.model.get_submodule(path).register_forward_pre_hook(hook)
 
-    return Change(f"{code} before {layer}", path, writes, make, reason)
+    return Change(RepairChange(path, fact("before", new=code, layer=layer), writes, reason), make)
 
 
 def flatten_before(path: str, module: nn.Module, **arguments: Any) -> Change:
@@ -84,26 +89,30 @@ def flatten_before(path: str, module: nn.Module, **arguments: Any) -> Change:
         insert_before(path, "", "", lambda x: x.flatten(1)).make(trial)
 
     layer, changed = spell_module(module), spell_module(other)
-    in_its_place = f", and {changed} in its place" if arguments else ""
-    return Change(f"nn.Flatten() before {layer}{in_its_place}", path, ("nn.Flatten()", changed), make)
+    change = fact("before", new="nn.Flatten()", layer=layer)
+    if arguments:
+        change = fact("flatten-and-replace", new=changed, layer=layer)
+    return Change(RepairChange(path, change, ("nn.Flatten()", changed)), make)
 
 
-def change_inputs(description: str, change: Callable[[Tensor], Tensor], *, reason: str = "", group: str = "") -> Change:
+def change_inputs(
+    told: ShapeFact, change: Callable[[Tensor], Tensor], *, reason: ShapeFact | None = None, group: str = ""
+) -> Change:
     """Something done to every tensor that the model is given."""
 
     def make(trial: ChangedCopy) -> None:
         trial.inputs = tuple(change(one) if isinstance(one, Tensor) else one for one in trial.inputs)
 
-    return Change(description, "", (), make, reason, group)
+    return Change(RepairChange("", told, reason=reason), make, group)
 
 
-def change_operation(description: str, path: str, name: str, instead: Callable[..., Any]) -> Change:
+def change_operation(told: ShapeFact, path: str, name: str, instead: Callable[..., Any]) -> Change:
     """Another operation wherever torch's own of that name raises."""
 
     def make(trial: ChangedCopy) -> None:
         trial.instead[name] = instead
 
-    return Change(description, path, (), make)
+    return Change(RepairChange(path, told), make)
 
 
 def set_module(trial: ChangedCopy, path: str, module: nn.Module) -> None:
@@ -132,7 +141,7 @@ def remedies(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
         yield from _before_block(cause, attempt, model)
         yield from _of_producer(cause, attempt, model)
     if not attempt.steps:
-        yield change_inputs("x.unsqueeze(0)", lambda x: x.unsqueeze(0), reason="a batch of one")
+        yield change_inputs(fact("code", new="x.unsqueeze(0)"), lambda x: x.unsqueeze(0), reason=fact("batch-of-one"))
 
 
 def _features(cause: Cause, attempt: Attempt, module: Any) -> Changes:
@@ -161,10 +170,10 @@ def _channels(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     x, wanted, path, layer = attempt.args[0], module.in_channels, attempt.path, spell_module(module)
     n_space = len(module.kernel_size)
     if wanted == 1 and x.dim() == n_space + 1:
-        yield insert_before(path, layer, "x.unsqueeze(1)", lambda x: x.unsqueeze(1), reason="a channel")
+        yield insert_before(path, layer, "x.unsqueeze(1)", lambda x: x.unsqueeze(1), reason=fact("channel"))
     if x.shape[-1] == wanted and x.dim() == n_space + 2:
         order = (0, x.dim() - 1, *range(1, x.dim() - 1))
-        reason = "the channels stood last"
+        reason = fact("channels-last")
         yield insert_before(path, layer, f"x.permute{order}", lambda x: x.permute(order), reason=reason)
     if cause.came % module.groups == 0:
         yield replace_arguments(path, module, in_channels=cause.came)
@@ -183,7 +192,8 @@ def _rank(cause: Cause, attempt: Attempt, module: Any) -> Changes:
         return
     n_space, channels = len(module.kernel_size), module.in_channels
     if x.dim() == n_space and channels == 1:
-        yield insert_before(path, layer, "x[None, None]", lambda x: x[None, None], reason="a batch and a channel")
+        reason = fact("batch-and-channel")
+        yield insert_before(path, layer, "x[None, None]", lambda x: x[None, None], reason=reason)
     side = isqrt(x.shape[-1] // channels)
     if x.dim() == 2 and n_space == 2 and channels * side * side == x.shape[-1]:
         sizes = (channels, side, side)
@@ -214,7 +224,7 @@ def _index(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     n = module.num_embeddings
     if torch.equal(indices.reshape(-1)[: indices.shape[-1]], torch.arange(indices.shape[-1])):
         # 0, 1, 2, ...: these are positions, so that the sequence may be what is too long.
-        yield change_inputs(f"inputs of at most {n} positions", lambda x: x[:, :n] if x.dim() > 1 else x[:n])
+        yield change_inputs(fact("fewer-positions", n=n), lambda x: x[:, :n] if x.dim() > 1 else x[:n])
     yield replace_arguments(attempt.path, module, num_embeddings=cause.came + 1)
 
 
@@ -243,10 +253,9 @@ def _before_block(cause: Cause, attempt: Attempt, model: nn.Module) -> Changes:
 
 def _tuple(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     layer = spell_module(module)
-    whose = attempt.steps[-1].name if attempt.steps else "what comes before"
-    reason = f"{whose} puts out several, as outputs, state"
-    yield insert_before(attempt.path, layer, "x[0]", lambda x: x[0], reason=reason)
-    reason = f"the last step of {whose}"
+    whose = attempt.steps[-1].name if attempt.steps else ""
+    yield insert_before(attempt.path, layer, "x[0]", lambda x: x[0], reason=fact("several-outputs", layer=whose))
+    reason = fact("last-step", layer=whose)
     yield insert_before(attempt.path, layer, "outputs[:, -1]", lambda x: x[0][:, -1], reason=reason)
 
 
@@ -254,7 +263,7 @@ def _type(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):
         if bool((attempt.args[0] == attempt.args[0].round()).all()):
             yield insert_before(attempt.path, spell_module(module), "x.long()", lambda x: x.long())
-        yield change_inputs("inputs of whole numbers", lambda x: x.long() * 0, reason="such as 2,16:int")
+        yield change_inputs(fact("whole-inputs"), lambda x: x.long() * 0, reason=fact("such-as", example="2,16:int"))
         return
     weight = next(module.parameters(recurse=False))
     name = {"float32": "float", "float64": "double", "int64": "long", "float16": "half"}
@@ -271,32 +280,32 @@ def _size(cause: Cause, attempt: Attempt, module: Any) -> Changes:
         def larger(x: Tensor, sizes: list[int] = sizes) -> Tensor:
             return nn.functional.interpolate(x, sizes) if x.dim() == len(sizes) + 2 and x.is_floating_point() else x
 
-        yield change_inputs(f"an input of {shape_words((*first[:2], *sizes))}", larger, group="larger")
+        yield change_inputs(fact("larger-input", shape=(*first[:2], *sizes)), larger, group="larger")
     space = attempt.args[0].shape[2:]
     if space and min(space) >= 1:
         yield replace_arguments(attempt.path, module, kernel_size=min(space))
 
 
 def _one_row(cause: Cause, attempt: Attempt, module: Any) -> Changes:
-    yield change_inputs("a batch of at least two rows", lambda x: x.repeat(2, *[1] * (x.dim() - 1)))
+    yield change_inputs(fact("more-rows"), lambda x: x.repeat(2, *[1] * (x.dim() - 1)))
 
     def evaluate(trial: ChangedCopy) -> None:
         trial.model.eval()
 
-    yield Change("model.eval()", "", (), evaluate, reason="it uses the statistics of training")
+    yield Change(RepairChange("", fact("code", new="model.eval()"), reason=fact("statistics")), evaluate)
 
 
 def _operation(cause: Cause, attempt: Attempt, module: Any) -> Changes:
     name = attempt.operation
     tensors = [one for one in attempt.operands if isinstance(one, Tensor)]
     if name in ("view", "reshape") and tensors[0].dim() > 2:
-        description = f"x.flatten(1) in place of x.{name}{shape_words(cause.sizes)}"
+        told = fact("replace", new="x.flatten(1)", old=f"x.{name}({', '.join(map(str, cause.sizes))})")
         if len(cause.sizes) == 2:
-            yield change_operation(description, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
+            yield change_operation(told, attempt.path, attempt.operation, lambda x, *_: x.flatten(1))
     if name in ("matmul", "mm", "bmm", "__matmul__") and len(tensors) == 2 and tensors[1].dim() > 1:
         one, other = tensors
         if one.shape[-1] == other.shape[-1]:
-            yield change_operation("x @ y.mT", attempt.path, attempt.operation, lambda x, y: x @ y.mT)
+            yield change_operation(fact("code", new="x @ y.mT"), attempt.path, name, lambda x, y: x @ y.mT)
     yield from _heads(attempt, module)
 
 
@@ -319,7 +328,8 @@ def _heads(attempt: Attempt, module: nn.Module) -> Changes:
                         setattr(held, other, width // better)
                 setattr(held, name, better)
 
-            yield Change(f"{name} = {better}, which divides {width}, in place of {heads}", attempt.path, (), make)
+            told = fact("divisor", name=name, new=better, width=width, old=heads)
+            yield Change(RepairChange(attempt.path, told), make)
 
 
 # The argument that says how many numbers a layer makes.

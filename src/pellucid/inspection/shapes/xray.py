@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from torch import nn
 
-from pellucid.errors import one_line, printable
+from pellucid.errors import one_line
 from pellucid.inspection.expression.modules import spell_module
 from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng, is_small
 from pellucid.inspection.instrument.specimen import tensors_in
@@ -21,17 +21,17 @@ from pellucid.inspection.shapes.causes import (
     Shape,
     attempt_forward,
     cause_of,
-    shape_words,
     users_line,
 )
 from pellucid.inspection.shapes.remedies import Change, ChangedCopy, remedies
-from pellucid.records.inspection import Repair, ShapeXray
+from pellucid.records.inspection import Repair, ShapeStep, ShapeXray
 
-LONGEST_CHAIN = 12
 MOST_SHOWN = 3  # repairs
 MOST_MISTAKES = 6  # one behind the other
 MOST_TRIED = 60
 MOST_SECONDS = 8.0
+
+WorkingRepair = tuple[Change, ...]  # made together, after which the whole forward ran
 
 
 class FailureReport(NamedTuple):
@@ -49,7 +49,7 @@ class FailureReport(NamedTuple):
         Features that were flattened out of a picture go with its size, unless no size can make them: what a linear
         layer asks for must be a multiple of the channels.
         """
-        if not self.attempt.steps or not self.mended or not all(one.writes for one in self.mended[0].changes):
+        if not self.attempt.steps or not self.mended or not all(one.told.writes for one in self.mended[0]):
             return False
         pictures = [step.outputs[0] for step in self.attempt.steps if step.outputs and len(step.outputs[0]) > 2]
         is_of_windows = any("Conv" in step.kind or "Pool" in step.kind for step in self.attempt.steps)
@@ -63,8 +63,9 @@ def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport 
 
     >>> import torch
     >>> seen = explain_failure(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)).seen
-    >>> seen.summary
-    'Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works'
+    >>> seen.layer, seen.fed, seen.origin.factors, seen.repairs[0].changes[0].writes
+    ('Linear(120, 10)', ShapeFact(kind='count', facts={'n': 144, 'unit': 'features'}), (16, 3, 3),
+    ('nn.Linear(144, 10)',))
     """
     with borrow_module(model) as ours:
         attempt = attempt_forward(ours, inputs)
@@ -74,77 +75,39 @@ def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport 
     cause = cause_of(attempt, given)
     with fixed_rng():  # layers that are made to be tried draw their weights
         mended = find_repairs(model, inputs, attempt)
+    layer = spell_module(attempt.module if attempt.module is not None else model).removeprefix("nn.")
     seen = ShapeXray(
         path=attempt.path,
         kind=type(attempt.module).__name__ if attempt.module is not None else type(model).__name__,
         where=users_line(attempt.error),
         error=one_line(f"{type(attempt.error).__name__}: {attempt.error_line}"),
-        fed=cause.fed + (f", {cause.origin.place}" if cause.origin and cause.origin.place else ""),
+        layer=layer if layer.endswith(")") else "",
+        fed=cause.fed,
+        origin=cause.origin,
         wanted=cause.wanted,
         chain=tuple(_chain(attempt, given, cause)),
-        repairs=tuple(one.repair for one in mended),
-        summary=_sentence(cause, attempt, mended, model),
+        repairs=tuple(Repair(tuple(change.told for change in one)) for one in mended),
     )
     return FailureReport(seen, mended, attempt, cause)
 
 
-def _sentence(cause: Cause, attempt: Attempt, mended: list[WorkingRepair], model: nn.Module) -> str:
-    module = attempt.module if attempt.module is not None else model
-    name = spell_module(module).removeprefix("nn.")
-    if attempt.path and not name.endswith(")"):
-        name = f"{name} {printable(attempt.path)}"
-    if cause.kind == "operation":
-        what = f"{name} computes {cause.fed}, which torch refuses"
-    elif cause.fed:
-        what = f"{name} is fed {cause.fed}"
-    else:
-        what = f"{name} raised {type(attempt.error).__name__}: {printable(attempt.error_line)}"
-    if not mended:
-        return f"{what}; wanted: {cause.wanted}" if cause.wanted else what
-    return f"{what}: {mended[0].description} works"
-
-
-def _chain(attempt: Attempt, given: tuple[Shape, ...], cause: Cause) -> list[str]:
-    """Every shape from the input to where it failed; what a forward did between two layers has a line of its own."""
-    lines = [f"input: {', '.join(map(shape_words, given)) or 'no tensor'}"]
+def _chain(attempt: Attempt, given: tuple[Shape, ...], cause: Cause) -> Iterator[ShapeStep]:
+    """Every shape from the input to where it failed; what a forward did between two layers is a step of its own."""
+    yield ShapeStep("input", outputs=given)
     last = given[0] if given else ()
     for step in attempt.steps:
         if step.inputs and step.inputs[0] != last:
-            lines.append(f"in forward: {shape_words(last)} -> {shape_words(step.inputs[0])}")
-        made = ", ".join(map(shape_words, step.outputs)) or "no tensor"
-        came = ", ".join(map(shape_words, step.inputs))
-        lines.append(f"{printable(step.name)}: {came} -> {made}")
+            yield ShapeStep("between", "", (last,), step.inputs[:1])
+        yield ShapeStep("layer", step.name, step.inputs, step.outputs)
         last = step.outputs[0] if step.outputs else ()
     fed = attempt.input_shapes()
     if cause.kind == "operation":
-        lines.append(f"in forward: {cause.fed} -> fails")
+        yield ShapeStep("operation", is_failed=True)
     elif fed and attempt.module is not None:
         if attempt.steps and fed[0] != last and not any(attempt.module.children()):
-            lines.append(f"in forward: {shape_words(last)} -> {shape_words(fed[0])}")
-        failed = LayerStep(attempt.path, type(attempt.module).__name__, fed, ())
-        lines.append(f"{printable(failed.name)}: {', '.join(map(shape_words, fed))} -> fails")
-    if len(lines) > LONGEST_CHAIN:
-        left_out = len(lines) - LONGEST_CHAIN
-        lines = [lines[0], f"… {left_out} more", *lines[-(LONGEST_CHAIN - 1) :]]
-    return lines
-
-
-class WorkingRepair(NamedTuple):
-    """Changes after which the whole forward ran."""
-
-    changes: tuple[Change, ...]
-
-    @property
-    def repair(self) -> Repair:
-        said = [
-            f"{change.description}: {change.reason}" if change.reason else change.description for change in self.changes
-        ]
-        return Repair("; ".join(said), self.changes[0].path)
-
-    @property
-    def description(self) -> str:
-        """What stands in the sentence: the new layer itself, where that is the repair."""
-        return "; ".join(", ".join(change.writes) or change.description for change in self.changes)
+            yield ShapeStep("between", "", (last,), fed[:1])
+        name = LayerStep(attempt.path, type(attempt.module).__name__, fed, ()).name
+        yield ShapeStep("layer", name, fed, is_failed=True)
 
 
 def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> list[WorkingRepair]:
@@ -155,22 +118,22 @@ def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> 
 
     >>> import torch
     >>> model, batch = nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)
-    >>> [mended.description for mended in find_repairs(model, batch, attempt_forward(model, batch))]
-    ['nn.Linear(144, 10)']
+    >>> [mended[0].told.writes for mended in find_repairs(model, batch, attempt_forward(model, batch))]
+    [('nn.Linear(144, 10)',)]
     """
     given = tuple(tuple(one.shape) for one in tensors_in(inputs))
     deadline, n_tried = time.monotonic() + MOST_SECONDS, 0
-    front: list[tuple[tuple[Change, ...], Attempt, nn.Module]] = [((), failed, model)]
+    front: list[tuple[WorkingRepair, Attempt, nn.Module]] = [((), failed, model)]
     if not is_small(model):
         return []
     for _ in range(MOST_MISTAKES):
         found: list[WorkingRepair] = []
-        farther: list[tuple[tuple[Change, ...], Attempt, nn.Module]] = []
+        farther: list[tuple[WorkingRepair, Attempt, nn.Module]] = []
         for made, attempt, seen in front:
             for change in _possible(attempt, given, seen):
                 if n_tried >= MOST_TRIED or time.monotonic() > deadline or len(found) == MOST_SHOWN:
                     return found
-                if change.group and any(change.group == one.changes[-1].group for one in found):
+                if change.group and any(change.group == one[-1].group for one in found):
                     continue
                 n_tried += 1
                 tried = _try_changes(model, inputs, (*made, change))
@@ -178,7 +141,7 @@ def find_repairs(model: nn.Module, inputs: tuple[Any, ...], failed: Attempt) -> 
                     continue
                 again, changed = tried
                 if again.error is None:
-                    found.append(WorkingRepair((*made, change)))
+                    found.append((*made, change))
                 elif again.progress > attempt.progress:
                     farther.append(((*made, change), again, changed))
         if found or not farther:
