@@ -11,13 +11,17 @@ import pandas
 import polars
 import pyarrow
 import pytest
+from tests.tiny_records import TINY_RUN
 
+from pellucid.api.draw import draw
+from pellucid.api.notebook import NotebookCallbacks
 from pellucid.api.run import predict
 from pellucid.api.split import split
 from pellucid.api.train import compare, rate, resume, train
 from pellucid.data import open_data
 from pellucid.data.readers.memory import read_memory
 from pellucid.errors import PellucidError, Stopped
+from pellucid.records import Step, Timing
 from pellucid.training.callbacks import Callbacks
 
 ROWS = {
@@ -327,6 +331,32 @@ def test_a_notebook_sees_the_progress_and_the_report(inside, monkeypatch, capsys
     assert html.unescape(framed.split('"')[1]) == (run.folder / "report.html").read_text()
     (run.folder / "report.html").unlink()
     assert run._repr_html_() == f"<pre>{html.escape(repr(run))}</pre>"
+
+
+def test_a_notebook_is_shown_each_answer_once(inside, monkeypatch):
+    """rich shows whatever it renders, and so an empty cell stood above every table."""
+    shown = []
+    display = types.ModuleType("IPython.display")
+    display.display = shown.append
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    run = train(open_data("names").items[::60], model="bigram")
+    assert "bigram" in repr(run.table())
+    assert shown == []
+    drawn = draw("ladder", run.folder)
+    assert drawn._repr_svg_().startswith("<svg")
+    assert repr(drawn).splitlines()[1] == drawn.drawing.title
+
+
+def test_a_line_is_closed_where_a_training_ends_early(capsys):
+    heard = NotebookCallbacks(lambda report: "")
+    heard.on_plan(TINY_RUN.plan._replace(steps=100), TINY_RUN.network, "runs/x")
+    heard.on_step(Step(1, 3.0, 10, 0.1, 1.0), Timing(1, 1.0, 10.0))
+    assert not capsys.readouterr().out.endswith("\n")
+    heard.on_finding(TINY_RUN.findings[0])
+    heard.on_finding(TINY_RUN.findings[0])
+    assert capsys.readouterr().out == "\n"
 
 
 def test_elsewhere_training_is_silent(inside, capsys):

@@ -69,6 +69,13 @@ class DrawnFigure(NamedTuple):
     notes: tuple[str, ...]
     drawing: Picture
 
+    def _repr_svg_(self) -> str:
+        """In a notebook, the picture."""
+        return self.drawing.svg
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.notes, self.drawing.title, *[f"  {line}" for line in self.drawing.caption]])
+
 
 class Measured(NamedTuple):
     """A record to draw, and how it came about."""

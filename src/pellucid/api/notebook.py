@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pellucid.figures.progress import ProgressLine, seconds_left
-from pellucid.records import Evaluation, Ladder, Measure, NetworkFacts, Plan, Step, Timing
+from pellucid.records import Evaluation, Finding, Ladder, Measure, NetworkFacts, Plan, Step, Timing
 from pellucid.training.callbacks import Callbacks, PageWriter
 
 HEIGHT = 640  # pixels of a report in a notebook; it scrolls
@@ -43,6 +43,10 @@ class NotebookCallbacks(Callbacks):
             self.line.step(step, timing.tokens_per_second, seconds_left(self.plan, step, timing))
             if step.step >= self.plan.steps:
                 self.line.close()
+
+    def on_finding(self, finding: Finding) -> None:
+        if self.line:  # at the end, which may have come before the last step
+            self.line.close()
 
 
 def framed_page(page: Path) -> str:

@@ -160,7 +160,7 @@ def command(
         return
     from pellucid.figures.tables import show_lines
 
-    show_lines([*drawn.notes, drawing.title, *[f"  {line}" for line in drawing.caption]])
+    show_lines([repr(drawn)])
     say_written(out)
 
 

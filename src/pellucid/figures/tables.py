@@ -230,7 +230,7 @@ def html_table(table: Table) -> Markup:
 def show_parts(parts: Iterable[Part]) -> None:
     """Print on stdout: with colours in a terminal, else as plain lines without blanks at their ends."""
     # Brackets in a text of the data are no markup.
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, force_jupyter=False)
     if console.is_terminal:
         console.print(Group(*[_renderable(part) for part in parts]))
     else:
@@ -239,7 +239,7 @@ def show_parts(parts: Iterable[Part]) -> None:
 
 def show_lines(lines: Iterable[str]) -> None:
     """Print lines at once: in a terminal broken between words, elsewhere, as in a log, as they are."""
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, force_jupyter=False)
     if console.is_terminal:
         console.print(Text("\n".join(lines)))
     else:
@@ -249,7 +249,10 @@ def show_lines(lines: Iterable[str]) -> None:
 
 def parts_text(parts: Iterable[Part], width: int = WIDTH) -> str:
     """The same as plain text, without colours and without blanks at the ends of lines."""
-    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None)
+    # In a notebook, rich would show an empty cell beside the text.
+    console = Console(
+        file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None, force_jupyter=False
+    )
     with console.capture() as capture:
         console.print(Group(*[_renderable(part) for part in parts]))
     return "\n".join([line.rstrip() for line in capture.get().splitlines()])
