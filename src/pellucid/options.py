@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,13 +127,6 @@ def given_options(config: Any) -> dict[str, Any]:
     fields = {field.name: field for field in dataclasses.fields(config)}
     values = {name: getattr(config, name) for name in options_of(type(config))}
     return {name: value for name, value in values.items() if value != fields[name].default}
-
-
-def require_known(names: Iterable[str], *configs: type, also: Iterable[str] = ()) -> None:
-    """Refuse a name that is no option of any of the configs and none of the others, with the nearest of them."""
-    known = dict.fromkeys([*also, *(name for config in configs for name in options_of(config))])
-    for name in names:
-        require_one_of("option", name, known)
 
 
 def flag_of(name: str, declared: Option) -> str:

@@ -191,16 +191,10 @@ def _fit_logistic_regression(sides: ExampleSides) -> FittedModel:
     """Logistic regression with scikit-learn's usual penalty; large data are thinned first, and the name says so."""
     from sklearn.linear_model import LogisticRegression
 
-    read, n_parameters, name = _reader(sides), 0, "logistic regression"
     some = _thinned(sides.train, MOST_ROWS)
-    rows, there = read(some), np.unique(some.targets)
-    if rows.shape[1] > MOST_FEATURES and len(rows) > COMPONENTS:
-        n_parameters = rows.shape[1] * (COMPONENTS + 1)
-        name += f" on {COMPONENTS} components"
-        read = _component_reader(read, rows)
-        rows = read(some)
-    if len(some) < len(sides.train):
-        name += f" of {len(some):,} rows"
+    there = np.unique(some.targets)
+    read, rows, n_parameters, of_what = _few_features(sides, some)
+    name = f"logistic regression{of_what}"
     if len(there) < 2:
         return _fit_majority(sides)._replace(name=name)  # one class alone has no boundary to find
     model = LogisticRegression(max_iter=200).fit(rows, some.targets)
@@ -212,6 +206,22 @@ def _fit_logistic_regression(sides: ExampleSides) -> FittedModel:
         return probabilities
 
     return FittedModel(name, n_parameters + model.coef_.size + model.intercept_.size, answers)
+
+
+def _few_features(sides: ExampleSides, some: Examples) -> tuple[Reader, Floats, int, str]:
+    """How examples are read, rows of train so read, the numbers kept for it, and what a model's name says of both.
+
+    Of many features only the principal components are read.
+    """
+    read, n_kept, of_what = _reader(sides), 0, ""
+    rows = read(some)
+    if rows.shape[1] > MOST_FEATURES and len(rows) > COMPONENTS:
+        n_kept, of_what = rows.shape[1] * (COMPONENTS + 1), f" on {COMPONENTS} components"
+        read = _component_reader(read, rows)
+        rows = read(some)
+    if len(some) < len(sides.train):
+        of_what += f" of {len(some):,} rows"
+    return read, rows, n_kept, of_what
 
 
 def _component_reader(read: Reader, rows: Floats) -> Reader:
@@ -243,15 +253,9 @@ def _fit_nearest_neighbours(sides: ExampleSides) -> FittedModel:
     """
     from sklearn.neighbors import NearestNeighbors
 
-    read, some, name = _reader(sides), _thinned(sides.train, MOST_ROWS), "k-nearest neighbours"
-    rows, n_kept = read(some), 0
-    if rows.shape[1] > MOST_FEATURES and len(rows) > COMPONENTS:
-        n_kept = rows.shape[1] * (COMPONENTS + 1)
-        name += f" on {COMPONENTS} components"
-        read = _component_reader(read, rows)
-        rows = read(some)
-    if len(some) < len(sides.train):
-        name += f" of {len(some):,} rows"
+    some = _thinned(sides.train, MOST_ROWS)
+    read, rows, n_kept, of_what = _few_features(sides, some)
+    name = f"k-nearest neighbours{of_what}"
     is_classes = sides.task == "classification"
     truths = np.eye(len(sides.classes))[some.targets] if is_classes else some.targets[:, None].astype(np.float64)
     search = NearestNeighbors(algorithm="brute").fit(rows)
