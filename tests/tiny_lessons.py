@@ -7,16 +7,21 @@ from pellucid.lessons.attention_sensitivity import SensitivityStudy
 from pellucid.lessons.bigram_smoothing import SmoothedLoss, SmoothedRow, SmoothingStudy
 from pellucid.lessons.dead_unit import DeadUnitStudy
 from pellucid.lessons.decay import DecayStudy
+from pellucid.lessons.dice import DiceStudy, ExactNumber
 from pellucid.lessons.gains import GainStudy
 from pellucid.lessons.given_attention import GivenAttention, GivenAttentions, GivenWeights
+from pellucid.lessons.grid_partition import GridPartition, GridStudy, Rectangle
 from pellucid.lessons.hand_set_attention import HandSetPass, HandSetVariants
 from pellucid.lessons.hockey_stick import StartStudy
 from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.lesson import Curve
+from pellucid.lessons.logits import LogitRow, LogitStudy, TemperatureCurve
 from pellucid.lessons.position_encodings import PositionEncoding, PositionEncodings
+from pellucid.lessons.probability_losses import LossCurve, LossStudy
 from pellucid.lessons.road_to_attention import AttentionRoad
 from pellucid.lessons.saturation import SaturationStudy
 from pellucid.lessons.scalar_rnn import Unrolled, UnrolledNetworks
+from pellucid.lessons.slope import SlopeStudy
 from pellucid.lessons.token_costs import TokenCost, TokenCosts
 from pellucid.records import Histogram, LayerStats, UnitMap
 
@@ -35,7 +40,65 @@ def _tiny_gains() -> GainStudy:
     return GainStudy("three names", "tanh", 1.5925, stacks)
 
 
+def _tiny_loss(name: str, values: tuple[float, ...]) -> LossCurve:
+    return LossCurve(
+        name,
+        4.6,
+        -1.0,
+        values,
+        (-1.0, -0.5, 0.0),
+        0.0,
+        values,
+        (-2.0, -1.0, 0.0),
+        -0.5,
+        -4.0,
+        ((1.0, 0.5), (0.2, 0.0)),
+        0.25,
+        0.5,
+    )
+
+
 TINY_LESSONS: dict[str, object] = {
+    # Two coins, the smaller side: 1 in three of four.
+    "dice": DiceStudy(
+        2, 2, 1, (ExactNumber(1, 1), ExactNumber(1, 4)), ExactNumber(5, 4), ExactNumber(5, 4), 0.433, 4, (3, 1), 5, 2.0
+    ),
+    "grid-partition": GridStudy(
+        GridPartition((0, 1), (Rectangle(0, 1, 0, 1), Rectangle(1, 0, 1, 0))),
+        GridPartition((1, 0), (Rectangle(0, 0, 0, 0), Rectangle(1, 1, 1, 1))),
+        ((2, 2),),
+    ),
+    "logits": LogitStudy(
+        1,
+        1.0,
+        (LogitRow("zeros", (0.0, 0.0), (0.5, 0.5), math.log(2)), LogitRow("huge", (9e9, 0.0), (1.0, 0.0), 9e9)),
+        TemperatureCurve(
+            (1.0, 0.0), (0.01, 1000.0), ((1.0, 0.0), (0.5, 0.5)), (0.0, math.log(2)), (1.0, 0.0), (0.5, 0.5)
+        ),
+    ),
+    "losses": LossStudy(
+        0.01,
+        (-1.0, 0.0, 1.0),
+        (0.25, 0.5, 0.75),
+        0.01,
+        1.0,
+        2,
+        (_tiny_loss("cross-entropy", (1.3, 0.7, 0.3)), _tiny_loss("squared error", (0.5, 0.25, 0.1))),
+    ),
+    "slope": SlopeStudy(
+        "x^2",
+        "x",
+        1.0,
+        1.0,
+        value=1.0,
+        value_ahead=4.0,
+        exact=2.0,
+        forward=3.0,
+        central=2.0,
+        points=((0.0, 0.0), (1.0, 1.0), (2.0, 4.0)),
+        flat=(0.0,),
+        errors=((1.0, 1.0, 0.0), (0.1, 0.1, 1e-15)),
+    ),
     "masks": MasksCompared(
         (
             MaskForms(
