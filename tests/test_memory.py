@@ -349,6 +349,24 @@ def test_a_notebook_is_shown_each_answer_once(inside, monkeypatch):
     assert repr(drawn).splitlines()[1] == drawn.drawing.title
 
 
+def test_a_notebook_keeps_the_last_line_alone(monkeypatch, capsys):
+    class Shown(list):
+        def update(self, data, raw):
+            self[:] = [data["text/plain"]]
+
+    shown = Shown()
+    display = types.ModuleType("IPython.display")
+    display.display = lambda data, raw, display_id: shown
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    heard = NotebookCallbacks(lambda report: "")
+    heard.on_plan(TINY_RUN.plan._replace(steps=2), TINY_RUN.network, "runs/x")
+    for step in (1, 2):
+        heard.on_step(Step(step, 3.0, 10, 0.1, 1.0), Timing(step, 1.0, 10.0))
+    assert shown == ["━━━━━━━━━━━━━━━━━━━━ step 2 of 2 (100 %)  loss 3.0000  10 tokens/s"]
+    assert capsys.readouterr().out == ""
+
+
 def test_a_line_is_closed_where_a_training_ends_early(capsys):
     heard = NotebookCallbacks(lambda report: "")
     heard.on_plan(TINY_RUN.plan._replace(steps=100), TINY_RUN.network, "runs/x")

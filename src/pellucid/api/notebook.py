@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import html
+import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TextIO
 
 from pellucid.figures.progress import ProgressLine, seconds_left
 from pellucid.records import Evaluation, Finding, Ladder, Measure, NetworkFacts, Plan, Step, Timing
@@ -16,6 +19,29 @@ HEIGHT = 640  # pixels of a report in a notebook; it scrolls
 def is_notebook() -> bool:
     """Whether this Python is the kernel of a notebook."""
     return "ipykernel" in sys.modules
+
+
+class DisplayedLine(io.StringIO):
+    """A stream whose last line is what a notebook shows, so that a saved one holds no more than that."""
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        super().__init__()
+        self.shown = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def write(self, text: str) -> int:
+        line = text.removeprefix("\r\x1b[2K").rstrip("\n")
+        if line:
+            self.shown.update({"text/plain": line}, raw=True)
+        return len(text)
+
+
+def open_line() -> TextIO:
+    """Where a line can be written over and over: below the cell, or on stdout where nothing can be displayed."""
+    try:
+        from IPython.display import display  # type: ignore[import-not-found]
+    except ImportError:
+        return sys.stdout
+    return DisplayedLine(display)
 
 
 class NotebookCallbacks(Callbacks):
@@ -32,7 +58,7 @@ class NotebookCallbacks(Callbacks):
 
     def on_plan(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
         self.plan = plan
-        self.line = ProgressLine(plan, sys.stdout, self.measure, is_live=True)
+        self.line = ProgressLine(plan, open_line(), self.measure, is_live=True)
 
     def on_evaluation(self, evaluation: Evaluation) -> None:
         if self.line:
