@@ -19,12 +19,12 @@ from pellucid.figures.words.counting import parts_words
 from pellucid.models.catalogue import find_network
 from pellucid.models.counting.fitting import count_loss
 from pellucid.models.counting.ngram import NGram, NGramConfig
-from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counted_from_tensors, counts_to_bytes
+from pellucid.models.sequences.on_counting import ALONE, COUNTS_FILE, OnCounting, counted_from_tensors, counts_to_bytes
 from pellucid.runs import open_run
 from pellucid.runs.disk import Damaged
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import from_safetensors, load_network
-from pellucid.training.loop import steps
+from pellucid.training.loop import mean_token_loss, next_token_loss, steps
 from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
 from pellucid.training.run import train_run
@@ -98,7 +98,8 @@ def test_evaluation_is_the_slow_loop(tasks, kind):
         with torch.no_grad():
             scores = model.network(torch.tensor(tokens[None, first : place + 1]))[0, -1].double().numpy()
         counted = task.counts.log_probabilities(tokens[None, : place + 1])[0]
-        logits = (1 + scores[-1]) * np.maximum(counted, -30) + scores[:-1]
+        n = task.counts.vocab_size
+        logits = (1 + scores[n]) * np.maximum(counted, -30) + scores[:n]
         total += math.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[tokens[place + 1]]
     found = evaluate_loss(model, side, 16)
     assert found.n_tokens == len(tokens) - 1
@@ -113,6 +114,25 @@ def test_it_learns_on_top_of_counting(tasks):
     for _ in steps(state.model, state.batches, state.optimizer, plan, loss_function=task.loss_function(plan)):
         pass
     assert task.evaluate(state.model, "train").loss < before - 0.01
+
+
+def test_it_also_learns_to_predict_on_its_own_and_the_loss_that_is_told_is_that_of_both(tasks):
+    task, card = tasks["text"], find_network("transformer", "list")
+    config, plan = choose_plan(card, task, TrainOptions(steps=60, size="tiny", threads=1))
+    state = build_training(card, config, plan, task)
+    batch = state.batches.batch(1)
+    state.model.eval()  # without dropout, which is another each time
+    loss = task.loss_function(plan)(state.model, batch)
+    assert loss.item() == pytest.approx(next_token_loss(state.model, batch).item(), abs=1e-6)
+    # The slopes of the head: those of both together above, a share of those of its own prediction below.
+    [head] = torch.autograd.grad(loss, [state.model.network.head.weight])
+    parts, n = state.model.predict(batch.tokens, batch.counted), state.model.vocab_size
+    for scores, rows, share in ((parts.logits, slice(None, n), 1.0), (parts.alone, slice(n + 1, None), ALONE)):
+        [alone] = torch.autograd.grad(
+            share * mean_token_loss(scores, batch.targets), [state.model.network.head.weight], retain_graph=True
+        )
+        torch.testing.assert_close(head[rows], alone[rows])
+        assert alone[rows].abs().sum() > 0
 
 
 @pytest.mark.parametrize("kind", ["list", "text"])
@@ -134,6 +154,8 @@ def test_a_run_keeps_its_counts_and_gives_back_the_same_model(runs, tasks, kind)
     assert parts.both == pytest.approx(on_dev, abs=1e-5)
     assert parts.counted == pytest.approx(count_loss(tasks[kind].counts, side).nats, abs=1e-5)
     assert 0 <= parts.changed < 0.5
+    # By itself it knows next to nothing after a few steps, and still more than the first one.
+    assert parts.both < parts.alone < math.log(tasks[kind].counts.vocab_size)
     assert parts_words(parts) in record_text(run.report()).replace("\n", " ")
     assert str(html.escape(parts_words(parts), quote=True)) in report_html(run.report())
 

@@ -15,7 +15,7 @@ from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network, networks_for
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.counting.ngram import NGram, NGramConfig
-from pellucid.models.sequences.on_counting import OnCounting, with_gate
+from pellucid.models.sequences.on_counting import OnCounting, with_own_scores
 from pellucid.models.settings import SIZES
 
 CARDS = networks_for("list")
@@ -45,7 +45,7 @@ def built(card: NetworkCard, seed: int = 0, start: str = "scratch") -> SequenceM
     vocab_size = card.tiny.vocab_size
     stream = np.random.default_rng(0).integers(0, vocab_size, 200).astype(np.uint8)
     counts = NGram.fit(Corpus(stream, has_boundary=False), NGramConfig(vocab_size, order=3))
-    model = OnCounting(card.build(with_gate(card.tiny)), counts)
+    model = OnCounting(card.build(with_own_scores(card.tiny)), counts)
     model.start_at_counting()
     return model
 
@@ -266,8 +266,8 @@ def test_on_counting_the_first_scores_are_those_of_counting(card, tokens):
 @torch.no_grad()
 def test_on_counting_the_parts_make_the_whole(card, tokens):
     model = trained(card, start="counts").eval()
-    gate, counted, learned = model.predict(tokens)
-    assert (gate.shape, counted.shape) == ((BATCH, TIME, 1), learned.shape)
+    gate, counted, learned, alone = model.predict(tokens)
+    assert (gate.shape, counted.shape, alone.shape) == ((BATCH, TIME, 1), learned.shape, learned.shape)
     assert torch.equal(gate * counted + learned, model(tokens))
     assert torch.allclose(counted.exp().sum(-1), torch.ones(BATCH, TIME))
     assert learned.abs().max() > 0.01

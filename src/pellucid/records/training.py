@@ -324,6 +324,7 @@ class CountedParts(NamedTuple):
     gate: float  # how far the counts are trusted, on average; 1 is as they are
     counted: float  # nats a token by counting alone
     both: float  # and by counts and network together
+    alone: float  # and by the network without counts
     changed: float  # share of the tokens before which another token is the likeliest than by counting
 
 

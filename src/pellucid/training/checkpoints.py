@@ -36,7 +36,7 @@ from pellucid.models.catalogue import find_network
 from pellucid.models.contracts import Network, SequenceModel
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.models.counting.ngram import NGram, NGramConfig
-from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counted_from_tensors, with_gate
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counted_from_tensors, with_own_scores
 from pellucid.runs import Run
 from pellucid.runs.disk import (
     TEMPORARY,
@@ -288,7 +288,7 @@ def load_network(run: Run) -> tuple[Network, int]:
     card = find_network(run.model, run.kind)
     config = card.config_from(run.config)
     is_on_counting = run.start == "counts"
-    model: Network = card.build(with_gate(config) if is_on_counting else config)
+    model: Network = card.build(with_own_scores(config) if is_on_counting else config)
     if is_on_counting:
         assert isinstance(model, SequenceModel)
         model = OnCounting(model, load_counts(run))

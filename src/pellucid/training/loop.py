@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from pellucid.errors import NotFinite
+from pellucid.models.sequences.on_counting import ALONE, OnCounting
 from pellucid.records import Plan, Step
 from pellucid.training.optimizers import Optimizer, learning_rate_factor
 from pellucid.training.rng import seed_torch
@@ -38,6 +39,14 @@ def next_token_loss(model: Any, batch: Batch) -> Tensor:
     """What is asked of a sequence model: the mean loss over all tokens of a batch."""
     scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
     return mean_token_loss(scores, batch.targets)
+
+
+def loss_on_counting(model: OnCounting, batch: Batch) -> Tensor:
+    """The same of a network that starts from counting; on the way back it also learns to predict on its own."""
+    parts = model.predict(batch.tokens, batch.counted)
+    alone = mean_token_loss(parts.alone, batch.targets)
+    # Adds nothing to the loss that is told, and its slopes to the gradients.
+    return mean_token_loss(parts.logits, batch.targets) + ALONE * (alone - alone.detach())
 
 
 def steps(

@@ -4,8 +4,11 @@ p is what an n-gram counted after the last tokens, f what the network says, and 
 the start f is 0 and g is 1, so that the first loss is that of counting, and whatever is learned is learned on top of
 it. While it trains, p comes from counts that have not seen the token that is predicted (`cross_fit.py`).
 
-The network is any of the catalogue. It is built with one symbol more than there are: the score of that symbol, which
-no data have, is g - 1.
+A network that only corrects counting has little to learn from: where counts are good no error is left to show it what
+matters. So it also has to predict on its own while it trains, by scores of their own that nobody needs afterwards; what
+it finds for them serves f as well. On names 800 steps earn 0.070 nats over counting so, and 0.040 without.
+
+The network is any of the catalogue, built with more scores than there are symbols: f, then g - 1, then its own.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from pellucid.models.counting.count_model import CountModel, IntArray
 
 COUNTS_FILE = "counts.safetensors"  # of a run: the tokens that were counted, and up to which order
 LEAST_LOG = -30.0  # of a probability; no sensible gate turns the impossible into a number
+# Of the loss of its own prediction. After 300 steps on JavaScript 0, 0.1, 0.3 and 1 gave dev 0.9725, 0.9485, 0.9459 and
+# 0.9569; after 800 on names 0, 0.3 and 1 gave 1.9185, 1.8879 and 1.8884.
+ALONE = 0.3
 
 
 class CountedState(NamedTuple):
@@ -40,6 +46,7 @@ class Parts(NamedTuple):
     gate: Tensor  # (…, 1)
     counted: Tensor  # log-probabilities, (…, vocab)
     learned: Tensor  # (…, vocab)
+    alone: Tensor  # what the network would say without counts: scores, (…, vocab)
 
     @property
     def logits(self) -> Tensor:
@@ -53,7 +60,7 @@ class OnCounting(SequenceModel):
     >>> from pellucid.models.sequences.configs import NeuralNGramConfig
     >>> from pellucid.models.sequences.windows import NeuralNGram
     >>> counts = NGram.fit(Corpus(np.array([0, 1, 0, 1, 1, 0]), has_boundary=True), NGramConfig(2, order=1))
-    >>> model = OnCounting(NeuralNGram(NeuralNGramConfig(vocab_size=3)), counts)
+    >>> model = OnCounting(NeuralNGram(with_own_scores(NeuralNGramConfig(vocab_size=2))), counts)
     >>> model.start_at_counting()
     >>> model(torch.tensor([[0, 1]])).softmax(-1)[0, 0].detach(), np.exp(counts.log_probabilities(np.array([[0]])))
     (tensor([0.4500, 0.5500]), array([[0.45, 0.55]]))
@@ -63,7 +70,11 @@ class OnCounting(SequenceModel):
         super().__init__()
         self.network = network
         self.counts = counts
-        self.vocab_size, self.longest = network.vocab_size - 1, network.longest
+        self.vocab_size, self.longest = counts.vocab_size, network.longest
+        if isinstance(embedding := getattr(network, "embedding", None), nn.Embedding):
+            # Scores there are more of, but no more symbols to read.
+            network.embedding = nn.Embedding(self.vocab_size, embedding.embedding_dim)
+            network.embedding.weight = nn.Parameter(embedding.weight.detach()[: self.vocab_size].clone())
 
     @property
     def core(self) -> SequenceModel:
@@ -85,7 +96,8 @@ class OnCounting(SequenceModel):
 
     def _join(self, scores: Tensor, counted: Tensor) -> Parts:
         logs = counted.to(scores.dtype).clamp(min=LEAST_LOG)
-        return Parts(1 + scores[..., self.vocab_size :], logs, scores[..., : self.vocab_size])
+        learned, gate, alone = torch.split(scores, [self.vocab_size, 1, self.vocab_size], dim=-1)
+        return Parts(1 + gate, logs, learned, alone)
 
     def begin(self, batch: int) -> CountedState:
         return CountedState(self.network.begin(batch), self.counts.begin(batch))
@@ -107,9 +119,9 @@ class OnCounting(SequenceModel):
         return OnCounting(self.network.for_inference(), self.counts).eval()
 
 
-def with_gate(config: Any) -> Any:
-    """The config of a network with one score more than there are symbols."""
-    return dataclasses.replace(config, vocab_size=config.vocab_size + 1)
+def with_own_scores(config: Any) -> Any:
+    """The config of a network with all the scores that it needs on counting."""
+    return dataclasses.replace(config, vocab_size=2 * config.vocab_size + 1)
 
 
 def counts_to_bytes(order: int, vocab_size: int, counted: Corpus) -> bytes:

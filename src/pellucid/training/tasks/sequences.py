@@ -27,10 +27,10 @@ from pellucid.models.counting.count_model import SLICE, CountModel
 from pellucid.models.counting.cross_fit import CrossFit
 from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
-from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_to_bytes, with_gate
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_to_bytes, with_own_scores
 from pellucid.models.stepwise import NeuralReading
 from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample
-from pellucid.training.loop import next_token_loss
+from pellucid.training.loop import loss_on_counting, next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
 from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches
@@ -161,7 +161,7 @@ class SequenceTask(Task):
     def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
         if plan.start == "scratch":
             return super().build_network(card, config, plan)
-        network = super().build_network(card, with_gate(config), plan)
+        network = super().build_network(card, with_own_scores(config), plan)
         assert isinstance(network, SequenceModel)
         model = OnCounting(network, self.counts)
         model.start_at_counting()
@@ -227,7 +227,7 @@ class SequenceTask(Task):
         return (batch.tokens,), batch.targets
 
     def loss_function(self, plan: Plan) -> LossFunction:
-        return next_token_loss
+        return next_token_loss if plan.start == "scratch" else loss_on_counting
 
     def evaluate(self, model: SequenceModel, side: str, most: int = 0) -> SideResult:
         part = self._part(side, most)
@@ -256,14 +256,15 @@ class SequenceTask(Task):
         if not isinstance(model, OnCounting):
             return None
         side = take_part(self.parts["dev"], MOST_LOOKED_AT)
-        sums, n_tokens = np.zeros(4), 0
+        sums, n_tokens = np.zeros(5), 0
         with evaluating(model):
             for batch, _ in _passes(side, self.context, MOST_TOKENS, model.counts):
                 parts, is_real = model.predict(batch.tokens, batch.counted), batch.targets != IGNORED
                 targets = batch.targets[is_real]
-                counted, logits = parts.counted[is_real], parts.logits[is_real]
+                counted, logits, alone = (one[is_real] for one in (parts.counted, parts.logits, parts.alone))
                 losses = [
-                    functional.cross_entropy(scores.double(), targets, reduction="sum") for scores in (counted, logits)
+                    functional.cross_entropy(scores.double(), targets, reduction="sum")
+                    for scores in (counted, logits, alone)
                 ]
                 changed = (counted.argmax(-1) != logits.argmax(-1)).sum()
                 sums += np.array([float(one) for one in (parts.gate[is_real].double().sum(), *losses, changed)])
