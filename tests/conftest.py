@@ -1,12 +1,13 @@
 """What every test may lean on: the real command in a real process, and a real browser."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -56,6 +57,53 @@ def pellucid(tmp_path: Path, pellucid_program: Path) -> Run:
             check=False,
             **options,
         )
+
+    return run
+
+
+class Answered(NamedTuple):
+    """How a command ended, and what was loaded by then that takes long."""
+
+    words: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+    loaded: set[str]
+
+
+ONE_BY_ONE = """
+import contextlib, io, json, sys
+from pellucid.cli import main
+for words in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main(words)
+    except SystemExit as ended:
+        heavy = {"torch", "numpy", "polars", "scipy", "sklearn", "PIL", "tokenizers", "resvg_py", "rich"}
+        print(json.dumps([ended.code or 0, out.getvalue(), err.getvalue(), list(heavy & set(sys.modules))]))
+"""
+
+
+@pytest.fixture
+def run_together(tmp_path: Path) -> Callable[[Iterable[Sequence[str]]], list[Answered]]:
+    """Runs commands one after another in one new process: what the last has not loaded, none has."""
+
+    def run(commands: Iterable[Sequence[str]]) -> list[Answered]:
+        asked = [tuple(words) for words in commands]
+        said = subprocess.run(
+            [sys.executable, "-c", ONE_BY_ONE],
+            input=json.dumps(asked),
+            capture_output=True,
+            encoding="utf-8",
+            cwd=tmp_path,
+            check=True,
+        )
+        found = [json.loads(line) for line in said.stdout.splitlines()]
+        return [
+            Answered(words, code, out, err, set(loaded))
+            for words, (code, out, err, loaded) in zip(asked, found, strict=True)
+        ]
 
     return run
 

@@ -4,8 +4,6 @@ import base64
 import io
 import json
 import math
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -407,18 +405,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("words", REFUSED)
-def test_what_is_refused_is_told_in_one_line_before_torch_is_loaded(words, tmp_path):
+def test_what_is_refused_is_told_in_one_line_before_torch_is_loaded(run_together, tmp_path):
     (tmp_path / "broken.png").write_text("no picture")
-    code = (
-        "import sys; from pellucid.cli import main\n"
-        f"try: main({words.split()!r})\n"
-        "except SystemExit as ended: print(ended.code, 'torch' in sys.modules)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", cwd=tmp_path, check=True)
-    assert run.stdout.splitlines()[-1] == "2 False"
-    assert run.stderr.count("\n") == 1
-    assert REFUSED[words] in run.stderr
+    for said in run_together(words.split() for words in REFUSED):
+        assert (said.code, "torch" in said.loaded) == (2, False), said
+        assert said.err.count("\n") == 1
+        assert REFUSED[" ".join(said.words)] in said.err
     assert [file.name for file in tmp_path.iterdir()] == ["broken.png"]
 
 

@@ -13,7 +13,7 @@ from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, Stopped
 from pellucid.figures.report_page import report_html
 from pellucid.figures.words.ladder import earned_words
-from pellucid.records import Step, Timing, as_plain
+from pellucid.records import Resumption, Step, Timing, as_plain
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.options import TrainOptions
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_bits(whole, names, tmp_path):
 def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
     wanted = fingerprint(whole)
     # In the middle, where something is evaluated, sampled, saved or looked at, and next to the ends.
-    for step in (1, 2, 3, 11, 12, 23):
+    for step in (1, 11, 12, 23):
         run = tmp_path / f"at-{step}"
         with pytest.raises(Stopped, match=rf"stopped by SIGTERM at step {step}\. Go on with pellucid train --resume"):
             train_run(names, WISHES, run, StopAt(step))
@@ -175,14 +175,14 @@ def test_a_run_can_be_moved_with_its_data_beside_it(stopped, tmp_path, whole):
 
 
 def test_other_threads_are_told(stopped):
-    heard: list[str] = []
+    heard: list[Resumption] = []
 
     class Ear(Callbacks):
-        def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
-            heard.extend(notes)
+        def on_resume(self, resumption: Resumption) -> None:
+            heard.append(resumption)
 
     resume_run(stopped, ResumeOptions(threads=2), Ear())
-    assert heard == ["2 threads in place of 1: the last bits may differ"]
+    assert heard == [Resumption(heard[0].step, threads=(1, 2))]
 
 
 def test_a_text_works_as_well(tmp_path):

@@ -7,7 +7,7 @@ import sys
 from pellucid.figures.progress import ProgressLine, seconds_left
 from pellucid.figures.tables import show_lines, show_parts
 from pellucid.figures.words.ladder import baseline_table
-from pellucid.figures.words.training import data_lines, plan_lines, start_words
+from pellucid.figures.words.training import data_lines, plan_lines, resumption_lines, start_words
 from pellucid.records import (
     DataFacts,
     Evaluation,
@@ -16,6 +16,7 @@ from pellucid.records import (
     Measure,
     NetworkFacts,
     Plan,
+    Resumption,
     SampledAt,
     Step,
     Timing,
@@ -61,8 +62,8 @@ class ConsoleCallbacks(Callbacks):
     def on_start(self, start: InitialLoss) -> None:
         self._say(f"before the first step: {start_words(start)}", "")
 
-    def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
-        self._say(f"goes on after step {step:,}", *[f"note: {note}" for note in notes])
+    def on_resume(self, resumption: Resumption) -> None:
+        self._say(*resumption_lines(resumption))
 
     def on_step(self, step: Step, timing: Timing) -> None:
         if self.line and self.plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pellucid.records.answers import Answers, CrossValidation, Gain
@@ -192,6 +193,16 @@ class Timing(NamedTuple):
     seconds: float
     tokens_per_second: float
     stepping: float = 0.0  # of the seconds, those inside steps: not while it was evaluated, sampled or saved
+
+
+class Resumption(NamedTuple):
+    """Where a stopped run goes on, and what is not as it was."""
+
+    step: int  # after which it goes on; 0: it was stopped before its first checkpoint
+    unused: Mapping[int, str] = MappingProxyType({})  # steps of newer checkpoints, and what is wrong with each
+    new_data: str = ""  # what was inferred of them, in one line
+    threads: tuple[int, int] | None = None  # before and now, where they differ
+    has_other_versions: bool = False  # of what it was made with, or another machine
 
 
 class SampledAt(NamedTuple):

@@ -23,6 +23,7 @@ from pellucid.records import (
     Ladder,
     NetworkFacts,
     Plan,
+    Resumption,
     SampledAt,
     Step,
     Timing,
@@ -115,8 +116,8 @@ class Callbacks:
     def on_plan(self, plan: Plan, network: NetworkFacts, folder: str) -> None:
         """The network is built and the plan is fixed; the run's folder does not exist yet."""
 
-    def on_resume(self, step: int, notes: tuple[str, ...]) -> None:
-        """A stopped run goes on after this step."""
+    def on_resume(self, resumption: Resumption) -> None:
+        """A stopped run goes on."""
 
     def on_start(self, start: InitialLoss) -> None:
         """The loss before the first step is known."""

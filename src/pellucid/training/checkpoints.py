@@ -71,7 +71,7 @@ class Checkpoint(NamedTuple):
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     state: dict[str, Any]
-    note: str  # what was wrong with newer ones; "" when this is the newest
+    unused: Mapping[int, str]  # the steps of newer ones that are not whole, and what is wrong with each
 
 
 def save_checkpoint(
@@ -97,7 +97,7 @@ def save_checkpoint(
 
 
 def newest_checkpoint(run: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole, with a note about newer ones that are not; None when there is none at all.
+    """The newest checkpoint that is whole, and what is wrong with newer ones; None when there is none at all.
 
     May be called while another process trains: a finished checkpoint never changes.
     """
@@ -112,8 +112,7 @@ def newest_checkpoint(run: Path) -> Checkpoint | None:
             if os.path.lexists(folder):
                 refused[steps[0]] = error.what if isinstance(error, PellucidError) else f"{error.strerror}"
             continue
-        note = "".join(f"step {step} is not used: {why}; " for step, why in refused.items())
-        return Checkpoint(steps[0], model, optimizer, content["state"], note and f"{note}going on from step {steps[0]}")
+        return Checkpoint(steps[0], model, optimizer, content["state"], refused)
     if refused:
         step, why = next(iter(refused.items()))
         raise Damaged(

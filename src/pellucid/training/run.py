@@ -35,6 +35,7 @@ from pellucid.records import (
     Ladder,
     ModelMetrics,
     Plan,
+    Resumption,
     Rung,
     Timing,
     TrainingReport,
@@ -150,22 +151,27 @@ def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> Train
         )
     with RunWriter.resume(run) as writer:
         record = writer.record
-        task, notes = reopen_data(writer.run, changes)
+        task = reopen_data(writer.run, changes)
         callbacks.on_data(task.facts)
         asked = TrainOptions(**record["asked"])
         baselines = measure_baselines(task, asked, callbacks)
         card = task.find_card(str(record["model"]))
         plan = from_plain(Plan, record["plan"])
-        if changes.threads and changes.threads != plan.threads:
-            notes = (*notes, f"{changes.threads} threads in place of {plan.threads}: the last bits may differ")
-            plan = plan._replace(threads=changes.threads)
-        if dict(record["versions"]) != installed_versions():
-            notes = (*notes, "made with other versions or on another machine, where equal bits are not promised")
+        threads = (plan.threads, changes.threads or plan.threads)
+        plan = plan._replace(threads=threads[1])
         state = build_training(card, card.config_from(record["config"]), plan, task)
         callbacks.on_plan(plan, network_facts(card, state.config, state.model), str(run))
-        step, note = _restore_checkpoint(writer, state, changes.is_optimizer_fresh)
-        callbacks.on_resume(step, (*notes, *note))
-        if task.facts.fingerprint != record["data"]["fingerprint"]:
+        step, unused = _restore_checkpoint(writer, state, changes.is_optimizer_fresh)
+        has_new_data = task.facts.fingerprint != record["data"]["fingerprint"]
+        resumption = Resumption(
+            step,
+            unused,
+            new_data=task.facts.description if has_new_data else "",
+            threads=threads if threads[0] != threads[1] else None,
+            has_other_versions=dict(record["versions"]) != installed_versions(),
+        )
+        callbacks.on_resume(resumption)
+        if has_new_data:
             says = f"new data from step {step + 1} on: {task.facts.description}"
             writer.append(
                 "findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step)
@@ -215,27 +221,30 @@ def measure_baselines(task: Task, options: TrainOptions, callbacks: Callbacks) -
 
 def _restore_checkpoint(
     writer: RunWriter, state: TrainingState, is_optimizer_fresh: bool
-) -> tuple[int, tuple[str, ...]]:
-    """Put the newest checkpoint into the workstate and cut the logs to it; without one, begin anew."""
+) -> tuple[int, Mapping[int, str]]:
+    """Put the newest checkpoint into the workstate and cut the logs to it; without one, begin anew.
+
+    Back: its step, and what is wrong with those of later steps.
+    """
     found = newest_checkpoint(writer.path)
     if found is None:
         writer.rewind(0)
-        return 0, ("it was stopped before its first checkpoint, so it begins again",)
+        return 0, {}
     require_matching_weights(state.model, found.model)
     state.model.load_state_dict(found.model)
     if not is_optimizer_fresh:
         state.optimizer.load(found.optimizer)
     writer.rewind(found.step)
-    return found.step, (found.note,) if found.note else ()
+    return found.step, found.unused
 
 
-def reopen_data(run: Run, changes: ResumeOptions) -> tuple[Task, tuple[str, ...]]:
+def reopen_data(run: Run, changes: ResumeOptions) -> Task:
     """The data of a run, found again and still the same, or the ones that are to take their place."""
     was = str(run.record["data"]["fingerprint"])
     source = MEMORY if changes.read is not None else changes.data or find_source(run)
     found = open_task(data_options_of(run, source), changes.read)
     if found.facts.fingerprint == was:
-        return found, ()
+        return found
     if not changes.is_new_data_allowed:
         what = "it" if changes.read is not None else quoted(source)
         raise PellucidError(
@@ -250,7 +259,7 @@ def reopen_data(run: Run, changes: ResumeOptions) -> tuple[Task, tuple[str, ...]
             fix="Train a new run on them",
         )
     _require_symbols(run.record["data"], found)
-    return found, (f"new data: {found.facts.description}",)
+    return found
 
 
 def _require_symbols(stored: Mapping[str, Any], found: Task) -> None:
@@ -429,7 +438,7 @@ def load_specimen(run: Run, data: str = "") -> Specimen:
     data: where its data are, if they moved.
     """
     model, step = load_network(run)
-    task, _ = reopen_data(run, ResumeOptions(data=data))
+    task = reopen_data(run, ResumeOptions(data=data))
     model.train()
     batches = task.dev_batches(min(run.plan.batch_size, MOST_ROWS), run.plan)
     # Of one epoch alone, so that no row is in two of them.

@@ -40,6 +40,7 @@ from pellucid.records import (
     NetworkFacts,
     Plan,
     PlanReason,
+    Resumption,
     TrainingReport,
     Verdict,
     as_plain,
@@ -169,6 +170,27 @@ def _fill(template: str, facts: Mapping[str, object]) -> str:
         return template.format(**facts) or "not known"
     except (KeyError, ValueError, AttributeError, TypeError, IndexError):
         return "not known"
+
+
+def resumption_lines(resumed: Resumption) -> list[str]:
+    """Where a stopped run goes on, and a note on everything that is not as it was.
+
+    >>> resumption_lines(Resumption(36, threads=(1, 2)))
+    ['goes on after step 36', 'note: 2 threads in place of 1: the last bits may differ']
+    """
+    notes = []
+    if resumed.new_data:
+        notes.append(f"new data: {resumed.new_data}")
+    if resumed.threads:
+        notes.append(f"{resumed.threads[1]} threads in place of {resumed.threads[0]}: the last bits may differ")
+    if resumed.has_other_versions:
+        notes.append("made with other versions or on another machine, where equal bits are not promised")
+    if not resumed.step:
+        notes.append("it was stopped before its first checkpoint, so it begins again")
+    if resumed.unused:
+        unused = "".join(f"step {step} is not used: {why}; " for step, why in resumed.unused.items())
+        notes.append(f"{unused}going on from step {resumed.step}")
+    return [f"goes on after step {resumed.step:,}", *[f"note: {note}" for note in notes]]
 
 
 def start_words(start: InitialLoss) -> str:
