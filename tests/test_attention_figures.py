@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from pellucid.api.draw import draw, drawable
 from pellucid.data import Characters
+from pellucid.data.pair_vocabularies import LettersToWords
 from pellucid.data.prepare import ImagePreparation
 from pellucid.data.readers.images import colours_of
 from pellucid.figures.charts.matrix import attention_breadth, attention_habit, hundredths
@@ -136,6 +137,8 @@ def test_maps_of_pairs_belong_to_what_is_read_and_written(name):
                 assert (len(head), len(head[0])) == (len(part.askers), len(part.asked))
                 assert [sum(row) for row in head] == pytest.approx([1.0] * len(head))
     assert seen.source.startswith("a network reads 'cab' and writes ")
+    spoken = LettersToWords("ab", ["AH", "B", "AY"])  # its tokens are longer than a letter, so that they stand apart
+    assert pair_maps(model, spoken, [2, 1, 3], "a network").source.startswith("a network reads 'b a ⏎' and writes ")
     if name == "encoder-decoder":
         encoder, decoder, cross = seen.parts
         assert encoder.askers == cross.asked == ("c", "a", "b")

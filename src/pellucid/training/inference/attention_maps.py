@@ -106,13 +106,14 @@ def pair_maps(model: PairModel, vocabulary: Vocabulary, source: Sequence[int], s
             Attended("the decoder's self-attention", written, written, _layers(found["target"])),
             Attended("what the decoder asks the encoder", written, read, _layers(found["cross"])),
         ]
-    said = _spelled(_names(vocabulary, answer)) if answer else "nothing"
-    return AttentionMaps(f"{says} reads {_spelled(read)} and writes {said}", tuple(parts))
+    between = "" if vocabulary.kind == "characters" else " "
+    said = _spelled(_names(vocabulary, answer), between) if answer else "nothing"
+    return AttentionMaps(f"{says} reads {_spelled(read, between)} and writes {said}", tuple(parts))
 
 
-def _spelled(names: Sequence[str]) -> str:
+def _spelled(names: Sequence[str], between: str = "") -> str:
     """The tokens as one text that stands in a sentence, whatever is in it."""
-    return quoted("".join(names), 60)
+    return quoted(between.join(names), 60)
 
 
 def _names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, ...]:
