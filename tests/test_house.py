@@ -257,3 +257,12 @@ def test_the_page_on_architecture_names_what_exists():
         tree = ast.parse((PACKAGE / path).read_text())
         here = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         assert not name or name in here, f"{path} has no {name}"
+
+
+def test_the_page_on_working_here_names_what_exists():
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    paths = {path for path in re.findall(r"`([\w/]+(?:\.py|\.md|/))`", page) if "/" in path}
+    assert len(paths) > 15
+    roots = (ROOT, PACKAGE, PACKAGE / "models")
+    made_up = {"models/sequences/bag.py"}  # the network that the page adds
+    assert {path for path in paths if not any((root / path).exists() for root in roots)} == made_up
