@@ -202,7 +202,7 @@ DATA_LINES = {
         "train 12 rows; dev 4 rows; test 4 rows",
         "reads 2 numbers, standardised by train",
         "reads 1 category (species)",
-        "predicts body_mass, a number; always saying the mean of train comes to an R² of about 0",
+        "predicts body_mass, a number; R² is 0 for always saying their mean",
     ],
     "tiny-pairs": [
         "dedupe-sort: 40 pairs",
@@ -214,7 +214,7 @@ DATA_LINES = {
         "digits: 40 images of 3 classes",
         "train 22 images; dev 10 images; test 8 images",
         "reads gray images of 8 × 8 pixels, standardised by train",
-        "gives back what it read, through a narrow place; the mean of train comes to an R² of about 0",
+        "gives back what it read, through a narrow place; R² is 0 for always giving the mean",
     ],
 }
 

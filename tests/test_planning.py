@@ -12,7 +12,16 @@ from pellucid.models.catalogue import find_network, networks_for
 from pellucid.records import PlanReason
 from pellucid.training import plan as planning
 from pellucid.training.options import TrainOptions
-from pellucid.training.plan import EVALUATIONS, FEWEST_STEPS, LEAST_STEPS, Pace, choose_plan, config_for, n_looks_of
+from pellucid.training.plan import (
+    EVALUATIONS,
+    FEWEST_STEPS,
+    LEAST_STEPS,
+    Pace,
+    choose_plan,
+    config_for,
+    n_looks_of,
+    with_dropout,
+)
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import SequenceTask, take_part
 
@@ -97,6 +106,26 @@ def test_never_few_steps_where_a_smaller_batch_can_help(monkeypatch, task, milli
     assert (reason_of(plan, "batch-by-time") is not None) == (milliseconds >= 300)
     if plan.steps < FEWEST_STEPS:
         assert reason_of(plan, "few-steps").facts["wanted"] == FEWEST_STEPS
+
+
+@pytest.mark.parametrize("milliseconds", [0.01, 1000])
+def test_why_a_size_and_so_many_epochs_is_told_as_it_came_about(monkeypatch, task, milliseconds):
+    plan = plan_at(monkeypatch, task, Pace(milliseconds / 1e3, 1e-9, 0.0), minutes=1.0)
+    is_slow = milliseconds > 1
+    by_data, by_time = reason_of(plan, "size-by-data"), reason_of(plan, "size-by-time")
+    assert (by_data is None, by_time is None) == (is_slow, not is_slow)
+    assert (by_time or by_data).facts["size"] == plan.size
+    assert (reason_of(plan, "epochs-limited") is None) == is_slow
+    asked = plan_at(monkeypatch, task, Pace(milliseconds / 1e3, 1e-9, 0.0), minutes=1.0, size="small")
+    assert not [one.kind for one in asked.reasons if one.kind.startswith("size-by-")]
+
+
+def test_dropout_is_told_where_there_is_some_and_not_where_it_was_asked_for(task):
+    card = find_network("transformer", "list")
+    config, told = with_dropout(card, card.tiny, 10.0, TrainOptions())
+    assert [(one.kind, one.facts["dropout"]) for one in told] == [("dropout", config.dropout)]
+    assert with_dropout(card, card.tiny, 1.0, TrainOptions()) == (card.tiny, [])
+    assert with_dropout(card, card.tiny, 10.0, TrainOptions(network={"dropout": 0.3})) == (card.tiny, [])
 
 
 def test_a_batch_that_was_asked_for_stays_and_the_time_it_would_take_is_told(monkeypatch, task):

@@ -37,6 +37,55 @@ def ladder_of(network=None, simple=None, metric="accuracy", gains=()):
     return Ladder("x", tuple(rungs), measure=Measure(metric=metric) if metric else Measure())
 
 
+def curve(train, dev):
+    return [Evaluation(100 * i, *both) for i, both in enumerate(zip(train, dev, strict=True))]
+
+
+# For each reason: curves that have it, and curves that are near it and have it not; counting reaches 1.977.
+REASONS = {
+    "dev rose": (
+        curve([3.3, 2.0, 1.85, 1.75, 1.70], [3.3, 2.05, 1.90, 1.91, 1.93]),
+        curve([3.3, 2.0, 1.85, 1.85, 1.86], [3.3, 2.05, 1.90, 1.91, 1.93]),  # train rose too
+    ),
+    "by heart": (
+        curve([3.3, 1.2, 1.1, 1.05, 1.0], [3.3, 2.0, 1.92, 1.91, 1.90]),
+        curve([3.3, 1.8, 1.7, 1.65, 1.6], [3.3, 2.0, 1.92, 1.91, 1.90]),
+    ),
+    "still falling": (
+        curve([3.3, 2.7, 2.4, 2.1, 1.8], [3.3, 2.75, 2.5, 2.25, 1.95]),
+        curve([3.3, 2.0, 1.9, 1.85, 1.8], [3.3, 2.1, 2.0, 1.96, 1.95]),
+    ),
+    "behind simple models": (
+        curve([3.3, 2.5, 2.2, 2.1, 2.08], [3.3, 2.5, 2.22, 2.14, 2.12]),
+        curve([3.3, 2.5, 2.0, 1.9, 1.88], [3.3, 2.5, 2.02, 1.94, 1.92]),
+    ),
+    "nothing by heart": (
+        curve([3.3, 2.5, 2.0, 1.96, 1.95], [3.3, 2.5, 2.0, 1.965, 1.96]),
+        curve([3.3, 2.5, 2.0, 1.90, 1.89], [3.3, 2.5, 2.0, 1.965, 1.96]),
+    ),
+    "at rest": (
+        curve([3.3, 2.1, 1.95, 1.87, 1.82], [3.3, 2.15, 2.0, 1.93, 1.904]),
+        curve([3.3, 2.1, 1.95, 1.87, 1.82], [3.3, 2.15, 2.0, 1.99, 1.98]),  # counting is better
+    ),
+    "nothing learned": (
+        curve([2.0, 2.0, 2.0], [2.0, 2.1, 2.1]),
+        curve([2.0, 1.9, 1.9], [2.0, 1.95, 1.95]),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_verdict_is_given_where_its_reason_is_and_nowhere_else(reason):
+    there, near = REASONS[reason]
+    ladder = ladder_of(metric="")
+    assert judge_fit(there, DONE, 1.977).reason == reason
+    assert judge_fit(near, DONE, 1.977).reason != reason
+    # The numbers of its sentence are the curve's own.
+    said = verdict_words(judge_fit(there, DONE, 1.977), there, ladder)
+    known = {f"{loss:.4f}" for one in there for loss in (one.train, one.dev)}
+    assert any(number in said for number in known)
+
+
 def test_behind_is_told_by_what_the_models_are_judged_by():
     """Its loss is the lower one, but it is right less often: that is no good fit."""
     verdict = judge_fit(CURVE, DONE, 2.1, is_behind=True)

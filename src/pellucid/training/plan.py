@@ -90,9 +90,9 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     tried = _try(card, config, plan, task, options, deadline)
     while not options.size and size != SIZES[0] and tried.n_steps < tried.enough:
         smaller = _size_with_time(card, task, options, size, tried)
-        reasons.append(
-            PlanReason("size-by-time", {"size": smaller, "larger": size, "epochs": tried.n_steps / tried.per_epoch})
-        )
+        facts = {"size": smaller, "larger": size, "epochs": tried.n_steps / tried.per_epoch}
+        reasons = [one for one in reasons if not one.kind.startswith("size-by-")]  # the size is no longer that one
+        reasons.append(PlanReason("size-by-time", facts))
         size = smaller
         config = config_for(card, task, size, options.network)
         plan = draft(card, config, task, options)

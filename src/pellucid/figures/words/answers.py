@@ -99,13 +99,13 @@ def task_words(data: DataFacts) -> str:
     >>> task_words(rows)
     'predicts paid, one of 2 classes (no, yes); guessing is right in 50.00 % and costs ln 2 = 0.6931 nats'
     >>> task_words(rows._replace(task="regression", vocab_size=0))
-    'predicts paid, a number; always saying the mean of train comes to an R² of about 0'
+    'predicts paid, a number; R² is 0 for always saying their mean'
     """
     if data.task == "reconstruction":
-        return "gives back what it read, through a narrow place; the mean of train comes to an R² of about 0"
+        return "gives back what it read, through a narrow place; R² is 0 for always giving the mean"
     predicts = f"predicts {data.target}" if data.target else "predicts"
     if data.task == "regression":
-        return f"{predicts}, a number; always saying the mean of train comes to an R² of about 0"
+        return f"{predicts}, a number; R² is 0 for always saying their mean"
     shown = [cut_end(name, LONGEST_LISTED) for name in data.symbols[:MOST_CLASSES]]
     more = [f"{len(data.symbols) - MOST_CLASSES:,} more"] if len(data.symbols) > MOST_CLASSES else []
     # The classes of images often have no better name than that.
@@ -207,7 +207,7 @@ def majority_words(answers: Answers, data: DataFacts) -> str:
     >>> from pellucid.records import Gain
     >>> level = Answers(100, {"accuracy": 0.94}, {}, over_majority=(Gain("dev", 0.0, -0.03, 0.03, 100),))
     >>> print(majority_words(level, data))
-    Saying no always is right in 94.00 % of dev as well: that accuracy is nothing learned.
+    Saying no always is right in 94.00 % of dev as well: by accuracy nothing is earned.
     >>> ahead = Answers(500, {"accuracy": 0.97}, {}, over_majority=(Gain("dev", 0.03, 0.01, 0.05, 500),))
     >>> print(majority_words(ahead, data))
     Saying no always is right in 94.00 % of dev: the network is right in 3.00 points more (95 % interval 1.00 to 5.00).
@@ -223,7 +223,7 @@ def majority_words(answers: Answers, data: DataFacts) -> str:
     if on_dev.verdict == "behind":
         return f"{always}: the network is right in {-100 * on_dev.mean:.2f} points less {interval}."
     if on_dev.mean == 0:
-        return f"{always} as well: that accuracy is nothing learned."
+        return f"{always} as well: by accuracy nothing is earned."
     sign = "more" if on_dev.mean > 0 else "less"
     points = f"{abs(100 * on_dev.mean):.2f} points {sign} {interval}"
     return f"{always}: the network has {points}, no more than chance can make."
