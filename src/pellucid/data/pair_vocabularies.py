@@ -2,7 +2,7 @@
 
     letters    "Baum" → "Bäume"      B ä u m e
     words      "cat" → "K AE T"      K, AE, T: where targets are several words of a small set, as sounds are
-    changes    "Baum" → "Bäume"      take 3 letters away, then ä u m e: where targets begin as their sources do
+    changes    "Baum" → "Bäume"      take 3 letters away, then ä u m e: where targets begin as long sources do
 
 With changes, a network reads behind the source what the sources with the same ending became, so that it begins where
 that simple model ends. For a pair of train this is told as if the pair had never been seen.
@@ -32,6 +32,10 @@ END = "⏎"  # of a source: how it ends often decides what it becomes
 MOST_WORDS = 1_000  # that targets are written in, and
 OFTEN = 20  # how often each occurs, on average, so that there is something to learn of each
 SHORTER = 0.5  # of the letters, at most, that changes take
+# Letters, on average, that a target shares with its source, from which on changes are better: German plurals (11) had
+# 92.5 % in 800 steps, and letter by letter 85.0 % in 600; English plurals (8) 79.0 and 79.5 % in 250, English past forms
+# (6) 92.7 and 93.3 % in 300.
+LONG_COPY = 9
 LONGEST_TOLD, MOST_TOLD = 12, 4  # of an ending, its letters and how often it changed so: more is told as these
 
 
@@ -198,14 +202,16 @@ def words_of_targets(targets: Sequence[str], *, is_asked: bool = False) -> list[
     return sorted(counts) if is_for_words else []
 
 
-def are_changes_short(pairs: Texts) -> bool:
-    """Whether targets begin as their sources do, so that what changes is at most half as long.
+def are_changes_better(pairs: Texts) -> bool:
+    """Whether targets begin as their sources do, and so long that to copy them letter by letter is slow to learn.
 
-    >>> are_changes_short([("city", "cities"), ("dog", "dogs")]), are_changes_short([("DAA", "AD")])
+    >>> are_changes_better([("Autobahnbrücke", "Autobahnbrücken")]), are_changes_better([("city", "cities")])
     (True, False)
     """
-    n_changed = sum(1 + len(change_of(source, target).added) for source, target in pairs)
-    return n_changed <= SHORTER * sum(1 + len(target) for _, target in pairs)
+    n_added = sum(len(change_of(source, target).added) for source, target in pairs)
+    n_letters = sum(len(target) for _, target in pairs)
+    is_long = n_letters - n_added >= LONG_COPY * len(pairs)
+    return is_long and n_added + len(pairs) <= SHORTER * (n_letters + len(pairs))
 
 
 def pair_vocabulary_from_json(stored: Any) -> PairVocabulary:

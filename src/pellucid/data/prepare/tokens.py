@@ -20,7 +20,7 @@ from pellucid.data.pair_vocabularies import (
     LettersToWords,
     PairVocabulary,
     Texts,
-    are_changes_short,
+    are_changes_better,
     words_of_targets,
 )
 from pellucid.data.prepare.examples import places_by_hash
@@ -280,6 +280,6 @@ def _pair_vocabulary(pairs: Texts, train: Texts, targets: str) -> PairVocabulary
     letters = Characters.of(text for pair in pairs for text in (pair[:1] if words else pair)).tokens[1:]
     if words:
         return LettersToWords(letters, words)
-    if targets == "changes" or (not targets and are_changes_short(train)):
+    if targets == "changes" or (not targets and are_changes_better(train)):
         return LettersToChanges(letters, max(0, *(change_of(*pair).cut for pair in pairs)), train)
     return LettersToLetters(letters)
