@@ -19,17 +19,15 @@ from pellucid.runs import RunWriter, read_log
 from pellucid.runs.disk import Damaged, checksummed_json, parse_checksummed
 from pellucid.runs.run import checkpoint_at, checkpoint_steps
 from pellucid.training.checkpoints import (
-    MOST_TENSORS,
     Checkpoint,
     delete_old_checkpoints,
-    from_safetensors,
     load_best,
     newest_checkpoint,
     require_matching_weights,
     save_best,
     save_checkpoint,
-    to_safetensors,
 )
+from pellucid.training.tensor_files import MOST_TENSORS, from_safetensors, to_safetensors
 
 
 def tensors(step: int) -> dict[str, torch.Tensor]:

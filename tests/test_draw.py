@@ -14,7 +14,8 @@ import pytest
 from PIL import Image, ImageChops
 from tests.tiny_records import TINY_RUN, tiny_record
 
-from pellucid.api.draw import MEASURES, draw, drawable
+from pellucid.api.draw import draw, drawable
+from pellucid.api.drawn_records import MEASURES
 from pellucid.api.results import PICTURES as SUFFIXES
 from pellucid.data import Characters, ListData, open_data
 from pellucid.data.prepare import encode_list

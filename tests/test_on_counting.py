@@ -23,7 +23,7 @@ from pellucid.models.sequences.on_counting import ALONE, COUNTS_FILE, OnCounting
 from pellucid.runs import open_run
 from pellucid.runs.disk import Damaged
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.checkpoints import from_safetensors, load_network
+from pellucid.training.checkpoints import load_network
 from pellucid.training.loop import mean_token_loss, next_token_loss, steps
 from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
@@ -31,6 +31,7 @@ from pellucid.training.run import train_run
 from pellucid.training.run_data import load_vocabulary
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import evaluate_loss
+from pellucid.training.tensor_files import from_safetensors
 from pellucid.training.trainer import build_training
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pellucid.api.draw import DrawOptions
+from pellucid.api.drawn_records import DrawOptions
 from pellucid.api.train import compare, rate
 from pellucid.cli.options import given_flags
 from pellucid.cli.train import command

@@ -378,7 +378,7 @@ def test_an_optimizer_that_is_gone_or_another(killed, finished, pellucid_here):
     said = pellucid_here(*RESUME)
     assert said.code == 2
     assert "optimizer.safetensors is missing" in said.err
-    from pellucid.training.checkpoints import to_safetensors
+    from pellucid.training.tensor_files import to_safetensors
 
     content = to_safetensors({"momentum.of.another": torch.ones(3)})
     for step in checkpoint_steps(killed):

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from pellucid.api.draw import Card, DrawOptions, argument_of, draw, drawable, find_drawable, knobs_of, lesson_knobs
+from pellucid.api.draw import Card, argument_of, draw, drawable, find_drawable, knobs_of, lesson_knobs
+from pellucid.api.drawn_records import DrawOptions
 from pellucid.cli.contract import say_written
 from pellucid.cli.options import command_named, given_flags, json_option, options_from
 from pellucid.errors import PellucidError

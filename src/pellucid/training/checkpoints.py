@@ -16,7 +16,6 @@ however the writer ends, the weights that are there are vouched for.
 
 import errno
 import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -24,10 +23,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as safetensors_load
-from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
 from pellucid.data.prepare.tokens import Corpus
@@ -51,6 +46,7 @@ from pellucid.runs.disk import (
 )
 from pellucid.runs.run import checkpoint_at, checkpoint_steps, checkpoints_of
 from pellucid.runs.writer import log_sizes
+from pellucid.training.tensor_files import damaged_file, first_nonfinite, from_safetensors, to_safetensors
 
 TRASH = ".trash-"
 FILES = ("model.safetensors", "optimizer.safetensors")
@@ -60,8 +56,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 WEIGHTS = "model.safetensors"
 VOUCHER = "model.json"
 LARGEST = 64 << 30
-LONGEST_HEADER = 8 << 20
-MOST_TENSORS = 20_000
 
 
 class Checkpoint(NamedTuple):
@@ -315,7 +309,7 @@ def load_counted_tokens(run: Run) -> tuple[Corpus, int]:
     try:
         return counted_from_tensors(tensors, int(str(run.config["vocab_size"])), has_boundary=run.kind == "list")
     except ValueError as error:
-        raise _damage_error(COUNTS_FILE, str(error)) from error
+        raise damaged_file(COUNTS_FILE, str(error)) from error
 
 
 def _read_voucher(run: Path) -> list[dict[str, Any]]:
@@ -332,52 +326,6 @@ def _read_voucher(run: Path) -> list[dict[str, Any]]:
         raise Damaged(f"{VOUCHER} of {run.name} is damaged", fix="Take it from a copy of the run")
     vouched: list[dict[str, Any]] = content
     return vouched
-
-
-def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """The tensors as one safetensors file. The same tensors give the same bytes, in whatever order they come.
-
-    >>> to_safetensors({"a": torch.ones(2)}) == to_safetensors({"a": torch.ones(2)})
-    True
-    """
-    own: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu().contiguous()
-        storage = tensor.untyped_storage()
-        # The format has no views: what shares memory, such as tied weights, is written out for each name.
-        if storage.data_ptr() in seen or storage.nbytes() != tensor.nbytes:
-            tensor = tensor.clone()
-        seen.add(storage.data_ptr())
-        own[name] = tensor
-    content: bytes = safetensors_save(own)
-    return content
-
-
-def from_safetensors(content: bytes, what: str) -> dict[str, Tensor]:
-    """The tensors of a safetensors file that may come from anywhere; `what` is its name in messages.
-
-    >>> from_safetensors(to_safetensors({"a": torch.ones(2)}), "weights")
-    {'a': tensor([1., 1.])}
-    """
-    _require_sane_header(content, what)
-    try:
-        tensors: dict[str, Tensor] = safetensors_load(content)
-        odd = first_nonfinite(tensors)
-    except (SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise _damage_error(what, "it is no safetensors file") from error
-    if odd:
-        raise _damage_error(what, f"{quoted(odd)} holds numbers that are not finite")
-    return tensors
-
-
-def first_nonfinite(tensors: Mapping[str, Tensor]) -> str:
-    """The first tensor that holds a nan or an infinity, or "" when there is none.
-
-    >>> first_nonfinite({"a": torch.ones(2), "b": torch.tensor([1.0, float("nan")])})
-    'b'
-    """
-    return next((name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())), "")
 
 
 def require_matching_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -415,44 +363,6 @@ def _other_vocabulary(model: nn.Module, pairs: Mapping[str, tuple[Tensor, Tensor
             return 0
         there |= {b for _, b in changed}
     return there.pop() if len(there) == 1 else 0
-
-
-def _require_sane_header(content: bytes, what: str) -> None:
-    """The limits of the format, before its library is trusted with the file."""
-    length = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or length > LONGEST_HEADER or 8 + length > len(content):
-        raise _damage_error(what, "its header does not fit")
-    try:
-        header = json.loads(content[8 : 8 + length].decode("utf-8"), object_pairs_hook=_distinct)
-    except (ValueError, RecursionError) as error:
-        raise _damage_error(what, "its header is damaged") from error
-    if not isinstance(header, dict) or len(header) > MOST_TENSORS:
-        raise _damage_error(what, f"it does not name at most {MOST_TENSORS:,} tensors")
-    end = 0
-    for begins, ends in sorted(_span(item) for item in header.values()):
-        if begins != end:
-            raise _damage_error(what, "its tensors overlap or leave gaps")
-        end = ends
-    if 8 + length + end != len(content):
-        raise _damage_error(what, "bytes come after its last tensor")
-
-
-def _span(item: Any) -> tuple[int, int]:
-    """Where a tensor's bytes begin and end; what cannot be is given a place that fits nowhere."""
-    match item:
-        case {"data_offsets": [int(begins), int(ends)]} if 0 <= begins <= ends:
-            return begins, ends
-    return -1, -1
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a name comes twice")
-    return dict(pairs)
-
-
-def _damage_error(what: str, why: str) -> Damaged:
-    return Damaged(f"{what} is damaged: {why}", fix="Take the file from a copy of the run")
 
 
 def _other_model(what: str) -> PellucidError:

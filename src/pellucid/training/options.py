@@ -121,6 +121,7 @@ class TrainOptions:
         None,
         "Parts of the cross-validation after training; 0 is none. By default 5, of tables below 2,000 rows if a time "
         "budget has room for them.",
+        noun="the number of folds",
         minimum=0,
         maximum=20,
         kinds=("table",),
