@@ -95,8 +95,17 @@ def draw(record: DeadUnitStudy) -> Picture:
         *move_marks(gradients.marks, left, 34),
         svg_text(0, bottom, f"{len(record.units.values[0])} units →, {len(record.units.values)} examples ↓", QUIET),
     ]
-    title = "A dead unit: flat on every example, and no gradient reaches it"
-    return picture(title, _captions(record), marks, left + max(gradients.width, 400.0), bottom + 12)
+    return picture(_title(record), _captions(record), marks, left + max(gradients.width, 400.0), bottom + 12)
+
+
+def _title(record: DeadUnitStudy) -> str:
+    if not record.dead:
+        return "No unit is flat on every example"
+    if record.gradient_of_dead == 0.0:
+        return "A dead unit: flat on every example, and no gradient reaches it"
+    # Where tanh or sigmoid is flat its slope is small, and not 0.
+    is_less = record.gradient_of_dead < record.gradient_of_others
+    return f"A dead unit: flat on every example{', and less gradient reaches it' if is_less else ''}"
 
 
 def _captions(record: DeadUnitStudy) -> list[str]:

@@ -67,7 +67,7 @@ def measure(knobs: DecayKnobs) -> DecayStudy:
     decayed, dev_decayed = _train_table(train, dev, rate_at, n_steps, seed)
     steps = tuple(range(1, n_steps + 1))
     # Half of what follows the decay is coming down; the other half shows how still it becomes.
-    still = max(1, (n_steps - decay_step) // 2)
+    still = max(1, min(decay_step, (n_steps - decay_step) // 2))
     return DecayStudy(
         source=f"names, a table of bigram scores, all names in every step, rate {learning_rate:g}, seed {seed}",
         kept=Curve("kept", steps, tuple(kept)),
