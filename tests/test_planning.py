@@ -8,6 +8,7 @@ import pytest
 from pellucid.data.options import DataOptions
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import PellucidError
+from pellucid.figures.words.training import plan_reason
 from pellucid.models.catalogue import find_network, networks_for
 from pellucid.records import PlanReason
 from pellucid.training import plan as planning
@@ -205,3 +206,20 @@ def test_what_the_start_took_is_taken_off_the_budget(task):
     _, early = choose_plan(card, task, wishes)
     _, late = choose_plan(card, task, wishes, spent=1000.0)  # more than there is: no more than the fewest are left
     assert late.steps == LEAST_STEPS <= early.steps
+
+
+def test_of_squares_of_probabilities_the_plan_says_how_flat_they_are():
+    """Of classes alone: a square is the usual loss of numbers."""
+
+    def reasons(target: str, loss: str) -> list[PlanReason]:
+        task = open_task(DataOptions("penguins", target=target, drop_missing_target=True))
+        plan = choose_plan(find_network("mlp", "table"), task, TrainOptions(steps=5, loss=loss))[1]
+        return [reason for reason in plan.reasons if reason.kind == "flat-loss"]
+
+    [reason] = reasons("species", "mse")
+    assert reason.facts == {"loss": "mse", "p": 0.01, "part": pytest.approx(2 * 0.01 * 0.99)}
+    assert plan_reason(reason) == (
+        "mse of probabilities: where the true class has 0.01, it is 0.02 as steep as cross-entropy"
+    )
+    assert not reasons("species", "cross-entropy")
+    assert not reasons("body_mass_g", "mse")

@@ -11,7 +11,15 @@ from torch.nn import functional
 
 from pellucid.autograd.nn import hinge as scalar_hinge
 from pellucid.errors import PellucidError
-from pellucid.layers.losses import LOSSES, PENALTIES, find_example_loss, losses_for, penalty
+from pellucid.layers.losses import (
+    LOSSES,
+    ON_PROBABILITIES,
+    PENALTIES,
+    find_example_loss,
+    losses_for,
+    penalty,
+    slope_beside_cross_entropy,
+)
 
 N, K = 40, 4
 TASKS = {"classification", "regression", "reconstruction"}
@@ -149,15 +157,19 @@ def test_the_loss_of_scores_that_say_nothing(name, first):
 @pytest.mark.parametrize("name", OF_CLASSES)
 def test_losses_are_finite_for_scores_that_are_sure(name):
     sure = torch.tensor([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4]], requires_grad=True)
-    losses = LOSSES[name].losses(sure, torch.tensor([1, 2]))
+    losses = find_example_loss(name, "classification").losses(sure, torch.tensor([1, 2]))
     losses.sum().backward()
     assert losses.isfinite().all()
     assert sure.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("name", [name for name in OF_CLASSES if LOSSES[name].probabilities])
+@pytest.mark.parametrize(
+    "name", [name for name in OF_CLASSES if find_example_loss(name, "classification").probabilities]
+)
 def test_probabilities_add_up_and_keep_the_order(name, scores):
-    p = LOSSES[name].probabilities(torch.cat([scores, 300 * scores, torch.full((1, K), -800.0)]))
+    p = find_example_loss(name, "classification").probabilities(
+        torch.cat([scores, 300 * scores, torch.full((1, K), -800.0)])
+    )
     assert (p >= 0).all()
     assert torch.allclose(p.sum(1), torch.ones(len(p)).double(), atol=1e-12)
     assert torch.equal(p[:N].argsort(1), scores.argsort(1))
@@ -168,7 +180,7 @@ def test_margins_and_distances_are_no_probabilities():
 
 
 def test_each_task_has_its_losses():
-    assert losses_for("classification") == ("cross-entropy", "bce", "hinge")
+    assert losses_for("classification") == ("cross-entropy", "bce", "hinge", "mse", "l1")
     assert losses_for("regression") == losses_for("reconstruction") == ("mse", "l1", "huber")
     for name, loss in LOSSES.items():
         assert loss.name == name
@@ -183,15 +195,32 @@ def test_each_task_has_its_losses():
     [
         ("cross-entrpy", "classification", "no loss called 'cross-entrpy'. Perhaps you meant cross-entropy."),
         ("mse1", "regression", "no loss called 'mse1'. Perhaps you meant mse."),
-        ("zzz", "classification", "no loss called 'zzz'. Choose cross-entropy, bce or hinge."),
+        ("zzz", "classification", "no loss called 'zzz'. Choose cross-entropy, bce, hinge, mse or l1."),
         ("bce", "regression", "bce is no loss for regression. Choose mse, l1 or huber."),
-        ("mse", "classification", "mse is no loss for classification. Choose cross-entropy, bce or hinge."),
+        (
+            "huber",
+            "classification",
+            "huber is no loss for classification. Choose cross-entropy, bce, hinge, mse or l1.",
+        ),
     ],
 )
 def test_a_wrong_name_is_answered_with_a_right_one(name, task, said):
     with pytest.raises(PellucidError) as refusal:
         find_example_loss(name, task)
     assert str(refusal.value).endswith(said)
+
+
+@pytest.mark.parametrize("name", ON_PROBABILITIES)
+def test_a_loss_of_numbers_is_taken_of_the_probabilities_for_classes(name, scores, classes):
+    loss = find_example_loss(name, "classification")
+    p, truths = scores.softmax(1), torch.eye(K, dtype=scores.dtype)[classes]
+    off = (p - truths).abs() if name == "l1" else (p - truths).square()
+    assert torch.allclose(loss.losses(scores, classes), off.mean(1), atol=1e-12)
+    assert torch.equal(loss.probabilities(scores), p)
+    # By hand, of two classes: the slope of (1 - p)² or 1 - p by the logit, over that of -ln p.
+    for chance in (0.01, 0.3):
+        wanted = chance if name == "l1" else 2 * chance * (1 - chance)
+        assert slope_beside_cross_entropy(name, chance) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_a_wrong_penalty_is_answered_with_a_right_one():

@@ -3,8 +3,8 @@
     cross-entropy   the surprise at the true class, by softmax
     bce             each class against the rest, by sigmoid
     hinge           what the true class lacks of a lead of 1 over every other
-    mse             the square of the distance
-    l1              the distance
+    mse             the square of the distance; of classes, that of their probabilities
+    l1              the distance; the same
     huber           the square of a distance below 1, and straight beyond
 
     l1              Σ|w|
@@ -18,6 +18,7 @@ more: biases and the gains of norms are free.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -189,6 +190,63 @@ LOSSES: Mapping[str, ExampleLoss] = MappingProxyType(
 )
 
 
+def squared_probability_losses(scores: Tensor, classes: Tensor) -> Tensor:
+    """The mean square of what each probability of softmax is off: Brier 1950; (batch, classes) -> (batch,).
+
+    >>> p = torch.tensor([0.01, 0.1])  # of the true one of two classes
+    >>> squared_probability_losses(torch.stack([1 - p, p], dim=1).log(), torch.tensor([1, 1])).round(decimals=4)
+    tensor([0.9801, 0.8100])
+    """
+    return mse_losses(scores.softmax(1), functional.one_hot(classes, scores.shape[1]).to(scores.dtype))
+
+
+def absolute_probability_losses(scores: Tensor, classes: Tensor) -> Tensor:
+    """The mean of what each probability of softmax is off: (batch, classes) -> (batch,).
+
+    >>> absolute_probability_losses(torch.zeros(1, 2), torch.tensor([1]))
+    tensor([0.5000])
+    """
+    return l1_losses(scores.softmax(1), functional.one_hot(classes, scores.shape[1]).to(scores.dtype))
+
+
+# Losses of numbers, taken for classes: of the probabilities that softmax makes of the scores.
+ON_PROBABILITIES: Mapping[str, ExampleLoss] = MappingProxyType(
+    {
+        loss.name: loss
+        for loss in (
+            ExampleLoss(
+                "mse",
+                "the square of what each probability is off, flat where the answer is sure and wrong",
+                CLASSIFICATION,
+                squared_probability_losses,
+                _softmax,
+            ),
+            ExampleLoss(
+                "l1",
+                "what each probability is off, flat where the answer is sure, right or wrong",
+                CLASSIFICATION,
+                absolute_probability_losses,
+                _softmax,
+            ),
+        )
+    }
+)
+
+
+def slope_beside_cross_entropy(name: str, p: float) -> float:
+    """How steep a loss of classes is where the true one of two has the probability p: a part of cross-entropy's slope.
+
+    >>> round(slope_beside_cross_entropy("mse", 0.01), 4), round(slope_beside_cross_entropy("l1", 0.01), 4)
+    (0.0198, 0.01)
+    """
+    scores = torch.tensor([[0.0, math.log(p / (1 - p))]], dtype=torch.float64, requires_grad=True)
+    loss, usual = (
+        torch.autograd.grad(find_example_loss(each, "classification").losses(scores, torch.tensor([1])).sum(), scores)
+        for each in (name, "cross-entropy")
+    )
+    return (loss[0][0, 1] / usual[0][0, 1]).item()
+
+
 def l1(weights: list[Tensor]) -> Tensor:
     """Σ|w|.
 
@@ -238,7 +296,8 @@ def losses_for(task: str) -> tuple[str, ...]:
     >>> losses_for("regression")
     ('mse', 'l1', 'huber')
     """
-    return tuple(name for name, loss in LOSSES.items() if task in loss.tasks)
+    also = ON_PROBABILITIES if task in CLASSIFICATION else {}
+    return (*[name for name, loss in LOSSES.items() if task in loss.tasks], *also)
 
 
 def find_example_loss(name: str, task: str) -> ExampleLoss:
@@ -253,7 +312,7 @@ def find_example_loss(name: str, task: str) -> ExampleLoss:
         raise _unknown("loss", name, fitting)
     if name not in fitting:
         raise PellucidError(f"{name} is no loss for {task}", fix=f"Choose {_either(fitting)}")
-    return LOSSES[name]
+    return LOSSES[name] if task in LOSSES[name].tasks else ON_PROBABILITIES[name]
 
 
 def penalty(name: str, parameters: Iterable[Tensor]) -> Tensor:

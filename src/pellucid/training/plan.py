@@ -41,6 +41,7 @@ TOKENS_OF_A_WEIGHT: Mapping[str, int] = {"scratch": 20, "counts": 5}
 # On counting the first steps have something to lose. After 250 steps on JavaScript, drugs and Turkish names, half the
 # rate gave dev 0.9996, 1.6255 and 2.2638, the whole 1.0096, 1.6277 and 2.2627, a quarter 1.0016, - and 2.2682.
 ON_COUNTING = 0.5
+WRONG = 0.01  # of the true class: there a loss is held to cross-entropy
 LOOKING = 0.08  # of the time for evaluations while it trains
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 FAR, FAR_FROM, FAR_SIDE = 3, 50.0, 24  # pixels that images are moved by from so many epochs on, if they have this side
@@ -80,6 +81,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     plan = draft(card, config, task, options)
     if options.batch_size is not None and plan.batch_size != options.batch_size:
         reasons.append(PlanReason("batch-limited", {"batch_size": plan.batch_size, "asked": options.batch_size}))
+    reasons += loss_reasons(task, plan)
     if options.steps:
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, options)
@@ -210,6 +212,16 @@ def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOp
     dropout = min(card.recipe.dropout, round(epochs / 100, 2))
     reason = PlanReason("dropout", {"dropout": dropout, "epochs": epochs})
     return dataclasses.replace(config, dropout=dropout), [reason]
+
+
+def loss_reasons(task: Task, plan: Plan) -> list[PlanReason]:
+    """What is to be known of a loss of numbers that was asked for classes: how steep it is where it is wrong."""
+    from pellucid.layers.losses import ON_PROBABILITIES, slope_beside_cross_entropy
+
+    if task.default_loss != "cross-entropy" or plan.loss not in ON_PROBABILITIES:
+        return []
+    part = slope_beside_cross_entropy(plan.loss, WRONG)
+    return [PlanReason("flat-loss", {"loss": plan.loss, "p": WRONG, "part": part})]
 
 
 def with_shift(plan: Plan, config: Any, epochs: float, options: TrainOptions) -> Plan:

@@ -221,7 +221,7 @@ def predict_examples(run: Run, examples: NewExamples, beam: int = 0) -> Predicti
 def _score_examples(run: Run, model: Network, examples: NewExamples) -> tuple[Prediction, ...]:
     import torch
 
-    from pellucid.layers.losses import LOSSES
+    from pellucid.layers.losses import find_example_loss
     from pellucid.models.contracts import Reconstructor
 
     preparation, names = load_preparation(run), examples.names
@@ -244,7 +244,8 @@ def _score_examples(run: Run, model: Network, examples: NewExamples) -> tuple[Pr
             Prediction(name, f"{value:.6g}", None, value=value) for name, value in zip(names, values, strict=True)
         )
     classes = preparation.classes
-    probabilities = LOSSES[str(run.record["plan"].get("loss", "cross-entropy"))].probabilities
+    loss = str(run.record["plan"].get("loss", "cross-entropy"))
+    probabilities = find_example_loss(loss, "classification").probabilities
     if probabilities is None:  # as of hinge, whose scores only rank
         likeliest = scores.argmax(1).tolist()
         return tuple(Prediction(name, classes[place], None) for name, place in zip(names, likeliest, strict=True))
