@@ -219,7 +219,7 @@ def test_of_squares_of_probabilities_the_plan_says_how_flat_they_are():
     [reason] = reasons("species", "mse")
     assert reason.facts == {"loss": "mse", "p": 0.01, "part": pytest.approx(2 * 0.01 * 0.99)}
     assert plan_reason(reason) == (
-        "mse of probabilities: where the true class has 0.01, it is 0.02 as steep as cross-entropy"
+        "mse of probabilities: where the true class has 0.01, 0.02 as steep as cross-entropy"
     )
     assert not reasons("species", "cross-entropy")
     assert not reasons("body_mass_g", "mse")

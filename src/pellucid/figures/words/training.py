@@ -61,7 +61,7 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
         "epochs-limited": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned, fewer if dev rises",
         "folds": "after it, cross-validation over {folds} parts",
         "folds-by-time": "half of the time is left for a cross-validation; without it there would be {steps:,} steps",
-        "flat-loss": "{loss} of probabilities: where the true class has {p:g}, it is {part:.2g} as steep as cross-entropy",
+        "flat-loss": "{loss} of probabilities: where the true class has {p:g}, {part:.2g} as steep as cross-entropy",
         "dropout": "dropout {dropout:g}, because everything is seen {epochs:.1f} times",
     }
 )
