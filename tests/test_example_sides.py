@@ -27,6 +27,7 @@ from pellucid.data.prepare import (
 from pellucid.data.prepare.examples import FARTHEST, mean_and_deviation, places_by_hash, standardise
 from pellucid.data.prepare.targets import likely_targets
 from pellucid.data.readers.csv import read_csv
+from pellucid.data.readers.memory import read_memory
 from pellucid.data.readers.sources import MemorySource
 from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.data.splits.assignment import sides_of
@@ -677,3 +678,21 @@ def test_a_wide_table_is_read():
     column = values[:, 7]
     train = column[sides.places["train"]]
     assert np.allclose(sides.dev.numbers[:, 7], (column[sides.places["dev"]] - train.mean()) / train.std(), atol=1e-5)
+
+
+def test_whole_numbers_that_name_are_categories_too_and_those_that_measure_are_not():
+    draw = np.random.default_rng(2)
+    school, age = draw.integers(0, 40, 1_600), draw.integers(20, 60, 1_600)
+    score = draw.normal(size=40)[school] + 0.1 * age + draw.normal(size=1_600)
+    frame = polars.DataFrame({"school": school, "age": age, "score": score})
+    table = read_memory(frame, kind="table")
+    sides = table_sides(table, "score", split=SplitRequest(strategy="hash"))
+    assert sides.preparation.named == ("school",)
+    assert [column.name for column in sides.preparation.numeric] == ["school", "age"]
+    assert [column.name for column in sides.preparation.categories] == ["school (value)"]
+    assert any("the order of school tells little" in note for note in sides.notes)
+    again = preparation_from_json(preparation_to_json(sides.preparation))
+    new = again.read(read_memory(frame.head(5), kind="table", fewest_rows=1))
+    np.testing.assert_array_equal(
+        new.codes[:, 0] - 1, [sorted(map(str, range(40))).index(str(one)) for one in school[:5]]
+    )

@@ -21,6 +21,7 @@ from pellucid.data.prepare.examples import (
     require_task,
     standardise,
 )
+from pellucid.data.prepare.named_numbers import named_numbers, value_name, with_values
 from pellucid.data.prepare.targets import Target, choose_target, likely_targets, usable_features
 from pellucid.data.readers.sources import require_memory
 from pellucid.data.splits import SIDES, SplitRequest
@@ -82,10 +83,13 @@ def table_sides(
     read = with_date_parts(rows, dates)
     flat = {name for name in parts if read.frame[name][places["train"]].drop_nulls().n_unique() < 2}
     features = [name for name in features if name not in flat]
-    numeric, categories, about_train = learn_columns(read, features, places["train"])
+    named = named_numbers(rows, target, features, places["train"])
+    read = with_values(read, named)
+    both = [*features, *map(value_name, named)]
+    numeric, categories, about_train = learn_columns(read, both, places["train"])
     if not numeric and not categories:
         raise PellucidError(f"every column of {table.name} is the same in all of train", fix="Give it more rows")
-    preparation = TablePreparation(numeric, categories, target, task, chosen.classes, dates=tuple(dates))
+    preparation = TablePreparation(numeric, categories, target, task, chosen.classes, dates=tuple(dates), named=named)
     targets: NDArray[np.int64] | NDArray[np.float32] = labels
     if target and not chosen.classes:
         values = rows.frame[target].cast(float).to_numpy()
@@ -108,6 +112,7 @@ def table_sides(
             *chosen.notes,
             *_notes_on_unread(table, chosen.features, [*features, *dates], group, leave_out),
             *_notes_on_dates(dates, features),
+            *[f"the order of {name} tells little, so each of its numbers is read as a category too" for name in named],
             *_notes_on_late_classes(chosen.classes, labels[places["train"]]),
             *about_train,
             *about_forms,
@@ -285,6 +290,7 @@ class TablePreparation:
     mean: float = 0.0  # of a target that is a number, on train
     deviation: float = 1.0
     dates: tuple[str, ...] = ()  # columns of dates, whose parts are among the numbers
+    named: tuple[str, ...] = ()  # columns of whole numbers that are among the categories too
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -312,7 +318,7 @@ class TablePreparation:
 
     def read(self, table: TableData) -> PreparedRows:
         """The rows of a table with the same columns; others are left alone, and the target may be missing."""
-        parts = {part_name(name, part) for name in self.dates for part in PARTS}
+        parts = {part_name(name, part) for name in self.dates for part in PARTS} | set(map(value_name, self.named))
         columns_read = [*self.dates, *(name for name in self.features if name not in parts)]
         known = {*columns_read, self.target}
         names = [name for name in table.frame.columns if name not in known]
@@ -323,7 +329,7 @@ class TablePreparation:
         others = [quoted(name, 20) for name in names]
         many = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
         notes = (f"not read, for the network does not know them: {', '.join(others[:3])}{many}",) if others else ()
-        table = with_date_parts(table, self.dates)
+        table = with_values(with_date_parts(table, self.dates), self.named)
         rows = [_numbers(table, column.name) for column in self.numeric]
         columns = [standardise(row, one.mean, one.deviation) for row, one in zip(rows, self.numeric, strict=True)]
         columns += [np.isnan(row) for row, one in zip(rows, self.numeric, strict=True) if one.has_gaps]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pellucid.data.prepare import Examples, TablePreparation
+from pellucid.data.prepare.named_numbers import value_name
 from pellucid.models.contracts import ExampleModel
 from pellucid.records import Importance
 from pellucid.training.tasks.metrics import class_units, student_factor
@@ -74,8 +75,9 @@ def column_places(preparation: TablePreparation) -> dict[str, tuple[list[int], l
         if column.has_gaps:
             numbers.append(gaps)
             gaps += 1
+    numbers_of = {value_name(name): name for name in preparation.named}
     for place, category in enumerate(preparation.categories):
-        found.setdefault(category.name, ([], []))[1].append(place)
+        found.setdefault(numbers_of.get(category.name, category.name), ([], []))[1].append(place)
     return found
 
 
