@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import polars
 import pytest
 
 from pellucid.data.options import DataOptions
 from pellucid.data.prepare.tokens import Corpus
+from pellucid.data.readers.memory import MEMORY, read_memory
 from pellucid.errors import PellucidError
 from pellucid.figures.words.training import plan_reason
 from pellucid.models.catalogue import find_network, networks_for
@@ -15,7 +17,6 @@ from pellucid.training import plan as planning
 from pellucid.training.options import TrainOptions
 from pellucid.training.plan import (
     EVALUATIONS,
-    FEWEST_STEPS,
     LEAST_STEPS,
     Pace,
     choose_plan,
@@ -25,6 +26,7 @@ from pellucid.training.plan import (
 )
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import SequenceTask, take_part
+from pellucid.training.tasks.task import FEWEST_PREDICTIONS, FEWEST_STEPS
 
 
 @pytest.fixture(scope="module")
@@ -83,16 +85,17 @@ def test_steps_that_fit_take_the_time_they_are_given():
     assert pace.steps_within(0.02) == 0
 
 
-def plan_at(monkeypatch, task, pace, **options):
-    """The plan of a GRU where every size is as slow, and a batch half as large is twice as fast."""
+def plan_at(monkeypatch, task, pace, model="gru", **options):
+    """The plan of a network where every size is as slow, and a batch half as large is twice as fast."""
 
     def measure(state, seconds):
         return pace._replace(step=pace.step * state.plan.batch_size / draft_size)
 
-    card = find_network("gru", "list")
+    card = task.find_card(model)
     draft_size = task.batch_size_for(card.recipe)
     monkeypatch.setattr(planning, "measure_pace", measure)
-    return choose_plan(card, task, TrainOptions(model="gru", threads=1, **options))[1]
+    asked = TrainOptions(model=model, threads=1, kind=task.facts.kind, **options)
+    return choose_plan(card, task, asked)[1]
 
 
 def reason_of(plan, kind):
@@ -103,7 +106,7 @@ def reason_of(plan, kind):
 def test_never_few_steps_where_a_smaller_batch_can_help(monkeypatch, task, milliseconds):
     plan = plan_at(monkeypatch, task, Pace(milliseconds / 1e3, 1e-6, 0.0), minutes=1.0)
     per_step = task.n_train * plan.batch_size / task.max_batch_size
-    assert plan.steps >= FEWEST_STEPS or per_step <= 2 * planning.SMALLEST_BATCH
+    assert plan.steps >= FEWEST_STEPS or per_step <= 2 * FEWEST_PREDICTIONS
     assert (reason_of(plan, "batch-by-time") is not None) == (milliseconds >= 300)
     if plan.steps < FEWEST_STEPS:
         assert reason_of(plan, "few-steps").facts["wanted"] == FEWEST_STEPS
@@ -127,6 +130,28 @@ def test_dropout_is_told_where_there_is_some_and_not_where_it_was_asked_for(task
     assert [(one.kind, one.facts["dropout"]) for one in told] == [("dropout", config.dropout)]
     assert with_dropout(card, card.tiny, 1.0, TrainOptions()) == (card.tiny, [])
     assert with_dropout(card, card.tiny, 10.0, TrainOptions(network={"dropout": 0.3})) == (card.tiny, [])
+
+
+def test_the_rows_of_a_step_follow_from_the_time_down_to_64(monkeypatch):
+    draw = np.random.default_rng(0)
+    read = read_memory(polars.DataFrame({name: draw.normal(size=9_000) for name in "xyz"}), kind="table")
+    rows = open_task(DataOptions(MEMORY, target="z"), read)
+    sizes = [
+        plan_at(monkeypatch, rows, Pace(each, 1e-6, 0.0), "tabm", minutes=1.0).batch_size for each in (0.01, 0.05, 1.0)
+    ]
+    assert sizes == [256, 128, 64]
+
+
+def test_a_cross_validation_leaves_half_of_the_time_and_a_few_hundred_steps(monkeypatch):
+    small = open_task(DataOptions("penguins", target="species"))
+    plans = {
+        each: plan_at(monkeypatch, small, Pace(each, 1e-6, 0.0), "tabm", minutes=1.0) for each in (0.001, 0.03, 0.15)
+    }
+    assert [plan.folds for plan in plans.values()] == [5, 5, 5]
+    assert (plans[0.001].steps, reason_of(plans[0.001], "folds-by-time")) == (planning.ENOUGH_STEPS, None)
+    assert plans[0.03].steps == pytest.approx(reason_of(plans[0.03], "folds-by-time").facts["steps"] / 2, rel=0.1)
+    assert plans[0.15].steps == FEWEST_STEPS
+    assert plan_at(monkeypatch, small, Pace(0.03, 1e-6, 0.0), "tabm", minutes=1.0, folds=0).folds == 0
 
 
 def test_a_batch_that_was_asked_for_stays_and_the_time_it_would_take_is_told(monkeypatch, task):

@@ -18,6 +18,7 @@ from pellucid.data.readers.csv import read_csv
 from pellucid.data.readers.sources import MemorySource
 from pellucid.data.sets.house_numbers import load
 from pellucid.models.examples.rows import one_hot_row
+from pellucid.training.tasks import simple_models
 from pellucid.training.tasks.baselines import pair_baselines
 from pellucid.training.tasks.metrics import accuracy, edit_distances, log_loss, mean_squared_error, r_squared
 from pellucid.training.tasks.simple_models import (
@@ -192,12 +193,14 @@ def test_trees_see_what_is_missing_and_categories_as_such():
     assert accuracy(models["logistic regression"].answers(sides.dev), sides.dev.targets) < 0.9
 
 
-def test_what_takes_long_to_boost_has_fewer_rounds_and_the_name_says_so(penguins):
+def test_what_takes_long_to_boost_has_fewer_columns_and_rounds_and_the_name_says_so(penguins, monkeypatch):
     assert named(penguins)["gradient boosting"].n_parameters > 0
+    monkeypatch.setattr(simple_models, "BOOSTING_WORK", 2.5e8)
     numbers = np.random.default_rng(0).normal(size=(30, 6_000)).astype(np.float32)
     *_, boosting = named(table_of(numbers, numbers[:, 0]))
-    assert boosting == "gradient boosting, 30 rounds"  # of trees without a split: 30 rows are too few for one
-    assert boosting_rounds(30, 6_000, n_trees=1) == 30
+    # Of trees without a split: 30 rows are too few for one.
+    assert boosting == "gradient boosting of 1,000 columns, 30 rounds"
+    assert boosting_rounds(30, 1_000, n_trees=1) == 30
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

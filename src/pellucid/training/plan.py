@@ -21,7 +21,7 @@ from pellucid.records import Plan, PlanReason
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import OPTIMIZERS
 from pellucid.training.options import BYTES_OF_A_WEIGHT, TrainOptions
-from pellucid.training.tasks.task import Task
+from pellucid.training.tasks.task import FEWEST_STEPS, Task
 from pellucid.training.trainer import TrainingState, build_training
 
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
@@ -30,8 +30,6 @@ EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 4
 TRIED = 0.01  # of the budget, at most, to try a size
 SPEEDS_UP = 0.6  # a network with a share s of the weights takes a share s^0.6 of the time
-FEWEST_STEPS = 300  # with fewer nothing much is learned: rather a smaller batch
-SMALLEST_BATCH = 256  # predictions of a step
 EVALUATED = 25_000  # predictions of dev in an evaluation, where a number of steps is asked for
 TRIED_PREDICTIONS = 4_000  # that evaluations are timed on
 LEAST_STEPS = 20  # that are made even where there is no time for them
@@ -103,8 +101,8 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         # Beside a busy neighbour one thread may be faster, and of a small network it often is.
         alone = _try(card, config, plan._replace(threads=1), task, options, deadline)
         tried = alone if alone.pace.step < tried.pace.step else tried
-    if tried.n_steps < FEWEST_STEPS and options.batch_size is None and (n := _smaller_batch(tried, n_train)):
-        reasons.append(PlanReason("batch-by-time", {"batch_size": n, "steps": FEWEST_STEPS}))
+    if tried.n_steps < task.wanted_steps and options.batch_size is None and (n := _smaller_batch(tried, task)):
+        reasons.append(PlanReason("batch-by-time", {"batch_size": n, "steps": tried.n_steps * plan.batch_size // n}))
         tried = _try(card, config, tried.plan._replace(batch_size=n), task, options, deadline)
     plan, pace, per_epoch = tried.plan, tried.pace, tried.per_epoch
     most = max(ENOUGH_STEPS, round(card.recipe.epochs * per_epoch))
@@ -175,11 +173,11 @@ def _size_with_time(card: NetworkCard, task: Task, options: TrainOptions, size: 
     return SIZES[0]
 
 
-def _smaller_batch(tried: _Tried, n_train: int) -> int:
-    """Halved as often as it takes to have time for a few hundred steps; 0 where that leaves too few predictions."""
-    batch_size, of_a_row = tried.plan.batch_size, n_train / tried.per_epoch / tried.plan.batch_size
+def _smaller_batch(tried: _Tried, task: Task) -> int:
+    """Halved as often as it takes to have time for enough steps; 0 where that leaves too few predictions."""
+    batch_size, of_a_row = tried.plan.batch_size, task.n_train / tried.per_epoch / tried.plan.batch_size
     n_steps = tried.n_steps
-    while n_steps < FEWEST_STEPS and batch_size * of_a_row > SMALLEST_BATCH and batch_size > 1:
+    while n_steps < task.wanted_steps and batch_size * of_a_row > task.smallest_batch and batch_size > 1:
         batch_size, n_steps = batch_size // 2, 2 * n_steps
     return batch_size if batch_size < tried.plan.batch_size else 0
 

@@ -36,7 +36,8 @@ def named_numbers(table: TableData, target: str, names: Sequence[str], train: ND
     if not target:
         return ()
     truth, found = target_columns(table.frame[target][train]), []
-    whole = [name for name in names if name in table.frame.columns and table.frame[name].dtype.is_integer()]
+    is_whole = {name for name, dtype in table.frame.schema.items() if dtype.is_integer()}
+    whole = [name for name in names if name in is_whole]
     for name in whole[:MOST_LOOKED_AT]:
         column = table.frame[name][train]
         n_values = column.n_unique()

@@ -113,10 +113,17 @@ class TabMConfig:
 
     @classmethod
     def sized(cls, size: str, inputs: ExampleShape) -> TabMConfig:
-        """Of many columns each has a shorter vector, so that the first matrix stays small beside the rows."""
+        """Of many columns each has a shorter vector, so that the first matrix stays small beside the rows, and bends
+        less: of ten thousand numbers 16 intervals each took five times as long a step as one.
+
+        >>> wide = TabMConfig.sized("tiny", ExampleShape(numbers=(10_000,), categories=(), outputs=2))
+        >>> wide.embedding, wide.bins
+        (1, 1)
+        """
         hidden, depth = {"tiny": (64, 2), "small": (128, 2), "medium": (192, 2), "large": (256, 3)}[size]
         n_columns = inputs.n_numbers + len(inputs.categories)
-        return cls(*inputs, hidden, depth, embedding=max(1, min(8, 1_024 // max(1, n_columns))))
+        bins = max(1, min(16, 16_000 // max(1, inputs.n_numbers)))
+        return cls(*inputs, hidden, depth, bins=bins, embedding=max(1, min(8, 1_024 // max(1, n_columns))))
 
 
 @dataclass(frozen=True)

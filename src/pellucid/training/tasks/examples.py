@@ -45,12 +45,23 @@ from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_e
 from pellucid.training.tasks.example_answers import Scored, answers_of, preview_texts
 from pellucid.training.tasks.importances import importances_of, permutation_effects
 from pellucid.training.tasks.simple_models import flatten_examples
-from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
+from pellucid.training.tasks.task import (
+    FEWEST_PREDICTIONS,
+    FEWEST_STEPS,
+    Batches,
+    Inputs,
+    LossFunction,
+    Task,
+    evaluating,
+    initial_loss,
+)
 
 # Examples of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 1_000, "medium": 10_000, "large": 200_000}
 PREVIEWED = 5
+ROW_STEPS, ROW_BATCH = 1_500, 64  # of tables: below so many steps batches are made smaller, down to so many rows
 FOLDS, FOLDED_BELOW, FEWEST_FOLDED = 5, 2_000, 20  # parts of a cross-validation, and the rows that are worth them
+MOST_FOLDED_COLUMNS = 1_000  # more take longer to read again than to learn from
 AT_ONCE = 512  # examples of one pass that is not learned from
 NEAR_NOTHING = 1.5  # times its loss; a judgement, and the numbers are always shown
 MEASURES: Mapping[str, Measure] = {
@@ -146,6 +157,16 @@ class ExampleTask(Task):
     @property
     def n_train(self) -> int:
         return len(self.sides.train)
+
+    # A step of few rows costs as much less as it has fewer. In 10 seconds of a processor, batches of 64 rows gave test
+    # an R² of 0.981, 0.242 and 0.287 where those of 256 gave 0.978, 0.240 and 0.275 (diamonds, movies, pharmacies).
+    @property
+    def wanted_steps(self) -> int:  # type: ignore[override]  # follows from the kind
+        return ROW_STEPS if self.facts.kind == "table" else FEWEST_STEPS
+
+    @property
+    def smallest_batch(self) -> int:  # type: ignore[override]  # follows from the kind
+        return ROW_BATCH if self.facts.kind == "table" else FEWEST_PREDICTIONS
 
     @property
     def inputs(self) -> ExampleShape:
@@ -339,8 +360,9 @@ class ExampleTask(Task):
 
     @property
     def usual_folds(self) -> int:
-        n_rows = sum(self.facts.items.values())
-        return FOLDS if self.can_fold and FEWEST_FOLDED <= n_rows < FOLDED_BELOW else 0
+        n_rows, n_columns = sum(self.facts.items.values()), math.prod(self.inputs.numbers) + len(self.inputs.categories)
+        is_small = FEWEST_FOLDED <= n_rows < FOLDED_BELOW and n_columns <= MOST_FOLDED_COLUMNS
+        return FOLDS if is_small and self.can_fold else 0
 
     def require_options(self, options: TrainOptions) -> None:
         if options.class_weights == "balanced" and self.sides.task != "classification":

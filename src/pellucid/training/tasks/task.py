@@ -29,6 +29,8 @@ from pellucid.training.tasks.baselines import Baseline, SideResult
 # Tokens of train from which on a size is worth its weights.
 WORTH: Mapping[str, int] = {"tiny": 0, "small": 3_000, "medium": 30_000, "large": 500_000}
 SMALLEST_BATCH = 32  # where a recipe makes it smaller for few examples
+FEWEST_STEPS = 300  # with fewer nothing much is learned: rather a smaller batch, but not below
+FEWEST_PREDICTIONS = 256  # of a step
 TOLERANCE = 0.05  # of ln |V|, for the first loss; a judgement, and the numbers are always shown
 
 LossFunction = Callable[[Any, Any], Tensor]  # a network and a batch -> the mean loss of the batch
@@ -54,6 +56,8 @@ class Task(ABC):
     default_start: str = "scratch"
     is_causal: bool | None = None  # whether a network's outputs may depend on later inputs; None: it has no one order
     worth: Mapping[str, int] = WORTH
+    wanted_steps: int = FEWEST_STEPS  # where there is time for fewer, the batch is made smaller, down to
+    smallest_batch: int = FEWEST_PREDICTIONS
 
     @property
     @abstractmethod
