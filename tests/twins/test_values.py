@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 from trust.arbiter import agree
@@ -86,8 +86,7 @@ def test_values_compute_what_tensors_compute(
     theirs = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in points]
     all_ours, all_theirs = run(program, ours, True), run(program, theirs, False)
     for number, twin in zip(all_ours, all_theirs, strict=True):
-        if is_touchy(number.data):
-            return
+        assume(not is_touchy(number.data))
         assert agree(number.data, twin.item())
     all_ours[-1].backward()
     gradients = torch.autograd.grad(all_theirs[-1], theirs, allow_unused=True)
