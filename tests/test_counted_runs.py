@@ -80,6 +80,14 @@ def test_the_report_says_nothing_of_steps(folder):
     assert ("the best that only counts here." in repr(best)) == (best.report.rung == best.report.ladder.best_count)
 
 
+def test_what_is_impossible_for_it_is_told(folder):
+    said = repr(pellucid.train("own.txt", model="unigram", s=0.0))
+    assert "behind the best that only counts here" in said  # every letter stands in train
+    once = [f"{first}{second}" for first in "abcdefghij" for second in "abcdefghij"]  # each pair stands on one side
+    said = repr(pellucid.train(once, model="bigram", s=0.0))
+    assert "some of dev is impossible, and its loss infinite; the best that only counts here, the" in said
+
+
 def test_the_commands_take_it_as_any_other_run(folder, capsys):
     def refused(*words):
         with pytest.raises(SystemExit) as ended:

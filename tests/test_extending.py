@@ -13,8 +13,9 @@ import pytest
 
 from pellucid.cli import COMMANDS
 from pellucid.data.options import DataOptions
+from pellucid.models.counting import CountOptions
 from pellucid.options import flag_of, options_of
-from pellucid.training.options import TrainOptions, all_options, network_settings
+from pellucid.training.options import COUNTING, TrainOptions, all_options, network_settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -276,7 +277,9 @@ def test_every_field_is_an_option(command):
 def test_every_field_is_a_parameter_and_an_unknown_one_brings_the_nearest():
     from pellucid import PellucidError, sample, train
 
-    assert set(options_of(DataOptions)) | set(options_of(TrainOptions)) | set(network_settings()) == set(all_options())
+    declared = {*options_of(DataOptions), *options_of(TrainOptions), *network_settings(), *COUNTING}
+    assert declared == set(all_options())
+    assert set(COUNTING) <= set(options_of(CountOptions))
     with pytest.raises(PellucidError, match=r"'learning_rat'\. Perhaps you meant learning_rate"):
         train("names", learning_rat=0.1)
     with pytest.raises(PellucidError, match=r"'temprature'\. Perhaps you meant temperature"):

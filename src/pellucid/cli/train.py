@@ -105,7 +105,9 @@ def _say_if_finished(word: str, *, is_quiet: bool) -> None:
 
     run = open_run(word)
     if run.is_finished and not is_quiet:
-        click.echo(f"{run.name} is finished, so there is nothing to do. This is what it reached:")
+        from pellucid.figures.tables import show_lines
+
+        show_lines([f"{run.name} is finished, so there is nothing to do. This is what it reached:"])
 
 
 def _require_nothing_else(ctx: click.Context) -> None:

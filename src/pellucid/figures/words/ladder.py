@@ -184,12 +184,14 @@ def counted_words(ladder: Ladder, own: Rung) -> str:
     Kneser–Ney 6-gram.
     """
     best = ladder.best_count
+    if math.isinf(own.dev):
+        others = f"; the best that only counts here, the {best.name}, has {loss_words(best.dev)}" if best else ""
+        return f"For the {own.name} some of dev is impossible, and its loss infinite{others}."
     on_test = f" and {loss_words(own.test)} on test" if own.test is not None else ""
     reached = f"The {own.name} has {loss_words(own.dev)} {loss_unit_words(ladder.measure)} on dev{on_test}"
     if best is None or best == own:
         return f"{reached}: the best that only counts here."
-    behind = f"{own.dev - best.dev:.4f} behind" if math.isfinite(own.dev) else "without end behind"
-    return f"{reached}: {behind} the best that only counts here, the {best.name}."
+    return f"{reached}: {own.dev - best.dev:.4f} behind the best that only counts here, the {best.name}."
 
 
 def _interval_words(ladder: Ladder, network: Rung) -> str:
