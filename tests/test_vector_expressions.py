@@ -111,6 +111,7 @@ REFUSED = [
     ("sum([1,2)", {}, ") closes the [ of column 5 at column 9. Write ] here"),
     ("(1 + 2]", {}, "] closes the ( of column 1 at column 7. Write ) here"),
     ("1]", {}, "this bracket was never opened at column 2"),
+    ("softmax([4 3])", {}, "a sign is missing between '4' and '3' at column 12. Write 4, 3 in a vector"),
     ("[]", {}, "these brackets are empty at column 1"),
     ("softmax()", {}, "softmax has no argument at column 1"),
     ("[1,[2,3]]", {}, "a vector stands inside a vector at column 4"),

@@ -506,10 +506,12 @@ class _Reader:
         left = self.finished[-1]
         before = self.text[max(left.start, left.end - 20) : left.end]
         after = "(...)" if word.kind == "(" else word.text[:20]
+        bracket = next((one for one in reversed(self.waiting) if one.binding is None), None)
+        is_in_list = bracket is not None and bracket.function is LIST
         return self.error(
             f"a sign is missing between {quoted(before, 20)} and {quoted(after, 20)}",
             word.start,
-            f"To multiply, write {before}*{after}",
+            f"Write {before}, {after} in a vector" if is_in_list else f"To multiply, write {before}*{after}",
         )
 
     def not_a_function(self, word: Token) -> ExpressionError:
