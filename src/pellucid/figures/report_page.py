@@ -46,6 +46,7 @@ from pellucid.figures.words.ladder import (
     gap_unit,
     judged_by_words,
     ladder_table,
+    signed_gap,
     trees_words,
     validation_table,
     validation_words,
@@ -152,10 +153,12 @@ def _number_boxes(report: TrainingReport) -> list[NumberBox]:
     rung, measure = report.rung, report.ladder.measure
     if report.is_counted:
         return [*_reached_boxes(report, rung), NumberBox("numbers kept", f"{rung.parameters:,}")]
-    gap = gap_number(report.ladder, rung)
+    gap, how = gap_number(report.ladder, rung), ""
+    if validated := report.ladder.cross_validation:
+        gap, how = signed_gap(measure.metric, validated.gain.mean), ", cross-validated"
     lead = "lead" if gap.startswith("+") else "lead behind"
     boxes = [
-        NumberBox(f"{gap_unit(measure)} over {measure.simple}", gap or "not known", lead),
+        NumberBox(f"{gap_unit(measure)} over {measure.simple}{how}", gap or "not known", lead),
         *_reached_boxes(report, rung),
         NumberBox("parameters", f"{rung.parameters:,}"),
         NumberBox("steps", f"{report.ending.step:,}"),

@@ -121,7 +121,7 @@ def table_sides(
         split=choice,
         leaks=tuple(leak for leak in chosen.leaks if leak.column in set(features)),
         words=words,
-        name_of=table.place_of,
+        name_of=table.place_of if table.is_file else lambda row: f"row {row + 1:,}",
     )
 
 

@@ -326,9 +326,16 @@ def gap_words(ladder: Ladder, rung: Rung) -> str:
 
 def gap_number(ladder: Ladder, rung: Rung) -> str:
     """The same as a number alone, shares in points of percent."""
-    metric, gap = ladder.measure.metric, ladder.gap(rung)
-    if rung is ladder.best_count or not math.isfinite(gap):
-        return ""
+    gap = ladder.gap(rung)
+    return "" if rung is ladder.best_count or not math.isfinite(gap) else signed_gap(ladder.measure.metric, gap)
+
+
+def signed_gap(metric: str, gap: float) -> str:
+    """What a model earns over another as a number with its sign, shares in points of percent.
+
+    >>> signed_gap("accuracy", -0.0058), signed_gap("R²", 0.0), signed_gap("", 0.25)
+    ('−0.58', '±0.0000', '+0.2500')
+    """
     scaled, digits = (100 * gap, 2) if is_share(metric) else (gap, 4)
     # Two models may well be right equally often; that is no gain.
     if metric and not round(scaled, digits):
