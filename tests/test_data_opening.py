@@ -106,7 +106,7 @@ def test_the_catalogue_finds_every_card_and_the_nearest_name(tmp_path, monkeypat
     assert card.name == "names"
     with pytest.raises(PellucidError, match=r"there is no data set called 'nmes'. Perhaps you meant names"):
         cards.find("pellucid.data.sets", "DATASET", DatasetCard, "nmes", "data set")
-    with pytest.raises(PellucidError, match="Choose one of dedupe-sort, digits"):
+    with pytest.raises(PellucidError, match="Choose one of copy-back, dedupe-sort, digits"):
         cards.find("pellucid.data.sets", "DATASET", DatasetCard, "qqqq", "data set")
     room = tmp_path / "two_of_a_name"
     room.mkdir()

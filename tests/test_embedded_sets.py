@@ -11,7 +11,8 @@ import pytest
 
 import pellucid.data.sets
 from pellucid.data import ListData, PairsData, PixelsData, TableData, TextData, datasets, open_data
-from pellucid.data.sets import dedupe_sort, digits, house_numbers, moons, names, penguins, polynomial, transactions, xor
+from pellucid.data.prepare import pair_sides
+from pellucid.data.sets import copy_back, dedupe_sort, digits, house_numbers, moons, names, penguins, polynomial, transactions, xor
 from pellucid.errors import PellucidError
 
 GENERATED = [name for name, card in datasets().items() if card.is_generated]
@@ -23,7 +24,7 @@ def test_every_file_carries_one_card():
     assert carried == files
     assert set(datasets()) == {
         "names", "penguins", "digits", "manual", "house-numbers", "transactions", "moons", "xor", "polynomial",
-        "dedupe-sort",
+        "dedupe-sort", "copy-back", "reverse", "identity",
     }  # fmt: skip
 
 
@@ -194,3 +195,62 @@ def test_dedupe_sort():
     assert {len(source) for source, _ in data.pairs} == {1, 2, 3, 4, 5, 6}
     with pytest.raises(PellucidError, match="different sources cannot be drawn from"):
         dedupe_sort.load(n=5000)
+
+
+@pytest.mark.parametrize("name", ["identity", "reverse"])
+def test_identity_and_reverse(name):
+    data = open_data(f"{name}:n=500")
+    assert isinstance(data, PairsData)
+    assert len(set(data.pairs)) == 500
+    for source, target in data.pairs:
+        assert [*target] == ([*source] if name == "identity" else [*reversed(source)])
+    assert {len(source) for source, _ in data.pairs} == set(range(1, 9))
+    fixed = open_data(f"{name}:n=50,n_symbols=3,shortest=30,longest=30")
+    assert {len(source) for source, _ in fixed.pairs} == {30}
+    assert {*"".join(source for source, _ in fixed.pairs)} == {*"ABC"}
+    # As changes of their sources, long targets that begin as these do would be nothing to learn.
+    assert pair_sides(fixed).vocabulary.kind == "characters"
+    assert pair_sides(fixed, "changes").vocabulary.kind == "letters-to-changes"
+
+
+def test_copy_back():
+    data = open_data("copy-back:n=300,k=2,length=7,n_symbols=5")
+    assert len({source for source, _ in data.pairs}) == 300
+    for source, target in data.pairs:
+        assert len(source) == len(target) == 7
+        assert [*target] == [source[place - 2] if place >= 2 else "-" for place in range(7)]
+    assert copy_back.NOTHING not in "".join(source for source, _ in data.pairs)
+
+
+def test_copy_back_as_a_list_can_be_told_but_for_the_first_k():
+    """The best loss there is, by the chances of the rule itself: 1 in n_symbols for each of the first k, else 1."""
+    k, n_symbols, length = 3, 8, 9
+    data = open_data(f"copy-back:n=200,k={k},n_symbols={n_symbols},length={length}", kind="list")
+    assert isinstance(data, ListData)
+    assert len(set(data.items)) == 200
+    nats = 0.0
+    for item in data.items:
+        assert len(item) == length
+        for place in range(length):
+            could_be = set("ABCDEFGH") if place < k else {item[place - k]}
+            assert item[place] in could_be
+            nats += numpy.log(len(could_be))
+    n_tokens = len(data.items) * (length + 1)
+    assert nats / n_tokens == pytest.approx(k * numpy.log(n_symbols) / (length + 1))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("copy-back:k=0", "none stands 0 places before another"),
+        ("copy-back:k=12", "Choose k from 1 to length - 1"),
+        ("copy-back:k=2,length=2000", "at most 1,000"),
+        ("reverse:n_symbols=27", "27 symbols cannot be used"),
+        ("reverse:shortest=5,longest=4", "sequences of 5 to 4 symbols"),
+        ("identity:longest=999999999", "lengths from 1 to 1,000"),
+        ("identity:n=100,n_symbols=2,longest=4", "Ask for 1 to 15"),
+    ],
+)
+def test_sequences_that_cannot_be_drawn_are_refused(source, said):
+    with pytest.raises(PellucidError, match=said):
+        open_data(source)

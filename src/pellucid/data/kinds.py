@@ -190,6 +190,7 @@ class PairsData(_AnyData):
 
     kind: ClassVar[str] = "pairs"
     pairs: list[tuple[str, str]] = field(repr=False)
+    targets: str = ""  # the one of TARGETS that targets are written in unless another is asked for; "": as suits them
 
     def contents(self) -> str:
         return f"{len(self):,} pairs"

@@ -236,7 +236,7 @@ class PairSides:
 def pair_sides(data: PairsData, targets: str = "") -> PairSides:
     """Pairs on three sides by the hash of the source, so that no source is asked for in dev that train gave away.
 
-    targets: how they are written, in "letters", "words" or "changes"; "": as suits them.
+    targets: how they are written, in "letters", "words" or "changes"; "": as the data say, or as suits them.
 
     >>> from pellucid.data import open_data
     >>> sides = pair_sides(open_data("dedupe-sort"))
@@ -249,7 +249,7 @@ def pair_sides(data: PairsData, targets: str = "") -> PairSides:
     else:
         places = {side: np.flatnonzero(data.sides == number) for number, side in enumerate(SIDES)}
     texts = {side: [data.pairs[row] for row in rows] for side, rows in places.items()}
-    vocabulary = _pair_vocabulary(data.pairs, texts["train"], targets)
+    vocabulary = _pair_vocabulary(data.pairs, texts["train"], targets or data.targets)
     encode = {side: vocabulary.encode_known if side == "train" else _encode_new(vocabulary) for side in SIDES}
     tokens = {
         side: [(encode[side](*pair), vocabulary.encode_target(*pair)) for pair in pairs]

@@ -6,18 +6,22 @@ import gzip
 import hashlib
 import inspect
 import os
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from pellucid.cards import cards
-from pellucid.data.kinds import Column, Data, TableData
+from pellucid.data.kinds import Column, Data, PairsData, TableData
 from pellucid.errors import PellucidError, did_you_mean, quoted
 
 if TYPE_CHECKING:
     import numpy
     import polars
+
+SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of generated sequences
+LONGEST_SEQUENCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,45 @@ def require_count(n: int, noun: str, most: int) -> None:
     """Refuse a number of examples that is none or that no machine holds."""
     if not 1 <= n <= most:
         raise PellucidError(f"{n:,} {noun} cannot be made", fix=f"Ask for 1 to {most:,}")
+
+
+def draw_sequences(seed: int, n: int, n_symbols: int, shortest: int, longest: int) -> list[str]:
+    """n different sequences of the first symbols, their lengths drawn first; half of all that there are, at most.
+
+    >>> draw_sequences(seed=0, n=3, n_symbols=4, shortest=1, longest=6)
+    ['DBBC', 'DDDB', 'CB']
+    """
+    if not 2 <= n_symbols <= len(SYMBOLS):
+        raise PellucidError(f"{n_symbols} symbols cannot be used", fix=f"Choose 2 to {len(SYMBOLS)}")
+    if not 1 <= shortest <= longest <= LONGEST_SEQUENCE:
+        lengths = f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
+        raise PellucidError(
+            f"sequences of {lengths} symbols cannot be drawn",
+            fix=f"Choose lengths from 1 to {LONGEST_SEQUENCE:,}, the shortest first",
+        )
+    possible = sum(n_symbols**length for length in range(shortest, longest + 1))
+    if not 1 <= n <= possible // 2:
+        raise PellucidError(
+            f"{n:,} different sources cannot be drawn from {possible:,}", fix=f"Ask for 1 to {possible // 2:,}"
+        )
+    draw = random.Random(seed)
+    drawn: dict[str, None] = {}
+    while len(drawn) < n:
+        length = draw.randint(shortest, longest)
+        drawn.setdefault("".join(draw.choices(SYMBOLS[:n_symbols], k=length)))
+    return list(drawn)
+
+
+def generated_pairs(name: str, pairs: Sequence[tuple[str, str]], because: str) -> PairsData:
+    """Pairs that a generator made. Targets are written letter by letter, since their symbols are what is learned."""
+    content = "\n".join(f"{source}\t{target}" for source, target in pairs)
+    return PairsData(
+        name=name,
+        pairs=list(pairs),
+        because=because,
+        fingerprint=hashlib.sha256(content.encode()).hexdigest(),
+        targets="letters",
+    )
 
 
 def fingerprint_of(*arrays: "numpy.ndarray[Any, Any]") -> str:
