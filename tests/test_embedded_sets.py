@@ -12,7 +12,18 @@ import pytest
 import pellucid.data.sets
 from pellucid.data import ListData, PairsData, PixelsData, TableData, TextData, datasets, open_data
 from pellucid.data.prepare import pair_sides
-from pellucid.data.sets import copy_back, dedupe_sort, digits, house_numbers, moons, names, penguins, polynomial, transactions, xor
+from pellucid.data.sets import (
+    copy_back,
+    dedupe_sort,
+    digits,
+    house_numbers,
+    moons,
+    names,
+    penguins,
+    polynomial,
+    transactions,
+    xor,
+)
 from pellucid.errors import PellucidError
 
 GENERATED = [name for name, card in datasets().items() if card.is_generated]
