@@ -47,7 +47,7 @@ def save(run: RunWriter, step: int) -> None:
 def assert_whole(run: RunWriter, step: int) -> None:
     found = newest_checkpoint(run.path)
     assert found is not None
-    assert (found.step, found.note) == (step, "")
+    assert (found.step, found.unused) == (step, {})
     assert bool((found.model["w"] == step).all())
 
 

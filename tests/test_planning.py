@@ -226,11 +226,11 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path, content, kind, words):
 
 
 def test_what_the_start_took_is_taken_off_the_budget(task):
-    wishes = TrainOptions(model="neural-ngram", minutes=0.5, size="tiny")
-    card = find_network("neural-ngram", "list")
+    wishes = TrainOptions(model="mlp", minutes=0.5, size="small")
+    card = find_network("mlp", "list")
     _, early = choose_plan(card, task, wishes)
-    _, late = choose_plan(card, task, wishes, spent=1000.0)  # more than there is: no more than the fewest are left
-    assert late.steps == LEAST_STEPS <= early.steps
+    _, late = choose_plan(card, task, wishes, spent=1000.0)  # more than there is: a second is left
+    assert LEAST_STEPS <= late.steps < early.steps
 
 
 def test_of_squares_of_probabilities_the_plan_says_how_flat_they_are():

@@ -142,7 +142,7 @@ def test_the_page_of_rows_images_and_pairs_holds_what_was_answered(run):
 
 def test_answers_in_words_are_a_table_and_images_a_picture():
     page = report_html(TINY_PAIRS)
-    assert '<th scope="row"><code>ccab</code></th><td class="words"><code>abc</code></td>' in page
+    assert '<th scope="row"><code>ccab</code></th><td data-name="truth" class="words"><code>abc</code></td>' in page
     assert page.count(">wrong</td>") == 1
     assert "Symbols" in page
     page = report_html(TINY_ROWS)

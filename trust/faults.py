@@ -118,7 +118,7 @@ def recovers(path: Path, wanted: dict[str, str]) -> str:
         best, step = load_best(path)
         for log in LOGS:
             read_log(path, log)
-        if found is None or found.note or found.step < 2:
+        if found is None or found.unused or found.step < 2:
             return f"the old checkpoint is lost: {found}"
         if not bool((found.model["w"] == found.step).all()) or not bool((best["w"] == step).all()):
             return "weights of another step"

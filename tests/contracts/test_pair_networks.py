@@ -15,6 +15,7 @@ from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.padding import pad_rows
 from pellucid.models.settings import SIZES
 from pellucid.models.stepwise import greedy_answers
+from pellucid.options import options_of
 
 CARDS = networks_for("pairs")
 BATCH, SOURCE, TIME = 3, 5, 5
@@ -300,9 +301,10 @@ def test_a_configuration_comes_back_from_its_stored_form(card):
 
 
 def test_an_impossible_setting_is_refused(card):
+    declared = options_of(card.config)
     for field in dataclasses.fields(card.config):
         if field.type in ("int", int):
-            noun = field.name.replace("_", "[ _]")
+            noun = (field.name in declared and declared[field.name].noun) or field.name.replace("_", "[ _]")
             with pytest.raises(PellucidError, match=rf"^{noun} is 0\. The nearest that can be is 1\.$"):
                 dataclasses.replace(card.tiny, **{field.name: 0})
     for wrong, said in (

@@ -294,9 +294,8 @@ def _landscape(record: LossStudy, curve: LossCurve) -> list[str]:
 
 
 def _captions(record: LossStudy) -> list[str]:
-    by_name = {curve.name: curve for curve in record.curves}
     told = join_words([f"{curve.name} {curve.at_wrong:.4g}" for curve in record.curves])
-    entropy, squared = by_name["cross-entropy"], by_name["squared error"]
+    entropy, squared = record.curves[:2]
     steep = join_words([f"{curve.name} {rough(abs(curve.slope_at_wrong))}" for curve in record.curves])
     is_convex = {curve.name: curve.least_curvature_by_logit >= NEGATIVE for curve in record.curves}
     convex, bent = ([name for name, is_so in is_convex.items() if is_so == wanted] for wanted in (True, False))

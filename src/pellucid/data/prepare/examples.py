@@ -92,7 +92,7 @@ def example_hashes(numbers: NDArray[np.float32], codes: NDArray[np.int64]) -> Wo
     """The 8-byte BLAKE2b of what a network reads of each example, by which one that it learned from is known again.
 
     >>> hashes = example_hashes(np.array([[1.5], [2.0], [1.5]], dtype=np.float32), np.array([[0], [0], [0]]))
-    >>> hashes[0] == hashes[2], hashes[0] == hashes[1]
+    >>> bool(hashes[0] == hashes[2]), bool(hashes[0] == hashes[1])
     (True, False)
     """
     flat, whole = np.ascontiguousarray(numbers.reshape(len(numbers), -1)), np.ascontiguousarray(codes, dtype="<i8")

@@ -297,6 +297,7 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
 def behind_words(ladder: Ladder) -> str:
     """How much more the best simple model reaches, by what the ladder is judged by.
 
+    >>> from pellucid.records import Measure, Rung
     >>> network = Rung("mlp", False, 9, 0.1, 0.4, None, math.nan, 1.0, 1.0, metric=0.5)
     >>> simple = Rung("centroid", True, 9, 0.1, math.nan, None, math.nan, 1.0, None, metric=0.9)
     >>> behind_words(Ladder("x", (network, simple), measure=Measure(metric="accuracy")))

@@ -132,7 +132,8 @@ def fit_on_sides(
 def count_model_name(model: CountModel, options: CountOptions) -> str:
     """A model with all that tells it from others.
 
-    >>> count_model_name(Uniform(27, has_boundary=True), CountOptions(model="bigram", s=0.1))
+    >>> import numpy as np
+    >>> count_model_name(Uniform(np.zeros(27), has_boundary=True), CountOptions(model="bigram", s=0.1))
     'bigram, add-0.1'
     """
     if isinstance(model, NGram):

@@ -76,7 +76,7 @@ class NeuralNGram(WindowModel):
     It is the product of one-hot vectors with W, without the multiplications by 0. The table begins with zeros: the loss
     is convex in it, so that there is no symmetry to break, and every token is as likely as any at first.
 
-    >>> model = NeuralNGram(NeuralNGramConfig(vocab_size=5, order=3))
+    >>> model = NeuralNGram(NeuralNGramConfig(vocab_size=5, n=3))
     >>> model(torch.tensor([[0, 1, 2]])).shape
     torch.Size([1, 3, 5])
     """
