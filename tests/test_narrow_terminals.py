@@ -35,6 +35,8 @@ def records():
     yield from (TINY_RUN, *ANSWERING, TINY_RUN.ladder)
     yield pellucid.score("names", "maximiliane", n="3").record
     yield pellucid.sample("names", n="3", count=4).record
+    yield pellucid.tokens("the capital of France is Paris", tokens="words", context=4).record
+    yield pellucid.tokens("names", count=30).record
     yield pellucid.derive("tanh(x * y + 0.123456) / (z + 3)", {"x": 1.25, "y": -2.5, "z": 1234.5}).record
     model = torch.nn.Sequential(torch.nn.Linear(1000, 300), torch.nn.ReLU(), torch.nn.Linear(300, 10))
     yield pellucid.inspect(model, torch.zeros(2, 1000)).record

@@ -201,10 +201,10 @@ def test_many_tokens_go_to_a_file_without_a_name(tmp_path, monkeypatch):
 
 def test_tokens_cost_what_the_sources_say():
     text = " ".join(["abcde", "fghij", "klmno", "pqrst"] * 5)
-    characters, words, pairs = token_costs(text, width=64, n_layers=4)
+    characters, in_bytes, words, pairs = token_costs(text, width=64, n_layers=4)
     assert (characters.n_tokens, words.n_tokens) == (119, 20)
     assert characters.attention_flops / words.attention_flops == pytest.approx(35.4025)
-    assert words.n_tokens <= pairs.n_tokens < characters.n_tokens
+    assert words.n_tokens <= pairs.n_tokens < characters.n_tokens == in_bytes.n_tokens
     # By hand: 4 layers of 4 n² d; and 24 n d² in each, with 2 n d V for the scores.
     assert characters.attention_flops == 4 * 4 * 119**2 * 64
     assert characters.linear_flops == 4 * 24 * 119 * 64**2 + 2 * 119 * 64 * 21

@@ -22,8 +22,8 @@ from pellucid.lessons.road_to_attention import AttentionRoad
 from pellucid.lessons.saturation import SaturationStudy
 from pellucid.lessons.scalar_rnn import Unrolled, UnrolledNetworks
 from pellucid.lessons.slope import SlopeStudy
-from pellucid.lessons.token_costs import TokenCost, TokenCosts
-from pellucid.records import Histogram, LayerStats, UnitMap
+from pellucid.lessons.token_costs import TokenCosts
+from pellucid.records import Histogram, LayerStats, TokenCost, UnitMap
 
 
 def _tiny_gains() -> GainStudy:

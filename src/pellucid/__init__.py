@@ -32,6 +32,7 @@ _DOORS = {
     "sample": "pellucid.api.run",
     "score": "pellucid.api.run",
     "split": "pellucid.api.split",
+    "tokens": "pellucid.api.tokens",
     "train": "pellucid.api.train",
     "watch": "pellucid.api.doctor",
 }
@@ -57,6 +58,7 @@ __all__ = [
     "sample",
     "score",
     "split",
+    "tokens",
     "train",
     "watch",
 ]

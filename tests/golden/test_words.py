@@ -40,6 +40,8 @@ CASES = {
     "split_names": "split names --dry-run",
     "sample_help": "sample --help",
     "sample_names": "sample names -n 5 --seed 1",
+    "tokens_help": "tokens --help",
+    "tokens_bad_dab": 'tokens "bad dab" --vocabulary "abd "',
     "score_help": "score --help",
     "score_emma": "score names emma",
     "draw_help": "draw --help",

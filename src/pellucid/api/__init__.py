@@ -4,6 +4,7 @@
     run         TrainedRun, a run as Python users hold it; sample, score, predict
     doctor      doctor, watch           inspect     inspect
     derive      derive                  draw        draw                    split       split
+    tokens      tokens
     results     what they give back: a record that shows itself, and files
 
 Nothing is imported here: who wants one verb loads what that one needs, and `pellucid` itself finds each by its name.

@@ -22,6 +22,7 @@ COMMANDS = {
     "inspect": "Every shape, parameter and FLOP of any model, and what is wrong when shapes disagree.",
     "doctor": "What is wrong with a model, and what is right, proven on a batch.",
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
+    "tokens": "Your text as symbols and indices, with contexts, targets, shapes and costs.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",
 }
 

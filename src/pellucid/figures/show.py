@@ -18,6 +18,7 @@ from pellucid.figures.words.inspection import (
 from pellucid.figures.words.ladder import ladder_parts, plain_ladder, size_ladder_parts
 from pellucid.figures.words.learning_rate import rate_parts
 from pellucid.figures.words.splitting import split_parts
+from pellucid.figures.words.tokens import token_parts
 from pellucid.figures.words.training import plain_report, report_parts
 from pellucid.records import (
     Derivation,
@@ -30,6 +31,7 @@ from pellucid.records import (
     ScoredText,
     SizeLadder,
     SplitReport,
+    TokenListing,
     TrainingReport,
     Versus,
     Watched,
@@ -48,6 +50,7 @@ PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
     ScoredText: score_parts,
     SizeLadder: size_ladder_parts,
     SplitReport: split_parts,
+    TokenListing: token_parts,
     TrainingReport: report_parts,
     Versus: versus_parts,
     Watched: watch_parts,

@@ -1,4 +1,4 @@
-"""What tokenisation costs: the same text as characters, words and byte pairs, in tokens and in FLOPs.
+"""What tokenisation costs: the same text as characters, bytes, words and byte pairs, in tokens and in FLOPs.
 
 One layer of a transformer spends on n tokens of width d
 
@@ -19,6 +19,7 @@ from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import with_prefix
 from pellucid.lessons.lesson import Lesson
 from pellucid.options import check_options, option
+from pellucid.records import TokenCost
 
 if TYPE_CHECKING:
     from pellucid.data import Vocabulary
@@ -28,18 +29,6 @@ EXAMPLE = (
     "words and there are few, but the vocabulary grows. Byte pairs learned from the text lie between the two."
 )
 LABELS, WIDTH, ROW, BAR = 130.0, 620.0, 96.0, 26.0
-
-
-class TokenCost(NamedTuple):
-    """One way to cut a text, and what it costs to read it as one sequence."""
-
-    name: str
-    n_tokens: int
-    vocab_size: int
-    attention_flops: int
-    linear_flops: int  # projections, feed-forward and the scores of the vocabulary
-    attention_ratio: float  # beside the way with the fewest tokens
-    total_ratio: float  # beside the way with the least work
 
 
 class TokenCosts(NamedTuple):
@@ -63,28 +52,29 @@ class TokenCostKnobs:
 
 
 def measure(knobs: TokenCostKnobs) -> TokenCosts:
-    """A text as characters, words and byte pairs, read by a transformer."""
+    """A text as characters, bytes, words and byte pairs, read by a transformer."""
     costs = token_costs(knobs.input, width=knobs.width, n_layers=knobs.layers, bpe_size=knobs.bpe)
     return TokenCosts(len(knobs.input), knobs.width, knobs.layers, costs)
 
 
 def token_costs(text: str, *, width: int = 64, n_layers: int = 4, bpe_size: int = 512) -> tuple[TokenCost, ...]:
-    """Characters, words and byte pairs learned from this very text, side by side.
+    """Characters, bytes, words and byte pairs learned from this very text, side by side.
 
     Twenty words of five letters are 119 characters, and by attention alone 35.4 times the work:
 
     >>> costs = token_costs(" ".join(["words"] * 20))
-    >>> [(cost.name, cost.n_tokens) for cost in costs][:2]
-    [('characters', 119), ('words', 20)]
-    >>> round(costs[0].attention_flops / costs[1].attention_flops, 1)
+    >>> [(cost.name, cost.n_tokens) for cost in costs][:3]
+    [('characters', 119), ('bytes', 119), ('words', 20)]
+    >>> round(costs[0].attention_flops / costs[2].attention_flops, 1)
     35.4
     """
     if not text.strip():
         raise PellucidError("there is no text to cut into tokens", fix="Give it some words")
-    from pellucid.data.vocabularies import BPE, Characters, Words
+    from pellucid.data.vocabularies import BPE, Bytes, Characters, Words
 
     ways: list[tuple[str, Vocabulary]] = [
         ("characters", Characters(sorted(set(text)), has_boundary=False)),
+        ("bytes", Bytes(has_boundary=False)),
         ("words", Words.of([text], has_boundary=True)),
         ("bpe", BPE.train([text], bpe_size, has_boundary=False)),
     ]
@@ -122,7 +112,7 @@ def draw(record: TokenCosts) -> Picture:
                 f"<title>{flops:,} FLOPs</title></rect>"
             )
             marks.append(svg_text(LABELS + length + 8, y + 18, f"{with_prefix(flops)}FLOPs", INK))
-    title = "What tokens cost: one text, cut in three ways"
+    title = "What tokens cost: one text, cut in four ways"
     return picture(title, _captions(record), marks, LABELS + WIDTH + 120, 44 + len(record.ways) * ROW)
 
 
@@ -140,7 +130,7 @@ def _captions(record: TokenCosts) -> list[str]:
 
 LESSON = Lesson(
     name="token-costs",
-    summary="What a text costs to read as characters, as words and as byte pairs, in tokens and in FLOPs.",
+    summary="What a text costs to read as characters, bytes, words and byte pairs, in tokens and in FLOPs.",
     measure=measure,
     draw=draw,
     knobs=TokenCostKnobs,

@@ -6,6 +6,7 @@
     answers      what a network answered beside what is true, predictions, what attention did
     inspection   a module: its parts, shapes that disagree, what the doctor proved
     splitting    a division into train, dev and test
+    tokens       a text as symbols and indices, and what reading it costs
     plain        records as what JSON can hold, and back
 
 A record does not know how to show itself: `pellucid.figures.show` does. All of them are names of this room too.
@@ -19,4 +20,5 @@ from pellucid.records.inspection import *
 from pellucid.records.plain import as_plain as as_plain
 from pellucid.records.plain import from_plain as from_plain
 from pellucid.records.splitting import *
+from pellucid.records.tokens import *
 from pellucid.records.training import *

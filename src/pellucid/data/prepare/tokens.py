@@ -34,6 +34,7 @@ Array = NDArray[Any]
 TokenPairs = list[tuple[list[int], list[int]]]  # source and target, without boundaries
 
 BPE_SIZE = 512  # pieces; small texts have no use for more
+DEFAULT_CONTEXT = 64  # tokens in a window of a text
 # Above this many bytes of tokens they go to a file without a name, mapped into memory, and not into memory itself.
 MOST_IN_MEMORY = 64 << 20
 
@@ -61,6 +62,11 @@ class Corpus:
     def starts(self) -> NDArray[np.int64]:
         """The place of each item's opening boundary; none in running text."""
         return np.flatnonzero(self.tokens == 0)[:-1] if self.has_boundary else np.zeros(0, dtype=np.int64)
+
+    @property
+    def longest_item(self) -> int:
+        """Tokens of the longest item, without boundaries; 0 in running text."""
+        return int(np.diff(self.starts, append=len(self.tokens) - 1).max(initial=1)) - 1 if self.has_boundary else 0
 
 
 def token_type(vocab_size: int) -> str:

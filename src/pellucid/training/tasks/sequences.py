@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from pellucid.data import ListData, TextData
-from pellucid.data.prepare.tokens import Corpus, SequenceSides, split_sequences
+from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, Corpus, SequenceSides, split_sequences
 from pellucid.data.splits import SIDES
 from pellucid.decoding.novelty import Known, describe_items, describe_texts
 from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw
@@ -39,7 +39,6 @@ from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, ev
 
 Floats = npt.NDArray[np.float64]
 
-DEFAULT_CONTEXT = 64  # tokens in a window of a text
 SHOWN = 12  # items, or symbols of a text's beginning times this
 PREVIEWED, FINAL_SAMPLES = 5, 10
 TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
@@ -94,16 +93,12 @@ def _fit_context(sides: SequenceSides, wanted: int) -> tuple[int, tuple[str, ...
     """The context that every side has room for. Of a list it is the longest item and its boundary."""
     asked = wanted or DEFAULT_CONTEXT
     if sides.train.has_boundary:
-        return max(_longest_item(side) for side in (sides.train, sides.dev, sides.test)) + 1, ()
+        return max(side.longest_item for side in (sides.train, sides.dev, sides.test)) + 1, ()
     room = min(side.n_predicted for side in (sides.train, sides.dev))
     if asked <= room:
         return asked, ()
     smaller = min(len(side.tokens) for side in (sides.train, sides.dev))
     return room, (f"context {asked} needs {asked + 1} tokens on each side and one has {smaller:,}: {room} is used",)
-
-
-def _longest_item(side: Corpus) -> int:
-    return int(np.diff(np.flatnonzero(side.tokens == 0)).max(initial=1)) - 1
 
 
 def _first_items(sides: SequenceSides) -> tuple[str, ...]:
