@@ -17,6 +17,7 @@ from pellucid.data.sets import (
     dedupe_sort,
     digits,
     house_numbers,
+    incomes,
     moons,
     names,
     penguins,
@@ -35,7 +36,7 @@ def test_every_file_carries_one_card():
     assert carried == files
     assert set(datasets()) == {
         "names", "penguins", "digits", "manual", "house-numbers", "transactions", "moons", "xor", "polynomial",
-        "dedupe-sort", "copy-back", "reverse", "identity",
+        "dedupe-sort", "copy-back", "reverse", "identity", "incomes",
     }  # fmt: skip
 
 
@@ -184,6 +185,21 @@ def test_transactions_drift_from_the_millionth_on():
     assert share[0] == pytest.approx(0.55, abs=0.01)
     assert share[1] == pytest.approx(0.25, abs=0.01)
     assert transactions.ROWS == 1_700_000
+
+
+def test_incomes_part_the_mean_from_the_median():
+    frame = incomes.load().frame
+    assert frame.shape == (1000, 2)
+    earned, owned = (frame.filter(frame["role"] == role)["income"] for role in ("employee", "owner"))
+    assert 5 <= len(owned) <= 40  # 20 expected, deviation 4.4
+    # The median of a log-normal is spread by 1.25 · 0.45 / sqrt(980) = 1.8 %.
+    assert earned.median() == pytest.approx(incomes.MEDIAN_INCOME, rel=0.08)
+    assert owned.min() >= incomes.SMALLEST_OF_OWNERS
+    assert frame["income"].mean() > 1.2 * frame["income"].median()
+    many = incomes.load(n=300_000).frame
+    owned = many.filter(many["role"] == "owner")["income"].to_numpy()
+    # Maximum likelihood of a Pareto's index, whose deviation is 1.3 / sqrt(6000) = 0.017.
+    assert 1 / numpy.log(owned / incomes.SMALLEST_OF_OWNERS).mean() == pytest.approx(incomes.TAIL_INDEX, abs=0.08)
 
 
 def test_moons_and_xor_and_the_polynomial():

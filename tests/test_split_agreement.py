@@ -12,14 +12,11 @@ from scipy import stats
 from pellucid.data.splits.distributions import (
     agreements,
     distance_between,
-    heavy_tail,
-    hill,
     ks_distance,
     levels_of,
-    quantile,
-    tails,
     total_variation,
 )
+from pellucid.data.splits.tails import heavy_tail, hill, median, quantile, tails
 
 numbers = st.one_of(st.integers(-50, 50), st.integers(-(2**62), 2**62), st.just(None))
 fractions = st.one_of(st.floats(allow_nan=True, allow_infinity=False), st.just(None), st.sampled_from([0.5, -0.0, 0.0]))
@@ -74,6 +71,20 @@ def test_quantiles_are_numpys(column, part):
         assert found == float(np.quantile(values, part, method="inverted_cdf"))
 
 
+@settings(deadline=None, max_examples=60)
+@given(columns)
+def test_the_median_is_numpys(column):
+    assume(
+        column.dtype.is_float() or column.drop_nulls().abs().max() is None or column.drop_nulls().abs().max() < 2**53
+    )
+    levels = levels_of(column)
+    values = present(column)
+    found = median(levels, levels.totals[: len(levels.values)])
+    with np.errstate(over="ignore"):
+        wanted = float(np.median(values)) if len(values) else None
+    assert found == (None if wanted is None else pytest.approx(wanted, rel=1e-15)) or math.isinf(wanted)
+
+
 def test_chance_is_exceeded_about_once_in_100():
     """Of 400 random halves of 2,000 numbers about 4 exceed it; more than 14 has odds of 1 in 10,000."""
     draw = np.random.default_rng(0)
@@ -101,9 +112,21 @@ def test_tails_by_hand():
     levels = levels_of(pl.Series("x", range(1, 1001)))
     sides = np.array([0] * 800 + [1] * 100 + [2] * 100, dtype=np.int8)
     rows = {tail.side: tail for tail in tails(levels, levels.counts(sides, 3))}
-    assert rows["all"][2:] == (900, 990, 999, 1000, 0.01)
-    assert rows["train"][2:] == (720, 792, 800, 800, 0.0)
+    assert rows["all"][2:9] == (500.5, 500.5, 900, 990, 999, 1000, 0.01)
+    assert rows["train"][2:9] == (400.5, 400.5, 720, 792, 800, 800, 0.0)
     assert rows["test"].top_share == 0.1
+    # 1 / mean of log(991 ... 1000 / 990)
+    excess = math.fsum(math.log(value / 990) for value in range(991, 1001)) / 10
+    assert rows["all"].tail_index == pytest.approx(1 / excess)
+    assert (rows["all"].n_top, rows["train"].n_top, rows["dev"].n_top) == (10, 10, 10)
+
+
+def test_the_tail_of_a_side_without_rows_is_not_known():
+    levels = levels_of(pl.Series("x", range(1, 201)))
+    rows = {tail.side: tail for tail in tails(levels, levels.counts(np.array([0] * 150 + [2] * 50), 3))}
+    assert set(rows["dev"][2:]) == {None, 0}
+    assert rows["test"].tail_index is None  # of 50 rows
+    assert rows["train"].tail_index is not None
 
 
 def test_agreements_are_for_dev_and_test():

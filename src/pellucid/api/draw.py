@@ -148,7 +148,7 @@ def _takes_nothing(lesson: Lesson[Any], source: str) -> PellucidError:
 
 def require_options(card: Card, options: DrawOptions) -> None:
     """Refuse what would change nothing, and what cannot be drawn, before anything is loaded."""
-    for name in ("word", "input", "seed"):
+    for name in ("word", "input", "seed", "column", "bins"):
         value = asdict(options)[name]
         if value is None:
             continue

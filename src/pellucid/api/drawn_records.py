@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pellucid.errors import PellucidError, quoted
 from pellucid.figures.picture import FigureCard
 from pellucid.lessons.lesson import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, train_small_run
-from pellucid.options import option
+from pellucid.options import check_options, option
 from pellucid.records import (
     AttentionMaps,
     BigramCounts,
+    ColumnHistogram,
     Ladder,
     LearningRateSearch,
     PatchAttention,
@@ -49,8 +50,13 @@ class DrawOptions:
     word: str | None = option(None, "Draw this one word, in place of DATA.", value_name="WORD")
     input: str | None = option(None, "Text or image file that a network is to read.", value_name="INPUT")
     seed: int | None = option(None, "Random seed of what is trained to be drawn; by default 1.")
-    kind: str = option("", "Read the data as list or text, whatever they look like.")
+    column: str | None = option(None, "Column to draw; by default the one with the heaviest tail.", value_name="COLUMN")
+    bins: int | None = option(None, "Bars of a histogram; by default 60.", minimum=2, maximum=1000)
+    kind: str = option("", "Read the data as list, text or table, whatever they look like.")
     encoding: str = option("utf-8", "Character encoding of the file.")
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @property
     def chosen_seed(self) -> int:
@@ -86,6 +92,19 @@ def _count_bigrams(card: FigureCard[Any], options: DrawOptions) -> Measured:
     from pellucid.models.counting.simple_models import bigram_counts
 
     return Measured(bigram_counts(data), (data.description, *data.notes))
+
+
+def _column_histogram(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    from pellucid.data import open_data, require_kind
+    from pellucid.data.kinds import ListData, TableData
+
+    data = open_data(options.source or "incomes", kind=options.kind, encoding=options.encoding)
+    require_kind(data, "table", "list")
+    assert isinstance(data, TableData | ListData)
+    from pellucid.data.splits.tails import measure_histogram
+
+    record = measure_histogram(data, options.column or "", **({} if options.bins is None else {"bins": options.bins}))
+    return Measured(record, (data.description, *data.notes))
 
 
 def _search_learning_rate(card: FigureCard[Any], options: DrawOptions) -> Measured:
@@ -339,6 +358,7 @@ def _first_image(run: Run, preparation: ImagePreparation) -> tuple[numpy.ndarray
 # How each record that a figure is drawn from is come by.
 MEASURES: Mapping[type, Callable[[FigureCard[Any], DrawOptions], Measured]] = {
     BigramCounts: _count_bigrams,
+    ColumnHistogram: _column_histogram,
     TrainingReport: _report_of_run,
     Ladder: _ladder_of_run,
     SizeLadder: _sizes_of_comparison,

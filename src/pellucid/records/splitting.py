@@ -26,11 +26,50 @@ class Tail(NamedTuple):
 
     column: str
     side: str  # "all" is the whole table
+    mean: float | None
+    median: float | None
     q90: float | None
     q99: float | None
     q999: float | None
     largest: float | None
     top_share: float | None  # the part of this side's rows that is among the top 1 % of all rows
+    tail_index: float | None  # Hill's
+    n_top: int = 0  # greatest values that it is taken from
+
+
+class HistogramBar(NamedTuple):
+    """How many rows have a value from low to below high."""
+
+    low: float
+    high: float
+    count: int
+
+
+class Survival(NamedTuple):
+    """The part of the rows that is at least as great as each value. Of many values some are left out."""
+
+    side: str  # "all" is the whole table
+    values: tuple[float, ...]  # rising
+    shares: tuple[float, ...]
+
+
+class ColumnHistogram(NamedTuple):
+    """How the numbers of one column are distributed, and how heavy their upper end is."""
+
+    source: str
+    column: str
+    n: int  # rows with a number
+    n_missing: int
+    smallest: float
+    deviation: float
+    skewness: float
+    below_mean: float  # the part of the rows below the mean
+    top_sum: float | None  # the part of the sum that the greatest 1 % of the rows hold; None where some are negative
+    n_not_positive: int  # rows that have no place among the powers of ten
+    tails: tuple[Tail, ...]  # of all rows, and of each side where the data were divided before
+    bars: tuple[HistogramBar, ...]  # by equal steps
+    bars_by_powers: tuple[HistogramBar, ...]  # by equal factors; none where fewer than two values are positive
+    survivals: tuple[Survival, ...]  # as of tails
 
 
 class Straddle(NamedTuple):

@@ -1,5 +1,5 @@
 """How the values of a column are distributed: how alike two sides are, beside what chance alone would give; whether
-the column tells an order, and what drifts along it; how heavy its tail is.
+the column tells an order, and what drifts along it. tails.py has how heavy its upper end is.
 
 A column is its different values in order, and the place of each row among them. Distances, quantiles and bins all need
 nothing but how many rows of each side stand on each level, so rows are sorted at most once, and not at all where the
@@ -20,7 +20,7 @@ from pellucid.data.kinds import TableData
 from pellucid.data.splits import SIDES
 from pellucid.data.splits.hashing import MISSING, Words, item_hashes, whole_numbers
 from pellucid.errors import PellucidError, quoted
-from pellucid.records import Agreement, Drift, HeavyTail, OrderColumn, Tail
+from pellucid.records import Agreement, Drift, OrderColumn
 
 if TYPE_CHECKING:
     import polars as pl
@@ -288,64 +288,3 @@ def _text_type() -> Any:
     import polars as pl
 
     return pl.String
-
-
-def heavy_tail(levels: Levels) -> HeavyTail | None:
-    """Skewness and Hill's tail index of a numeric column; None where there is no positive tail to speak of."""
-    counts = levels.totals[: len(levels.values)]
-    n = int(counts.sum())
-    if not levels.is_numeric or n < FEWEST_ROWS or len(levels.values) < 3:
-        return None
-    values = levels.values.astype(np.float64)
-    if not np.isfinite(values).all():
-        return None
-    centred = values - np.dot(values, counts) / n
-    variance = float(np.dot(centred**2, counts) / n)
-    skewness = float(np.dot(centred**3, counts) / n) / variance**1.5 if variance > 0 else 0.0
-    tail_index = hill(values, counts, max(10, n // 100))
-    if not math.isfinite(skewness) or tail_index is None:
-        return None
-    return HeavyTail(levels.name, skewness, tail_index)
-
-
-def hill(values: NDArray[np.float64], counts: NDArray[np.int64], n_top: int) -> float | None:
-    """Hill's estimate of the tail index from the n_top greatest: 1 / mean(log(x / x_next)).
-
-    The lower, the heavier: below 2 the variance does not settle as rows are added, below 1 not even the mean.
-    values rise; counts says how often each occurs.
-
-    >>> hill(np.array([1.0, 2.0, 4.0]), np.array([1, 1, 1]), 2) == 1 / (1.5 * math.log(2))
-    True
-    """
-    from_top = np.cumsum(counts[::-1])
-    last = int(np.searchsorted(from_top, n_top))
-    below = int(np.searchsorted(from_top, n_top + 1))
-    if below >= len(values) or values[::-1][below] <= 0:
-        return None
-    weights = counts[::-1][: last + 1].astype(np.float64)
-    weights[-1] -= from_top[last] - n_top
-    excess = float(np.dot(np.log(values[::-1][: last + 1] / values[::-1][below]), weights)) / n_top
-    return 1 / excess if excess > 0 else math.inf
-
-
-def tails(levels: Levels, counts: Counts) -> list[Tail]:
-    """The tail of the whole table and of each side. counts: (level, side)."""
-    present = counts[: len(levels.values)]
-    whole = present.sum(axis=1)
-    threshold = quantile(levels, whole, 0.99)
-    found = []
-    for side, column in zip(("all", *SIDES), (whole, *present.T), strict=True):
-        above = None
-        if threshold is not None and column.sum():
-            above = float(column[levels.values > threshold].sum() / column.sum())
-        q90, q99, q999, largest = (quantile(levels, column, part) for part in (0.9, 0.99, 0.999, 1.0))
-        found.append(Tail(levels.name, side, q90, q99, q999, largest, above))
-    return found
-
-
-def quantile(levels: Levels, counts: NDArray[np.int64], part: float) -> float | None:
-    """The least value that at least this part of the rows does not exceed; None where there are no rows."""
-    n = int(counts.sum())
-    if not n:
-        return None
-    return float(levels.values[int(np.searchsorted(np.cumsum(counts), math.ceil(part * n - 1e-9)))])

@@ -23,13 +23,13 @@ from pellucid.data.splits.distributions import (
     drifts_along,
     find_order,
     find_years,
-    heavy_tail,
     levels_of,
     text_levels,
 )
 from pellucid.data.splits.duplicates import is_in_train
 from pellucid.data.splits.groups import find_group
 from pellucid.data.splits.hashing import Words, row_hashes
+from pellucid.data.splits.tails import heavy_tail, most_telling
 from pellucid.errors import PellucidError, quoted
 from pellucid.records import Drift, GroupColumn, HeavyTail, OrderColumn, SplitChoice
 from pellucid.records.splitting import worst_drift
@@ -275,15 +275,6 @@ def _propose(
         others = stratifying_columns(levels.values())
         return replace(request, strategy="stratified", by=heaviest.column, together_with=others)
     return replace(request, strategy="hash")
-
-
-def most_telling(tails: Iterable[HeavyTail]) -> HeavyTail | None:
-    """The heaviest tail; the most skewed one where none is heavy."""
-    found = list(tails)
-    heavy = [tail for tail in found if tail.is_heavy]
-    if heavy:
-        return min(heavy, key=lambda tail: tail.tail_index)
-    return max(found, key=lambda tail: tail.skewness, default=None)
 
 
 def most_skewed(skewed: Mapping[str, HeavyTail]) -> str:

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from pellucid.data.kinds import ListData, PairsData, TableData
 from pellucid.data.splits import SIDES, STABLE, SplitRequest
 from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_strata, strata_of
-from pellucid.data.splits.distributions import Levels, agreements, clumping, quantile, tails
+from pellucid.data.splits.distributions import Levels, agreements, clumping
 from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
 from pellucid.data.splits.groups import FEW_NUMBERS
 from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, row_hashes, seed_word
 from pellucid.data.splits.leaks import find_leaks
-from pellucid.data.splits.proposal import level_of, most_skewed, most_telling, propose_split, require_columns, sides_by
+from pellucid.data.splits.proposal import level_of, most_skewed, propose_split, require_columns, sides_by
+from pellucid.data.splits.tails import most_telling, quantile, tails
 from pellucid.errors import PellucidError, printable
 from pellucid.records import Agreement, HeavyTail, Leak, SplitReport, Straddle, Wander
 from pellucid.records.splitting import worst_drift

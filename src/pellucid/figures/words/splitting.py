@@ -105,12 +105,14 @@ def _agreements(report: SplitReport) -> Iterator[Part]:
 
 
 def _tails(report: SplitReport, column: str) -> Part:
-    table = Table("side", *right("90 %", "99 %", "99.9 %", "largest", "rows in the top 1 % of all"))
+    marks = right("mean", "median", "90 %", "99 %", "99.9 %", "largest", "tail index", "rows in the top 1 % of all")
+    table = Table("side", *marks)
     for tail in report.tails:
         if tail.column == column:
-            marks = [_number_words(mark) for mark in (tail.q90, tail.q99, tail.q999, tail.largest)]
+            numbers = (tail.mean, tail.median, tail.q90, tail.q99, tail.q999, tail.largest)
+            index = "not known" if tail.tail_index is None else f"{tail.tail_index:.2f}"
             share = "not known" if tail.top_share is None else percent(tail.top_share)
-            table.add(tail.side, *marks, share)
+            table.add(tail.side, *[_number_words(number) for number in numbers], index, share)
     return indent(table)
 
 
