@@ -85,14 +85,14 @@ def test_bars_are_counted_by_a_loop(name):
         assert len(bars) <= 20
         for i, bar in enumerate(bars):
             is_last = i + 1 == len(bars)
-            assert bar.count == sum(bar.low <= value < bar.high or (is_last and value == bar.high) for value in counted)
+            assert bar.n == sum(bar.low <= value < bar.high or (is_last and value == bar.high) for value in counted)
             assert is_last or bar.high == bars[i + 1].low
-        assert sum(bar.count for bar in bars) == len(counted)
+        assert sum(bar.n for bar in bars) == len(counted)
 
 
 def test_whole_numbers_share_bars_of_one_breadth_in_whole_numbers():
     few = measure_histogram(table(x=[1, 1, 2, 4]), "x").bars
-    assert [(bar.low, bar.high, bar.count) for bar in few] == [
+    assert [(bar.low, bar.high, bar.n) for bar in few] == [
         (0.5, 1.5, 2),
         (1.5, 2.5, 1),
         (2.5, 3.5, 0),
@@ -100,9 +100,9 @@ def test_whole_numbers_share_bars_of_one_breadth_in_whole_numbers():
     ]
     many = measure_histogram(table(x=list(range(1, 1001))), "x", bins=60)
     assert {bar.high - bar.low for bar in many.bars} == {17.0}
-    assert {bar.count for bar in many.bars[:-1]} == {17}
+    assert {bar.n for bar in many.bars[:-1]} == {17}
     # By powers each bar of the first ones holds one number: none is empty because no whole number falls into it.
-    assert all(bar.count for bar in many.bars_by_powers)
+    assert all(bar.n for bar in many.bars_by_powers)
 
 
 @settings(deadline=None, max_examples=25)
@@ -143,7 +143,7 @@ def test_the_heaviest_column_is_drawn_where_none_is_named():
 def test_of_a_list_lengths_are_drawn():
     record = measure_histogram(ListData("words", ["a", "bb", "bb", "cccc"], because="", fingerprint=""))
     assert (record.column, record.tails[0].mean, record.tails[0].median) == ("length", 2.25, 2.0)
-    assert [bar.count for bar in record.bars] == [1, 2, 0, 1]
+    assert [bar.n for bar in record.bars] == [1, 2, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_the_command_of_a_table_of_ones_own(pellucid, tmp_path):
     document = json.loads(run.stdout)
     assert document["data"]["tails"][0]["mean"] == pytest.approx((2**11 - 1) / 11)
     assert document["data"]["tails"][0]["median"] == 32
-    assert sum(bar["count"] for bar in document["data"]["bars"]) == 220
+    assert sum(bar["n"] for bar in document["data"]["bars"]) == 220
     refused = pellucid("draw", "histogram", "sales.csv", "--bins", "0", "--out", "x.svg")
     assert (refused.returncode, refused.stderr) == (2, "pellucid: bins is 0. The nearest that can be is 2.\n")
     useless = pellucid("draw", "bigram-matrix", "--column", "a", "--out", "x.svg")

@@ -42,7 +42,7 @@ class HistogramBar(NamedTuple):
 
     low: float
     high: float
-    count: int
+    n: int
 
 
 class Survival(NamedTuple):

@@ -37,13 +37,13 @@ def draw_histogram(record: ColumnHistogram) -> Picture:
 
 def _equal_panel(record: ColumnHistogram, name: str) -> Panel:
     bars = record.bars
-    most = max([bar.count for bar in bars])
+    most = max([bar.n for bar in bars])
     # The numbers beside the axis have room for six digits.
     unit, noun = (
         (1_000_000, "million rows") if most >= 10**9 else (1_000, "thousand rows") if most >= 10**6 else (1, "rows")
     )
     panel = Panel(Axis(bars[0].low, bars[-1].high, name), Axis(0.0, 1.06 * most / unit, noun), WIDTH, HEIGHT)
-    _draw_bars(panel, bars, [bar.count / unit for bar in bars])
+    _draw_bars(panel, bars, [bar.n / unit for bar in bars])
     _draw_middles(panel, record.tails[0])
     return panel
 
@@ -51,7 +51,7 @@ def _equal_panel(record: ColumnHistogram, name: str) -> Panel:
 def _power_panel(record: ColumnHistogram, name: str) -> Panel:
     """Heights are rows per tenfold, so that bars of different breadth can be compared."""
     bars = record.bars_by_powers
-    heights = [bar.count / math.log10(bar.high / bar.low) for bar in bars]
+    heights = [bar.n / math.log10(bar.high / bar.low) for bar in bars]
     seen = [height for height in heights if height]
     low = 10 ** math.floor(math.log10(min(seen) / 1.5))
     panel = Panel(
@@ -67,13 +67,13 @@ def _power_panel(record: ColumnHistogram, name: str) -> Panel:
 
 def _draw_bars(panel: Panel, bars: Sequence[HistogramBar], heights: Sequence[float]) -> None:
     for bar, height in zip(bars, heights, strict=True):
-        if not bar.count:
+        if not bar.n:
             continue
         left, top = panel.at(bar.low, height)
         right = panel.at(bar.high, height)[0]
         top = min(top, panel.height - LEAST_BAR)
         breadth = max(0.8, right - left - (1.0 if right - left > 4 else 0.0))
-        says = tooltip(f"{in_unit(bar.low)} to {in_unit(bar.high)}: {count_of(bar.count, 'row')}")
+        says = tooltip(f"{in_unit(bar.low)} to {in_unit(bar.high)}: {count_of(bar.n, 'row')}")
         mark = f'<rect width="{breadth:.2f}" height="{panel.height - top:.2f}" fill="{FILL}">{says}</rect>'
         panel.mark_at(left, top, mark)
 
