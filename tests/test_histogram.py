@@ -219,7 +219,10 @@ def test_the_command_of_a_table_of_ones_own(pellucid, tmp_path):
     assert document["data"]["tails"][0]["median"] == 32
     assert sum(bar["n"] for bar in document["data"]["bars"]) == 220
     refused = pellucid("draw", "histogram", "sales.csv", "--bins", "0", "--out", "x.svg")
-    assert (refused.returncode, refused.stderr) == (2, "pellucid: bins is 0. The nearest that can be is 2.\n")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "pellucid: the number of bars is 0. The nearest that can be is 2.\n",
+    )
     useless = pellucid("draw", "bigram-matrix", "--column", "a", "--out", "x.svg")
     assert useless.stderr == "pellucid: --column changes nothing in bigram-matrix. Leave it out.\n"
 

@@ -51,7 +51,9 @@ class DrawOptions:
     input: str | None = option(None, "Text or image file that a network is to read.", value_name="INPUT")
     seed: int | None = option(None, "Random seed of what is trained to be drawn; by default 1.")
     column: str | None = option(None, "Column to draw; by default the one with the heaviest tail.", value_name="COLUMN")
-    bins: int | None = option(None, "Bars of a histogram; by default 60.", minimum=2, maximum=1000)
+    bins: int | None = option(
+        None, "Bars of a histogram; by default 60.", noun="the number of bars", minimum=2, maximum=1000
+    )
     kind: str = option("", "Read the data as list, text or table, whatever they look like.")
     encoding: str = option("utf-8", "Character encoding of the file.")
 
