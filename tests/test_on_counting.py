@@ -16,6 +16,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.report_page import report_html
 from pellucid.figures.show import record_text
 from pellucid.figures.words.counting import parts_words
+from pellucid.figures.words.ladder import accuracy_words
 from pellucid.models.catalogue import find_network
 from pellucid.models.counting.fitting import count_loss
 from pellucid.models.counting.ngram import NGram, NGramConfig
@@ -134,6 +135,49 @@ def test_it_also_learns_to_predict_on_its_own_and_the_loss_that_is_told_is_that_
         )
         torch.testing.assert_close(head[rows], alone[rows])
         assert alone[rows].abs().sum() > 0
+
+
+@pytest.mark.parametrize("kind", ["list", "text"])
+def test_how_often_the_likeliest_token_is_right_is_counted_one_by_one(runs, tasks, kind):
+    report, task = open_run(runs[kind]).report(), tasks[kind]
+    model = load_network(open_run(runs[kind]))[0].for_inference()
+    text = task.sides.vocabulary.decode
+    for side in ("dev", "test"):
+        tokens = getattr(task.sides, side).tokens.astype(np.int64)
+        by_count = [int(task.counts.log_probabilities(tokens[None, :end])[0].argmax()) for end in range(1, len(tokens))]
+        counted = torch.from_numpy(task.counts.after_each(tokens))
+        # Items are read from their boundary on, a text in windows of 16.
+        starts = np.flatnonzero(tokens == 0)[:-1].tolist() if kind == "list" else list(range(0, len(tokens) - 1, 16))
+        by_network: list[int] = []
+        with torch.inference_mode():
+            for start, end in zip(starts, [*starts[1:], len(tokens) - 1], strict=True):
+                scores = model(torch.from_numpy(tokens[None, start:end]), counted[None, start:end])
+                by_network += scores[0].argmax(-1).tolist()
+        counting = next(rung for rung in report.ladder.rungs if rung.name.startswith("Kneser"))
+        for rung, guesses in ((counting, by_count), (report.rung, by_network)):
+            is_right = [guess == token for guess, token in zip(guesses, tokens[1:], strict=True)]
+            whole = (
+                wholes(text(tokens.tolist()), is_right)
+                if kind == "text"
+                else [all(is_right[start:end]) for start, end in zip(starts, [*starts[1:], len(is_right)], strict=True)]
+            )
+            found = rung.accuracy(side)
+            assert found.share_right == pytest.approx(sum(is_right) / len(is_right))
+            assert (found.n_tokens, found.n_whole, found.n_whole_right) == (len(is_right), len(whole), sum(whole))
+    assert report.ladder.rungs[-1].name == "uniform"
+    assert report.ladder.rungs[-1].accuracies == ()  # no token is likelier than another
+    assert accuracy_words(report.ladder, report.rung) in record_text(report).replace("\n", " ")
+
+
+def wholes(text, is_right):
+    """Of each word of letters, whether all were right; but for the very first letter, which is not guessed."""
+    found, began = [], 0
+    for place, letter in enumerate([*text, " "]):
+        if letter == " ":
+            if began < place and began:
+                found.append(all(is_right[began - 1 : place - 1]))
+            began = place + 1
+    return found
 
 
 @pytest.mark.parametrize("kind", ["list", "text"])

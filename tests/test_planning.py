@@ -7,7 +7,7 @@ import polars
 import pytest
 
 from pellucid.data.options import DataOptions
-from pellucid.data.prepare.tokens import Corpus
+from pellucid.data.prepare.tokens import Corpus, take_part
 from pellucid.data.readers.memory import MEMORY, read_memory
 from pellucid.errors import PellucidError
 from pellucid.figures.words.training import plan_reason
@@ -25,7 +25,7 @@ from pellucid.training.plan import (
     with_dropout,
 )
 from pellucid.training.tasks import open_task
-from pellucid.training.tasks.sequences import SequenceTask, take_part
+from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.tasks.task import FEWEST_PREDICTIONS, FEWEST_STEPS
 
 

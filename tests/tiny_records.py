@@ -45,6 +45,7 @@ from pellucid.records import (
     Survival,
     Tail,
     Timing,
+    TokenAccuracy,
     TrainingReport,
     UnitMap,
     Verdict,
@@ -120,8 +121,14 @@ TINY_RUN = TrainingReport(
     ladder=Ladder(
         "words.txt",
         (
-            Rung("mlp", False, 45, 0.7, 0.92, 0.95, 1.33, 0.1, 200.0),
-            Rung("bigram", True, 9, 0.8, 0.99, 1.01, 1.43, 0.001, None),
+            Rung(
+                *("mlp", False, 45, 0.7, 0.92, 0.95, 1.33, 0.1, 200.0),
+                accuracies=(TokenAccuracy("dev", 0.625, 40, "item", 12, 1), TokenAccuracy("test", 0.6, 20)),
+            ),
+            Rung(
+                *("bigram", True, 9, 0.8, 0.99, 1.01, 1.43, 0.001, None),
+                accuracies=(TokenAccuracy("dev", 0.575, 40, "item", 12, 0),),
+            ),
             Rung("uniform", True, 0, math.log(3), math.log(3), math.log(3), 1.58, 0.0, None),
         ),
     ),

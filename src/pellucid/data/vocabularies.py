@@ -21,7 +21,8 @@ LONGEST_WORD = 1 << 20
 SMALLEST_BPE = 257  # every byte, and the boundary
 LARGEST_BPE = 200_000
 UNKNOWN_WAYS = ("error", "skip")
-_WORD = re.compile(r" ?\w+(?:['’]\w+)*| ?[^\w\s]|\s", re.UNICODE)
+_LETTERS = r"\w+(?:['’]\w+)*"
+_WORD = re.compile(rf" ?{_LETTERS}| ?[^\w\s]|\s", re.UNICODE)
 
 # What a vocabulary can be learned from.
 Texts: TypeAlias = ListData | TextData | str | Iterable[str]
@@ -327,6 +328,15 @@ def words_in(text: str) -> list[str]:
     ['To', ' be', ',', ' or', ' not', '.']
     """
     return _WORD.findall(text)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where each word begins and ends, without marks and white space.
+
+    >>> word_spans("To be, or")
+    [(0, 2), (3, 5), (7, 9)]
+    """
+    return [found.span() for found in re.finditer(_LETTERS, text)]
 
 
 def unknown_symbol(symbol: str, index: Iterable[str], noun: str = "character") -> PellucidError:

@@ -40,6 +40,7 @@ from pellucid.figures.words.answers import (
 from pellucid.figures.words.counting import novelty_words, parts_words, sample_table, tally
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import (
+    accuracy_words,
     counted_words,
     earned_words,
     gap_number,
@@ -58,6 +59,7 @@ from pellucid.figures.words.notation import (
     end_sentence,
     loss_unit_words,
     metric_words,
+    percent,
     symbol_labels,
 )
 from pellucid.figures.words.training import (
@@ -129,6 +131,7 @@ def report_html(report: TrainingReport) -> str:
         trees="" if report.is_counted else trees_words(report.ladder),
         ending=ending_words(report.ending, report.evaluations, report.plan.steps),
         start=start_words(report.start),
+        accuracy=accuracy_words(report.ladder, report.rung),
         parts=parts_words(report.parts) if report.parts else "",
     )
 
@@ -174,7 +177,12 @@ def _reached_boxes(report: TrainingReport, rung: Rung) -> list[NumberBox]:
     measure, answers = report.ladder.measure, report.answers
     loss = NumberBox(f"loss on dev, {loss_unit_words(measure)}", f"{rung.dev:.4f}")
     if not measure.metric:
-        return [loss, NumberBox("bits a character on dev", f"{rung.bits_per_character:.3f}")]
+        boxes = [loss, NumberBox("bits a character on dev", f"{rung.bits_per_character:.3f}")]
+        if seen := rung.accuracy("dev"):
+            boxes.append(NumberBox("next tokens right on dev", percent(seen.share_right)))
+            if seen.whole == "word":
+                boxes.append(NumberBox("whole words right on dev", percent(seen.whole_share)))
+        return boxes
     boxes = [NumberBox(f"{measure.metric} on dev", metric_words(measure.metric, rung.metric))]
     if rung.test_metric is not None:
         boxes.append(NumberBox(f"{measure.metric} on test", metric_words(measure.metric, rung.test_metric)))

@@ -240,6 +240,21 @@ class Measure(NamedTuple):
     one: str = "token"  # what one prediction is for
 
 
+class TokenAccuracy(NamedTuple):
+    """How often the likeliest next token is the true one, and how often it is so from beginning to end of a whole."""
+
+    side: str  # dev or test
+    share_right: float
+    n_tokens: int  # predictions that it is the mean of
+    whole: str = ""  # item or word; "": the tokens do not make up such
+    n_whole: int = 0
+    n_whole_right: int = 0  # of them, those whose every token was the likeliest, of an item its end too
+
+    @property
+    def whole_share(self) -> float:
+        return self.n_whole_right / self.n_whole if self.n_whole else math.nan
+
+
 TREES = "gradient boosting"  # what the simple model is called; how much of the data it saw may stand behind
 
 
@@ -259,6 +274,10 @@ class Rung(NamedTuple):
     test_metric: float | None = None  # None: not read, or there is none
     # Of a network over the best simple model, on dev and on test; of gradient boosting, the network's over it.
     gains: tuple[Gain, ...] = ()
+    accuracies: tuple[TokenAccuracy, ...] = ()  # of lists and texts, on dev and on test
+
+    def accuracy(self, side: str) -> TokenAccuracy | None:
+        return next((one for one in self.accuracies if one.side == side), None)
 
     def gain(self, side: str) -> Gain | None:
         return next((one for one in self.gains if one.side == side), None)

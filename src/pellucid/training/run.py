@@ -333,7 +333,8 @@ def finish_run(
         test_metric=answers.test_metrics.get(task.measure.metric) if answers else None,
     )
     results = {"dev": on_dev, **({"test": on_test} if task.facts.n_tokens["test"] else {})}
-    rung = rung._replace(gains=_gains(results, best))
+    accuracies = tuple(one.accuracy for one in results.values() if one.accuracy is not None)
+    rung = rung._replace(gains=_gains(results, best), accuracies=accuracies)
     simple = [
         one.with_test()._replace(gains=_gains(results, one) if one.rung.name.startswith(TREES) else ())
         for one in baselines

@@ -69,6 +69,24 @@ class Corpus:
         return int(np.diff(self.starts, append=len(self.tokens) - 1).max(initial=1)) - 1 if self.has_boundary else 0
 
 
+def take_part(side: Corpus, n_predicted: int) -> Corpus:
+    """As much of a side as that, spread evenly over it: whole items of a list, or eight stretches of a text.
+
+    >>> take_part(Corpus(np.array([0, 1, 0, 2, 2, 0, 3, 0, 4, 0]), True), 5).tokens.tolist()
+    [0, 1, 0, 3, 0]
+    """
+    if n_predicted >= side.n_predicted:
+        return side
+    if not side.has_boundary:
+        length = max(2, n_predicted // 8)
+        starts = np.linspace(0, len(side.tokens) - length, 8).astype(int)
+        return Corpus(np.concatenate([side.tokens[start : start + length] for start in starts]), False)
+    ends = np.flatnonzero(side.tokens == 0)
+    every = -(-side.n_predicted // n_predicted)
+    items = [side.tokens[ends[i] : ends[i + 1]] for i in range(0, len(ends) - 1, every)]
+    return Corpus(np.concatenate([*items, side.tokens[:1]]), True)
+
+
 def token_type(vocab_size: int) -> str:
     """The smallest unsigned type that holds every token.
 

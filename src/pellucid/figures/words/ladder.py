@@ -8,7 +8,15 @@ from rich.text import Text
 
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, Table, note_lines, right
-from pellucid.figures.words.notation import count_of, cut_end, is_share, loss_unit_words, loss_words, metric_words
+from pellucid.figures.words.notation import (
+    count_of,
+    cut_end,
+    is_share,
+    loss_unit_words,
+    loss_words,
+    metric_words,
+    percent,
+)
 from pellucid.records import (
     TREES,
     CrossValidation,
@@ -28,7 +36,11 @@ SPARE = {
     "bits/char": 2,
     "train": 3,
     "seconds": 4,
-}  # what goes first where there is no room, after tokens/s
+    "tokens/s": 5,
+    "tokens right": 6,
+    "items right": 7,
+    "words right": 7,
+}  # what goes first where there is no room
 LONGEST_NAME = 40  # letters of a model
 
 
@@ -40,6 +52,9 @@ def ladder_parts(ladder: Ladder) -> Iterator[Part]:
     if words := best_network_words(ladder):
         yield Text("")
         yield Text(words, "bold")
+    networks = [rung for rung in rank_rungs(ladder) if not rung.is_counted]
+    if networks and (words := accuracy_words(ladder, networks[0])):
+        yield Text(words)
     yield from note_lines(ladder.notes)
 
 
@@ -57,14 +72,16 @@ def ladder_table(ladder: Ladder) -> Table:
         if metric
         else [f"dev {unit}", "bits/char", "train", *["test"] * has_test]
     )
+    shares = _share_headings(ladder)
     costs = ["parameters", "seconds", f"{ladder.measure.one}s/s", f"over {ladder.measure.simple}"]
-    columns = [column._replace(spare=SPARE.get(column.heading, 0)) for column in right(*reached, *costs)]
-    columns[-2] = columns[-2]._replace(spare=max(SPARE.values()) + 1)
+    columns = [column._replace(spare=SPARE.get(column.heading, 0)) for column in right(*reached, *shares, *costs)]
+    columns[-2] = columns[-2]._replace(spare=SPARE["tokens/s"])
     made = Table("model", *columns)
     for rung in rank_rungs(ladder):
         made.add(
             cut_end(rung.name, LONGEST_NAME),
             *_reached_cells(ladder, rung),
+            *_share_cells(rung)[: len(shares)],
             f"{rung.parameters:,}",
             f"{rung.seconds:.1f}",
             "" if rung.tokens_per_second is None else f"{rung.tokens_per_second:,.0f}",
@@ -81,6 +98,53 @@ def _reached_cells(ladder: Ladder, rung: Rung) -> list[str]:
         return [metric_words(metric, rung.metric), *test, *[loss_words(one, metric) for one in (rung.dev, rung.train)]]
     bits = f"{rung.bits_per_character:.3f}" if math.isfinite(rung.bits_per_character) else ""
     return [loss_words(rung.dev), bits, loss_words(rung.train), *[loss_words(rung.test)] * has_test]
+
+
+def _share_headings(ladder: Ladder) -> list[str]:
+    """How often next tokens are right on dev, and whole items or words, where any rung was measured by that."""
+    found = [one for rung in ladder.rungs if (one := rung.accuracy("dev"))]
+    whole = next((one.whole for one in found if one.whole), "")
+    return [*["tokens right"] * bool(found), *[f"{whole}s right"] * bool(whole)]
+
+
+def _share_cells(rung: Rung) -> list[str]:
+    found = rung.accuracy("dev")
+    if found is None:
+        return ["", ""]
+    return [percent(found.share_right), percent(found.whole_share) if found.n_whole else ""]
+
+
+def accuracy_words(ladder: Ladder, own: Rung) -> str:
+    """How often the likeliest next token is the true one on dev, beside the best that only counts.
+
+    >>> from pellucid.records import TokenAccuracy
+    >>> seen = TokenAccuracy("dev", 0.4, 5000, "word", 1000, 250)
+    >>> own = Rung("gru", False, 9, 1.8, 1.88, 1.89, 2.7, 60.0, 9e4, accuracies=(seen,))
+    >>> best = own._replace(name="bigram", is_counted=True, accuracies=(seen._replace(share_right=0.3),))
+    >>> print(accuracy_words(Ladder("a text", (own, best)), own))
+    On dev the likeliest next token is the true one in 40.00 % of 5,000 places (bigram: 30.00 %), and from beginning to
+    end in 250 of 1,000 words (bigram: 250).
+    """
+    seen, best = own.accuracy("dev"), ladder.best_count
+    if seen is None:
+        return ""
+    other = best.accuracy("dev") if best is not None and best != own else None
+    beside = whole_beside = ""
+    if other is not None and best is not None:
+        part = "" if other.n_tokens == seen.n_tokens else f" of {other.n_tokens:,}"
+        beside = f" ({best.name}: {percent(other.share_right)}{part})"
+        part = "" if other.n_whole == seen.n_whole else f" of {other.n_whole:,}"
+        whole_beside = f" ({best.name}: {other.n_whole_right:,}{part})"
+    words = (
+        f"On dev the likeliest next token is the true one in {percent(seen.share_right)} of {seen.n_tokens:,} places"
+    )
+    if not seen.n_whole:
+        return f"{words}{beside}."
+    whole = f"from beginning to end in {seen.n_whole_right:,} of {count_of(seen.n_whole, seen.whole)}"
+    if seen.whole == "item":
+        # Every item begins at the same boundary, so that the likeliest tokens lead to one item alone.
+        return f"{words}{beside}, and {whole}: only the one that greedy decoding makes can be."
+    return f"{words}{beside}, and {whole}{whole_beside}."
 
 
 def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:

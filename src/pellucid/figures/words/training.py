@@ -21,6 +21,7 @@ from pellucid.figures.words.answers import (
 from pellucid.figures.words.counting import novelty_parts, parts_words
 from pellucid.figures.words.inspection import STYLES, advice_words, finding_heading
 from pellucid.figures.words.ladder import (
+    accuracy_words,
     counted_words,
     earned_words,
     ladder_table,
@@ -360,6 +361,8 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
     if report.plan.evaluated:
         part = f"{report.plan.evaluated:,} of its {report.data.n_tokens['dev']:,}"
         yield Text(f"While it trained, dev was measured on about {part} predictions; the table has more of it.", "dim")
+    if words := accuracy_words(report.ladder, report.rung):
+        yield Text(words)
     if report.parts:
         yield Text(parts_words(report.parts))
     for finding in report.findings:

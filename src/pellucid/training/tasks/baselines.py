@@ -14,17 +14,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pellucid.data.endings import Endings
 from pellucid.data.prepare import Examples, ExampleSides, PairSides, TablePreparation
-from pellucid.data.prepare.tokens import Corpus, SequenceSides
+from pellucid.data.prepare.tokens import Corpus, SequenceSides, take_part
 from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.fitting import SIMPLEST_MODELS
 from pellucid.models.counting.ngram import NGram
-from pellucid.records import MetricInterval, Rung
+from pellucid.models.counting.simple_models import Uniform
+from pellucid.records import MetricInterval, Rung, TokenAccuracy
 from pellucid.training.tasks.example_answers import class_metrics, intervals_of, number_metrics
 from pellucid.training.tasks.metrics import (
     Units,
@@ -33,9 +35,15 @@ from pellucid.training.tasks.metrics import (
     match_units,
     number_units,
     r_squared,
+    token_accuracy,
     token_units,
 )
 from pellucid.training.tasks.simple_models import FittedModel, fit_simple_models, flatten_examples
+
+Ints = NDArray[Any]
+
+MOST_SCORES_RANKED = 20_000_000  # of a count model, to find its likeliest tokens: about half a second
+MOST_SCORES_AT_ONCE = 1 << 21  # of those, so that memory stays flat
 
 
 class SideResult(NamedTuple):
@@ -47,6 +55,7 @@ class SideResult(NamedTuple):
     # The simple models of rows and images by every metric that a network is judged by, and where those of others lie.
     all_metrics: Mapping[str, float] = MappingProxyType({})
     intervals: tuple[MetricInterval, ...] = ()
+    accuracy: TokenAccuracy | None = None  # of next tokens, where it was asked for
 
 
 @dataclass(frozen=True)
@@ -56,13 +65,16 @@ class Baseline:
     rung: Rung
     evaluate: Callable[[str], SideResult]  # on a side, by its name
     has_test: bool
+    measure_accuracy: Callable[[str], TokenAccuracy | None] = lambda side: None  # of next tokens on a side
 
     def with_test(self) -> Rung:
         """The rung with what it reaches on test, which is read here and not before."""
+        found = [self.measure_accuracy(side) for side in ("dev", *["test"] * self.has_test)]
+        rung = self.rung._replace(accuracies=tuple(one for one in found if one is not None))
         if not self.has_test:
-            return self.rung
+            return rung
         result = self.evaluate("test")
-        return self.rung._replace(test=None if math.isnan(result.loss) else result.loss, test_metric=result.metric)
+        return rung._replace(test=None if math.isnan(result.loss) else result.loss, test_metric=result.metric)
 
 
 def _make_baseline(
@@ -120,10 +132,31 @@ def count_baseline(
         nats = float(losses.mean()) + 0.0 if len(losses) else math.nan
         return SideResult(nats, units=token_units(losses, parts[side], context))
 
+    @cache
+    def measure_accuracy(side: str) -> TokenAccuracy | None:
+        if isinstance(model, Uniform):
+            return None  # no token is likelier than another
+        part = take_part(parts[side], max(1, MOST_SCORES_RANKED // model.vocab_size))
+        return token_accuracy(side, likeliest_are_right(model, part.tokens), part, sides.vocabulary)
+
     found = _make_baseline(name, model.n_stored, evaluate, seconds, has_test=sides.test.n_predicted > 0)
     return dataclasses.replace(
-        found, rung=found.rung._replace(bits_per_character=bits_per_character(found.rung.dev, sides))
+        found,
+        rung=found.rung._replace(bits_per_character=bits_per_character(found.rung.dev, sides)),
+        measure_accuracy=measure_accuracy,
     )
+
+
+def likeliest_are_right(model: CountModel, tokens: Ints) -> NDArray[np.bool_]:
+    """tokens: (n,) -> (n - 1,): whether each token but the first is the likeliest after those before it."""
+    found = np.zeros(max(0, len(tokens) - 1), dtype=bool)
+    each = max(1, MOST_SCORES_AT_ONCE // model.vocab_size)
+    for first in range(0, len(found), each):
+        end = min(len(found), first + each)
+        began = max(0, first - model.reach)
+        logs = model.after_each(tokens[began:end].astype(np.int64))[first - began :]
+        found[first:end] = logs.argmax(axis=1) == tokens[first + 1 : end + 1]
+    return found
 
 
 def bits_per_character(nats: float, sides: SequenceSides) -> float:

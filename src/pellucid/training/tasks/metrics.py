@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.prepare.tokens import Corpus
-from pellucid.records import Calibration, ConfidenceBin, Confusion, Gain
+from pellucid.data.vocabularies import Vocabulary, word_spans
+from pellucid.records import Calibration, ConfidenceBin, Confusion, Gain, TokenAccuracy
 
 Floats = NDArray[Any]
 Classes = NDArray[np.int64]
@@ -255,6 +256,34 @@ def edit_distances(answers: Sequence[Sequence[Hashable]], targets: Sequence[Sequ
         row = np.where((at < lengths)[:, None], after, row)
     found: NDArray[np.int64] = row[np.arange(len(answers)), [len(text) for text in targets]]
     return found
+
+
+def token_accuracy(
+    name: str, is_right: NDArray[np.bool_], side: Corpus, vocabulary: Vocabulary
+) -> TokenAccuracy | None:
+    """How often the likeliest token was the true one: of all, of whole items of a list, of whole words of characters.
+
+    name: of the side; is_right: (n,), of every token of the side but the first. None where there are none.
+
+    >>> from pellucid.data.vocabularies import Characters
+    >>> letters = Characters("abc")
+    >>> items = Corpus(np.array([0, 1, 2, 0, 3, 0]), has_boundary=True)
+    >>> token_accuracy("dev", np.array([True, True, True, False, True]), items, letters)
+    TokenAccuracy(side='dev', share_right=0.8, n_tokens=5, whole='item', n_whole=2, n_whole_right=1)
+    """
+    if not len(is_right):
+        return None
+    found = TokenAccuracy(name, float(is_right.mean()), len(is_right))
+    if side.has_boundary:
+        whole = np.logical_and.reduceat(is_right, side.starts)
+        return found._replace(whole="item", n_whole=len(whole), n_whole_right=int(whole.sum()))
+    if vocabulary.kind != "characters":
+        return found
+    # The first token is not predicted, and so no word that begins with it.
+    spans = np.array([span for span in word_spans(vocabulary.decode(side.tokens.tolist())) if span[0]]).reshape(-1, 2)
+    n_wrong = np.concatenate([[0], np.cumsum(~is_right)])
+    whole = n_wrong[spans[:, 1] - 1] == n_wrong[spans[:, 0] - 1]
+    return found._replace(whole="word", n_whole=len(whole), n_whole_right=int(whole.sum()))
 
 
 class Units(NamedTuple):

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from pellucid.data import ListData, TextData
-from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, Corpus, SequenceSides, split_sequences
+from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, Corpus, SequenceSides, split_sequences, take_part
 from pellucid.data.splits import SIDES
 from pellucid.decoding.novelty import Known, describe_items, describe_texts
 from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw
@@ -34,7 +34,7 @@ from pellucid.training.loop import loss_on_counting, next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
 from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches
-from pellucid.training.tasks.metrics import token_units
+from pellucid.training.tasks.metrics import token_accuracy, token_units
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 Floats = npt.NDArray[np.float64]
@@ -228,7 +228,14 @@ class SequenceTask(Task):
         part = self._part(side, most)
         if side == "train" and isinstance(model, OnCounting):
             return SideResult(self._train_loss(model, part.n_predicted))
-        losses = token_losses(model, part, self.context)
+        return self._side_result(token_losses(model, part, self.context), part)
+
+    def evaluate_whole(self, model: SequenceModel, side: str) -> SideResult:
+        part, is_right = self.parts[side], np.zeros(self.parts[side].n_predicted, dtype=bool)
+        result = self._side_result(token_losses(model, part, self.context, is_right), part)
+        return result._replace(accuracy=token_accuracy(side, is_right, part, self.sides.vocabulary))
+
+    def _side_result(self, losses: Floats, part: Corpus) -> SideResult:
         nats = float(losses.mean()) if len(losses) else math.nan
         return SideResult(nats, units=token_units(losses, part, self.context))
 
@@ -313,24 +320,6 @@ class SequenceTask(Task):
         return bits_per_character(loss, self.sides)
 
 
-def take_part(side: Corpus, n_predicted: int) -> Corpus:
-    """As much of a side as that, spread evenly over it: whole items of a list, or eight stretches of a text.
-
-    >>> take_part(Corpus(np.array([0, 1, 0, 2, 2, 0, 3, 0, 4, 0]), True), 5).tokens.tolist()
-    [0, 1, 0, 3, 0]
-    """
-    if n_predicted >= side.n_predicted:
-        return side
-    if not side.has_boundary:
-        length = max(2, n_predicted // 8)
-        starts = np.linspace(0, len(side.tokens) - length, 8).astype(int)
-        return Corpus(np.concatenate([side.tokens[start : start + length] for start in starts]), False)
-    ends = np.flatnonzero(side.tokens == 0)
-    every = -(-side.n_predicted // n_predicted)
-    items = [side.tokens[ends[i] : ends[i + 1]] for i in range(0, len(ends) - 1, every)]
-    return Corpus(np.concatenate([*items, side.tokens[:1]]), True)
-
-
 def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> MeanLoss:
     """The mean loss in nats over every token of the side but the first.
 
@@ -341,8 +330,13 @@ def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> MeanLoss:
     return MeanLoss(float(losses.mean()) if len(losses) else math.nan, len(losses), int(np.isinf(losses).sum()))
 
 
-def token_losses(model: SequenceModel, side: Corpus, context: int) -> Floats:
-    """The loss of every token of the side but the first, in their order; what `evaluate_loss` is the mean of."""
+def token_losses(
+    model: SequenceModel, side: Corpus, context: int, is_right: npt.NDArray[np.bool_] | None = None
+) -> Floats:
+    """The loss of every token of the side but the first, in their order; what `evaluate_loss` is the mean of.
+
+    is_right: (n,), is told of each of them whether it was the likeliest.
+    """
     found = np.empty(side.n_predicted)
     most_tokens = max(1, min(MOST_TOKENS, MOST_SCORES // model.vocab_size))
     counts = model.counts if isinstance(model, OnCounting) else None
@@ -353,7 +347,10 @@ def token_losses(model: SequenceModel, side: Corpus, context: int) -> Floats:
                 scores.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
             )
             is_real = batch.targets.flatten() != IGNORED
-            found[places.reshape(-1)[is_real.numpy()]] = losses[is_real].double().numpy()
+            at = places.reshape(-1)[is_real.numpy()]
+            found[at] = losses[is_real].double().numpy()
+            if is_right is not None:
+                is_right[at] = (scores.argmax(-1) == batch.targets).flatten()[is_real].numpy()
     return found
 
 
