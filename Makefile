@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check format bench doctor-score own-data trust clean
+.PHONY: demo test check format bench doctor-score own-data claims trust clean
 
 demo: $(VENV)/installed
 	$(BIN)/pellucid train
@@ -40,6 +40,10 @@ doctor-score: $(VENV)/installed-bench
 # Trains with the defaults on data that others made; benchmarks/outside/fetch.sh out/own-data unpacks them first.
 own-data: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/own_data.py --jobs 2 --write docs/own-data.md
+
+# Every claim again, several at once; what out/claims.jsonl holds is not run again. About an hour and a half on two cores.
+claims: $(VENV)/installed-dev
+	$(BIN)/pellucid claims run all --journal out/claims.jsonl --store src/pellucid/claims/ledger.json
 
 # The slow proofs: a million fuzzed expressions, ulp tables, depth, kills, faults. About an hour on two cores.
 trust: $(VENV)/installed-dev

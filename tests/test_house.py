@@ -48,6 +48,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         ),
     },
     "figures": {"errors", "options", "records", "cards", "data"},
+    "claims": {
+        *("errors", "options", "records", "cards", "runs", "autograd", "data", "layers", "decoding", "inspection"),
+        *("models", "training", "figures", "lessons", "__init__"),
+    },
     "lessons": {
         "runs",
         *("errors", "options", "records", "cards", "autograd", "data", "layers", "decoding", "inspection", "models"),
@@ -56,6 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {
         "__init__",
         "lessons",
+        "claims",
         "errors",
         "options",
         "records",

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from pellucid.api.results import Shown
 from pellucid.autograd import derivation
 from pellucid.autograd.derivation import Given
+from pellucid.figures import Shown
 from pellucid.records import Derivation
 
 

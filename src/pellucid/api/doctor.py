@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pellucid.api.results import Shown, require_output_path, write_output
+from pellucid.api.results import require_output_path, write_output
 from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.figures import Shown
 from pellucid.runs import open_run
 
 if TYPE_CHECKING:

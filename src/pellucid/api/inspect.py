@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pellucid.api.results import Shown
 from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.figures import Shown
 from pellucid.runs import find_run, is_run
 
 if TYPE_CHECKING:

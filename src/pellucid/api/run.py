@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.api.frames import with_answers
-from pellucid.api.results import Shown
 from pellucid.data.options import DataOptions
 from pellucid.data.readers.memory import is_place
 from pellucid.decoding.options import FILTERS, SampleOptions, require_beam
 from pellucid.errors import PellucidError, did_you_mean, nearest, quoted
+from pellucid.figures import Shown
 from pellucid.models.counting import COUNT_MODELS, CountOptions
 from pellucid.options import Option, options_of
 from pellucid.runs import find_run, holds_run, is_run, open_run

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid import __version__
 from pellucid.api.frames import count_rows, take_rows
-from pellucid.api.results import Shown
 from pellucid.data.kinds import ListData, PairsData, TableData
 from pellucid.data.options import DataOptions, open_with
 from pellucid.data.readers.memory import MEMORY, is_place, read_memory
 from pellucid.data.splits import SIDES, SplitRequest, read_fractions
 from pellucid.errors import PellucidError, quoted, require_one_of
+from pellucid.figures import Shown
 from pellucid.records.plain import as_plain
 from pellucid.runs.disk import fsync_path
 

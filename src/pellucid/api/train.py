@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.api.results import Shown, write_output
+from pellucid.api.results import write_output
 from pellucid.api.run import TrainedRun
 from pellucid.data.kinds import require_kind
 from pellucid.data.options import DataOptions, open_with, require_used
 from pellucid.data.readers.memory import MEMORY, TARGET, has_targets, is_place, read_memory
 from pellucid.decoding.options import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.figures import Shown
 from pellucid.models.catalogue import compared_networks, default_network
 from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of

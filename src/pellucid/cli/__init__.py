@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "What is wrong with a model, and what is right, proven on a batch.",
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
     "tokens": "Your text as symbols and indices, with contexts, targets, shapes and costs.",
+    "claims": "What courses and papers say about networks, each tested, with a verdict.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",
 }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pellucid.figures.tables import Part, parts_text, show_parts
 from pellucid.figures.words.answers import prediction_parts
+from pellucid.figures.words.claims import claim_parts, ledger_parts, plain_claim, plain_ledger
 from pellucid.figures.words.counting import plain_score, sample_parts, score_parts
 from pellucid.figures.words.derivation import derivation_parts, plain_derivation
 from pellucid.figures.words.inspection import (
@@ -21,11 +22,13 @@ from pellucid.figures.words.splitting import split_parts
 from pellucid.figures.words.tokens import token_parts
 from pellucid.figures.words.training import plain_report, report_parts
 from pellucid.records import (
+    ClaimResult,
     Derivation,
     Diagnosis,
     Inspection,
     Ladder,
     LearningRateSearch,
+    Ledger,
     Predictions,
     Samples,
     ScoredText,
@@ -40,12 +43,14 @@ from pellucid.records import (
 
 # What a terminal shows of each kind of record. Those that can show more take it as options of their own.
 PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
+    ClaimResult: claim_parts,
     Derivation: derivation_parts,
     Diagnosis: diagnosis_parts,
     Inspection: inspection_parts,
     Ladder: ladder_parts,
     Predictions: prediction_parts,
     LearningRateSearch: rate_parts,
+    Ledger: ledger_parts,
     Samples: sample_parts,
     ScoredText: score_parts,
     SizeLadder: size_ladder_parts,
@@ -57,10 +62,12 @@ PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
 }
 
 # Those whose JSON is more, or less, than their fields.
-PLAIN: dict[type, Callable[[Any], dict[str, object]]] = {
+PLAIN: dict[type, Callable[[Any], object]] = {
+    ClaimResult: plain_claim,
     Derivation: plain_derivation,
     Diagnosis: plain_diagnosis,
     Ladder: plain_ladder,
+    Ledger: plain_ledger,
     ScoredText: plain_score,
     TrainingReport: plain_report,
 }

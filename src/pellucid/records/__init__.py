@@ -7,6 +7,7 @@
     inspection   a module: its parts, shapes that disagree, what the doctor proved
     splitting    a division into train, dev and test
     tokens       a text as symbols and indices, and what reading it costs
+    claims       what testing a claim gave
     plain        records as what JSON can hold, and back
 
 A record does not know how to show itself: `pellucid.figures.show` does. All of them are names of this room too.
@@ -14,6 +15,7 @@ A record does not know how to show itself: `pellucid.figures.show` does. All of 
 
 # ruff: noqa: F403  # every record is meant, and a list of them beside the files would have to be kept in step by hand
 from pellucid.records.answers import *
+from pellucid.records.claims import *
 from pellucid.records.counting import *
 from pellucid.records.derivation import *
 from pellucid.records.inspection import *

@@ -1,0 +1,148 @@
+"""Running many claims: several at once, each written down as it comes, so that a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pellucid import __version__
+from pellucid.claims.claim import all_claims, all_families, find_claim
+from pellucid.claims.judging import require_knobs, run_claim
+from pellucid.errors import PellucidError, require_one_of
+from pellucid.figures import Shown
+from pellucid.records import ClaimResult, Ledger, as_plain, from_plain
+from pellucid.runs.disk import write_whole
+
+STORED = "ledger.json"
+Done = Callable[[ClaimResult, int, int], None]  # a result, how many there are now, and of how many
+
+
+def stored_ledger() -> Ledger:
+    """The results that come with the package, in the order of families."""
+    text = resources.files("pellucid.claims").joinpath(STORED).read_text(encoding="utf-8")
+    return Ledger(tuple(from_plain(ClaimResult, one) for one in json.loads(text)))
+
+
+def chosen_ids(names: Sequence[str]) -> list[str]:
+    """The claims that are meant by ids, families or `all`, each once."""
+    families, claims = all_families(), all_claims()
+    if "all" in names:
+        return list(claims)
+    found: dict[str, None] = {}
+    for name in names:
+        if name in families:
+            found |= dict.fromkeys([claim.id for claim in families[name].claims])
+        else:
+            covered = {other for _, claim in claims.values() for other in claim.covers}
+            require_one_of("claim or family", name, {*claims, *covered, *families})
+            found[find_claim(name)[1].id] = None
+    return list(found)
+
+
+def run_ledger(
+    ids: Sequence[str],
+    knobs: Mapping[str, Any],
+    seeds: int | None,
+    journal: Path | None,
+    jobs: int,
+    on_done: Done = lambda result, n, of: None,
+) -> Ledger:
+    """Run claims and compare them with what is stored. What the journal holds already is not run again."""
+    done = _read_journal(journal, knobs, seeds) if journal else {}
+    known = [done[name] for name in ids if name in done]
+    todo = [name for name in ids if name not in done]
+    found = {one.id: one for one in known}
+    for result in _run(todo, knobs, seeds, jobs):
+        found[result.id] = result
+        if journal:
+            _append(journal, result)
+        on_done(result, len(found), len(ids))
+    stored = {one.id: one.verdict for one in stored_ledger().results}
+    results = tuple(found[name] for name in ids)
+    is_same = not knobs
+    changed = {one.id: stored[one.id] for one in results if stored.get(one.id, one.verdict) != one.verdict and is_same}
+    return Ledger(results, changed)
+
+
+def _run(ids: Sequence[str], knobs: Mapping[str, Any], seeds: int | None, jobs: int) -> Iterator[ClaimResult]:
+    if jobs <= 1 or len(ids) <= 1:
+        yield from (run_named(name, knobs, seeds) for name in ids)
+        return
+    # Spawned, not forked: a forked process inherits threads of torch that are not there.
+    import multiprocessing
+
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
+        waiting: set[Future[ClaimResult]] = {pool.submit(run_named, name, knobs, seeds) for name in ids}
+        while waiting:
+            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in ended)
+
+
+def _one_thread() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def run_named(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimResult:
+    """The claim of that id. A separate function, so that another process can be asked for it."""
+    family, claim = find_claim(name)
+    return run_claim(family, claim, knobs, seeds)
+
+
+class ClaimRun(Shown[ClaimResult]):
+    """A claim that was run: it prints its numbers, and in a notebook draws itself."""
+
+    def _repr_svg_(self) -> str:
+        from pellucid.figures.claims_page import draw_claim_result
+
+        return draw_claim_result(self.record).svg
+
+
+def run(name: str, *, seeds: int | None = None, **knobs: Any) -> ClaimRun:
+    """One claim, here and now, with its knobs as parameters.
+
+    >>> run("dice-expected-49-24").verdict
+    'holds'
+    >>> run("dice-expected-49-24", sides=8).verdict
+    'fails'
+    """
+    require_knobs(find_claim(name)[1], knobs)
+    return ClaimRun(run_named(name, knobs, seeds))
+
+
+def write_ledger(path: Path, ledger: Ledger) -> None:
+    """All results as one JSON file, one line each, in the order of families."""
+    lines = [json.dumps(as_plain(one), ensure_ascii=False, allow_nan=False) for one in ledger.results]
+    write_whole(path, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
+
+
+def _append(journal: Path, result: ClaimResult) -> None:
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with journal.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(as_plain(result), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _read_journal(journal: Path, knobs: Mapping[str, Any], seeds: int | None) -> dict[str, ClaimResult]:
+    """Results of the same knobs, seeds and version; a line that was cut off by a kill is passed over."""
+    found: dict[str, ClaimResult] = {}
+    try:
+        lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise PellucidError(f"{journal} could not be read: {error}", fix="Remove it, or name another") from error
+    claims = all_claims()
+    for line in lines:
+        try:
+            result = from_plain(ClaimResult, json.loads(line))
+        except ValueError:
+            continue
+        if result.id not in claims:
+            continue
+        wanted = claims[result.id][1].seeds if seeds is None or claims[result.id][1].seeds == 1 else seeds
+        is_same = result.version == __version__ and dict(result.knobs) == dict(knobs)
+        if is_same and result.seeds in (wanted, 0):
+            found[result.id] = result
+    return found

@@ -1,0 +1,109 @@
+"""`pellucid claims`: what courses and papers say about networks, each with an experiment and a verdict."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from pellucid.cli.contract import say_written, show_answer
+from pellucid.cli.options import SETTINGS, json_option
+from pellucid.errors import PellucidError
+from pellucid.records import ClaimResult
+
+EPILOG = """\b
+Examples:
+  pellucid claims --verdict fails
+  pellucid claims --search softmax
+  pellucid claims show dice-expected-49-24
+  pellucid claims run dice
+  pellucid claims run token-cost-ratio --knob words=200
+  pellucid claims --html ledger.html
+"""
+
+
+@click.group("claims", invoke_without_command=True, context_settings=SETTINGS, epilog=EPILOG)
+@click.option("--family", default="", metavar="NAME", help="Claims of this family.")
+@click.option("--verdict", default="", metavar="NAME", help="holds, fails, only when, not decided or not testable.")
+@click.option("--search", default="", metavar="WORDS", help="Claims with all of these words.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also as one page with every number.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, family: str, verdict: str, search: str, html: Path | None, as_json: bool) -> None:
+    """Claims about networks, tested: the statement, the number that decides, and the verdict.
+
+    Without a word behind it, the ledger that comes with pellucid. `run` tests claims again, here; `show` tells one with
+    all its numbers.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from pellucid.api.claims import list_claims, write_ledger_page
+    from pellucid.api.results import require_output_path
+
+    if html:
+        require_output_path(html, (".html",))
+    ledger = list_claims(family, verdict, search)
+    if html:
+        write_ledger_page(ledger, html)
+    show_answer(ledger, as_json=as_json)
+    if not as_json:
+        say_written(html)
+
+
+@command.command("run", context_settings=SETTINGS)
+@click.argument("names", nargs=-1, metavar="ID|FAMILY|all...")
+@click.option("--seeds", type=int, help="Seeds of each claim that draws or trains.")
+@click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="Another value of a knob; may be repeated.")
+@click.option("--data", metavar="DATA", help="Ask it of your own data.")
+@click.option("--jobs", type=int, default=0, help="Claims at once; by default one for each core.")
+@click.option("--journal", type=click.Path(path_type=Path), metavar="FILE", help="Goes on where this file ends.")
+@click.option("--store", type=click.Path(path_type=Path), metavar="FILE", help="Write all results as one ledger.")
+@json_option
+def run_command(
+    names: tuple[str, ...],
+    seeds: int | None,
+    knobs: tuple[str, ...],
+    data: str | None,
+    jobs: int,
+    journal: Path | None,
+    store: Path | None,
+    as_json: bool,
+) -> None:
+    """Test claims again, here and now, and say where a verdict differs from the stored one."""
+    from pellucid.api.claims import run_claims
+
+    given = {}
+    for word in knobs:
+        name, equals, value = word.partition("=")
+        if not equals or not name or not value:
+            raise PellucidError(f"{word!r} is no knob with its value", fix="Write --knob name=value")
+        given[name] = value
+    ledger = run_claims(
+        names, knobs=given, seeds=seeds, data=data, journal=journal, store=store, jobs=jobs, on_done=_say_done
+    )
+    show_answer(ledger.results[0] if len(ledger.results) == 1 and not as_json else ledger, as_json=as_json)
+
+
+def _say_done(result: ClaimResult, n: int, of: int) -> None:
+    if of > 1:
+        print(f"{n} of {of}: {result.id} {result.verdict} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
+
+
+@command.command("show", context_settings=SETTINGS)
+@click.argument("name", metavar="ID")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Its picture; .svg, .png or .html.")
+@json_option
+def show_command(name: str, out: Path | None, as_json: bool) -> None:
+    """One claim with all its numbers, from the stored ledger."""
+    from pellucid.api.claims import draw_claim, find_result
+    from pellucid.api.results import require_output_path
+
+    if out:
+        require_output_path(out)
+    result = find_result(name)
+    if out:
+        draw_claim(result, out)
+    show_answer(result, as_json=as_json)
+    if not as_json:
+        say_written(out)

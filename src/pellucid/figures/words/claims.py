@@ -1,0 +1,152 @@
+"""Claims in words: the ledger as a table, one claim with its numbers, its condition and its control."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pellucid.figures.tables import Cell, Part, Table, TableColumn, right
+from pellucid.figures.words.notation import count_of, duration, join_words
+from pellucid.records import VERDICTS, ClaimNumber, ClaimResult, Ledger, TurningPoint, as_plain
+
+STYLES = {"holds": "green", "fails": "red", "only when": "yellow", "not decided": "dim", "not testable": "dim"}
+KIND_WORDS = {
+    "arithmetic": "computed",
+    "proof": "every case tried",
+    "draws": "random numbers drawn",
+    "cost": "counted or timed",
+    "training": "networks trained",
+    "history": "nothing to run",
+}
+
+
+def condition_words(turn: TurningPoint | None) -> str:
+    """Where a claim holds.
+
+    >>> condition_words(TurningPoint("length", 3073, 3072, 16, 10_000))
+    'length > 3072'
+    """
+    if turn is None:
+        return ""
+    return f"{turn.knob.replace('_', ' ')} {'>' if turn.holds_above else '<'} {turn.fails_at:.6g}".replace("-", "−")
+
+
+def number_words(number: ClaimNumber) -> str:
+    """A number with its interval, where it has one.
+
+    >>> number_words(ClaimNumber("loss", 2.0, 1.5, 2.5)), number_words(ClaimNumber("loss", 2.0, 2.0, 2.0))
+    ('2 (1.5 to 2.5)', '2')
+    """
+    shown = exact_words(number.mean)
+    if number.low == number.high:
+        return shown
+    return f"{shown} ({exact_words(number.low)} to {exact_words(number.high)})"
+
+
+def exact_words(value: float) -> str:
+    """A number as far as a claim may be about its digits."""
+    return f"{value:,.6g}".replace("-", "−").replace("e+0", "e").replace("e+", "e")
+
+
+def verdict_words(result: ClaimResult) -> str:
+    """The verdict with its condition."""
+    condition = condition_words(result.condition)
+    return f"{result.verdict} {condition}" if condition else result.verdict
+
+
+def deciding_words(result: ClaimResult) -> str:
+    """The number that decides, by its name."""
+    found = next((one for one in result.numbers if one.name == result.deciding), None)
+    return f"{found.name} {number_words(found)}" if found else ""
+
+
+def ledger_parts(ledger: Ledger) -> Iterator[Part]:
+    """All claims, family by family, and how many have which verdict."""
+    families = dict.fromkeys([one.family for one in ledger.results])
+    for family in families:
+        table = Table(
+            "claim",
+            TableColumn("says", "wrap"),
+            TableColumn("verdict"),
+            TableColumn("because", "wrap", spare=1),
+        )
+        for one in ledger.results:
+            if one.family == family:
+                verdict = Cell(verdict_words(one), STYLES[one.verdict])
+                table.add(one.id, one.statement, verdict, deciding_words(one) or one.reason)
+        yield f"\n{family}\n"
+        yield table
+    yield f"\n{tally_words(ledger)}"
+    for name, before in ledger.changed.items():
+        now = next(one for one in ledger.results if one.id == name)
+        yield f"{name}: {verdict_words(now)} here and now, {before} in the stored ledger"
+
+
+def tally_words(ledger: Ledger) -> str:
+    """How many claims have which verdict."""
+    counts = Counter([one.verdict for one in ledger.results])
+    n_covered = sum([len(one.covers) for one in ledger.results])
+    told = join_words([f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]) or "none"
+    covering = f", which decide {len(ledger.results) + n_covered} statements" if n_covered else ""
+    return f"{count_of(len(ledger.results), 'claim')}{covering}: {told}."
+
+
+def claim_parts(result: ClaimResult) -> Iterator[Part]:
+    """One claim: what it says, how it was judged, its numbers, its condition and its control."""
+    yield f"{result.id}: {verdict_words(result)}"
+    yield f"  says     {result.statement} ({result.where})"
+    if result.covers:
+        yield f"  decides  {', '.join(result.covers)} too"
+    if result.verdict == "not testable":
+        yield f"  because  {result.reason}"
+        return
+    over = f" with {count_of(result.seeds, 'seed')}" if result.seeds > 1 else ""
+    yield f"  done     {KIND_WORDS[result.kind]}{over}, in {duration(result.seconds)}"
+    yield f"  rule     {result.rule}"
+    if result.other_reading:
+        yield f"  or read  {result.other_reading}"
+    yield ""
+    yield numbers_table(result)
+    yield from [f"\n{line}" for line in condition_lines(result)]
+
+
+def numbers_table(result: ClaimResult) -> Table:
+    """Every number of a claim, with its interval and a second route where there is one."""
+    has_second = any(one.second is not None for one in result.numbers)
+    table = Table("number", *right("measured", *(["by another route"] if has_second else [])))
+    for one in result.numbers:
+        style = "bold" if one.name == result.deciding else ""
+        second = "" if one.second is None else exact_words(one.second)
+        table.add(one.name, number_words(one), *([second] if has_second else []), style=style)
+    return table
+
+
+def condition_lines(result: ClaimResult) -> list[str]:
+    """Where it turns, and what the control gave."""
+    lines = []
+    if turn := result.condition:
+        lines.append(
+            f"Searched for {turn.knob.replace('_', ' ')} from {turn.lowest:.6g} to {turn.highest:.6g}: it holds at "
+            f"{turn.holds_at:.6g} and not at {turn.fails_at:.6g}."
+        )
+    if result.margin and result.control_margin is not None:
+        setting = join_words([f"{name}={value}" for name, value in result.control.items()])
+        lines.append(
+            f"Its margin is {number_words(result.margin)}, above 0 for and below 0 against it; in the control, with "
+            f"{setting}, it is {exact_words(result.control_margin)}."
+        )
+    return lines
+
+
+def plain_claim(result: ClaimResult) -> dict[str, object]:
+    """A claim for machines."""
+    plain: dict[str, object] = as_plain(result)
+    return {**plain, "condition": condition_words(result.condition), "turning_point": plain["condition"]}
+
+
+def plain_ledger(ledger: Ledger) -> list[dict[str, object]]:
+    """A list of claims for machines; those whose verdict changed say what is stored."""
+    return [
+        {**plain_claim(one), **({"stored_verdict": ledger.changed[one.id]} if one.id in ledger.changed else {})}
+        for one in ledger.results
+    ]

@@ -1,0 +1,215 @@
+"""Claims: every one can fail, two routes agree, stored verdicts are those of today, and the command answers."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from pellucid.api.claims import find_result, list_claims, run_claims
+from pellucid.claims.claim import Claim, ClaimFamily, Search, agreement, all_claims, all_families, closeness, find_claim
+from pellucid.claims.judging import control_turns, interval, run_claim
+from pellucid.claims.running import run, run_ledger, stored_ledger
+from pellucid.errors import PellucidError
+from pellucid.figures.claims_page import draw_claim_result, ledger_html
+from pellucid.figures.words.claims import condition_words
+from pellucid.options import check_options, option
+from pellucid.records import VERDICTS, ClaimResult, as_plain, from_plain
+
+STORED = {one.id: one for one in stored_ledger().results}
+FAST = [name for name, (_, claim) in all_claims().items() if claim.kind in ("arithmetic", "proof")]
+
+
+@dataclass(frozen=True)
+class LineKnobs:
+    x: float = option(1.0, "", minimum=-100, maximum=100)
+    n: int = option(4, "", minimum=1, maximum=1000)
+    seed: int = option(1, "", minimum=0)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def line_claim(margin, **more) -> Claim:
+    given = {"control": {"x": -1.0}, **more}
+    return Claim(
+        id="line",
+        says="x is above 0",
+        where="here",
+        kind="draws",
+        measure=lambda knobs: {"x": knobs.x, "n": float(knobs.n), "seed": float(knobs.seed)},
+        margin=margin,
+        rule="x > 0",
+        knobs=LineKnobs,
+        **given,
+    )
+
+
+def judged(claim: Claim, **knobs) -> ClaimResult:
+    return run_claim(ClaimFamily("made", "Made", (claim,)), claim, knobs)
+
+
+def test_the_verdict_follows_from_the_interval_of_the_margins():
+    assert judged(line_claim(lambda seen: seen["x"])).verdict == "holds"
+    assert judged(line_claim(lambda seen: seen["x"]), x=-2.0).verdict == "fails"
+    # Margins of 1 and -1 by turns: their interval holds 0.
+    undecided = judged(line_claim(lambda seen: (-1.0) ** seen["seed"], seeds=6))
+    assert undecided.verdict == "not decided"
+    assert undecided.margin.low < 0 < undecided.margin.high
+    assert judged(line_claim(lambda seen: seen["seed"], seeds=6)).verdict == "holds"
+
+
+def test_the_interval_is_that_of_student():
+    from scipy import stats
+
+    values = [0.3, 1.2, 0.9, 2.1, 1.4]
+    found = interval("x", values)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=found.mean, scale=stats.sem(values))
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-2)
+
+
+def test_a_turning_point_is_found_to_the_whole_number():
+    claim = line_claim(lambda seen: seen["n"] - 37.5, search=Search("n", 2, 900, is_log=True))
+    found = judged(claim)
+    assert found.verdict == "only when"
+    assert (found.condition.holds_at, found.condition.fails_at) == (38, 37)
+    assert condition_words(found.condition) == "n > 37"
+    assert [margin for _, margin in found.curve] == [value - 37.5 for value, _ in found.curve]
+
+
+def test_a_turning_point_of_a_fraction_is_found_to_a_hundredth():
+    found = judged(line_claim(lambda seen: 2.5 - seen["x"], search=Search("x", 0.5, 50.0), control={"x": 10.0}))
+    assert condition_words(found.condition).startswith("x < 2.5")
+    assert found.condition.holds_at <= 2.5 < found.condition.fails_at
+    assert found.condition.fails_at - found.condition.holds_at <= 0.03
+
+
+def test_a_search_without_a_turn_judges_the_whole_range():
+    assert judged(line_claim(lambda seen: seen["n"], search=Search("n", 2, 900))).verdict == "holds"
+    assert judged(line_claim(lambda seen: -seen["n"], search=Search("n", 2, 900))).verdict == "fails"
+    wavy = judged(line_claim(lambda seen: math.sin(seen["x"]), search=Search("x", 0.1, 12.0)))
+    assert wavy.verdict == "not decided"
+
+
+def test_two_routes_that_disagree_are_our_bug():
+    claim = line_claim(lambda seen: seen["x"], second=lambda knobs: {"x": knobs.x + 0.1})
+    with pytest.raises(AssertionError, match="by one route"):
+        judged(claim)
+
+
+@pytest.mark.parametrize(
+    ("value", "stated", "digits", "is_so"),
+    [(2.04166, 2.0417, 4, True), (0.2689, 0.27, 2, True), (2.718, 2.71, 2, True), (2.718, 2.7, 2, False)],
+)
+def test_a_stated_number_may_be_rounded_or_cut(value, stated, digits, is_so):
+    assert (closeness(value, stated, digits) > 0) is is_so
+    assert (closeness(-value, stated, digits) > 0) is False
+
+
+def test_agreement_is_relative():
+    assert agreement((1e9, 1e9 + 0.1)) > 0
+    assert agreement((1.0, 1.1)) < 0
+
+
+@pytest.mark.parametrize("name", sorted(STORED))
+def test_each_control_comes_out_the_other_way(name):
+    assert control_turns(STORED[name])
+
+
+def test_every_claim_has_a_stored_result_and_a_verdict():
+    assert list(STORED) == list(all_claims())
+    assert {one.verdict for one in STORED.values()} <= set(VERDICTS)
+    covered = [other for one in STORED.values() for other in (one.id, *one.covers)]
+    assert len(covered) == len(set(covered))
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_arithmetic_and_proofs_give_today_what_is_stored(name):
+    family, claim = find_claim(name)
+    today = run_claim(family, claim)
+    assert (today.verdict, today.condition) == (STORED[name].verdict, STORED[name].condition)
+    assert today.statement == STORED[name].statement
+    assert as_plain(from_plain(ClaimResult, as_plain(today))) == as_plain(today)
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    told = []
+    run_ledger(["dice-expected-49-24"], {}, None, journal, 1)
+    with journal.open("a") as file:
+        file.write('{"id": "grid-diagonal-6", "fam')  # cut off by a kill
+    ids = ["dice-expected-49-24", "grid-diagonal-6"]
+    ledger = run_ledger(ids, {}, None, journal, 1, lambda result, n, of: told.append(result.id))
+    assert told == ["grid-diagonal-6"]
+    assert [one.id for one in ledger.results] == ids
+
+
+def test_the_ledger_is_searched():
+    assert {one.family for one in list_claims(family="dice-and-grids").results} == {"dice-and-grids"}
+    assert all(one.verdict == "fails" for one in list_claims(verdict="fails").results)
+    assert "dice-expected-49-24" in [one.id for one in list_claims(search="DICE expectation").results]
+    assert find_result("grid-known-minimum").id == "grid-minimum-5"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["claims", "run", "dice-expected-49-25"], "Perhaps you meant dice-expected-49-24"),
+        (["claims", "run"], "no claim is named"),
+        (["claims", "run", "dice-expected-49-24", "--knob", "sides=1"], "sides is 1"),
+        (["claims", "run", "dice-expected-49-24", "--knob", "side=8"], "Perhaps you meant sides"),
+        (["claims", "run", "dice-expected-49-24", "--knob", "sides"], "no knob with its value"),
+        (["claims", "run", "dice-expected-49-24", "--knob", "sides=many"], "no number"),
+        (["claims", "run", "dice-expected-49-24", "--data", "names"], "cannot be asked of data"),
+        (["claims", "run", "dice-expected-49-24", "--seeds", "0"], "the number of seeds is 0"),
+        (["claims", "show", "nothing"], "there is no claim called"),
+        (["claims", "--verdict", "perhaps"], "there is no verdict called"),
+    ],
+)
+def test_what_cannot_be_is_refused(pellucid, words, said):
+    done = pellucid(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_command_lists_shows_and_runs(pellucid, tmp_path):
+    rows = json.loads(pellucid("claims", "--json").stdout)
+    assert [row["id"] for row in rows] == list(STORED)
+    wanted = {"id", "covers", "where", "statement", "verdict", "condition", "numbers", "seeds", "seconds", "version"}
+    assert wanted <= set(rows[0])
+    page, picture = tmp_path / "ledger.html", tmp_path / "one.svg"
+    shown = pellucid("claims", "show", "dice-expected-49-24", "--out", str(picture))
+    assert "2.04167" in shown.stdout
+    assert picture.read_text().startswith("<svg")
+    assert pellucid("claims", "--family", "dice-and-grids", "--html", str(page)).returncode == 0
+    assert "dice-expected-49-24" in page.read_text()
+    again = pellucid("claims", "run", "dice-expected-49-24", "--knob", "sides=8", "--json")
+    assert json.loads(again.stdout)[0]["verdict"] == "fails"
+
+
+def test_a_claim_in_python_prints_and_draws_itself():
+    found = run("dice-expected-49-24")
+    assert "holds" in repr(found)
+    assert found._repr_svg_().startswith("<svg")
+    with pytest.raises(PellucidError, match="Perhaps you meant sides"):
+        run("dice-expected-49-24", sidse=8)
+    with pytest.raises(PellucidError, match="no claim is named"):
+        run_claims([])
+
+
+def test_nothing_of_a_claim_is_read_as_markup():
+    one = next(iter(STORED.values()))
+    poisoned = ClaimResult(**{**vars(one), "statement": "<script>alert(1)</script>", "rule": "<img src=x>"})
+    page = ledger_html(type(stored_ledger())((poisoned,)), {one.family: "<b>"})
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "<script>alert" not in draw_claim_result(poisoned).svg
+
+
+def test_families_have_claims_and_pictures_that_exist():
+    from pellucid.api.draw import drawable
+
+    for family in all_families().values():
+        assert family.claims
+        assert family.picture in ("", *drawable()), family.name
