@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from pellucid.api.results import Shown
 from pellucid.data.kinds import ListData, TextData, require_kind
 from pellucid.data.options import DataOptions, open_with
 from pellucid.data.readers import TABLE_ENDINGS
@@ -18,6 +17,7 @@ from pellucid.data.readers.sources import STDIN
 from pellucid.data.sets import is_dataset
 from pellucid.decoding.options import UNKNOWN
 from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.figures import Shown
 from pellucid.models.settings import setting
 from pellucid.options import check_options, option, options_of
 from pellucid.records import AxisSizes, TokenCost, TokenExample, TokenListing

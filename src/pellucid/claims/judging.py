@@ -95,8 +95,9 @@ def _judge(margin: ClaimNumber) -> str:
 def interval(name: str, values: Sequence[float]) -> ClaimNumber:
     """The mean with its 95 % interval; without one where there is one value.
 
-    >>> interval("x", [1.0, 2.0, 3.0])
-    ClaimNumber(name='x', mean=2.0, low=-0.48..., high=4.48..., second=None)
+    >>> found = interval("x", [1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> found.mean, round(found.low, 2), round(found.high, 2)
+    (3.0, 1.04, 4.96)
     """
     mean = statistics.fmean(values) if all(map(math.isfinite, values)) else values[0]
     from pellucid.training.tasks.metrics import student_factor
