@@ -43,7 +43,7 @@ own-data: $(VENV)/installed-bench
 
 # Every claim again, several at once; what out/claims.jsonl holds is not run again. About an hour and a half on two cores.
 claims: $(VENV)/installed-dev
-	$(BIN)/pellucid claims run all --journal out/claims.jsonl --store src/pellucid/claims/ledger.json
+	$(BIN)/pellucid claims run all --journal out/claims.jsonl --store src/pellucid/claims/ledger
 
 # The slow proofs: a million fuzzed expressions, ulp tables, depth, kills, faults. About an hour on two cores.
 trust: $(VENV)/installed-dev

@@ -1,6 +1,6 @@
 """Claims: what courses, papers and answer keys say about networks, as experiments with a verdict.
 
-One file for each family of claims. `claim.py` has the card, `judging.py` runs and judges, `ledger.json` beside them
+One file for each family of claims. `claim.py` has the card, `judging.py` runs and judges, `ledger/` beside them
 keeps what came out.
 """
 

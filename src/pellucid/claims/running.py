@@ -18,14 +18,16 @@ from pellucid.figures import Shown
 from pellucid.records import ClaimResult, Ledger, as_plain, from_plain
 from pellucid.runs.disk import write_whole
 
-STORED = "ledger.json"
+STORED = "ledger"  # a folder with one file for each family
 Done = Callable[[ClaimResult, int, int], None]  # a result, how many there are now, and of how many
 
 
 def stored_ledger() -> Ledger:
     """The results that come with the package, in the order of families."""
-    text = resources.files("pellucid.claims").joinpath(STORED).read_text(encoding="utf-8")
-    return Ledger(tuple(from_plain(ClaimResult, one) for one in json.loads(text)))
+    folder = resources.files("pellucid.claims").joinpath(STORED)
+    files = sorted([file for file in folder.iterdir() if file.name.endswith(".json")], key=lambda file: file.name)
+    rows = [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
+    return Ledger(tuple(from_plain(ClaimResult, row) for row in rows))
 
 
 def chosen_ids(names: Sequence[str]) -> list[str]:
@@ -114,10 +116,13 @@ def run(name: str, *, seeds: int | None = None, **knobs: Any) -> ClaimRun:
     return ClaimRun(run_named(name, knobs, seeds))
 
 
-def write_ledger(path: Path, ledger: Ledger) -> None:
-    """All results as one JSON file, one line each, in the order of families."""
-    lines = [json.dumps(as_plain(one), ensure_ascii=False, allow_nan=False) for one in ledger.results]
-    write_whole(path, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
+def write_ledger(folder: Path, ledger: Ledger) -> None:
+    """The results of each family as one JSON file, a line for each claim; families that were not run stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for family in dict.fromkeys([one.family for one in ledger.results]):
+        rows = [as_plain(one) for one in ledger.results if one.family == family]
+        lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
+        write_whole(folder / f"{family}.json", ("[\n" + ",\n".join(lines) + "\n]\n").encode())
 
 
 def _append(journal: Path, result: ClaimResult) -> None:

@@ -58,7 +58,9 @@ def command(ctx: click.Context, /, family: str, verdict: str, search: str, html:
 @click.option("--data", metavar="DATA", help="Ask it of your own data.")
 @click.option("--jobs", type=int, default=0, help="Claims at once; by default one for each core.")
 @click.option("--journal", type=click.Path(path_type=Path), metavar="FILE", help="Goes on where this file ends.")
-@click.option("--store", type=click.Path(path_type=Path), metavar="FILE", help="Write all results as one ledger.")
+@click.option(
+    "--store", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the results there, as a ledger."
+)
 @json_option
 def run_command(
     names: tuple[str, ...],
