@@ -189,7 +189,7 @@ def as_corpus(data) -> Corpus:
 @given(tokens=st.lists(st.integers(0, VOCAB - 1), min_size=10, max_size=80), order=st.integers(1, 4))
 def test_a_token_of_a_text_is_predicted_by_what_the_other_parts_hold(tokens, order):
     """By hand: the text in eight stretches, counted one by one without the stretch that the next token stands in."""
-    found = CrossFit.fit(as_corpus(stream(tokens, has_boundary=False)), (), NGramConfig(VOCAB, order))
+    found = CrossFit.cut(as_corpus(stream(tokens, has_boundary=False)), (), NGramConfig(VOCAB, order))
     rows = np.exp(found.log_probabilities(np.arange(len(tokens) - 1)))
     for place, row in enumerate(rows):
         part = (place + 1) * MOST_PARTS // len(tokens)
@@ -203,7 +203,7 @@ def test_a_token_of_a_text_is_predicted_by_what_the_other_parts_hold(tokens, ord
 def test_an_item_of_a_list_is_predicted_by_the_items_of_other_parts(items, order):
     """Equal items are in one part, so that none of them tells of another."""
     words = ["".join("-abc"[token] for token in item) for item in items]
-    found = CrossFit.fit(as_corpus(of_items(items)), words, NGramConfig(VOCAB, order))
+    found = CrossFit.cut(as_corpus(of_items(items)), words, NGramConfig(VOCAB, order))
     parts = dict(zip(words, (cross_fit.item_hashes(words, "cross-fit") % MOST_PARTS).tolist(), strict=True))
     place = 0
     for item, word in zip(items, words, strict=True):
@@ -223,7 +223,7 @@ def test_counts_that_have_not_seen_a_token_are_as_unsure_as_on_new_data():
     new = draw.integers(0, VOCAB, 3_000).astype(np.uint8)
     config = NGramConfig(VOCAB, 7)
     counts = NGram.fit(text, config)
-    crossed = CrossFit.fit(text, (), config).log_probabilities(np.arange(2_999))
+    crossed = CrossFit.cut(text, (), config).log_probabilities(np.arange(2_999))
     on_train = -np.take_along_axis(crossed, text.tokens[1:, None].astype(np.int64), axis=1).mean()
     assert -counts.of_each(text.tokens).mean() < 0.8 * math.log(VOCAB)
     # Two means of 3,000 tokens each, whose losses deviate by about 0.5: six deviations of their difference are 0.08.
@@ -233,9 +233,44 @@ def test_counts_that_have_not_seen_a_token_are_as_unsure_as_on_new_data():
 def test_a_long_text_is_cut_into_fewer_parts(monkeypatch):
     monkeypatch.setattr(cross_fit, "TOKENS_OF_ALL_PARTS", 300)
     text = Corpus(np.arange(100, dtype=np.uint8) % VOCAB, has_boundary=False)
-    assert len(CrossFit.fit(text, (), NGramConfig(VOCAB, 2)).models) == 3
+    assert len(CrossFit.cut(text, (), NGramConfig(VOCAB, 2)).models) == 3
     monkeypatch.setattr(cross_fit, "TOKENS_OF_ALL_PARTS", 10)
-    assert len(CrossFit.fit(text, (), NGramConfig(VOCAB, 2)).models) == 2
+    assert len(CrossFit.cut(text, (), NGramConfig(VOCAB, 2)).models) == 2
+
+
+def test_a_text_with_many_symbols_is_cut_into_fewer_parts(monkeypatch):
+    monkeypatch.setattr(cross_fit, "NUMBERS_OF_ALL_PARTS", 300)
+    text = Corpus(np.arange(100, dtype=np.uint8) % VOCAB, has_boundary=False)
+    assert [CrossFit.cut(text, (), NGramConfig(VOCAB, 2), n).n_parts for n in (1, 60, 100, 1000)] == [8, 5, 3, 2]
+
+
+@pytest.mark.parametrize("has_boundary", [True, False])
+def test_the_table_of_all_tokens_is_what_each_is_told_alone(has_boundary):
+    """Bit for bit, and from counts that were made lighter: those of one part at a time."""
+    draw = np.random.default_rng(0)
+    tokens = draw.integers(0, VOCAB, 400)
+    items = ["".join("-abc"[token] for token in tokens[k : k + 5]) for k in range(0, 400, 5)]
+    side = as_corpus(
+        of_items([[token or 1 for token in tokens[k : k + 5]] for k in range(0, 400, 5)])
+        if has_boundary
+        else stream(tokens, has_boundary=False)
+    )
+    found = CrossFit.cut(side, items if has_boundary else (), NGramConfig(VOCAB, 5))
+    one_by_one = [found.log_probabilities(np.array([place])) for place in range(side.n_predicted)]
+    assert np.array_equal(found.tabulate(), np.concatenate(one_by_one).astype(np.float32))
+
+
+@pytest.mark.parametrize("vocab_size", [4, 3_000])
+def test_a_model_without_its_counts_answers_the_same(vocab_size):
+    """Also where codes of contexts are ranks, as with many symbols."""
+    draw = np.random.default_rng(1)
+    text = Corpus(draw.integers(0, vocab_size, 500).astype(np.int64) % 40, has_boundary=False)
+    model = NGram.fit(text, NGramConfig(vocab_size, 7))
+    light = model.without_counts()
+    assert sum(level.counts.nbytes for level in light.grams.levels if not level.is_dense) == 0
+    assert np.array_equal(model.of_each(text.tokens), light.of_each(text.tokens))
+    assert np.array_equal(model.after_each(text.tokens[:50]), light.after_each(text.tokens[:50]))
+    assert (model.n_stored, model.n_entries) == (light.n_stored, light.n_entries)
 
 
 def test_an_item_sees_nothing_of_the_one_before_it():

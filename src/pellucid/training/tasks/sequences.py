@@ -23,7 +23,7 @@ from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
 from pellucid.models.contracts import Network, SequenceModel
-from pellucid.models.counting.count_model import SLICE, CountModel
+from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.cross_fit import CrossFit
 from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
@@ -46,7 +46,8 @@ MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the me
 MOST_SCORES_EVALUATED = 400_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
 MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
-MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned
+MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned, and
+MOST_SCORES_LOOKED_AT = 20_000_000  # of all of them together
 MOST_TOKENS = 4096  # of one pass: few enough to stay in a CPU's cache
 MOST_SCORES = 1 << 22  # of one pass, so that a large vocabulary does not fill the memory
 LONGEST_ITEM = 100  # tokens; an item without an end is cut here
@@ -145,13 +146,13 @@ class SequenceTask(Task):
         """Kneser–Ney of the order that is best on dev: the bar to clear, and where a network starts."""
         return best_ngram(
             self.sides.train, self.parts["dev"], len(self.sides.vocabulary), smoothings=(KneserNey(),)
-        ).model
+        ).model.without_counts()
 
     @cached_property
     def cross_fit(self) -> CrossFit:
         """The same for the training side, where no token is predicted by counts that have seen it."""
         config = NGramConfig(self.counts.vocab_size, self.counts.grams.order)
-        return CrossFit.fit(self.sides.train, self.sides.train_items, config)
+        return CrossFit.cut(self.sides.train, self.sides.train_items, config, self.counts.n_stored)
 
     def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
         if plan.start == "scratch":
@@ -211,9 +212,7 @@ class SequenceTask(Task):
         """All of it, where memory has room: an epoch asks for each token once."""
         if self.n_train * len(self.sides.vocabulary) > MOST_KEPT:
             return None
-        pieces = (np.arange(at, min(self.n_train, at + SLICE)) for at in range(0, self.n_train, SLICE))
-        logs = [self.cross_fit.log_probabilities(piece).astype(np.float32) for piece in pieces]
-        return torch.from_numpy(np.concatenate(logs))
+        return torch.from_numpy(self.cross_fit.tabulate())
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
         return make_batches(self.sides.dev, batch_size, plan.context, plan.seed)
@@ -241,7 +240,7 @@ class SequenceTask(Task):
 
     def _train_loss(self, model: OnCounting, n_predicted: int) -> float:
         """On counting, over about so many tokens of train: counts that have seen them would make it look learned."""
-        batch_size = max(1, MOST_TOKENS // self.context)
+        batch_size = max(1, tokens_of_a_pass(model.vocab_size) // self.context)
         batches = make_batches(
             self.sides.train, batch_size, self.context, seed=0, by_length=False, counted=self._counted
         )
@@ -257,10 +256,10 @@ class SequenceTask(Task):
     def counted_parts(self, model: SequenceModel) -> CountedParts | None:
         if not isinstance(model, OnCounting):
             return None
-        side = take_part(self.parts["dev"], MOST_LOOKED_AT)
+        side = take_part(self.parts["dev"], min(MOST_LOOKED_AT, MOST_SCORES_LOOKED_AT // model.vocab_size))
         sums, n_tokens = np.zeros(5), 0
         with evaluating(model):
-            for batch, _ in _passes(side, self.context, MOST_TOKENS, model.counts):
+            for batch, _ in _passes(side, self.context, tokens_of_a_pass(model.vocab_size), model.counts):
                 parts, is_real = model.predict(batch.tokens, batch.counted), batch.targets != IGNORED
                 targets = batch.targets[is_real]
                 counted, logits, alone = (one[is_real] for one in (parts.counted, parts.logits, parts.alone))
@@ -338,10 +337,9 @@ def token_losses(
     is_right: (n,), is told of each of them whether it was the likeliest.
     """
     found = np.empty(side.n_predicted)
-    most_tokens = max(1, min(MOST_TOKENS, MOST_SCORES // model.vocab_size))
     counts = model.counts if isinstance(model, OnCounting) else None
     with evaluating(model):
-        for batch, places in _passes(side, context, most_tokens, counts):
+        for batch, places in _passes(side, context, tokens_of_a_pass(model.vocab_size), counts):
             scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
             losses = functional.cross_entropy(
                 scores.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
@@ -352,6 +350,15 @@ def token_losses(
             if is_right is not None:
                 is_right[at] = (scores.argmax(-1) == batch.targets).flatten()[is_real].numpy()
     return found
+
+
+def tokens_of_a_pass(vocab_size: int) -> int:
+    """As many as a CPU's cache and the memory have room for.
+
+    >>> tokens_of_a_pass(27), tokens_of_a_pass(7_000)
+    (4096, 599)
+    """
+    return max(1, min(MOST_TOKENS, MOST_SCORES // vocab_size))
 
 
 def _passes(side: Corpus, context: int, most_tokens: int, counts: CountModel | None) -> Iterator[tuple[Batch, Ints]]:
