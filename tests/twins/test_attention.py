@@ -1,17 +1,22 @@
 """Attention fused beside written out beside loops; masks beside their definitions; laws of the weights."""
 
+import ast
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import special
+from scipy import special, stats
+from torch.nn import functional
 
+from pellucid import layers
 from pellucid.errors import PellucidError
-from pellucid.layers.attention import attend, attention_weights, inverse_root
+from pellucid.layers.attention import attend, attend_columns, attention_weights, inverse_root
 from pellucid.layers.masks import CAUSAL, EVERYTHING, BooleanMask, Local, PaddingMask
+from pellucid.layers.softargmax import GumbelSoftmax, hardargmax, softargmax, straight_through
 
 CPU = torch.device("cpu")
 
@@ -153,8 +158,8 @@ masks = st.sampled_from([EVERYTHING, CAUSAL, Local(1, 0), Local(0, 2)])
 @given(n=sizes, more=st.integers(0, 4), d=sizes, seed=seeds, mask=masks, temperature=st.floats(0.05, 20))
 def test_rows_of_weights_sum_to_one_and_hold_nothing_hidden(n, more, d, seed, mask, temperature):
     queries, keys, _ = three((2,), n, n + more, d, 1, seed=seed)
-    for hard in (False, True):
-        weights = attention_weights(queries, keys, mask=mask, temperature=temperature, hard=hard)
+    for choose in (softargmax, hardargmax, straight_through, GumbelSoftmax(), GumbelSoftmax(is_hard=True)):
+        weights = attention_weights(queries, keys, mask=mask, temperature=temperature, choose=choose)
         assert torch.allclose(weights.sum(-1), torch.ones(2, n, dtype=torch.float64), atol=1e-12)
         assert (weights >= 0).all()
         assert (weights[:, ~mask.visible((n, n + more), CPU)] == 0).all()
@@ -190,10 +195,10 @@ def test_hard_is_the_limit_of_small_temperature(n, more, seed, mask, n_values):
     chance = torch.Generator().manual_seed(seed)
     queries, keys = (torch.randint(0, n_values + 1, (length, 2), generator=chance).double() for length in (n, n + more))
     values = drawn(n + more, 3, seed=seed)
-    hard = attend(queries, keys, values, scale=1.0, mask=mask, hard=True)
+    hard = attend(queries, keys, values, scale=1.0, mask=mask, choose=hardargmax)
     assert torch.allclose(hard, attend(queries, keys, values, scale=1.0, mask=mask, temperature=1e-3), atol=1e-12)
     assert torch.allclose(hard, attend(queries, keys, values, scale=1e3, mask=mask), atol=1e-12)
-    weights = attention_weights(queries, keys, scale=1.0, mask=mask, hard=True)
+    weights = attention_weights(queries, keys, scale=1.0, mask=mask, choose=hardargmax)
     scores = (queries @ keys.T).masked_fill(~mask.visible((n, n + more), CPU), -math.inf)
     for row in range(n):
         best = [j for j, score in enumerate(scores[row].tolist()) if score == max(scores[row].tolist())]
@@ -211,3 +216,119 @@ def test_scale_zero_is_the_mean_of_what_may_be_seen(n, more, d, seed):
     assert torch.allclose(attend(queries, keys, values, scale=0.0, mask=EVERYTHING), everyones, atol=1e-12)
     hot = attend(queries, keys, values, mask=EVERYTHING, temperature=1e12)
     assert torch.allclose(hot, everyones, atol=1e-9)
+
+
+# Columns
+
+
+@pytest.mark.parametrize("name", ["everything", "causal", "local", "causal & padding"])
+@pytest.mark.parametrize(("n", "m"), [(6, 6), (3, 6)])
+def test_columns_are_rows_transposed_and_the_loop(name, n, m):
+    mask, may_see = DEFINED[name]
+    queries, keys, values = three((1,), n, m, d=4, t=3)
+    for scale, beta in ((inverse_root, 0.5), (0.3, 0.3), (0.0, 0.0)):
+        scores, weights, outputs = attend_columns(queries.mT, keys.mT, values.mT, scale=scale, mask=mask)
+        assert scores.shape == weights.shape == (1, m, n)
+        assert torch.allclose(scores, torch.einsum("bnd,bmd->bmn", queries, keys), atol=1e-12)
+        assert torch.allclose(weights.sum(-2), torch.ones(1, n, dtype=torch.float64))
+        assert torch.allclose(weights.mT, attention_weights(queries, keys, scale=scale, mask=mask), atol=1e-12)
+        wanted = by_loops(
+            queries[0],
+            keys[0],
+            values[0],
+            beta=beta,
+            may_see=lambda i, j: may_see(i, j, n, m),
+            bias=torch.zeros(n, m),
+            temperature=1.0,
+        )
+        assert torch.allclose(outputs[0], wanted.T, atol=1e-12)
+
+
+# Hard, straight-through, drawn
+
+
+def test_straight_through_is_hard_forwards_and_soft_backwards():
+    scores = drawn(5, 7, seed=3).requires_grad_()
+    up = drawn(5, 7, seed=4)
+    for temperature in (0.5, 2.0):
+        weights = straight_through(scores, temperature)
+        assert torch.equal(weights, hardargmax(scores))
+        (slope,) = torch.autograd.grad(weights, scores, up)
+        (wanted,) = torch.autograd.grad((scores / temperature).softmax(-1), scores, up)
+        assert torch.allclose(slope, wanted, atol=1e-14)
+    assert not hardargmax(scores).requires_grad, "nothing is learned through the best key"
+
+
+@pytest.mark.parametrize("is_hard", [False, True])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
+def test_a_gumbel_draw_is_torchs(is_hard, temperature):
+    """The same seed draws the same noise; values and gradients."""
+    mine, yours = (drawn(4, 6, seed=2).requires_grad_() for _ in range(2))
+    got = GumbelSoftmax(is_hard=is_hard, rng=torch.Generator().manual_seed(9))(mine, temperature)
+    torch.manual_seed(9)
+    wanted = functional.gumbel_softmax(yours, tau=temperature, hard=is_hard)
+    assert torch.allclose(got, wanted, atol=1e-15)
+    up = drawn(4, 6, seed=5)
+    assert torch.allclose(torch.autograd.grad(got, mine, up)[0], torch.autograd.grad(wanted, yours, up)[0], atol=1e-15)
+
+
+def test_a_hard_gumbel_draw_takes_each_key_as_often_as_softargmax_says():
+    """20,000 draws; that chi-square rejects what is true has odds of one in a million, and the seed is fixed."""
+    scores = torch.tensor([1.5, -0.5, 0.0, -math.inf, 0.7], dtype=torch.float64)
+    picked = GumbelSoftmax(is_hard=True, rng=torch.Generator().manual_seed(1))(scores.expand(20_000, 5), 0.5)
+    counts = picked.sum(0)
+    assert counts[3] == 0
+    wanted = 20_000 * special.softmax(scores.numpy())
+    seen = [0, 1, 2, 4]
+    assert stats.chisquare(counts.numpy()[seen], wanted[seen]).pvalue > 1e-6
+
+
+def test_a_choice_passes_through_attention_with_its_mask_and_temperature():
+    queries, keys, values = three((2,), 4, 4, d=3, t=5)
+    scores = (queries @ keys.mT / math.sqrt(3)).masked_fill(~CAUSAL.visible((4, 4), CPU), -math.inf)
+    for temperature in (0.5, 2.0):
+        torch.manual_seed(1)
+        got = attend(queries, keys, values, temperature=temperature, choose=GumbelSoftmax())
+        torch.manual_seed(1)
+        assert torch.allclose(got, functional.gumbel_softmax(scores, tau=temperature) @ values, atol=1e-12)
+
+
+# Dropout of the weights
+
+
+@pytest.mark.parametrize("choose", [softargmax, hardargmax], ids=["soft", "hard"])
+def test_dropout_is_that_of_the_weights(choose):
+    queries, keys, values = three((2, 2), 5, 5, d=4, t=4)
+    torch.manual_seed(7)
+    got = attend(queries, keys, values, choose=choose, dropout=0.4)
+    weights = attention_weights(queries, keys, choose=choose)
+    torch.manual_seed(7)
+    assert torch.allclose(got, functional.dropout(weights, 0.4) @ values, atol=1e-12)
+    assert not torch.allclose(got, weights @ values, atol=1e-3)
+
+
+# Examples
+
+OF_ATTENTION = (
+    "attention",
+    "softargmax",
+    "masks",
+    "kv_cache",
+    "blocks",
+    "feed_forward",
+    "norms",
+    "positions/encodings",
+)
+
+
+@pytest.mark.parametrize("name", OF_ATTENTION)
+def test_whatever_attention_is_made_of_has_an_example(name):
+    """Each example is run as a doctest; what has none would never be."""
+    file = Path(layers.__file__).parent / f"{name}.py"
+    public = [
+        part
+        for part in ast.parse(file.read_text()).body
+        if isinstance(part, ast.ClassDef | ast.FunctionDef) and not part.name.startswith("_")
+    ]
+    assert public
+    assert [part.name for part in public if ">>>" not in (ast.get_docstring(part) or "")] == []

@@ -1,12 +1,20 @@
 """Heads and blocks beside torch's with copied weights: values and gradients, in float64 to 1e-10."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import AsymmetricAttention, MultiHeadAttention
-from pellucid.layers.blocks import PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock
+from pellucid.layers.blocks import (
+    DecoderBlock,
+    PostNormBlock,
+    PostNormDecoderBlock,
+    PreNormBlock,
+    PreNormDecoderBlock,
+)
 from pellucid.layers.feed_forward import ActivatedFeedForward, GatedFeedForward, SquaredReLU
 from pellucid.layers.masks import CAUSAL, EVERYTHING, Local, PaddingMask
 from pellucid.layers.norms import RMSNorm
@@ -130,7 +138,9 @@ def test_without_biases_it_is_torchs_too():
 
 
 def test_a_memory_of_other_widths_is_torchs():
-    ours = AsymmetricAttention(width=WIDTH, key_width=5, value_width=8, n_heads=HEADS, d=4, t=4)
+    ours = AsymmetricAttention(
+        query_width=WIDTH, key_width=5, value_width=8, n_heads=HEADS, d_k=4, d_v=4, out_width=WIDTH
+    )
     theirs = scattered(nn.MultiheadAttention(WIDTH, HEADS, kdim=5, vdim=8, batch_first=True))
     matrices = [theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight]
     layers = [ours.queries, ours.keys, ours.values]
@@ -146,13 +156,87 @@ def test_a_memory_of_other_widths_is_torchs():
 
 
 def test_heads_may_have_d_and_t_of_their_own():
-    attention = AsymmetricAttention(width=6, key_width=5, value_width=8, n_heads=2, d=3, t=7)
+    attention = AsymmetricAttention(query_width=6, key_width=5, value_width=8, n_heads=2, d_k=3, d_v=7, out_width=6)
     stream, keys_from, values_from = torch.randn(1, 4, 6), torch.randn(1, 5, 5), torch.randn(1, 5, 8)
     weights = attention.weights(stream, keys_from, mask=EVERYTHING)
     values = attention.values(values_from).view(5, 2, 7)
     heads = [weights[0, head] @ values[:, head] for head in range(2)]
     by_hand = attention.combine(torch.cat(heads, dim=-1))
     assert torch.allclose(attention(stream, keys_from, values_from, mask=EVERYTHING)[0], by_hand, atol=1e-12)
+
+
+def test_the_widths_of_the_formulas_give_an_output_of_width_t():
+    """Q: d × n, K: d × m, V: t × m in columns; d_k = d / h, d_v = t / h and W_O: t × t, each head by its formula."""
+    d, t, h, n, m = 6, 10, 2, 3, 5
+    attention = AsymmetricAttention(
+        query_width=d, key_width=d, value_width=t, n_heads=h, d_k=d // h, d_v=t // h, out_width=t, has_bias=False
+    )
+    q, k, v = torch.randn(d, n), torch.randn(d, m), torch.randn(t, m)
+    heads = []
+    for i in range(h):
+        to_q, to_k = (layer.weight[i * 3 : i * 3 + 3] for layer in (attention.queries, attention.keys))
+        to_v = attention.values.weight[i * 5 : i * 5 + 5]
+        scores = (to_k @ k).T @ (to_q @ q) / math.sqrt(d // h)  # m × n
+        heads.append((to_v @ v) @ (scores.exp() / scores.exp().sum(0)))  # d_v × n
+    by_hand = attention.combine.weight @ torch.cat(heads)
+    assert by_hand.shape == (t, n)
+    assert torch.allclose(attention(q.T[None], k.T[None], v.T[None], mask=EVERYTHING)[0].T, by_hand, atol=1e-12)
+
+
+@pytest.mark.parametrize("mask", [EVERYTHING, CAUSAL], ids=str)
+def test_without_an_output_projection_heads_stand_side_by_side(mask):
+    """Beside torch's with the identity for W_O, and beside heads of their own, one by one."""
+    ours = MultiHeadAttention(WIDTH, HEADS, has_output=False)
+    theirs = scattered(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True))
+    with torch.no_grad():
+        theirs.out_proj.weight.copy_(torch.eye(WIDTH))
+        theirs.out_proj.bias.zero_()
+    pairs = copied([(ours.project, theirs.in_proj_weight), (ours.shift, theirs.in_proj_bias)])
+    assert sum(parameter.numel() for parameter in ours.parameters()) == 3 * WIDTH * (WIDTH + 1)
+    stream, _ = streams()
+    yours, _ = theirs(stream, stream, stream, attn_mask=hidden(mask, 7, 7))
+    require_equal(ours(stream, stream, mask=mask), yours, pairs, [stream])
+    d = WIDTH // HEADS
+    alone = []
+    for head in range(HEADS):
+        one = AsymmetricAttention(
+            query_width=WIDTH, key_width=WIDTH, value_width=WIDTH, n_heads=1, d_k=d, d_v=d, out_width=None
+        )
+        rows = slice(head * d, head * d + d)
+        with torch.no_grad():
+            for part, layer in enumerate((one.queries, one.keys, one.values)):
+                layer.weight.copy_(ours.project[part, rows])
+                layer.bias.copy_(ours.shift.view(3, WIDTH)[part, rows])
+        alone.append(one(stream, stream, stream, mask=mask))
+    assert torch.allclose(ours(stream, stream, mask=mask), torch.cat(alone, dim=-1), **CLOSE)
+
+
+def test_dropout_of_weights_is_torchs_and_only_in_training():
+    ours = MultiHeadAttention(WIDTH, HEADS, dropout=0.3)
+    theirs = scattered(nn.MultiheadAttention(WIDTH, HEADS, dropout=0.3, batch_first=True))
+    copied(heads_pairs(ours, theirs))
+    stream, _ = streams()
+    torch.manual_seed(4)
+    mine = ours(stream, stream, mask=EVERYTHING)
+    torch.manual_seed(4)
+    yours, _ = theirs(stream, stream, stream, need_weights=False)
+    assert torch.allclose(mine, yours, **CLOSE)
+    ours.eval(), theirs.eval()
+    evaluated = ours(stream, stream, mask=EVERYTHING)
+    assert not torch.allclose(mine, evaluated, atol=1e-3)
+    assert torch.allclose(evaluated, theirs(stream, stream, stream)[0], **CLOSE)
+
+
+@pytest.mark.parametrize("is_pre", [True, False])
+def test_attention_dropout_reaches_the_attention_of_a_block(is_pre):
+    kinds = (PreNormBlock, PreNormDecoderBlock) if is_pre else (PostNormBlock, PostNormDecoderBlock)
+    stream, memory = streams()
+    for kind in kinds:
+        block = kind(WIDTH, HEADS, feed_forward=nn.Identity(), attention_dropout=0.5)
+        inputs = (stream, memory) if isinstance(block, DecoderBlock) else (stream,)
+        assert not torch.allclose(block(*inputs), block(*inputs), atol=1e-3)
+        block.eval()
+        assert torch.equal(block(*inputs), block(*inputs))
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}

@@ -5,8 +5,9 @@
     PreNormDecoderBlock     the same two ways with a memory to ask, between attention and feed-forward
     PostNormDecoderBlock
 
-Every block has norms of its own, and dropout on whatever is added to the stream. The attention's weights have none:
-it would cost the fused kernel. `norm` makes a norm for a width; `feed_forward` is the block's own module.
+Every block has norms of its own, and dropout on whatever is added to the stream. The attention's weights have none
+unless `attention_dropout` says so, for it costs the fused kernel. `norm` makes a norm for a width; `feed_forward` is
+the block's own module.
 
 The blocks without a memory ask under any mask: EVERYTHING makes an encoder of them, CAUSAL a language model. `begin`
 and `advance` read on token by token, and what was read before is not computed again (see `kv_cache.py`).
@@ -28,7 +29,19 @@ MakeNorm = Callable[[int], nn.Module]
 
 
 class NormOrder(nn.Module, ABC):
-    """Where the norm of each part of a block stands."""
+    """Where the norm of each part of a block stands: a part is given `read(x)`, and `add` puts in what it found.
+
+    >>> import torch
+    >>> class NoNorm(NormOrder):
+    ...     def read(self, stream, norm):
+    ...         return stream
+    ...     def add(self, stream, found, norm):
+    ...         return stream + found
+    >>> class NoNormBlock(NoNorm, EncoderBlock):
+    ...     pass
+    >>> NoNormBlock(8, n_heads=2, feed_forward=nn.Linear(8, 8))(torch.randn(1, 3, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     @abstractmethod
     def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
@@ -40,7 +53,14 @@ class NormOrder(nn.Module, ABC):
 
 
 class PreNorm(NormOrder):
-    """x + part(norm(x))."""
+    """x + part(norm(x)).
+
+    >>> import torch
+    >>> order, norm, x = PreNorm(), nn.LayerNorm(2), torch.tensor([3.0, 5.0])
+    >>> found = order.read(x, norm)  # of a part that gives back what it is given
+    >>> order.add(x, found, norm).detach().round(decimals=2)
+    tensor([2., 6.])
+    """
 
     def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
         level: Tensor = norm(stream)
@@ -51,7 +71,13 @@ class PreNorm(NormOrder):
 
 
 class PostNorm(NormOrder):
-    """norm(x + part(x))."""
+    """norm(x + part(x)).
+
+    >>> import torch
+    >>> order, norm, x = PostNorm(), nn.LayerNorm(2), torch.tensor([3.0, 5.0])
+    >>> order.add(x, order.read(x, norm), norm).detach().round(decimals=2)
+    tensor([-1.,  1.])
+    """
 
     def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
         return stream
@@ -62,13 +88,29 @@ class PostNorm(NormOrder):
 
 
 class EncoderBlock(NormOrder):
-    """stream: (batch, time, width) -> the same."""
+    """stream: (batch, time, width) -> the same. PreNormBlock and PostNormBlock say where the norms stand.
+
+    >>> import torch
+    >>> from pellucid.layers.feed_forward import ActivatedFeedForward
+    >>> block: EncoderBlock = PostNormBlock(8, n_heads=2, feed_forward=ActivatedFeedForward(8, nn.ReLU()))
+    >>> stream, cache = torch.randn(1, 3, 8), block.attention.cache(batch=1, longest=3)
+    >>> one_by_one = torch.cat([block.advance(stream[:, [time]], cache) for time in range(3)], dim=1)
+    >>> torch.allclose(one_by_one, block(stream, mask=CAUSAL), atol=1e-5)
+    True
+    """
 
     def __init__(
-        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
+        self,
+        width: int,
+        n_heads: int,
+        *,
+        feed_forward: nn.Module,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        norm: MakeNorm = nn.LayerNorm,
     ) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(width, n_heads)
+        self.attention = MultiHeadAttention(width, n_heads, dropout=attention_dropout)
         self.feed_forward = feed_forward
         self.attention_norm = norm(width)
         self.feed_forward_norm = norm(width)
@@ -121,21 +163,47 @@ class PostNormBlock(PostNorm, EncoderBlock):
 
 
 class DecoderWeights(NamedTuple):
-    """What the heads of a decoder block take of their own stream and of the memory: (batch, heads, n, n) and (…, m)."""
+    """What the heads of a decoder block take of their own stream and of the memory: (batch, heads, n, n) and (…, m).
+
+    >>> import torch
+    >>> block = PreNormDecoderBlock(8, n_heads=2, feed_forward=nn.Identity())
+    >>> seen = block.weights(torch.randn(1, 3, 8), torch.randn(1, 5, 8))
+    >>> seen.own.shape, seen.memory.shape
+    (torch.Size([1, 2, 3, 3]), torch.Size([1, 2, 3, 5]))
+    """
 
     own: Tensor
     memory: Tensor
 
 
 class DecoderBlock(NormOrder):
-    """stream: (batch, n, width), memory: (batch, m, width) -> as the stream."""
+    """stream: (batch, n, width), memory: (batch, m, width) -> as the stream.
+
+    PreNormDecoderBlock and PostNormDecoderBlock say where the norms stand. What a stream asks of a memory is left out
+    for what its mask hides:
+
+    >>> import torch
+    >>> from pellucid.layers.masks import PaddingMask
+    >>> block: DecoderBlock = PreNormDecoderBlock(8, n_heads=2, feed_forward=nn.Identity())
+    >>> stream, memory = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
+    >>> two_of_five = block(stream, memory, memory_mask=PaddingMask(torch.tensor([2])))
+    >>> torch.allclose(two_of_five, block(stream, memory[:, :2]), atol=1e-5)
+    True
+    """
 
     def __init__(
-        self, width: int, n_heads: int, *, feed_forward: nn.Module, dropout: float = 0.0, norm: MakeNorm = nn.LayerNorm
+        self,
+        width: int,
+        n_heads: int,
+        *,
+        feed_forward: nn.Module,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        norm: MakeNorm = nn.LayerNorm,
     ) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(width, n_heads)
-        self.memory_attention = MultiHeadAttention(width, n_heads)
+        self.attention = MultiHeadAttention(width, n_heads, dropout=attention_dropout)
+        self.memory_attention = MultiHeadAttention(width, n_heads, dropout=attention_dropout)
         self.feed_forward = feed_forward
         self.attention_norm = norm(width)
         self.memory_norm = norm(width)

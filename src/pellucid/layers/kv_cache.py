@@ -22,7 +22,21 @@ from pellucid.layers.masks import CAUSAL, Local, Mask
 
 
 class Cache(ABC):
-    """Keys (batch, heads, room, d) and values (batch, heads, room, t) of positions read before, `read` of them."""
+    """Keys (batch, heads, room, d) and values (batch, heads, room, t) of positions read before, `read` of them.
+
+    Attention makes the one that suits it, and reads on with it:
+
+    >>> from pellucid.layers.attention import MultiHeadAttention
+    >>> attention, stream = MultiHeadAttention(width=8, n_heads=2), torch.randn(1, 6, 8)
+    >>> caches: list[Cache] = [attention.cache(batch=1, longest=6), attention.ring(batch=1, before=2)]
+    >>> for cache in caches:
+    ...     whole = attention(stream, stream, mask=cache.mask)
+    ...     with torch.no_grad():
+    ...         one_by_one = torch.cat([attention.advance(stream[:, [time]], cache) for time in range(6)], dim=1)
+    ...     print(cache.mask, cache.keys.shape[2], torch.allclose(one_by_one, whole, atol=1e-5))
+    Causal() 6 True
+    Local(before=2, after=0) 6 True
+    """
 
     keys: Tensor
     values: Tensor
@@ -134,7 +148,14 @@ class RingCache(Cache):
 
 
 class DecoderState(NamedTuple):
-    """What a decoder block reads on with: its own past, and keys and values of a memory that stays as it is."""
+    """What a decoder block reads on with: its own past, and keys and values of a memory that stays as it is.
+
+    >>> from pellucid.layers.blocks import PreNormDecoderBlock
+    >>> block = PreNormDecoderBlock(8, n_heads=2, feed_forward=torch.nn.Identity())
+    >>> state = block.begin(torch.randn(2, 5, 8), block.attention.cache(batch=2, longest=4))
+    >>> state.keys.shape, state.keep(torch.tensor([1, 1, 0])).keys.shape
+    (torch.Size([2, 2, 5, 4]), torch.Size([3, 2, 5, 4]))
+    """
 
     own: Cache
     keys: Tensor  # (batch, heads, m, d)

@@ -31,7 +31,16 @@ from pellucid.errors import PellucidError
 
 
 class Mask(ABC):
-    """What may be seen. The shape it is asked for is that of the scores, (..., n queries, m keys)."""
+    """What may be seen. The shape it is asked for is that of the scores, (..., n queries, m keys).
+
+    >>> class EveryOther(Mask):
+    ...     def visible(self, shape, device):
+    ...         return torch.arange(shape[-1], device=device) % 2 == 0
+    >>> (CAUSAL & EveryOther()).visible((3, 3), torch.device("cpu"))
+    tensor([[ True, False, False],
+            [ True, False, False],
+            [ True, False,  True]])
+    """
 
     @abstractmethod
     def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
@@ -54,7 +63,11 @@ class Mask(ABC):
 
 @dataclass(frozen=True)
 class Everything(Mask):
-    """Every query sees every key."""
+    """Every query sees every key.
+
+    >>> EVERYTHING.visible((1, 3), torch.device("cpu")), EVERYTHING.hides_nothing(n=2, m=3)
+    (tensor([[True, True, True]]), True)
+    """
 
     def visible(self, shape: Sequence[int], device: torch.device) -> Tensor:
         return torch.ones(shape[-2], shape[-1], dtype=torch.bool, device=device)
@@ -129,7 +142,14 @@ class PaddingMask(Mask):
 
 @dataclass(frozen=True, eq=False)
 class BooleanMask(Mask):
-    """What this tensor says, True where a key may be seen: (n, m), or any shape that broadcasts to the scores'."""
+    """What this tensor says, True where a key may be seen: (n, m), or any shape that broadcasts to the scores'.
+
+    >>> a_ring = BooleanMask(torch.eye(3, dtype=torch.bool).roll(1, dims=1))  # each sees the next, the last the first
+    >>> a_ring.additive((3, 3), like=torch.zeros(())).softmax(-1)
+    tensor([[0., 1., 0.],
+            [0., 0., 1.],
+            [1., 0., 0.]])
+    """
 
     allowed: Tensor
 
@@ -140,7 +160,13 @@ class BooleanMask(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Both(Mask):
-    """What may be seen by one mask and by the other."""
+    """What may be seen by one mask and by the other: what `&` makes of two.
+
+    >>> (CAUSAL & Local(before=1, after=1)).visible((3, 3), torch.device("cpu"))
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [False,  True,  True]])
+    """
 
     one: Mask
     other: Mask

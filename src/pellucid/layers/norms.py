@@ -151,7 +151,17 @@ def build_norm(kind: str, features: int, groups: int) -> nn.Module:
 
 
 class Foldable(nn.Module, ABC):
-    """A layer with a norm behind it, of which a batch norm need not be computed once nothing is learned any more."""
+    """A layer with a norm behind it, of which a batch norm need not be computed once nothing is learned any more.
+
+    >>> from pellucid.layers.feed_forward import Hidden
+    >>> layer, x = Hidden(2, 3, norm="batch").eval(), torch.randn(4, 2)
+    >>> isinstance(layer, Foldable), type(layer.norm).__name__
+    (True, 'BatchNorm')
+    >>> before = layer(x)
+    >>> layer.fold()
+    >>> type(layer.norm).__name__, torch.allclose(layer(x), before, atol=1e-6)
+    ('Identity', True)
+    """
 
     @abstractmethod
     def fold(self) -> None:

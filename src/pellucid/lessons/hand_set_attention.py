@@ -98,10 +98,11 @@ class HandSetDecoder:
         """Z, heads side by side, (time, heads · 2), and the attention matrices, (heads, time, time)."""
         from pellucid.layers.attention import attention_weights, join_heads
         from pellucid.layers.masks import CAUSAL
+        from pellucid.layers.softargmax import hardargmax, softargmax
 
         stream = self.embedding[tokens]
         queries, keys, values = stream @ self.queries, stream @ self.keys, stream @ self.values  # (heads, time, 2)
-        weights = attention_weights(queries, keys, mask=CAUSAL, hard=self.is_hard)
+        weights = attention_weights(queries, keys, mask=CAUSAL, choose=hardargmax if self.is_hard else softargmax)
         return join_heads((weights @ values)[None])[0], weights
 
     def score(self, z: Tensor) -> Tensor:

@@ -37,6 +37,12 @@ SETTINGS: Mapping[str, Option] = MappingProxyType(
         "dropout": Option(
             "Dropout: share of values set to zero in training.", minimum=0, maximum=0.9999, example="0.1"
         ),
+        "attention_dropout": Option(
+            "Dropout of attention weights in training; it costs the fused kernel.",
+            minimum=0,
+            maximum=0.9999,
+            example="0.1",
+        ),
         "positions": Option("Position encoding of attention.", noun="position encoding", choices=POSITIONS),
         "form": Option(
             "Layer norm before (pre) or after (post) attention and feed-forward.", noun="form of block", choices=FORMS

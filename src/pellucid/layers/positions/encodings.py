@@ -28,6 +28,14 @@ class Positions(nn.Module):
     "input"               `embeddings`: something is added to the embeddings, once, before the first block
     "queries and keys"    `angles`: queries and keys are turned in every block, values are not
     "scores"              `bias`: something is added to the scores of every block
+
+    >>> class CountDown(Positions):
+    ...     acts_on = "scores"
+    ...     def bias(self, n, time):
+    ...         return -torch.arange(time).expand(1, n, time)      # the first is the most important
+    >>> CountDown().bias(2, 3), CountDown().embeddings(0, 3)
+    (tensor([[[ 0, -1, -2],
+              [ 0, -1, -2]]]), None)
     """
 
     acts_on: str = "nothing"

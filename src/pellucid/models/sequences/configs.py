@@ -131,6 +131,7 @@ class TransformerConfig:
     n_heads: int = setting("n_heads")
     dropout: float = setting("dropout", 0.0)
     positions: str = setting("positions", "rotary")
+    attention_dropout: float = setting("attention_dropout", 0.0)
 
     def __post_init__(self) -> None:
         require_whole("vocab_size", self.vocab_size)

@@ -26,9 +26,9 @@ from pellucid.models.sequences.fast_decoding import DecodingState
 class CausalSelfAttention(nn.Module):
     """Each token asks itself and those before it: (batch, time, width) -> the same."""
 
-    def __init__(self, width: int, n_heads: int) -> None:
+    def __init__(self, width: int, n_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.n_heads = n_heads
+        self.n_heads, self.dropout = n_heads, dropout  # of the weights, in training
         self.project = nn.Parameter(torch.empty(3, width, width))  # to queries, keys and values
         self.combine = nn.Linear(width, width, bias=False)
         bound = 1 / math.sqrt(width)  # as torch's own linear layers begin
@@ -38,7 +38,9 @@ class CausalSelfAttention(nn.Module):
     def forward(self, x: Tensor, angles: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """angles: of rotary positions, (time, head_width / 2, 2); bias: added to the scores, (heads, time, time)."""
         q, k, v = self.project_heads(x, angles)  # (batch, heads, time, head_width) each
-        mixed = attend(q, k, v, bias=bias)  # (batch, heads, time, head_width)
+        mixed = attend(
+            q, k, v, bias=bias, dropout=self.dropout if self.training else 0.0
+        )  # (batch, heads, time, head_width)
         out: Tensor = self.combine(join_heads(mixed))  # (batch, time, width)
         return out
 
@@ -58,7 +60,7 @@ class Block(nn.Module):
         super().__init__()
         # Without weights of its own a layer norm is one fused kernel, and the matrix after it can scale as well.
         self.norm = nn.LayerNorm(config.width, elementwise_affine=False)
-        self.attention = CausalSelfAttention(config.width, config.n_heads)
+        self.attention = CausalSelfAttention(config.width, config.n_heads, config.attention_dropout)
         self.feed_forward = FeedForward(config.width)
         self.dropout = nn.Dropout(config.dropout)
 
