@@ -46,6 +46,8 @@ OTHER: dict[str, dict[str, Any]] = {
     "slope": {"expression": "sin(y)", "at": 1.0, "h": 0.1, "span": 1.0},
     "gains": {"seed": 2, "activation": "relu", "depth": 3, "hidden": 9, "factors": (2.0,)},
     "hand-set-attention": {"input": "B A START A B STOP"},
+    "heads-and-groups": {"seed": 2, "width": 12, "heads": 2, "kernel": 5},
+    "score-scale": {"seed": 2, "widths": (2.0, 8.0), "keys": 3, "deviation": 2.0},
     "hockey-stick": {"seed": 2, "scale": 2.0, "learning_rate": 1.0, "steps": 2, "hidden": 9},
     "masks": {"length": 5, "before": 0, "after": 2, "padding": 1},
     "patches": {"patch": 4},

@@ -12,6 +12,7 @@ from pellucid.lessons.gains import GainStudy
 from pellucid.lessons.given_attention import GivenAttention, GivenAttentions, GivenWeights
 from pellucid.lessons.grid_partition import GridPartition, GridStudy, Rectangle
 from pellucid.lessons.hand_set_attention import HandSetPass, HandSetVariants
+from pellucid.lessons.heads_and_groups import ChannelReads, HeadsAndGroups
 from pellucid.lessons.hockey_stick import StartStudy
 from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.lesson import Curve
@@ -21,6 +22,7 @@ from pellucid.lessons.probability_losses import LossCurve, LossStudy
 from pellucid.lessons.road_to_attention import AttentionRoad
 from pellucid.lessons.saturation import SaturationStudy
 from pellucid.lessons.scalar_rnn import Unrolled, UnrolledNetworks
+from pellucid.lessons.score_scale import ScaledScores, ScoreScaleStudy, WidthScores
 from pellucid.lessons.slope import SlopeStudy
 from pellucid.lessons.token_costs import TokenCosts
 from pellucid.records import Histogram, LayerStats, TokenCost, UnitMap
@@ -179,6 +181,20 @@ TINY_LESSONS: dict[str, object] = {
             ),
         )
     ),
+    "heads-and-groups": HeadsAndGroups(
+        "2 positions",
+        width=2,
+        heads=2,
+        kernel=1,
+        layers=(
+            ChannelReads("convolution", 4, ((1.0, 0.5), (0.5, 1.0)), 0.2, 0.0),
+            ChannelReads("convolution in 2 groups", 2, ((1.0, 0.0), (0.0, 1.0)), 0.0, 0.0),
+            ChannelReads("2 heads", 6, ((1.0, 0.0), (0.0, 0.9)), 0.0, 0.7),
+        ),
+        fixed_off=1e-16,
+        shifts_off=0.0,
+        one_head=1.0,
+    ),
     "hockey-stick": StartStudy(
         source="three names",
         uniform=3.2958,
@@ -214,6 +230,15 @@ TINY_LESSONS: dict[str, object] = {
         good=UnitMap("layers.0", "Tanh", ("0000", "0090"), ("4567", "8901")),
         bad_saturated=0.75,
         good_saturated=0.125,
+    ),
+    "score-scale": ScoreScaleStudy(
+        "two queries",
+        deviation=1.0,
+        n_keys=2,
+        widths=(
+            WidthScores(1, 1.0, 0.04, ScaledScores(1.1, 0.6, 0.9, 0.4), ScaledScores(1.1, 0.6, 0.9, 0.4)),
+            WidthScores(16, 16.0, 0.02, ScaledScores(16.4, 0.95, 0.1, 0.05), ScaledScores(1.025, 0.6, 0.9, 0.4)),
+        ),
     ),
     "scalar-rnn": UnrolledNetworks(
         "identity", (0.5,), (Unrolled((1.0, 2.5), (0.0, 1.0, 2.5), 3.125, 2.5, 6.25, 2.5, (0.5, 1.0)),)

@@ -9,6 +9,7 @@ from pellucid.records import (
     AnsweredExample,
     Answers,
     Attended,
+    AttentionGraph,
     AttentionMaps,
     BigramCount,
     BigramCounts,
@@ -391,6 +392,15 @@ TINY: dict[str, object] = {
             SizeRung("nearest centroid", 100, 0.86, 0.85, 0.0, 640, True),
             SizeRung("nearest centroid", 400, 0.89, 0.88, 0.0, 640, True),
         ),
+    ),
+    "attention-graph": AttentionGraph(
+        AttentionMaps(
+            "a transformer reads ·a",
+            (Attended("self-attention", ("·", "a"), ("·", "a"), ((((1.0, 0.0), (0.9, 0.1)),),)),),
+        ),
+        layers=(0,),
+        heads=(0,),
+        least=0.1,
     ),
     "attention-maps": AttentionMaps(
         source="a transformer of two heads reads ·ab",

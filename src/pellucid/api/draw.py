@@ -59,7 +59,8 @@ def draw(
 ) -> DrawnFigure:
     """Any figure or lesson by its name, of data or a run, and into a file that ends in .svg, .png or .html.
 
-    Every option of the command is a parameter: word, input, seed, kind and encoding of a figure, the knobs of a lesson.
+    Every option of the command is a parameter: word, input, seed, layer, head, least, kind and encoding of a figure,
+    the knobs of a lesson.
 
     >>> draw("bigram-graph", word="emma").drawing.title
     'The bigrams of emma'
@@ -148,7 +149,7 @@ def _takes_nothing(lesson: Lesson[Any], source: str) -> PellucidError:
 
 def require_options(card: Card, options: DrawOptions) -> None:
     """Refuse what would change nothing, and what cannot be drawn, before anything is loaded."""
-    for name in ("word", "input", "seed", "column", "bins"):
+    for name in ("word", "input", "seed", "column", "bins", "layer", "head", "least"):
         value = asdict(options)[name]
         if value is None:
             continue

@@ -17,6 +17,7 @@ from pellucid.figures.picture import FigureCard
 from pellucid.lessons.lesson import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, train_small_run
 from pellucid.options import check_options, option
 from pellucid.records import (
+    AttentionGraph,
     AttentionMaps,
     BigramCounts,
     ColumnHistogram,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 ATTENTIVE = ("transformer", "encoder", "encoder-decoder")
 READ = "isabella"  # by a small transformer of names
+LEAST_WEIGHT = 0.1  # that is drawn as an arrow
 OF_TEXT = 12  # tokens of a run's text that are read where none are given
 
 
@@ -49,10 +51,17 @@ class DrawOptions:
     source: str | None = None  # data or a run
     word: str | None = option(None, "Draw this one word, in place of DATA.", value_name="WORD")
     input: str | None = option(None, "Text or image file that a network is to read.", value_name="INPUT")
-    seed: int | None = option(None, "Random seed of what is trained to be drawn; by default 1.")
+    seed: int | None = option(
+        None, "Random seed of what is trained to be drawn; by default 1.", minimum=0, maximum=(1 << 64) - 1
+    )
     column: str | None = option(None, "Column to draw; by default the one with the heaviest tail.", value_name="COLUMN")
     bins: int | None = option(
         None, "Bars of a histogram; by default 60.", noun="the number of bars", minimum=2, maximum=1000
+    )
+    layer: int | None = option(None, "Layer to draw, counted from 1; by default several.")
+    head: int | None = option(None, "Head to draw, counted from 1; by default several.")
+    least: float | None = option(
+        None, "Smallest attention weight that is drawn as an arrow; by default 0.1.", minimum=0, maximum=1
     )
     kind: str = option("", "Read the data as list, text or table, whatever they look like.")
     encoding: str = option("utf-8", "Character encoding of the file.")
@@ -198,6 +207,30 @@ def _attention_maps(card: FigureCard[Any], options: DrawOptions) -> Measured:
             fix=f"Name one of {' or '.join(ATTENTIVE)}, or none",
         )
     return _maps_of_pairs(options, run) if run.kind == "pairs" else _maps_of_sequences(options, run)
+
+
+def _attention_graph(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    least = LEAST_WEIGHT if options.least is None else options.least
+    maps, notes = _attention_maps(card, options)
+    shapes = [(len(part.layers), len(part.layers[0])) for part in maps.parts]
+    layers, heads = (
+        _chosen_places(name, number, min([shape[place] for shape in shapes]))
+        for place, (name, number) in enumerate((("layer", options.layer), ("head", options.head)))
+    )
+    return Measured(AttentionGraph(maps, layers, heads, least), notes)
+
+
+def _chosen_places(name: str, number: int | None, n: int) -> tuple[int, ...]:
+    """The one that was asked for, or a few of all."""
+    from pellucid.figures.charts.panel import even_places
+
+    if number is None:
+        return tuple(even_places(n, 2))
+    if number > n:
+        raise PellucidError(
+            f"{{{name}}} is {number}, and this network has {n}", fix=f"Choose 1 to {n}", options={name: None}
+        )
+    return (number - 1,)
 
 
 def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
@@ -366,6 +399,7 @@ MEASURES: Mapping[type, Callable[[FigureCard[Any], DrawOptions], Measured]] = {
     SizeLadder: _sizes_of_comparison,
     LearningRateSearch: _search_learning_rate,
     AttentionMaps: _attention_maps,
+    AttentionGraph: _attention_graph,
     PatchPositions: _patch_positions,
     PatchAttention: _patch_attention,
 }

@@ -219,6 +219,15 @@ class AttentionMaps(NamedTuple):
     parts: tuple[Attended, ...]
 
 
+class AttentionGraph(NamedTuple):
+    """What is drawn of attention as a graph: which layers and heads, counted from 0, and from which weight on."""
+
+    maps: AttentionMaps
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    least: float
+
+
 class PatchPositions(NamedTuple):
     """How alike the learned positions of a vision transformer are: cosines, by patch and patch."""
 
