@@ -95,7 +95,8 @@ def measure(knobs: HeadsAndGroupsKnobs) -> HeadsAndGroups:
     grouped = dense[:, : width // heads] * heads**0.5
     project = torch.randn(3, width, width, generator=rng, dtype=torch.float64) / width**0.5
     output = torch.randn(width, width, generator=rng, dtype=torch.float64) / width**0.5
-    own = torch.block_diag(*torch.ones(heads, width // heads, width // heads, dtype=torch.float64).unbind())
+    group = torch.arange(width) // (width // heads)
+    own = (group[:, None] == group).double()  # 1 where both channels are of one group
 
     def attention(matrices: Tensor, combine: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         return lambda columns: multi_head(columns, matrices, heads, combine)
