@@ -17,10 +17,11 @@ from pellucid.data.prepare.table_examples import NumericColumn
 from pellucid.data.readers.csv import read_csv
 from pellucid.data.readers.sources import MemorySource
 from pellucid.data.sets.house_numbers import load
+from pellucid.decoding.novelty import edit_distances
 from pellucid.models.examples.rows import one_hot_row
 from pellucid.training.tasks import simple_models
 from pellucid.training.tasks.baselines import pair_baselines
-from pellucid.training.tasks.metrics import accuracy, edit_distances, log_loss, mean_squared_error, r_squared
+from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
 from pellucid.training.tasks.simple_models import (
     _fit_components,
     _fit_logistic_regression,

@@ -13,7 +13,7 @@ from pellucid.errors import PellucidError
 from pellucid.lessons import dice, grid_partition, logits, probability_losses, slope
 from pellucid.lessons.dice import DiceKnobs, mean_over_outcomes, tail_probability
 from pellucid.lessons.grid_partition import GridKnobs, fewest_rectangles
-from pellucid.lessons.logits import LogitKnobs, logit_row, softmax, temperature_curve
+from pellucid.lessons.logits import LogitKnobs, list_softmax, logit_row, temperature_curve
 from pellucid.lessons.probability_losses import LOSSES, LossKnobs, by_probability
 from pellucid.lessons.slope import SlopeKnobs
 
@@ -145,7 +145,7 @@ def test_temperature_goes_from_the_largest_alone_to_all_alike() -> None:
     assert curve.probabilities[0] == pytest.approx(curve.cold, abs=1e-40)
     assert curve.probabilities[-1] == pytest.approx(curve.hot, abs=1e-3)
     assert temperature_curve([1.0, 1.0, 0.0]).cold == (0.5, 0.5, 0.0)
-    assert softmax([2.0, 1.0, 0.0]) == pytest.approx((0.6652, 0.2447, 0.0900), abs=1e-4)
+    assert list_softmax([2.0, 1.0, 0.0]) == pytest.approx((0.6652, 0.2447, 0.0900), abs=1e-4)
 
 
 def test_a_slope_is_torchs_and_rise_over_run_comes_near_it() -> None:

@@ -85,7 +85,7 @@ def working(words: str) -> AbstractContextManager[object]:
     return Console(stderr=True).status(escape(words))
 
 
-def read_standard_input(most_characters: int) -> str:
+def read_expression_input(most_characters: int) -> str:
     """The expression that stands for -; a little more than may be read, so that too much is seen to be."""
     if sys.stdin is None:
         raise PellucidError("standard input is closed", fix="Give the expression between quotes")

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pellucid.api.results import require_output_path, write_output
-from pellucid.cli.contract import read_standard_input, say_written, show_answer
+from pellucid.cli.contract import read_expression_input, say_written, show_answer
 from pellucid.cli.options import command_named, json_option
 from pellucid.errors import ExpressionError, PellucidError, did_you_mean, quoted
 
@@ -69,7 +69,7 @@ def command(
     if expression == "-":
         from pellucid.autograd.grammar import MOST_CHARACTERS
 
-        expression = read_standard_input(MOST_CHARACTERS)
+        expression = read_expression_input(MOST_CHARACTERS)
     names = [name.strip() for part in wrt for name in part.split(",")]
     derivation = derive(expression, read_values(values), wrt=names, h=h)
     if svg:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pellucid.api.inspect import InspectTarget, expression_target, find_target, inspect_targets
-from pellucid.cli.contract import EXIT_FOUND, read_standard_input, show_answer, working
+from pellucid.cli.contract import EXIT_FOUND, read_expression_input, show_answer, working
 from pellucid.cli.options import command_named, json_option
 from pellucid.errors import printable
 
@@ -56,4 +56,4 @@ def _find_target(word: str) -> InspectTarget:
         return find_target(word)
     from pellucid.inspection.expression.syntax import MOST_CHARACTERS
 
-    return expression_target(read_standard_input(MOST_CHARACTERS))
+    return expression_target(read_expression_input(MOST_CHARACTERS))

@@ -43,7 +43,7 @@ def change_of(source: str, target: str) -> EndingChange:
     return EndingChange(len(source) - n_same, target[n_same:]) if n_same else EndingChange(-1, target)
 
 
-class Proposal(NamedTuple):
+class EndingProposal(NamedTuple):
     """What the sources with the same ending became, and how much there is to say for it."""
 
     change: EndingChange
@@ -89,12 +89,12 @@ class Endings:
         """The target of a source; the source itself where nothing is known of how it ends."""
         return self.propose(source).change.apply(source)
 
-    def propose(self, source: str, target: str | None = None) -> Proposal:
+    def propose(self, source: str, target: str | None = None) -> EndingProposal:
         """What becomes of a source. target: of a pair of train, which is then left out: it would only quote itself.
 
         >>> known = Endings([("city", "cities"), ("lady", "ladies"), ("toy", "toys")])
         >>> known.propose("toy"), known.propose("toy", "toys").change.added
-        (Proposal(change=EndingChange(cut=0, added='s'), n_letters=3, n_times=1, is_always=True), 'ies')
+        (EndingProposal(change=EndingChange(cut=0, added='s'), n_letters=3, n_times=1, is_always=True), 'ies')
         """
         own = None if target is None else change_of(source, target)
         for length in range(min(len(source), LONGEST), -1, -1):
@@ -109,8 +109,8 @@ class Endings:
                     if n_first < n_second:
                         first, n_first = second, n_second
             if n_first > 0:
-                return Proposal(self.known[first], length, n_first, n_first == n_all)
-        return Proposal(EndingChange(0, ""), 0, 0, False)
+                return EndingProposal(self.known[first], length, n_first, n_first == n_all)
+        return EndingProposal(EndingChange(0, ""), 0, 0, False)
 
 
 def _endings_of(source: str, change: EndingChange) -> Iterator[str]:

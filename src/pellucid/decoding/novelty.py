@@ -1,6 +1,6 @@
 """How new a sample is: whether the data have it, the nearest training item, the longest part that was copied."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,7 @@ class Known:
         began, size = 0, FIRST
         while began < len(order) and least[order[began]] < best:
             batch = [self.train[i] for i in order[began : began + size]]
-            found = edit_distances(text, batch)
+            found = edit_distances([text], batch)
             if found.min() < best:
                 best, item = int(found.min()), batch[int(found.argmin())]
             began, size = began + size, 2 * size
@@ -72,27 +72,44 @@ def letter_counts(texts: Sequence[str]) -> npt.NDArray[np.int32]:
     return counts.reshape(len(texts), BINS).astype(np.int32)
 
 
-def edit_distances(text: str, others: Sequence[str]) -> npt.NDArray[np.int64]:
-    """How many letters must be put in, taken out or replaced to turn `text` into each of the others.
+def edit_distances(texts: Sequence[Sequence[Hashable]], others: Sequence[Sequence[Hashable]]) -> npt.NDArray[np.int64]:
+    """How many tokens must be put in, taken out or replaced to turn each text into the other of its row (Levenshtein).
 
-    >>> edit_distances("emma", ["emma", "emmy", "gemma", "ema", ""]).tolist()
+    Tokens are the letters of a text or the words of a list. One text alone is held against all the others.
+
+    >>> edit_distances(["kitten", "abc", ""], ["sitting", "abc", "xy"]).tolist()
+    [3, 0, 2]
+    >>> edit_distances(["emma"], ["emma", "emmy", "gemma", "ema", ""]).tolist()
     [0, 1, 1, 1, 4]
     """
-    lengths = np.array([len(other) for other in others])
-    width = int(lengths.max(initial=0))
-    letters = np.full((len(others), width), -1, np.int64)
-    letters[np.arange(width) < lengths[:, None]] = _codes("".join(others))
-    across = np.arange(width + 1)
-    # distances[i, j]: from what was read of the text to the first j letters of the i-th other.
+    numbers: dict[Hashable, int] = {}
+    (said, lengths), (truth, other_lengths) = _padded(texts, numbers), _padded(others, numbers)
+    across = np.arange(truth.shape[1] + 1)
+    # distances[i, j]: from what was read of the i-th text to the first j tokens of the other.
     distances = np.tile(across, (len(others), 1))
-    for letter in _codes(text):
-        replaced = distances[:, :-1] + (letters != letter)
-        distances[:, 0] += 1
-        distances[:, 1:] = np.minimum(distances[:, 1:] + 1, replaced)
-        # Putting letters in: each place is at most one more than the place before it.
-        distances = np.minimum.accumulate(distances - across, axis=1) + across
-    found: npt.NDArray[np.int64] = distances[np.arange(len(others)), lengths]
+    for at in range(said.shape[1]):
+        replaced = distances[:, :-1] + (said[:, at, None] != truth)
+        nearer = np.minimum(distances[:, 1:] + 1, replaced)
+        first = np.concatenate([np.full((len(others), 1), at + 1), nearer], axis=1)
+        # Putting tokens in: each place is at most one more than the place before it.
+        after = np.minimum.accumulate(first - across, axis=1) + across
+        distances = np.where((at < lengths)[:, None], after, distances)
+    found: npt.NDArray[np.int64] = distances[np.arange(len(others)), other_lengths]
     return found
+
+
+def _padded(texts: Sequence[Sequence[Hashable]], numbers: dict[Hashable, int]) -> tuple[npt.NDArray[np.int64], ...]:
+    """(text, place): a number for each token, -1 behind the last; and the lengths. numbers: of tokens but letters."""
+    lengths = np.array([len(text) for text in texts], np.int64)
+    width = int(lengths.max(initial=0))
+    padded = np.full((len(texts), width), -1, np.int64)
+    tokens = [token for text in texts for token in text]
+    are_letters = all(isinstance(text, str) for text in texts)
+    codes = (
+        _codes("".join(map(str, texts))) if are_letters else [numbers.setdefault(one, len(numbers)) for one in tokens]
+    )
+    padded[np.arange(width) < lengths[:, None]] = codes
+    return padded, lengths
 
 
 def longest_copied(text: str, source: str) -> str:

@@ -88,7 +88,8 @@ class FittedTable:
         self.table = table
         n = len(table.columns)
         self.natural = [
-            max([cell_len(text) for text in (heading_of(table, i), *texts_of(table, i))], default=0) for i in range(n)
+            max([cell_len(text) for text in (heading_of(table, i), *column_texts(table, i))], default=0)
+            for i in range(n)
         ]
         # A number is never broken, and what else is broken keeps room for a short word.
         self.least = [
@@ -121,7 +122,7 @@ class FittedTable:
         every, table = list(range(len(self.natural))), self.table
         if self.width_of(every) <= width:
             return [every]
-        told = [i for i in every if any(texts_of(table, i)) or i < table.n_keys]
+        told = [i for i in every if any(column_texts(table, i)) or i < table.n_keys]
         kept = told.copy()
         for i in sorted(told, key=lambda i: -table.columns[i].spare):
             if table.columns[i].spare and self.width_of(kept) > width:
@@ -199,7 +200,7 @@ def heading_of(table: Table, column: int) -> str:
     return printable(table.columns[column].heading)
 
 
-def texts_of(table: Table, column: int) -> list[str]:
+def column_texts(table: Table, column: int) -> list[str]:
     """What stands in a column, as a terminal shows it."""
     return [printable(row.cells[column].text) for row in table.rows]
 
@@ -216,7 +217,7 @@ class FittedLines:
 
 def _longest_number(table: Table, column: int) -> int:
     """The length of the longest word with a digit in it."""
-    words = [word for text in texts_of(table, column) for word in text.split() if any(map(str.isdigit, word))]
+    words = [word for text in column_texts(table, column) for word in text.split() if any(map(str.isdigit, word))]
     return max(map(cell_len, words), default=0)
 
 

@@ -111,13 +111,13 @@ def logit_row(name: str, logits: Sequence[float], label: int, temperature: float
     scaled = [z / temperature for z in logits]
     largest = max(scaled)
     loss = largest - scaled[label] + math.log(math.fsum([math.exp(z - largest) for z in scaled]))
-    return LogitRow(name, tuple(logits), softmax(scaled), loss)
+    return LogitRow(name, tuple(logits), list_softmax(scaled), loss)
 
 
-def softmax(logits: Sequence[float]) -> tuple[float, ...]:
+def list_softmax(logits: Sequence[float]) -> tuple[float, ...]:
     """exp(z) over its sum; the largest is subtracted first, so that nothing overflows.
 
-    >>> softmax([1000.0, 1000.0])
+    >>> list_softmax([1000.0, 1000.0])
     (0.5, 0.5)
     """
     largest = max(logits)
@@ -130,7 +130,7 @@ def temperature_curve(logits: Sequence[float]) -> TemperatureCurve:
     """softmax(z/T) from cold to hot, and both limits."""
     step = math.log(HOTTEST / COLDEST) / (N_TEMPERATURES - 1)
     temperatures = [COLDEST * math.exp(step * i) for i in range(N_TEMPERATURES)]
-    rows = [softmax([z / temperature for z in logits]) for temperature in temperatures]
+    rows = [list_softmax([z / temperature for z in logits]) for temperature in temperatures]
     best = [z == max(logits) for z in logits]
     return TemperatureCurve(
         logits=tuple(logits),
@@ -194,7 +194,7 @@ def _captions(record: LogitStudy) -> list[str]:
     even = record.rows[0].loss
     worst = max(record.rows, key=lambda row: row.loss)
     curve = record.curve
-    at_one = softmax(curve.logits)
+    at_one = list_softmax(curve.logits)
     coldest, hottest = curve.probabilities[0], curve.probabilities[-1]
     cold_off, hot_off = (
         max([abs(p - q) for p, q in zip(row, limit, strict=True)])

@@ -13,10 +13,10 @@ PARTS = ("year", "month", "day", "weekday", "day of year", "hour")
 DATE = 10  # characters, as in 2024-12-31; the time begins after the one behind them
 
 
-def part_name(column: str, part: str) -> str:
+def date_part_name(column: str, part: str) -> str:
     """What a part of a column of dates is called.
 
-    >>> part_name("sold", "month")
+    >>> date_part_name("sold", "month")
     'sold (month)'
     """
     return f"{column} ({part})"
@@ -58,4 +58,4 @@ def date_parts(column: "polars.Series") -> "list[polars.Series]":
     minutes = texts.str.slice(DATE + 4, 2).cast(polars.Float64, strict=False).fill_null(0.0)
     hour = (hours + minutes / 60).set(days.is_null(), None)
     found = (days.dt.year(), days.dt.month(), days.dt.day(), days.dt.weekday(), days.dt.ordinal_day(), hour)
-    return [values.alias(part_name(column.name, part)) for part, values in zip(PARTS, found, strict=True)]
+    return [values.alias(date_part_name(column.name, part)) for part, values in zip(PARTS, found, strict=True)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import MISSING_WORDS, TableData, unknown_column
-from pellucid.data.prepare.dates import PARTS, date_columns, part_name, with_date_parts
+from pellucid.data.prepare.dates import PARTS, date_columns, date_part_name, with_date_parts
 from pellucid.data.prepare.examples import (
     Examples,
     ExampleSides,
@@ -69,7 +69,7 @@ def table_sides(
             raise unknown_column(name, [one for one in table.frame.columns if one != target], table.name)
     asked = tuple(name for name in chosen.features if name not in leave_out)
     dates = [name for name in date_columns(table) if name in asked]
-    parts = [part_name(name, part) for name in dates for part in PARTS]
+    parts = [date_part_name(name, part) for name in dates for part in PARTS]
     features = _readable(table, asked, parts)
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
     hashes, about_forms = _hashes(rows, set(features), target, there)
@@ -212,7 +212,7 @@ def _notes_on_unread(
 
 def _notes_on_dates(dates: Sequence[str], features: Sequence[str]) -> list[str]:
     """What is read of each column of dates."""
-    told = {name: [part for part in PARTS if part_name(name, part) in features] for name in dates}
+    told = {name: [part for part in PARTS if date_part_name(name, part) in features] for name in dates}
     return [f"{name} is read as its {', '.join(parts)}" for name, parts in told.items() if parts]
 
 
@@ -318,7 +318,7 @@ class TablePreparation:
 
     def read(self, table: TableData) -> PreparedRows:
         """The rows of a table with the same columns; others are left alone, and the target may be missing."""
-        parts = {part_name(name, part) for name in self.dates for part in PARTS} | set(map(value_name, self.named))
+        parts = {date_part_name(name, part) for name in self.dates for part in PARTS} | set(map(value_name, self.named))
         columns_read = [*self.dates, *(name for name in self.features if name not in parts)]
         known = {*columns_read, self.target}
         names = [name for name in table.frame.columns if name not in known]

@@ -42,7 +42,7 @@ MOST_DRIFTING = 200  # columns that are compared along the dates of a table to b
 
 
 @dataclass(frozen=True)
-class Proposal:
+class SplitProposal:
     """A request with its strategy and columns filled in, and everything that was seen on the way."""
 
     request: SplitRequest
@@ -54,7 +54,7 @@ class Proposal:
     group: GroupColumn | None
 
 
-def propose_split(data: TableData, asked: SplitRequest) -> Proposal:
+def propose_split(data: TableData, asked: SplitRequest) -> SplitProposal:
     """Look for an order, for what drifts along it, for groups and for tails; take what was not asked for from them."""
     levels, notes = _comparable(data)
     order = _named_order(asked) or find_order(data, {**levels, **date_levels(data)})
@@ -65,7 +65,7 @@ def propose_split(data: TableData, asked: SplitRequest) -> Proposal:
     }
     group = find_group(data, asked.target)
     request = choose_strategy(asked, levels, order, drifts, skewed, group)
-    return Proposal(request, levels, notes, order, drifts, skewed, group)
+    return SplitProposal(request, levels, notes, order, drifts, skewed, group)
 
 
 def _named_order(asked: SplitRequest) -> OrderColumn | None:

@@ -36,7 +36,7 @@ class Size(NamedTuple):
     is_narrow: bool  # keeps its width; the others in its column take the widest one's
 
 
-class Rectangle(NamedTuple):
+class PlacedBox(NamedTuple):
     left: float
     top: float
     width: float
@@ -44,7 +44,7 @@ class Rectangle(NamedTuple):
 
 
 class GraphLayout(NamedTuple):
-    boxes: list[Rectangle]
+    boxes: list[PlacedBox]
     labels: list[tuple[float, float]]  # the middle of each wire's number
     trunks: list[str]  # the part of each wire that others from the same box may share, as SVG draws it
     branches: list[str]  # the rest of it
@@ -88,7 +88,7 @@ def lay_out(sizes: Sequence[Size], wires: Sequence[tuple[int, int]], label_width
     for box, size in enumerate(sizes):
         column = columns[drawing.column[box]]
         width = size.width if size.is_narrow else column.right - column.left
-        boxes.append(Rectangle(column.right - width, at[box] - size.height / 2, width, size.height))
+        boxes.append(PlacedBox(column.right - width, at[box] - size.height / 2, width, size.height))
     labels: list[tuple[float, float]] = []
     paths: list[tuple[str, str]] = []
     for (_, end), port, width, route in zip(wires, ports, label_widths, drawing.routes, strict=True):

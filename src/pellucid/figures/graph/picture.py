@@ -18,7 +18,7 @@ from pellucid.figures.graph.folding import (
     largest_gradient,
     wire_tint,
 )
-from pellucid.figures.graph.layout import GraphLayout, Rectangle, Size, lay_out, ports_height
+from pellucid.figures.graph.layout import GraphLayout, PlacedBox, Size, lay_out, ports_height
 from pellucid.figures.words.derivation import with_names, with_numbers
 from pellucid.figures.words.notation import count_of, cut_middle, short, wrap_text
 from pellucid.records import BackwardPass, BackwardStep, Derivation, GraphNode
@@ -186,7 +186,7 @@ def _box(
     box: Box,
     title: tuple[str, str],
     number: int,
-    at: Rectangle,
+    at: PlacedBox,
     back: BackwardPass,
     outputs: dict[int, str],
     scale: float,

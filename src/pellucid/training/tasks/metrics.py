@@ -228,36 +228,6 @@ def tokens_right(answers: Sequence[Sequence[Hashable]], targets: Sequence[Sequen
     return n_right / n_places if n_places else math.nan
 
 
-def edit_distances(answers: Sequence[Sequence[Hashable]], targets: Sequence[Sequence[Hashable]]) -> NDArray[np.int64]:
-    """How many tokens must be added, taken away or changed to make each answer its target (Levenshtein): (n,).
-
-    Each is a text, whose tokens are letters, or a list of words. All pairs go through the table together, row by row of
-    their answers.
-
-    >>> edit_distances(["kitten", "abc", ""], ["sitting", "abc", "xy"]).tolist()
-    [3, 0, 2]
-    """
-    longest_answer, longest = (max(map(len, texts), default=0) for texts in (answers, targets))
-    numbers: dict[Hashable, int] = {}
-    said, truth = (
-        np.array(
-            [[numbers.setdefault(one, len(numbers)) for one in text] + [-1] * (width - len(text)) for text in texts]
-        ).reshape(len(texts), width)
-        for texts, width in ((answers, longest_answer), (targets, longest))
-    )
-    places = np.arange(longest + 1)
-    row = np.tile(places, (len(answers), 1))  # from nothing to each beginning of the target
-    lengths = np.array([len(text) for text in answers])
-    for at in range(longest_answer):
-        changed = np.minimum(row[:, 1:] + 1, row[:, :-1] + (said[:, at, None] != truth))
-        first = np.concatenate([np.full((len(row), 1), at + 1), changed], axis=1)
-        # Tokens may also be added from the left on, each for one more.
-        after = np.minimum.accumulate(first - places, axis=1) + places
-        row = np.where((at < lengths)[:, None], after, row)
-    found: NDArray[np.int64] = row[np.arange(len(answers)), [len(text) for text in targets]]
-    return found
-
-
 def token_accuracy(
     name: str, is_right: NDArray[np.bool_], side: Corpus, vocabulary: Vocabulary
 ) -> TokenAccuracy | None:

@@ -19,6 +19,7 @@ from pellucid.data import PairsData
 from pellucid.data.pair_vocabularies import LettersToChanges, LettersToWords
 from pellucid.data.prepare import PairSides, pair_sides
 from pellucid.data.splits import SIDES
+from pellucid.decoding.novelty import edit_distances
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import PairModel
@@ -30,7 +31,7 @@ from pellucid.training.loop import mean_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
-from pellucid.training.tasks.metrics import edit_distances, exact_match, match_units, tokens_right
+from pellucid.training.tasks.metrics import exact_match, match_units, tokens_right
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
 AT_ONCE = 256  # pairs of one pass that is not learned from
