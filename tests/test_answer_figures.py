@@ -225,7 +225,7 @@ def test_what_is_read_and_predicted_is_told_first(run):
 
 
 def test_simple_models_are_told_with_their_metric(capsys):
-    show_parts([baseline_table(TINY_IMAGES.ladder.rungs[1:], TINY_IMAGES.ladder.measure)])
+    show_parts([baseline_table(TINY_IMAGES.ladder._replace(rungs=TINY_IMAGES.ladder.rungs[1:]))])
     assert capsys.readouterr().out == (
         "simple models     dev accuracy  dev nats  numbers kept\n"
         "nearest centroid       70.00 %      none           192\n"

@@ -117,16 +117,14 @@ def test_of_any_rows_train_has_every_class_and_equal_ones_stay_together(rows):
     hashes = np.array([word for word, _ in rows], dtype=np.uint64)
     labels = np.array([label for _, label in rows])
     labels = np.unique(labels, return_inverse=True)[1]
-    try:
-        places = places_by_hash(hashes, labels, "rows")
-    except PellucidError:
-        # Train could spare none: without any one hash, a class or everything would be gone.
-        for word in hashes:
-            assert set(labels[hashes != word]) != set(labels)
-        return
+    places = places_by_hash(hashes, labels)
     assert sorted(np.concatenate(list(places.values()))) == list(range(len(rows)))
     assert set(labels[places["train"]]) == set(labels)
-    assert len(places["dev"])
+    if not len(places["dev"]):
+        # Train could spare none: without any one hash, a class or everything would be gone.
+        assert not len(places["test"])
+        for word in hashes:
+            assert set(labels[hashes != word]) != set(labels)
     words = [set(hashes[where].tolist()) for where in places.values()]
     assert not words[0] & words[1]
     assert not words[0] & words[2]
@@ -143,11 +141,35 @@ def test_a_class_with_one_member_stays_in_train():
     assert set(sides.train.targets) == set(range(6))
 
 
-def test_tiny_data_still_have_a_dev_side():
-    sides = table_sides(open_data("xor"), "y")
-    assert len(sides.dev) == 1
-    assert set(sides.train.targets) == {0, 1}
-    assert "can spare none" in refusal(table_sides, csv("x,y", [(1, "a"), (1, "a"), (2, "b"), (2, "b")]), "y")
+def test_of_fewer_than_ten_different_rows_none_is_held_out():
+    sides = table_sides(open_data("xor"), "")  # whoever made the set says what it is there to predict
+    assert (sides.target, len(sides.train), len(sides.dev), len(sides.test)) == ("y", 4, 0, 0)
+    assert (sides.split.strategy, sides.split.is_proposed, sides.split.n_different) == ("none", True, 4)
+    rows = [(i, "ab"[i % 2]) for i in range(10)]
+    assert len(table_sides(csv("x,y", rows[:9]), "y").train) == 9
+    assert len(table_sides(csv("x,y", rows[:9] * 2), "y").train) == 18  # nine different ones
+    ten = table_sides(csv("x,y", rows), "y")
+    assert len(ten.dev) == 1
+    assert ten.split.strategy == "hash"
+
+
+def test_few_rows_are_divided_where_that_is_asked_for_and_none_where_train_can_spare_none():
+    asked = table_sides(open_data("xor"), "y", split=SplitRequest(strategy="hash"))
+    assert len(asked.dev) == 1
+    assert set(asked.train.targets) == {0, 1}
+    twins = [(i, f"class {i}") for i in range(12) for _ in range(2)]  # held out, a class would be gone
+    sides = table_sides(csv("x,y", twins), "y")
+    assert (len(sides.train), len(sides.dev), sides.split.strategy) == (24, 0, "none")
+    assert not sides.split.is_proposed
+
+
+def test_of_fewer_than_ten_different_images_none_is_held_out():
+    array = np.random.default_rng(0).integers(0, 256, (9, 8, 8), dtype=np.uint8)
+    few = image_sides(pixels(array, np.arange(9) % 2))
+    assert (len(few.train), len(few.dev), len(few.test), few.split.n_different) == (9, 0, 0, 9)
+    more = image_sides(pixels(np.concatenate([array, array[:1] + 77]), np.arange(10) % 2))
+    assert len(more.dev)
+    assert more.split is None
 
 
 def test_fewer_training_examples_are_among_more_and_mixed():

@@ -75,7 +75,8 @@ def answered(share_rare, knowledge, n=1_500):
         lead = 3.0 - knowledge * truths + torch.from_numpy(draw.normal(size=len(examples)))
         return Scored(examples, torch.stack([lead, -lead], dim=1), truths, torch.zeros(len(examples), 0))
 
-    return answers_of(sides, score(sides.dev), score(sides.test), find_example_loss("cross-entropy", "classification"))
+    loss = find_example_loss("cross-entropy", "classification")
+    return answers_of(sides, "dev", score(sides.dev), score(sides.test), loss)
 
 
 def test_the_majority_is_nothing_learned_and_is_said_so():

@@ -51,7 +51,7 @@ class ConsoleCallbacks(Callbacks):
     def on_baselines(self, ladder: Ladder) -> None:
         self.measure = ladder.measure
         if not self.is_quiet:
-            show_parts(["", baseline_table(ladder.rungs, ladder.measure)])
+            show_parts(["", baseline_table(ladder)])
             sys.stdout.flush()
 
     def on_plan(self, plan: Plan, network: NetworkFacts, folder: str) -> None:

@@ -166,6 +166,7 @@ class TableData(_AnyData):
     frame: "polars.DataFrame" = field(repr=False)
     columns: tuple[Column, ...]
     row_word: str = "line"
+    target: str = ""  # the column to predict unless another is named, where whoever made the table says so
     lines: "numpy.ndarray[Any, Any] | None" = field(default=None, repr=False)
 
     def contents(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import textwrap
 import time
@@ -54,8 +55,8 @@ class ProgressLine:
             self._say("  ".join(self._numbers(step, tokens_per_second, eta_seconds)))
 
     def evaluation(self, evaluation: Evaluation) -> None:
-        """The dev loss that the line shows from now on."""
-        self._dev = evaluation.dev
+        """The dev loss that the line shows from now on; nothing where nothing was held out."""
+        self._dev = None if math.isnan(evaluation.dev) else evaluation.dev
 
     def samples(self, sampled: SampledAt) -> None:
         """What the network makes, or answers, by now."""

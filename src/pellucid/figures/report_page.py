@@ -69,6 +69,7 @@ from pellucid.figures.words.training import (
     ending_words,
     fit_words,
     plan_facts,
+    separability_words,
     start_words,
 )
 from pellucid.records import DataFacts, Ladder, NetworkFacts, Rung, TrainingReport
@@ -128,6 +129,7 @@ def report_html(report: TrainingReport) -> str:
         earned=counted_words(report.ladder, report.rung) if report.is_counted else earned_words(report.ladder),
         budget="" if report.is_counted else budget_words(report),
         verdict=fit_words(report),
+        separability=separability_words(report.separability) if report.separability else "",
         trees="" if report.is_counted else trees_words(report.ladder),
         ending=ending_words(report.ending, report.evaluations, report.plan.steps),
         start=start_words(report.start),
@@ -175,7 +177,8 @@ def _number_boxes(report: TrainingReport) -> list[NumberBox]:
 def _reached_boxes(report: TrainingReport, rung: Rung) -> list[NumberBox]:
     """What the network reached on dev, and where a metric says it, once on test."""
     measure, answers = report.ladder.measure, report.answers
-    loss = NumberBox(f"loss on dev, {loss_unit_words(measure)}", f"{rung.dev:.4f}")
+    side = measure.side
+    loss = NumberBox(f"loss on {side}, {loss_unit_words(measure)}", f"{report.ladder.loss(rung):.4f}")
     if not measure.metric:
         boxes = [loss, NumberBox("bits a character on dev", f"{rung.bits_per_character:.3f}")]
         if seen := rung.accuracy("dev"):
@@ -183,12 +186,12 @@ def _reached_boxes(report: TrainingReport, rung: Rung) -> list[NumberBox]:
             if seen.whole == "word":
                 boxes.append(NumberBox("whole words right on dev", percent(seen.whole_share)))
         return boxes
-    boxes = [NumberBox(f"{measure.metric} on dev", metric_words(measure.metric, rung.metric))]
+    boxes = [NumberBox(f"{measure.metric} on {side}", metric_words(measure.metric, rung.metric))]
     if rung.test_metric is not None:
         boxes.append(NumberBox(f"{measure.metric} on test", metric_words(measure.metric, rung.test_metric)))
     unit = f", in units of {cut_middle(report.data.target, 24)}" if report.data.target else ""
     others = [
-        NumberBox(f"{name} on dev{unit if name in ('MAE', 'RMSE') else ''}", metric_words(name, value))
+        NumberBox(f"{name} on {side}{unit if name in ('MAE', 'RMSE') else ''}", metric_words(name, value))
         for name, value in (answers.metrics.items() if answers else ())
         if name not in (measure.metric, "log loss")
     ]

@@ -119,7 +119,7 @@ class LatentPoint(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The kept network on dev, and once on test."""
+    """The kept network on dev, and once on test; where nothing was held out, on train."""
 
     n: int  # examples of dev
     metrics: Mapping[str, float]  # on dev, by name: accuracy, log loss; R², MAE; exact match, tokens right
@@ -135,7 +135,8 @@ class Answers(NamedTuple):
     cutoff: Cutoff | None = None  # the same, of two classes
     simple: Mapping[str, tuple[ModelMetrics, ...]] = MappingProxyType({})  # of each side, the simple models
     importances: tuple[Importance, ...] = ()  # of the columns of a table, the largest first
-    importances_on: str = ""  # the rows they were measured on: dev or cross-validation
+    importances_on: str = ""  # the rows they were measured on: dev, cross-validation, or train
+    side: str = "dev"  # that all of this but the numbers on test is about
 
     @property
     def says_one_thing(self) -> bool:

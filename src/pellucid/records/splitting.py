@@ -163,7 +163,8 @@ class Leak(NamedTuple):
 class SplitChoice(NamedTuple):
     """How the rows of a training were divided, and why."""
 
-    strategy: str  # one of the strategies, or "given" where the rows were divided before
+    # One of the strategies, "given" where the rows were divided before, or "none" where there are too few to divide.
+    strategy: str
     is_proposed: bool  # nobody asked for it
     column: str = ""  # whose values or order the sides follow
     group: GroupColumn | None = None
@@ -172,6 +173,7 @@ class SplitChoice(NamedTuple):
     n_twins: int = 0  # rows of dev and test that have an equal in train, but for the target
     n_held: int = 0  # rows of dev and test
     target: str = ""
+    n_different: int = 0  # rows, or images, where they are too few to divide
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pellucid.records.splitting import Leak, SplitChoice
 class PlanReason(NamedTuple):
     """Why a plan is what it is: a name, and the numbers and names that it is said with."""
 
-    kind: str  # size-by-data, size-by-time, batch-limited, batch-by-time, few-steps, pace, epochs-limited, dropout,
-    # folds or folds-by-time
+    kind: str  # size-by-data, size-by-time, batch-limited, batch-by-time, few-steps, pace, epochs-limited,
+    # epochs-limited-on-train, dropout, folds or folds-by-time
     facts: Mapping[str, object]
 
 
@@ -69,8 +69,13 @@ class Evaluation(NamedTuple):
 
     step: int
     train: float
-    dev: float
-    metric: float | None = None  # on dev; None where there is none, or it is only measured at the end
+    dev: float  # nan where nothing was held out
+    metric: float | None = None  # on the side that is judged; None: there is none, or it is only measured at the end
+
+    @property
+    def judged(self) -> float:
+        """The loss that weights are chosen by: that on dev, or on train where nothing was held out."""
+        return self.train if math.isnan(self.dev) else self.dev
 
 
 class Histogram(NamedTuple):
@@ -224,11 +229,22 @@ class Ending(NamedTuple):
 class Verdict(NamedTuple):
     """How well the network fits, from the curves of train and dev."""
 
-    name: str  # under-fit, good fit or over-fit; counted, where nothing is trained
+    name: str  # under-fit, good fit or over-fit; not known, where nothing was held out; counted, if nothing is trained
     # dev rose, by heart, solved, still falling, behind simple models, nothing learned, nothing by heart or at rest
-    reason: str  # or same answer, or counted
+    reason: str  # or same answer, nothing held out, or counted
     fell: float = 0.0  # by how much dev fell over the last tenth of the run
     harder: float = 0.0  # by how much dev costs the simplest model more than train, where that explains the distance
+
+
+class Separability(NamedTuple):
+    """Whether some weights of a linear network tell all of train right: then its loss has no minimum."""
+
+    is_separable: bool | None  # None: not known
+    n_rows: int  # of train
+    n_right: int  # of them, by the kept weights
+    floor: float  # nats a row that no weights get below: 0 where it is separable, nan where it is not known
+    decided_by: str  # what keeps the weights finite: weight decay, penalty, or the number of steps alone
+    strength: float  # of the weight decay or penalty
 
 
 class Measure(NamedTuple):
@@ -238,6 +254,7 @@ class Measure(NamedTuple):
     metric: str = ""  # accuracy, R² or exact match, where more is better; "": the loss says it all
     simple: str = "counting"  # what the models are called that are no networks
     one: str = "token"  # what one prediction is for
+    side: str = "dev"  # that they are judged on; train, where nothing was held out
 
 
 class TokenAccuracy(NamedTuple):
@@ -265,12 +282,12 @@ class Rung(NamedTuple):
     is_counted: bool  # or otherwise so simple that no network is needed
     parameters: int
     train: float  # loss; nats a token unless the ladder's measure says otherwise
-    dev: float
+    dev: float  # nan where nothing was held out
     test: float | None  # None: not read
     bits_per_character: float  # on dev; nan where there are no characters
     seconds: float
     tokens_per_second: float | None  # None for what only counts
-    metric: float | None = None  # on dev; None where the measure has none
+    metric: float | None = None  # on the measure's side; None where the measure has none
     test_metric: float | None = None  # None: not read, or there is none
     # Of a network over the best simple model, on dev and on test; of gradient boosting, the network's over it.
     gains: tuple[Gain, ...] = ()
@@ -297,10 +314,14 @@ class Ladder(NamedTuple):
         """Gradient boosting, where it was tried."""
         return next((rung for rung in self.rungs if rung.name.startswith(TREES)), None)
 
+    def loss(self, rung: Rung) -> float:
+        """On the side that the models are judged on."""
+        return rung.train if self.measure.side == "train" else rung.dev
+
     def merit(self, rung: Rung) -> float:
         """What the rungs are ranked by, more being better: the metric on dev, or the loss where there is none."""
         if not self.measure.metric:
-            return -rung.dev
+            return -self.loss(rung)
         return -math.inf if rung.metric is None or math.isnan(rung.metric) else rung.metric
 
     @property
@@ -384,6 +405,7 @@ class TrainingReport:
     command: tuple[str, ...] = ()  # the words that make it again, bit by bit
     answers: Answers | None = None  # of a table, images or pairs: what it said, beside what is true
     parts: CountedParts | None = None  # of a network that starts from counting
+    separability: Separability | None = None  # of logistic regression on classes
 
     @property
     def is_counted(self) -> bool:

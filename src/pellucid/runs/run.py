@@ -30,6 +30,7 @@ from pellucid.records import (
     Plan,
     Sample,
     SampledAt,
+    Separability,
     Step,
     Timing,
     TrainingReport,
@@ -174,6 +175,7 @@ class RunResult(NamedTuple):
     samples: tuple[Sample, ...]
     answers: Answers | None = None
     parts: CountedParts | None = None
+    separability: Separability | None = None
 
 
 @dataclass(frozen=True)

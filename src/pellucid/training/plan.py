@@ -83,7 +83,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     if options.steps:
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, options)
-        evaluated = EVALUATED if task.n_evaluated("dev") > EVALUATED else 0
+        evaluated = EVALUATED if task.n_evaluated(task.measure.side) > EVALUATED else 0
         plan = with_shift(plan, config, epochs, options)
         return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
     deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
@@ -119,7 +119,8 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     pace_facts = {"milliseconds": 1e3 * pace.step, "threads": plan.threads, "epochs": n_steps / per_epoch}
     reasons.append(PlanReason("pace", pace_facts))
     if tried.n_steps > most:
-        reasons.append(PlanReason("epochs-limited", {"steps": tried.n_steps, "epochs": most / per_epoch}))
+        kind = "epochs-limited" if task.measure.side == "dev" else "epochs-limited-on-train"
+        reasons.append(PlanReason(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size, options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
     plan = with_steps(with_shift(plan, config, n_steps / per_epoch, options), n_steps, options.training)
@@ -153,7 +154,7 @@ def _try(card: NetworkCard, config: Any, plan: Plan, task: Task, options: TrainO
     config, _ = with_dropout(card, config, card.recipe.epochs, options)
     state = build_training(card, config, plan, task)
     pace = measure_pace(state, min(TRIED_SECONDS, TRIED * 60 * options.minutes))
-    n_dev = task.n_evaluated("dev")
+    n_dev = task.n_evaluated(task.measure.side)
     left = max(1.0, deadline - time.monotonic() - pace.prediction * (n_dev + task.n_evaluated("test")))
     evaluated = _evaluated_within(LOOKING * left, pace, n_dev)
     looking = 2 * (1 + EVALUATIONS) * pace.prediction * (evaluated or n_dev)
@@ -318,6 +319,7 @@ def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS) -> Pace:
         watch=probe.watch,
     )
     evaluated = time.monotonic()
-    state.task.evaluate(state.model, "dev", TRIED_PREDICTIONS)
-    n_tried = max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated("dev")))
+    side = state.task.measure.side
+    state.task.evaluate(state.model, side, TRIED_PREDICTIONS)
+    n_tried = max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated(side)))
     return Pace(each, (time.monotonic() - evaluated) / n_tried, max(0.0, evaluated - looked - each))

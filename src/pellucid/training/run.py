@@ -28,6 +28,7 @@ from pellucid.options import given_options
 from pellucid.records import (
     TREES,
     Ending,
+    Evaluation,
     Finding,
     Gain,
     Health,
@@ -302,18 +303,20 @@ def finish_run(
     state.model.load_state_dict(tensors)
     network = state.model.for_inference()
     at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)
-    on_dev = task.evaluate_whole(network, "dev")
+    side = task.measure.side
+    judged = task.evaluate_whole(network, side)
     best = max(baselines, key=lambda one: Ladder("", (), (), task.measure).merit(one.rung))
     is_undone = False
-    if state.plan.start == "counts" and step and on_dev.loss > best.rung.dev:
+    if state.plan.start == "counts" and step and judged.loss > best.rung.dev:
         # The part of dev that evaluations are made on chose weights that all of dev does not: counting alone is better.
         ending, is_undone = ending._replace(best_step=0), True
         state.model.load_state_dict(task.build_network(state.card, state.config, state.plan).state_dict())
         save_best(writer.path, 0, state.model.state_dict())
         network, at_best = state.model.for_inference(), trainer.evaluations[0]
-        on_dev = task.evaluate_whole(network, "dev")
+        judged = task.evaluate_whole(network, side)
     if state.plan.evaluated or state.plan.class_weights != "none":
-        at_best = at_best._replace(dev=on_dev.loss, metric=on_dev.metric)
+        whole = {side: judged.loss, "metric": judged.metric}
+        at_best = Evaluation(**{**at_best._asdict(), **whole})
     if state.plan.class_weights != "none":
         at_best = at_best._replace(train=task.evaluate(network, "train").loss)
     answers = task.answers(network, state.plan)
@@ -332,11 +335,13 @@ def finish_run(
         metric=answers.metrics[task.measure.metric] if answers else None,
         test_metric=answers.test_metrics.get(task.measure.metric) if answers else None,
     )
-    results = {"dev": on_dev, **({"test": on_test} if task.facts.n_tokens["test"] else {})}
+    results = {side: judged, **({"test": on_test} if task.facts.n_tokens["test"] else {})}
     accuracies = tuple(one.accuracy for one in results.values() if one.accuracy is not None)
-    rung = rung._replace(gains=_gains(results, best), accuracies=accuracies)
+    # On rows that both learned from, no interval says anything of others.
+    held_out = results if side == "dev" else {}
+    rung = rung._replace(gains=_gains(held_out, best), accuracies=accuracies)
     simple = [
-        one.with_test()._replace(gains=_gains(results, one) if one.rung.name.startswith(TREES) else ())
+        one.with_test()._replace(gains=_gains(held_out, one) if one.rung.name.startswith(TREES) else ())
         for one in baselines
     ]
     if answers is not None and task.facts.kind in EXAMPLES:
@@ -350,8 +355,8 @@ def finish_run(
         crossed = cross_validate(state, ending.best_step, trainer.callbacks, writer.path.name, budget)
     if answers is not None:
         importances = crossed[1] if crossed else task.importances(network, state.plan)
-        side = (crossed[0].gain.side if crossed else "dev") if importances else ""
-        answers = answers._replace(importances=importances, importances_on=side)
+        measured_on = (crossed[0].gain.side if crossed else side) if importances else ""
+        answers = answers._replace(importances=importances, importances_on=measured_on)
     validation = crossed[0] if crossed else None
     ladder = rank_ladder(Ladder(task.facts.description, (rung, *simple), (), task.measure, validation))
     for finding in judge_run(trainer.read_health(), trainer.start):
@@ -360,7 +365,7 @@ def finish_run(
     verdict = judge_fit(
         trainer.evaluations,
         ending,
-        best.rung.dev,
+        ladder.loss(best.rung),
         trainer.start.uniform,
         is_behind=is_behind(ladder, rung),
         says_one_thing=answers is not None and answers.says_one_thing,
@@ -374,6 +379,7 @@ def finish_run(
         samples=task.samples(network, state.plan),
         answers=answers,
         parts=task.counted_parts(network),
+        separability=task.separability(state.model, state.plan),
     )
     return writer.run.report_with(result), result
 
@@ -400,7 +406,7 @@ def _simple_metrics(baselines: list[Baseline], sides: Iterable[str]) -> dict[str
 
 
 def rank_ladder(ladder: Ladder) -> Ladder:
-    """The same with the best on dev first."""
+    """The same with the best first."""
     return ladder._replace(rungs=tuple(sorted(ladder.rungs, key=ladder.merit, reverse=True)))
 
 
@@ -434,7 +440,7 @@ def _judge_start(start: InitialLoss) -> Finding:
 
 
 def load_specimen(run: Run, data: str = "") -> Specimen:
-    """A run for the doctor: its best network in the mode it learns in, batches of its dev side, and its loss.
+    """A run for the doctor: its best network in the mode it learns in, batches of what it is judged on, and its loss.
 
     data: where its data are, if they moved.
     """

@@ -13,6 +13,7 @@ At the end the same curves tell how well the network fits:
     over-fit    it learned what only train has: dev rose from its best while train went on falling, or lies far above it
     under-fit   it could learn more: train is no better than dev, or counting is better than it, or dev was falling fast
     good fit    dev is at its best, and train a little below it
+    not known   nothing was held out, so that there is no dev
 
 The lines between them are judgements; the numbers stand in every sentence that is made of them.
 """
@@ -55,14 +56,14 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
     seen = [one for one in evaluations if one.step > plan.warmup]
     if last.step > NEARLY_DONE * plan.steps or not seen:
         return None
-    if not all(math.isfinite(one.dev) and math.isfinite(one.train) for one in seen):
+    if not all(math.isfinite(one.judged) and math.isfinite(one.train) for one in seen):
         return None
     if plan.schedule == "step" and _factor(last.step, plan) != _factor(plan.steps, plan):
         return None  # the loss falls by a leap where the rate does, and nothing before tells how deep
     if _over_fits(seen):
         return Ending("over-fit", last.step, kept.step)
     gain = gain_ahead(seen, plan)
-    if gain is not None and gain < WORTH_IT * min(1.0, abs(last.dev)):
+    if gain is not None and gain < WORTH_IT * min(1.0, abs(last.judged)):
         return Ending("plateau", last.step, kept.step, gain)
     return None
 
@@ -72,12 +73,12 @@ def _factor(step: int, plan: Plan) -> float:
 
 
 def best_evaluation(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """The one with the least loss on dev; of equals the first.
+    """The one with the least loss on dev, or on train where nothing was held out; of equals the first.
 
     >>> best_evaluation([Evaluation(0, 3.0, 3.0), Evaluation(5, 1.0, 2.0), Evaluation(10, 0.5, 2.0)]).step
     5
     """
-    return min(evaluations, key=lambda one: one.dev)
+    return min(evaluations, key=lambda one: one.judged)
 
 
 def gain_ahead(evaluations: Sequence[Evaluation], plan: Plan) -> float | None:
@@ -93,7 +94,8 @@ def gain_ahead(evaluations: Sequence[Evaluation], plan: Plan) -> float | None:
         return None
     steps, left = [one.step for one in recent], plan.steps - recent[-1].step
     # While train falls the network still learns, whatever dev says; a lower rate may yet make it count.
-    return BENDS * left * max(_fall(steps, [one.dev for one in recent]), _fall(steps, [one.train for one in recent]))
+    judged, train = [one.judged for one in recent], [one.train for one in recent]
+    return BENDS * left * max(_fall(steps, judged), _fall(steps, train))
 
 
 def _fall(steps: Sequence[int], losses: Sequence[float]) -> float:
@@ -155,6 +157,8 @@ def judge_fit(
         return Verdict("over-fit" if last.train < kept.train - ROSE else "under-fit", "nothing learned")
     if says_one_thing:
         return Verdict("under-fit", "same answer")
+    if math.isnan(kept.dev):
+        return Verdict("not known", "nothing held out")
     if ending.reason == "over-fit" or (rose > _margin(evaluations) and last.train < kept.train):
         return Verdict("over-fit", "dev rose")
     far = FAR_BELOW * max(kept.dev, NEARLY_SOLVED * guessing)

@@ -8,6 +8,7 @@ leaves the same bytes as one that never was.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -100,7 +101,7 @@ class Trainer:
     @property
     def start(self) -> InitialLoss:
         """The loss before the first step beside what it should have been."""
-        return self.state.task.check_initial_loss(self.evaluations[0].dev, self.state.plan)
+        return self.state.task.check_initial_loss(self.evaluations[0].judged, self.state.plan)
 
     def read_health(self) -> tuple[Health, ...]:
         """All that was probed so far, by earlier processes too."""
@@ -131,8 +132,12 @@ class Trainer:
 
     def _evaluate(self, step: int) -> None:
         state = self.state
-        train, dev = (state.task.evaluate_for(state.model, side, state.plan) for side in ("train", "dev"))
-        evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
+        train = state.task.evaluate_for(state.model, "train", state.plan)
+        if state.task.measure.side == "dev":
+            dev = state.task.evaluate_for(state.model, "dev", state.plan)
+            evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
+        else:
+            evaluation = Evaluation(step, train.loss, math.nan, train.metric)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)
         if best_evaluation(self.evaluations) is evaluation:

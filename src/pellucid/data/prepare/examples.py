@@ -1,8 +1,8 @@
 """Examples as arrays: numbers standardised, and which of them train, choose and test.
 
-A side is told by the hash of what the example holds, so equal examples share one and adding others moves none. Two
-exceptions, for small data alone: every class has an example in train, and dev and test have one each where train can
-spare it.
+A side is told by the hash of what the example holds, so equal examples share one and adding others moves none. For
+small data alone there are exceptions: every class has an example in train, and dev and test have one each where train
+can spare it. Of fewer than ten different examples a tenth is not one: then all of them train, and nothing is held out.
 """
 
 import math
@@ -28,6 +28,7 @@ Places = NDArray[np.int64]
 
 FARTHEST = 1e4  # deviations; what stands farther out counts as that, so that float32 holds it
 TRAIN, DEV, TEST = range(len(SIDES))
+FEWEST_DIVIDED = 10  # different examples
 
 
 @dataclass(frozen=True)
@@ -101,30 +102,47 @@ def example_hashes(numbers: NDArray[np.float32], codes: NDArray[np.int64]) -> Wo
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
-def places_by_hash(hashes: Words, labels: NDArray[np.int64], name: str) -> dict[str, Places]:
+def divide_examples(hashes: Words, labels: NDArray[np.int64]) -> dict[str, Places]:
+    """The rows of each side by hash; where they are too few to divide, all of them train.
+
+    >>> hashes = np.array([1, 1, 2, 2**63], dtype=np.uint64)
+    >>> {side: rows.tolist() for side, rows in divide_examples(hashes, np.array([0, 0, 0, 1])).items()}
+    {'train': [0, 1, 2, 3], 'dev': [], 'test': []}
+    """
+    return whole_as_train(len(hashes)) if are_too_few(hashes) else places_by_hash(hashes, labels)
+
+
+def are_too_few(hashes: Words) -> bool:
+    """Whether nothing can be held out of these examples that would tell anything."""
+    return len(np.unique(hashes)) < FEWEST_DIVIDED
+
+
+def whole_as_train(n_rows: int) -> dict[str, Places]:
+    """All rows on the training side."""
+    return {"train": np.arange(n_rows), "dev": np.arange(0), "test": np.arange(0)}
+
+
+def places_by_hash(hashes: Words, labels: NDArray[np.int64]) -> dict[str, Places]:
     """The rows of each side. labels: the class of each row; one class for all where there are none.
 
     >>> hashes = np.array([1, 1, 2, 2**63, 2**64 - 1], dtype=np.uint64)
-    >>> {side: rows.tolist() for side, rows in places_by_hash(hashes, np.array([0, 0, 0, 0, 1]), "five").items()}
+    >>> {side: rows.tolist() for side, rows in places_by_hash(hashes, np.array([0, 0, 0, 0, 1])).items()}
     {'train': [0, 1, 4], 'dev': [3], 'test': [2]}
     """
-    return complete_places(by_hash(hashes, FRACTIONS), hashes, labels, name)
+    return complete_places(by_hash(hashes, FRACTIONS), hashes, labels)
 
 
-def complete_places(sides: SideNumbers, hashes: Words, labels: NDArray[np.int64], name: str) -> dict[str, Places]:
+def complete_places(sides: SideNumbers, hashes: Words, labels: NDArray[np.int64]) -> dict[str, Places]:
     """The rows of each side, once every class has one in train, and dev and test have one if train can spare it.
 
-    hashes: (row,); rows with equal ones stay together. The sides are changed in place.
+    hashes: (row,); rows with equal ones stay together. The sides are changed in place. Where train can spare none, dev
+    and test are empty.
     """
     for label in np.setdiff1d(labels, labels[sides == TRAIN]):
         sides[hashes == hashes[labels == label].min()] = TRAIN
     if not (sides == DEV).any() and not _spare(sides, hashes, labels, DEV):
         if not (sides == TEST).any():
-            raise PellucidError(
-                f"the dev side of {len(hashes):,} examples came out empty, and train can spare none",
-                where=f"in {name}",
-                fix="Give it more examples",
-            )
+            return whole_as_train(len(hashes))
         sides[hashes == hashes[sides == TEST].min()] = DEV
     if not (sides == TEST).any():
         _spare(sides, hashes, labels, TEST)

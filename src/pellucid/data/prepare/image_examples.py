@@ -20,7 +20,7 @@ from pellucid.data.prepare.examples import (
     Examples,
     ExampleSides,
     damaged_preparation,
-    places_by_hash,
+    divide_examples,
     require_scale,
     require_task,
 )
@@ -28,6 +28,7 @@ from pellucid.data.readers.images import LARGEST_FILE, decode_image, decode_imag
 from pellucid.data.readers.sources import FileSource, read_all, require_memory
 from pellucid.data.splits.hashing import Words
 from pellucid.errors import PellucidError, require_one_of
+from pellucid.records import SplitChoice
 
 Pixels = NDArray[np.uint8]  # (image, height, width) or (image, height, width, 3)
 LARGEST_SIDE = 1 << 12  # pixels; more is a mistake
@@ -87,7 +88,9 @@ def image_sides(
     single = int((np.bincount(labels, minlength=len(data.classes)) == 1).sum())
     if single:
         notes.append(f"{single:,} classes have one image, which stays in train")
-    places = places_by_hash(pixel_hashes(pixels), labels, data.name)
+    hashes = pixel_hashes(pixels)
+    places = divide_examples(hashes, labels)
+    n_different = 0 if len(places["dev"]) else len(np.unique(hashes))
     mean, deviation = channel_statistics(pixels[places["train"]])
     height, width = pixels.shape[1:3]
     mode = "rgb" if pixels.ndim == 4 else "gray"
@@ -106,6 +109,7 @@ def image_sides(
         classes=data.classes,
         target="class",
         notes=tuple(notes),
+        split=SplitChoice("none", is_proposed=True, n_different=n_different) if n_different else None,
         name_of=data.place_of,
     )
 

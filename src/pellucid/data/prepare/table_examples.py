@@ -14,12 +14,15 @@ from pellucid.data.prepare.dates import PARTS, date_columns, date_part_name, wit
 from pellucid.data.prepare.examples import (
     Examples,
     ExampleSides,
+    Places,
+    are_too_few,
     complete_places,
     damaged_preparation,
     mean_and_deviation,
     require_scale,
     require_task,
     standardise,
+    whole_as_train,
 )
 from pellucid.data.prepare.named_numbers import named_numbers, value_name, with_values
 from pellucid.data.prepare.targets import Target, choose_target, likely_targets, usable_features
@@ -29,6 +32,7 @@ from pellucid.data.splits.groups import is_identifier_name
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
 from pellucid.data.splits.proposal import choose_sides
 from pellucid.errors import PellucidError, nearest, quoted
+from pellucid.records import SplitChoice
 
 if TYPE_CHECKING:
     import polars
@@ -60,6 +64,7 @@ def table_sides(
     ('classification', ('Adelie', 'Chinstrap', 'Gentoo'), 285, (9,), (4, 3))
     """
     require_memory(table.frame.width * len(table) * BYTES_A_CELL, table.name, "Keep fewer rows or columns")
+    target = target or ("" if task == RECONSTRUCTION else table.target)
     chosen = _choose(table, target, task, refuse_missing)
     task = task or chosen.task
     there = np.flatnonzero(table.frame[target].is_not_null().to_numpy()) if target else np.arange(len(table))
@@ -73,11 +78,7 @@ def table_sides(
     features = _readable(table, asked, parts)
     labels = _labels(chosen) if chosen.classes else np.zeros(len(rows), dtype=np.int64)
     hashes, about_forms = _hashes(rows, set(features), target, there)
-    sides, words, choice = choose_sides(rows, target, split or SplitRequest(), hashes)
-    if choice.strategy in ("time", "given"):
-        places = {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}
-    else:
-        places = complete_places(sides, words, labels, table.name)
+    places, words, choice = _divide(rows, target, split or SplitRequest(), hashes, labels)
     group = choice.column if choice.strategy == "group" else ""
     features = [name for name in features if name != group]
     read = with_date_parts(rows, dates)
@@ -123,6 +124,26 @@ def table_sides(
         words=words,
         name_of=table.place_of if table.is_file else lambda row: f"row {row + 1:,}",
     )
+
+
+def _divide(
+    rows: TableData, target: str, asked: SplitRequest, hashes: Words, labels: NDArray[np.int64]
+) -> tuple[dict[str, Places], Words, SplitChoice]:
+    """The rows of each side, the words that keep rows together, and how that was chosen.
+
+    All of them train where they are too few to divide and nobody asked for it, or where train can spare none.
+    """
+    is_left_open = rows.sides is None and not (asked.strategy or asked.group or asked.order or asked.by)
+    has_too_few = is_left_open and are_too_few(hashes)
+    if not has_too_few:
+        sides, words, choice = choose_sides(rows, target, asked, hashes)
+        if choice.strategy in ("time", "given"):
+            return {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}, words, choice
+        places = complete_places(sides, words, labels)
+        if len(places["dev"]):
+            return places, words, choice
+    n_different = len(np.unique(hashes))
+    return whole_as_train(len(rows)), hashes, SplitChoice("none", has_too_few, target=target, n_different=n_different)
 
 
 def _hashes(rows: TableData, features: set[str], target: str, places: NDArray[np.int64]) -> tuple[Words, list[str]]:

@@ -269,7 +269,13 @@ def pair_sides(data: PairsData, targets: str = "") -> PairSides:
     """
     hashes = item_hashes(source for source, _ in data.pairs)
     if data.sides is None:
-        places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64), data.name)
+        places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64))
+        if not len(places["dev"]):
+            raise PellucidError(
+                f"the dev side of {len(hashes):,} examples came out empty, and train can spare none",
+                where=f"in {data.name}",
+                fix="Give it more examples",
+            )
     else:
         places = {side: np.flatnonzero(data.sides == number) for number, side in enumerate(SIDES)}
     texts = {side: [data.pairs[row] for row in rows] for side, rows in places.items()}

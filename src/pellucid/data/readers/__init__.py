@@ -111,9 +111,11 @@ def open_data(
     )
     text = str(source)
     if text != STDIN:
-        is_bare = isinstance(source, str) and not any(mark in text for mark in (os.sep, "/", "."))
-        if is_bare and is_dataset(text):
+        # A point stands in the name of a file; behind a set's name it is that of a number, as in xor:noise=0.1.
+        is_bare = isinstance(source, str) and not any(mark in text for mark in (os.sep, "/"))
+        if is_bare and is_dataset(text) and ("." not in text or "=" in text):
             return load_dataset(text, kind)
+        is_bare = is_bare and "." not in text
         _require_there(text, also=tuple(datasets()) if is_bare else ())
         if kind != "images" and os.path.isdir(source) and os.path.isfile(os.path.join(source, "split.json")):
             return _read_divided(Path(source), kind, options)

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import os
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of generated sequences
 LONGEST_SEQUENCE = 1_000
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ def datasets() -> dict[str, DatasetCard]:
 def is_dataset(source: str) -> bool:
     """Whether this names a set that comes with pellucid, perhaps with settings behind a colon.
 
-    >>> is_dataset("house-numbers:n=500"), is_dataset("house.csv")
-    (True, False)
+    >>> is_dataset("house-numbers:n=500"), is_dataset("xor:noise=0.1"), is_dataset("house.csv")
+    (True, True, False)
     """
     return source.partition(":")[0] in datasets()
 
@@ -73,19 +75,28 @@ def load_dataset(source: str, kind: str = "") -> Data:
     return data
 
 
-def _settings(name: str, text: str, load: Callable[..., Data]) -> dict[str, int | bool]:
-    """What stands behind the colon: whole numbers, true or false, for settings that the set has."""
-    known = list(inspect.signature(load).parameters)
-    found: dict[str, int | bool] = {}
+def _settings(name: str, text: str, load: Callable[..., Data]) -> dict[str, int | float | bool]:
+    """What stands behind the colon: numbers, true or false, for settings that the set has.
+
+    >>> from pellucid.data.sets.xor import load
+    >>> _settings("xor", "n=40,noise=0.1", load)
+    {'n': 40, 'noise': 0.1}
+    """
+    known = inspect.signature(load).parameters
+    found: dict[str, int | float | bool] = {}
     for setting in text.split(",") if text else ():
         word, _, value = setting.partition("=")
         if word not in known:
-            fix = did_you_mean(word, known, f"It has {', '.join(known)}, as in {name}:n=500")
+            fix = did_you_mean(word, list(known), f"It has {', '.join(known)}, as in {name}:n=500")
             raise PellucidError(f"{quoted(word)} is no setting of {name}", fix=fix)
-        if value in ("true", "false"):
+        if value in ("true", "false") and isinstance(known[word].default, bool):
             found[word] = value == "true"
         elif value.isascii() and value.isdigit() and len(value) <= 9:
             found[word] = int(value)
+        elif isinstance(known[word].default, float):
+            if not _DECIMAL.fullmatch(value):
+                raise PellucidError(f"{word} of {name} is {quoted(value)}", fix=f"Give a number, as {word}=0.1")
+            found[word] = float(value)
         else:
             raise PellucidError(f"{word} of {name} is {quoted(value)}", fix=f"Give a whole number, as {word}=500")
     return found
@@ -153,9 +164,9 @@ def fingerprint_of(*arrays: "numpy.ndarray[Any, Any]") -> str:
 
 
 def dataset_table(
-    name: str, frame: "polars.DataFrame", kinds: Mapping[str, str], because: str, fingerprint: str
+    name: str, frame: "polars.DataFrame", kinds: Mapping[str, str], because: str, fingerprint: str, *, target: str = ""
 ) -> TableData:
-    """A set that is a table without gaps. kinds: of each column, as "numeric"."""
+    """A set that is a table without gaps. kinds: of each column, as "numeric"; target: what it is there to predict."""
     return TableData(
         name=name,
         frame=frame,
@@ -163,4 +174,5 @@ def dataset_table(
         because=because,
         fingerprint=fingerprint,
         row_word="row",
+        target=target,
     )

@@ -38,7 +38,9 @@ def load_table(seed: int = 0, n: int = IMAGES) -> TableData:
     frame = polars.DataFrame({name: flat[:, i] for i, name in enumerate(names)})
     frame = frame.with_columns(polars.Series("digit", [str(label) for label in labels]))
     kinds = {**dict.fromkeys(names, "numeric"), "digit": "category"}
-    return dataset_table("digits", frame, kinds, "comes with scikit-learn", fingerprint_of(flat, labels))
+    return dataset_table(
+        "digits", frame, kinds, "comes with scikit-learn", fingerprint_of(flat, labels), target="digit"
+    )
 
 
 def _digits(n: int) -> "tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]":

@@ -22,7 +22,8 @@ def load(seed: int = 0, n: int = 1_000, noise: float = 0.1) -> TableData:
     moon = polars.Series(["upper", "lower"]).gather(polars.Series(is_lower.astype(numpy.uint32)))
     frame = polars.DataFrame({"x": x, "y": y, "moon": moon})
     kinds = {"x": "numeric", "y": "numeric", "moon": "category"}
-    return dataset_table("moons", frame, kinds, f"generated, seed {seed}, noise {noise:g}", fingerprint_of(x, y))
+    because = f"generated, seed {seed}, noise {noise:g}"
+    return dataset_table("moons", frame, kinds, because, fingerprint_of(x, y), target="moon")
 
 
 DATASET = DatasetCard(

@@ -21,7 +21,7 @@ def load(seed: int = 0, n: int = 1_000, n_inputs: int = 4, reach: float = 2.0) -
     names = [f"x{i + 1}" for i in range(n_inputs)]
     frame = polars.DataFrame({**{name: x[:, i] for i, name in enumerate(names)}, "y": y})
     kinds = dict.fromkeys((*names, "y"), "numeric")
-    return dataset_table("polynomial", frame, kinds, f"generated, seed {seed}", fingerprint_of(x, y))
+    return dataset_table("polynomial", frame, kinds, f"generated, seed {seed}", fingerprint_of(x, y), target="y")
 
 
 DATASET = DatasetCard(

@@ -20,7 +20,8 @@ def load(seed: int = 0, n: int = 4, noise: float = 0.0) -> TableData:
     y = (corner // 2) ^ (corner % 2)
     frame = polars.DataFrame({"x1": x1, "x2": x2, "y": y})
     kinds = dict.fromkeys(frame.columns, "numeric")
-    return dataset_table("xor", frame, kinds, f"generated, seed {seed}, noise {noise:g}", fingerprint_of(x1, x2, y))
+    because = f"generated, seed {seed}, noise {noise:g}"
+    return dataset_table("xor", frame, kinds, because, fingerprint_of(x1, x2, y), target="y")
 
 
 DATASET = DatasetCard(

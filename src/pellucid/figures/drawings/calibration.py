@@ -6,7 +6,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
 from pellucid.figures.charts.svg import BLUE, QUIET, line_key, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import calibration_words, example_noun
+from pellucid.figures.words.answers import calibration_words, judged_words
 from pellucid.figures.words.notation import count_of
 from pellucid.records import ConfidenceBin, TrainingReport
 
@@ -19,8 +19,11 @@ def draw_calibration(seen: TrainingReport) -> Picture:
     calibration = seen.answers.calibration if seen.answers else None
     bins = [each for each in calibration.bins if each.n] if calibration else []
     if calibration is None or not bins:
+        is_untested = seen.ladder.measure.side == "train"
         raise PellucidError(
-            f"the run {seen.name} gives no probabilities of classes, so how sure it was is not known",
+            f"of the run {seen.name} nothing was held out, so whether it is as sure as it is right is not known"
+            if is_untested
+            else f"the run {seen.name} gives no probabilities of classes, so how sure it was is not known",
             fix="Draw loss-curves, which every run has",
         )
     x = Axis(0.0, 1.0, "confidence: the probability of the answer")
@@ -40,8 +43,7 @@ def draw_calibration(seen: TrainingReport) -> Picture:
     marks = [*key, *right.draw(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
     marks += below.draw(0, KEY + SIDE + BETWEEN)
     captions = [
-        f"{seen.data.source}, {count_of(sum([each.n for each in bins]), example_noun(seen.data.kind))} of dev. "
-        + calibration_words(calibration),
+        f"{judged_words(seen, sum([each.n for each in bins]))}. " + calibration_words(calibration),
         "Below the dashed line it is surer than it is right, above it less sure. Bars through the dots: where the "
         "share may be with 95 % certainty, for so many answers.",
     ]

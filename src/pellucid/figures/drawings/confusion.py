@@ -3,7 +3,7 @@
 from pellucid.errors import PellucidError
 from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, PAPER, QUIET, depth, escape_text, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import confusion_words, example_noun
+from pellucid.figures.words.answers import confusion_words, example_noun, judged_words
 from pellucid.figures.words.notation import compact, count_of, cut_middle, most_frequent, percent, symbol_labels
 from pellucid.records import Confusion, TrainingReport
 
@@ -118,7 +118,7 @@ def _captions(seen: TrainingReport, confusion: Confusion, shown: list[int]) -> l
     right = sum([row[i] for i, row in enumerate(confusion.counts)])
     noun = example_noun(seen.data.kind)
     said = [
-        f"{seen.data.source}, {count_of(n, noun)} of dev: {right:,} told right, {percent(right / n) if n else 'none'}.",
+        f"{judged_words(seen, n)}: {right:,} told right, {percent(right / n) if n else 'none'}.",
         confusion_words(confusion, noun),
         "Stronger colour is a larger part of the row. Found: of a true class, the part that was told right. "
         "Right: of the answers that named a class, the part that was true.",

@@ -26,14 +26,15 @@ def draw_ladder(seen: Ladder) -> Picture:
         )
     for i, rung in enumerate(rungs):
         marks += move_marks(_row(seen, rung, axis), 0, TOP + ROW * (i + 0.5))
-    title = "The ladder: what each model reaches on the same split"
+    on = "on the same split" if seen.measure.side == "dev" else "on what it learned from"
+    title = f"The ladder: what each model reaches {on}"
     return picture(title, _captions(seen, rungs), marks, LABELS + WIDTH + NOTES, bottom + 58)
 
 
 def places(seen: Ladder, rung: Rung) -> tuple[float, float]:
     """Where a rung stands on dev, and the second number beside it: the loss on train, or the metric on test."""
     if not seen.measure.metric:
-        return rung.dev, rung.train
+        return seen.loss(rung), rung.train
     scale = 100.0 if is_share(seen.measure.metric) else 1.0
     dev, test = [math.nan if metric is None else scale * metric for metric in (rung.metric, rung.test_metric)]
     return dev, test
@@ -65,7 +66,7 @@ def _row(seen: Ladder, rung: Rung, axis: Axis) -> list[str]:
 
 
 def _reached_words(seen: Ladder, rung: Rung) -> str:
-    return metric_words(seen.measure.metric, rung.metric) if seen.measure.metric else f"{rung.dev:.4f}"
+    return metric_words(seen.measure.metric, rung.metric) if seen.measure.metric else f"{seen.loss(rung):.4f}"
 
 
 def _gap(seen: Ladder, rung: Rung) -> str:
@@ -89,21 +90,23 @@ def _ticks(axis: Axis, bottom: float) -> list[str]:
 
 
 def _key(seen: Ladder) -> list[str]:
-    counted_rung, second = ("simple, dev", "test") if seen.measure.metric else ("counted, dev", "train")
-    return [
+    side = seen.measure.side
+    counted_rung, second = (f"simple, {side}", "test") if seen.measure.metric else (f"counted, {side}", "train")
+    key = [
         f'<circle cx="{LABELS + 8}" cy="12" r="8" fill="{BLUE}"/>',
-        svg_text(LABELS + 24, 17, "network, dev", QUIET),
+        svg_text(LABELS + 24, 17, f"network, {side}", QUIET),
         f'<circle cx="{LABELS + 152}" cy="12" r="7" fill="#fcfcfa" stroke="{ORANGE}" stroke-width="3"/>',
         svg_text(LABELS + 168, 17, counted_rung, QUIET),
         f'<path d="M{LABELS + 300} 4v16" stroke="{QUIET}" stroke-width="3"/>',
         svg_text(LABELS + 310, 17, second, QUIET),
     ]
+    return key if side == "dev" else key[:-2]
 
 
 def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
-    metric = seen.measure.metric
-    judged = metric or loss_unit_words(seen.measure)
-    said = [f"{seen.source}. {count_of(len(rungs), 'model')} on one split; {judged} over the whole of dev."]
+    metric, side = seen.measure.metric, seen.measure.side
+    judged, how = metric or loss_unit_words(seen.measure), "one split" if side == "dev" else "what all learned from"
+    said = [f"{seen.source}. {count_of(len(rungs), 'model')} on {how}; {judged} over the whole of {side}."]
     best, networks = seen.best_count, [rung for rung in rungs if not rung.is_counted]
     if best and networks and metric:
         gap = seen.gap(networks[0])

@@ -7,7 +7,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
 from pellucid.figures.charts.svg import BLUE, COLOURS, INK, PAPER, QUIET, escape_text, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import example_noun
+from pellucid.figures.words.answers import judged_words
 from pellucid.figures.words.notation import count_of, cut_end, percent
 from pellucid.records import LatentPoint, TrainingReport
 
@@ -82,7 +82,7 @@ def _captions(seen: TrainingReport, points: list[LatentPoint], names: list[str],
     assert seen.answers is not None
     size = seen.network.config.get("latent")
     narrow = f"a narrow place of {count_of(size, 'number')}" if isinstance(size, int) else "the narrow place"
-    said = [f"{seen.data.source}, {count_of(len(points), example_noun(seen.data.kind))} of dev in {narrow}."]
+    said = [f"{judged_words(seen, len(points))} in {narrow}."]
     if names:
         said.append("It never saw a class: what stands together, the network found alike by itself.")
     if "R²" in seen.answers.metrics:

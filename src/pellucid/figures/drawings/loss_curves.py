@@ -18,10 +18,10 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
     x = axis_spanning([0, *[step for step, _ in steps]], "step", margin=0.0)
     losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
     labels = []
-    for rung in seen.ladder.rungs:
-        if rung.is_counted and math.isfinite(rung.dev) and losses.y.low <= rung.dev <= losses.y.high:
-            losses.across(rung.dev)
-            labels.append((rung.dev, f"{rung.name} {loss_words(rung.dev)}", QUIET))
+    for name, rule in _rules(seen).items():
+        if losses.y.low <= rule <= losses.y.high:
+            losses.across(rule)
+            labels.append((rule, f"{name} {loss_words(rule)}", QUIET))
     losses.line(steps, BLUE, width=1.0, fade=0.3)
     losses.line(block_means(steps, least=SMOOTHED)[0], BLUE, width=2.5, says="train, by batches")
     for name, field, colour in (("train", "train", BLUE), ("dev", "dev", ORANGE)):
@@ -35,9 +35,9 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
         if points and math.isfinite(points[-1][1]):
             labels.append((points[-1][1], f"{name} {loss_words(points[-1][1])}", colour))
     best = [evaluation for evaluation in seen.evaluations if evaluation.step == seen.ending.best_step]
-    if best and math.isfinite(best[0].dev):
+    if best and math.isfinite(best[0].judged):
         losses.upright(best[0].step, INK, "2 5")
-        losses.words(losses.at(best[0].step, best[0].dev)[0], -5, "kept", align="middle")
+        losses.words(losses.at(best[0].step, best[0].judged)[0], -5, "kept", align="middle")
     losses.ends(labels)
     rates = Panel(
         x, Axis(0.0, 1.15 * max([step.learning_rate for step in seen.steps], default=1.0), "rate"), WIDTH, LOWER
@@ -52,44 +52,49 @@ def _loss_axis(seen: TrainingReport) -> Axis:
     """From the lowest loss to a little above guessing; a start that is far worse leaves the frame."""
     losses = [step.loss for step in seen.steps]
     losses += [loss for evaluation in seen.evaluations for loss in (evaluation.train, evaluation.dev)]
-    rules = [rung.dev for rung in seen.ladder.rungs if rung.is_counted]
-    whole = axis_spanning([*losses, *rules], f"loss, {loss_unit_words(seen.ladder.measure)}")
-    ceiling = 1.15 * max(seen.start.uniform, seen.evaluations[-1].dev if seen.evaluations else 0.0)
+    whole = axis_spanning([*losses, *_rules(seen).values()], f"loss, {loss_unit_words(seen.ladder.measure)}")
+    ceiling = 1.15 * max(seen.start.uniform, seen.evaluations[-1].judged if seen.evaluations else 0.0)
     is_cut = math.isfinite(ceiling) and whole.low < ceiling < whole.high
     return whole._replace(high=ceiling) if is_cut else whole
 
 
 def _key(seen: TrainingReport) -> list[str]:
     simple = seen.ladder.measure.simple if seen.ladder.measure.metric else "counting alone"
-    has_rules = any(rung.is_counted and math.isfinite(rung.dev) for rung in seen.ladder.rungs)
+    side = seen.ladder.measure.side
     parts = [
         (0.0, BLUE, "", 2.5, "train, each batch and means of batches"),
         (400.0, BLUE, "9 5", 3.5, "train, whole"),
-        (570.0, ORANGE, "", 3.5, "dev, whole"),
-        (720.0, QUIET, "7 5", 2.0, f"{simple}, on dev"),
+        *([(570.0, ORANGE, "", 3.5, "dev, whole")] if side == "dev" else []),
+        *([(720.0 if side == "dev" else 570.0, QUIET, "7 5", 2.0, f"{simple}, on {side}")] if _rules(seen) else []),
     ]
-    return line_key(parts if has_rules else parts[:-1], LEFT)
+    return line_key(parts, LEFT)
+
+
+def _rules(seen: TrainingReport) -> dict[str, float]:
+    """The loss of each simple model that has one, on the side that is judged."""
+    losses = {rung.name: seen.ladder.loss(rung) for rung in seen.ladder.rungs if rung.is_counted}
+    return {name: loss for name, loss in losses.items() if math.isfinite(loss)}
 
 
 def _captions(seen: TrainingReport) -> list[str]:
     lines = []
     best = min(
-        [evaluation for evaluation in seen.evaluations if math.isfinite(evaluation.dev)],
-        key=lambda e: e.dev,
+        [evaluation for evaluation in seen.evaluations if math.isfinite(evaluation.judged)],
+        key=lambda evaluation: evaluation.judged,
         default=None,
     )
     if best:
-        count = seen.ladder.best_count
+        count, side = seen.ladder.best_count, seen.ladder.measure.side
+        rule = seen.ladder.loss(count) if count else math.nan
         unit = " nats" if seen.ladder.measure.loss == "nats" else ""
         beside = (
-            f", {rough(abs(count.dev - best.dev))} {'below' if best.dev < count.dev else 'above'} {count.name}"
-            if count and math.isfinite(count.dev)
+            f", {rough(abs(rule - best.judged))} {'below' if best.judged < rule else 'above'} {count.name}"
+            if count and math.isfinite(rule)
             else ""
         )
-        lines.append(
-            f"On dev the lowest loss is {best.dev:.4f}{unit}, after step {best.step:,} of {seen.plan.steps:,}{beside}; "
-            f"train is then at {best.train:.4f}."
-        )
+        then = f"; train is then at {best.train:.4f}" if side == "dev" else "; nothing was held out"
+        lowest = f"On {side} the lowest loss is {best.judged:.4f}{unit}"
+        lines.append(f"{lowest}, after step {best.step:,} of {seen.plan.steps:,}{beside}{then}.")
     per_point = block_means([(step.step, step.loss) for step in seen.steps], least=SMOOTHED)[1]
     lines.append(
         _start(seen) + (f" Each point of the thick line is the mean of {per_point} batches." if per_point > 1 else "")

@@ -16,7 +16,7 @@ from pellucid.figures.charts.svg import (
     tooltip,
 )
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import example_noun, metrics_words, source_noun
+from pellucid.figures.words.answers import example_noun, judged_words, metrics_words, source_noun
 from pellucid.figures.words.notation import chance_words, count_of, cut_end
 from pellucid.records import AnsweredExample, TrainingReport
 
@@ -133,7 +133,7 @@ def _mark_differences(x: float, y: float, text: str, beside: str) -> list[str]:
 def _captions(seen: TrainingReport, n_shown: int, n_wrong: int) -> list[str]:
     assert seen.answers is not None
     noun = example_noun(seen.data.kind)
-    said = [f"{seen.data.source}, {count_of(seen.answers.n, noun)} of dev: {metrics_words(seen.answers.metrics, '')}."]
+    said = [f"{judged_words(seen, seen.answers.n)}: {metrics_words(seen.answers.metrics, '')}."]
     if seen.data.task == "regression":
         return [*said, f"{count_of(n_shown, noun).capitalize()}, those farthest off first."]
     wrong = f"of which {n_wrong} {'is' if n_wrong == 1 else 'are'} wrong" if n_wrong else "and none is wrong"

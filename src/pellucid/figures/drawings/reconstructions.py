@@ -4,7 +4,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.svg import BLUE, INK, LINE, move_marks, svg_text, tooltip
 from pellucid.figures.drawings.mistakes import ACROSS, GAP, SIDE, WIDTH, framed_image
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import metrics_words
+from pellucid.figures.words.answers import judged_words, metrics_words
 from pellucid.figures.words.notation import count_of, cut_end
 from pellucid.records import TrainingReport
 
@@ -31,7 +31,7 @@ def draw_reconstructions(seen: TrainingReport) -> Picture:
     size = seen.network.config.get("latent")
     through = f" through {count_of(size, 'number')}" if isinstance(size, int) else ""
     captions = [
-        f"{seen.data.source}, {count_of(seen.answers.n, 'image')} of dev: {metrics_words(seen.answers.metrics, '')}.",
+        f"{judged_words(seen, seen.answers.n)}: {metrics_words(seen.answers.metrics, '')}.",
         f"Above, an image; below, framed in blue, what came back of it{through}.",
     ]
     title = f"What the {seen.network.name} gives back"

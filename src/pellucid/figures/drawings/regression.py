@@ -6,7 +6,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, Point, axis_spanning
 from pellucid.figures.charts.svg import BLUE, ORANGE, QUIET, line_key, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import example_noun, metrics_words
+from pellucid.figures.words.answers import judged_words, metrics_words
 from pellucid.figures.words.notation import count_of, cut_end, in_unit
 from pellucid.records import TrainingReport
 
@@ -59,11 +59,10 @@ def _key() -> list[str]:
 
 def _captions(seen: TrainingReport, points: list[Point], worst: Point, every: int) -> list[str]:
     assert seen.answers is not None
-    drawn = count_of(len(points), example_noun(seen.data.kind))
     n_above = sum([answer > truth for truth, answer in points])
     above = f"{count_of(n_above, 'answer')} {'is' if n_above == 1 else 'are'} above the truth"
     said = [
-        f"{seen.data.source}, {drawn} of dev: {metrics_words(seen.answers.metrics, seen.data.target)}.",
+        f"{judged_words(seen, len(points))}: {metrics_words(seen.answers.metrics, seen.data.target)}.",
         f"{above}; the farthest is off by {in_unit(_error(worst))} ({_says(worst)}).",
     ]
     return [*said, f"Drawn: every {every}th."] if every > 1 else said

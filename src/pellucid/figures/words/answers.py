@@ -74,6 +74,11 @@ def has_tokens(data: DataFacts) -> bool:
     return data.kind not in KINDS or KINDS[data.kind].family != "examples"
 
 
+def judged_words(report: TrainingReport, n: int) -> str:
+    """So many examples of the side that a run's network is judged on, as a caption begins with them."""
+    return f"{report.data.source}, {count_of(n, example_noun(report.data.kind))} of {report.ladder.measure.side}"
+
+
 def is_judged(data: DataFacts) -> bool:
     """Whether an answer is right or wrong, and not only nearer or farther, as a number is."""
     return data.task not in ("regression", "reconstruction")
@@ -82,7 +87,10 @@ def is_judged(data: DataFacts) -> bool:
 def side_sizes(data: DataFacts) -> dict[str, str]:
     """How much each side holds: examples, and of sequences the tokens that are predicted."""
     sizes = {}
+    held_out = [side for side in data.n_tokens if side != "train" and data.n_tokens[side]]
     for side, n in data.n_tokens.items():
+        if side != "train" and not held_out:
+            continue
         if has_tokens(data):
             items = data.items.get(side, 0)
             held = f"{count_of(items, example_noun(data.kind))}, " if items else ""
@@ -150,9 +158,11 @@ def answer_parts(
 
 def metric_lines(answers: Answers, data: DataFacts) -> list[str]:
     """The metrics on dev and on test, and what of the data the network could not know."""
-    on = {side: [one for one in answers.intervals if one.side == side] for side in ("dev", "test")}
-    of_dev = metrics_words(answers.metrics, data.target, on["dev"])
-    lines = [f"on dev, {count_of(answers.n, example_noun(data.kind))}: {of_dev}"]
+    side = answers.side
+    on = {side: [one for one in answers.intervals if one.side == side] for side in (side, "test")}
+    judged = metrics_words(answers.metrics, data.target, on[side] if side == "dev" else ())
+    learned_from = ", which it learned from" if side == "train" else ""
+    lines = [f"on {side}, {count_of(answers.n, example_noun(data.kind))}{learned_from}: {judged}"]
     if answers.test_metrics:
         lines.append(f"on test, read once: {metrics_words(answers.test_metrics, data.target, on['test'])}")
     lines += [line for line in (majority_words(answers, data), cutoff_words(answers.cutoff)) if line]
@@ -194,7 +204,7 @@ def metric_tables(answers: Answers, network: str) -> list[Table]:
     """
     found = []
     for side, simple in answers.simple.items() if len(shown_metrics(answers.metrics)) > 1 else ():
-        mine = answers.metrics if side == "dev" else answers.test_metrics
+        mine = answers.metrics if side == answers.side else answers.test_metrics
         intervals = tuple(one for one in answers.intervals if one.side == side)
         found.append(models_table(f"on {side}", [ModelMetrics(network, mine, intervals), *simple]))
     return found
@@ -212,7 +222,7 @@ def majority_words(answers: Answers, data: DataFacts) -> str:
     >>> print(majority_words(ahead, data))
     Saying no always is right in 94.00 % of dev: the network is right in 3.00 points more (95 % interval 1.00 to 5.00).
     """
-    on_dev = next((gain for gain in answers.over_majority if gain.side == "dev"), None)
+    on_dev = next((gain for gain in answers.over_majority if gain.side == "dev"), None)  # of train it would say nothing
     if on_dev is None or not data.class_counts or not math.isfinite(on_dev.mean):
         return ""
     usual = cut_end(data.symbols[data.class_counts.index(max(data.class_counts))], LONGEST_LISTED)
@@ -285,7 +295,8 @@ def importance_lines(report: TrainingReport) -> list[str]:
     if answers is None or not answers.importances:
         return []
     rows = count_of(answers.importances[0].n_rows, "row")
-    where = "dev" if answers.importances_on == "dev" else "the parts of the cross-validation"
+    is_side = answers.importances_on in ("dev", "train")
+    where = answers.importances_on if is_side else "the parts of the cross-validation"
     return [
         f"Each column was shuffled among {rows} of {where}; the more {report.ladder.measure.metric} is lost, the more "
         "the network needs it. With 95 % intervals.",

@@ -66,11 +66,17 @@ def plain_ladder(ladder: Ladder) -> dict[str, object]:
 
 def ladder_table(ladder: Ladder) -> Table:
     """A row for each rung, the best on dev first; networks are bold."""
-    metric, unit, has_test = ladder.measure.metric, ladder.measure.loss, has_test_side(ladder)
+    metric, unit, side, has_test = (
+        ladder.measure.metric,
+        ladder.measure.loss,
+        ladder.measure.side,
+        has_test_side(ladder),
+    )
+    train = ["train"] * (side != "train")
     reached = (
-        [f"dev {metric}", *["test"] * has_test, f"dev {unit}", "train"]
+        [f"{side} {metric}", *["test"] * has_test, f"{side} {unit}", *train]
         if metric
-        else [f"dev {unit}", "bits/char", "train", *["test"] * has_test]
+        else [f"{side} {unit}", "bits/char", *train, *["test"] * has_test]
     )
     shares = _share_headings(ladder)
     costs = ["parameters", "seconds", f"{ladder.measure.one}s/s", f"over {ladder.measure.simple}"]
@@ -95,7 +101,8 @@ def _reached_cells(ladder: Ladder, rung: Rung) -> list[str]:
     metric, has_test = ladder.measure.metric, has_test_side(ladder)
     if metric:
         test = [metric_words(metric, rung.test_metric)] * has_test
-        return [metric_words(metric, rung.metric), *test, *[loss_words(one, metric) for one in (rung.dev, rung.train)]]
+        losses = (rung.train,) if ladder.measure.side == "train" else (rung.dev, rung.train)
+        return [metric_words(metric, rung.metric), *test, *[loss_words(one, metric) for one in losses]]
     bits = f"{rung.bits_per_character:.3f}" if math.isfinite(rung.bits_per_character) else ""
     return [loss_words(rung.dev), bits, loss_words(rung.train), *[loss_words(rung.test)] * has_test]
 
@@ -147,17 +154,19 @@ def accuracy_words(ladder: Ladder, own: Rung) -> str:
     return f"{words}{beside}, and {whole}{whole_beside}."
 
 
-def baseline_table(rungs: Sequence[Rung], measure: Measure = COUNTING) -> Table:
+def baseline_table(ladder: Ladder) -> Table:
     """What counting alone reaches, or other models that are no networks."""
-    metric, unit = measure.metric, measure.loss
-    headings = (f"dev {metric}", f"dev {unit}") if metric else (f"dev {unit}", "bits/char")
+    measure = ladder.measure
+    metric, unit, side = measure.metric, measure.loss, measure.side
+    headings = (f"{side} {metric}", f"{side} {unit}") if metric else (f"{side} {unit}", "bits/char")
     name = measure.simple if metric else "counting alone"
     made = Table(name, *right(*headings, "numbers kept"))
-    for rung in rungs:
+    for rung in ladder.rungs:
+        loss = ladder.loss(rung)
         reached = (
-            (metric_words(metric, rung.metric), loss_words(rung.dev, metric))
+            (metric_words(metric, rung.metric), loss_words(loss, metric))
             if metric
-            else (loss_words(rung.dev), f"{rung.bits_per_character:.3f}")
+            else (loss_words(loss), f"{rung.bits_per_character:.3f}")
         )
         made.add(cut_end(rung.name, LONGEST_NAME), *reached, f"{rung.parameters:,}")
     return made
@@ -203,6 +212,12 @@ def earned_words(ladder: Ladder) -> str:
     if network is None or best is None:
         return "not known: there is no network, or no simple model"
     metric, gap = ladder.measure.metric, ladder.gap(network)
+    if ladder.measure.side == "train":
+        reached = [metric_words(metric, rung.metric) for rung in (network, best)]
+        beside = f"where {best.name} has {reached[1]}"
+        return (
+            f"On what it was trained on, the {network.name} has {reached[0]} {metric}, {beside}; nothing was held out."
+        )
     earned = gap_size(ladder.measure, gap)
     if metric:
         against = (
@@ -365,8 +380,9 @@ def judged_by_words(ladder: Ladder) -> str:
             "One split, one measure: the mean over every predicted token of dev. “Over counting” is "
             "what a model earns over the best one that only counts."
         )
+    split = "One split, one measure" if measure.side == "dev" else "No split, one measure"
     return (
-        f"One split, one measure: the {measure.metric} over the whole of dev, by which the models are ranked; the loss "
+        f"{split}: the {measure.metric} over the whole of {measure.side}, by which the models are ranked; the loss "
         f"beside it is in {loss_unit_words(measure)}. “Over {measure.simple}” is what a model earns over the best."
     )
 
@@ -429,10 +445,10 @@ def gap_size(measure: Measure, gap: float) -> str:
 
 
 def rank_rungs(ladder: Ladder) -> list[Rung]:
-    """The rungs, the best on dev first and what has no number last; of two that are alike, the lower loss first."""
+    """The rungs, the best first and what has no number last; of two that are alike, the lower loss first."""
 
     def place(rung: Rung) -> tuple[float, float]:
-        return _last_if_nan(-ladder.merit(rung)), _last_if_nan(rung.dev)
+        return _last_if_nan(-ladder.merit(rung)), _last_if_nan(ladder.loss(rung))
 
     return sorted(ladder.rungs, key=place)
 

@@ -232,10 +232,18 @@ def leak_words(leak: Leak) -> str:
     return f"{leak.column} gives the target away: {said}; leave_out={leak.column} if it is not known beforehand"
 
 
-def choice_sentences(choice: SplitChoice) -> list[str]:
+def choice_sentences(choice: SplitChoice, noun: str = "row") -> list[str]:
     """How the rows of a training were divided and why; nothing where it is by hash, as is usual, and nothing speaks
-    against that.
+    against that. noun: what one example is called.
+
+    >>> print(*choice_sentences(SplitChoice("none", True, n_different=4)))
+    4 different rows are too few to hold any out, so all of them train: how it does on new ones is not known;
+    strategy=hash holds some out all the same
     """
+    if choice.strategy == "none":
+        few = f"{choice.n_different:,} different {noun}s are too few to hold any out, so all of them train"
+        forced = "; strategy=hash holds some out all the same" if noun == "row" and choice.is_proposed else ""
+        return [f"{few}: how it does on new ones is not known{forced}"]
     group, order, drift = choice.group, choice.order, choice.drift
     said = []
     if choice.strategy == "group":

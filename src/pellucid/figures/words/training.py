@@ -13,6 +13,7 @@ from pellucid.figures.tables import WIDTH, FittedLines, Part, indent
 from pellucid.figures.words.answers import (
     answer_parts,
     describe_source,
+    example_noun,
     guessing_costs,
     has_tokens,
     side_sizes,
@@ -42,6 +43,7 @@ from pellucid.records import (
     Plan,
     PlanReason,
     Resumption,
+    Separability,
     TrainingReport,
     Verdict,
     as_plain,
@@ -60,6 +62,7 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
         "batch-by-time": "a batch of {batch_size:,}, so that there is time for {steps:,} steps",
         "few-steps": "only {steps:,} steps fit; {wanted:,} would take {minutes:.1f} minutes",
         "epochs-limited": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned, fewer if dev rises",
+        "epochs-limited-on-train": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned",
         "folds": "after it, cross-validation over {folds} parts",
         "folds-by-time": "half of the time is left for a cross-validation; without it there would be {steps:,} steps",
         "flat-loss": "{loss} of probabilities: where the true class has {p:g}, {part:.2g} as steep as cross-entropy",
@@ -87,7 +90,12 @@ def data_lines(data: DataFacts) -> list[str]:
 
 def data_notes(data: DataFacts) -> list[str]:
     """What to know of the data before they are learned from: what gives the target away, how rows were divided."""
-    return [*map(leak_words, data.leaks), *(choice_sentences(data.split) if data.split else []), *data.notes]
+    return [*map(leak_words, data.leaks), *split_notes(data), *data.notes]
+
+
+def split_notes(data: DataFacts) -> list[str]:
+    """How the examples were divided and why, where that is worth a word."""
+    return choice_sentences(data.split, example_noun(data.kind)) if data.split else []
 
 
 def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:
@@ -240,14 +248,17 @@ def ending_words(ending: Ending, evaluations: Sequence[Evaluation], planned: int
         )
     ahead = f"would lower it by at most {ending.gain:.2g}" if ending.gain else "would earn nothing"
     left = f"the {planned - last.step:,} steps left {ahead} at the pace seen"
-    return f"A plateau: dev has stood at {last.dev:.4f}; {left}."
+    side = "train" if math.isnan(last.dev) else "dev"
+    return f"A plateau: {side} has stood at {last.judged:.4f}; {left}."
 
 
 def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: Ladder) -> str:
     """Why a network is called so, from its curves and the simple models beside it, and what to try."""
     if not evaluations:
         return "It was never evaluated."
-    kept, last = min(evaluations, key=lambda one: one.dev), evaluations[-1]
+    kept, last = min(evaluations, key=lambda one: one.judged), evaluations[-1]
+    if ladder.measure.side == "train":
+        return _untested_words(verdict, kept, last, ladder)
     gap = kept.dev - kept.train
     at_best = f"at step {kept.step:,} dev is {kept.dev:.4f} and train {kept.train:.4f}"
     is_counting = ladder.measure.simple == "counting"
@@ -295,6 +306,27 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
     return f"{because}. {try_next}."
 
 
+def _untested_words(verdict: Verdict, kept: Evaluation, last: Evaluation, ladder: Ladder) -> str:
+    """What is known of a network that learned from all there is: how it does on that, and no more.
+
+    >>> from pellucid.records import Measure
+    >>> seen = Evaluation(300, 0.001, math.nan, 1.0)
+    >>> ladder = Ladder("xor", (), measure=Measure(metric="accuracy", side="train"))
+    >>> print(_untested_words(Verdict("not known", "nothing held out"), seen, seen, ladder))
+    at step 300 train is 0.0010, with 100 % of accuracy, and nothing was held out to tell learning from learning by
+    heart. Give it more examples.
+    """
+    metric = f", with {metric_words(ladder.measure.metric, kept.metric)} of {ladder.measure.metric}"
+    at_best = f"at step {kept.step:,} train is {kept.train:.4f}{metric}"
+    if verdict.reason == "same answer":
+        try_next = "Give it a larger size or more time; or search its learning rate with pellucid rate"
+        return f"{at_best}, but it says the same of every example, whatever it reads. {try_next}."
+    if verdict.reason == "nothing learned":
+        return f"no weights did better than the first ones, with {kept.train:.4f}; at the end it was {last.train:.4f}."
+    memory = "and nothing was held out to tell learning from learning by heart"
+    return f"{at_best}, {memory}. Give it more examples."
+
+
 def behind_words(ladder: Ladder) -> str:
     """How much more the best simple model reaches, by what the ladder is judged by.
 
@@ -313,7 +345,7 @@ def behind_words(ladder: Ladder) -> str:
         has = f"{best.name} has {metric_words(metric, best.metric)}"
         return f", with {metric_words(metric, network.metric)} of {metric} where {has}"
     is_counting = ladder.measure.simple == "counting"
-    return f", where {ladder.measure.simple} alone reach{'es' * is_counting} {best.dev:.4f}"
+    return f", where {ladder.measure.simple} alone reach{'es' * is_counting} {ladder.loss(best):.4f}"
 
 
 def fit_words(report: TrainingReport) -> str:
@@ -325,6 +357,41 @@ def fit_words(report: TrainingReport) -> str:
     return f"it keeps {count_of(own.parameters, 'number')}; {costs}."
 
 
+def separability_words(found: Separability) -> str:
+    """Whether logistic regression could tell all of train right, and what that means for its loss.
+
+    >>> print(separability_words(Separability(False, 4, 2, 0.693147, "weight decay", 0.01)))
+    No hyperplane tells the classes of train apart: a weighted mean of rows of one class is also one of rows of others.
+    So logistic regression, whatever its weights, gets at most 3 of 4 rows right, and its loss stays at 0.6931 or above.
+    >>> print(separability_words(Separability(True, 50, 50, 0.0, "steps", 0.0)))
+    These weights tell all 50 rows of train right, so the loss has no minimum: twice the weights cost less, and with the
+    steps they grow about as their logarithm. What decided the answer here is the number of steps alone, without weight
+    decay.
+    """
+    rows = f"{found.n_rows:,} rows"
+    if found.is_separable is None:
+        return f"Whether a hyperplane can tell all {rows} of train apart is not known: to find out would take too long."
+    if not found.is_separable:
+        floor = f", and its loss stays at {found.floor:.4f} or above" if found.floor >= 5e-5 else ""
+        return (
+            "No hyperplane tells the classes of train apart: a weighted mean of rows of one class is also one of rows "
+            "of others. So logistic regression, whatever its weights, gets at most "
+            f"{found.n_rows - 1:,} of {rows} right{floor}."
+        )
+    decides = {
+        "weight decay": f"the weight decay of {rough(found.strength)}",
+        "penalty": f"the penalty, of strength {rough(found.strength)}",
+        "steps": "the number of steps alone, without weight decay",
+    }[found.decided_by]
+    right = f"These weights tell all {rows} of train right"
+    if found.n_right < found.n_rows:
+        right = f"Some weights tell all {rows} of train right, and these {found.n_right:,}"
+    return (
+        f"{right}, so the loss has no minimum: twice the weights cost less, and with the steps they grow about as "
+        f"their logarithm. What decided the answer here is {decides}."
+    )
+
+
 def plain_report(report: TrainingReport) -> dict[str, object]:
     """The run as what JSON can hold: all but what was logged step by step, which stands in the run's own files."""
     names = [field.name for field in dataclasses.fields(report) if field.name not in ("health", "command", "steps")]
@@ -333,6 +400,7 @@ def plain_report(report: TrainingReport) -> dict[str, object]:
         "start": start_words(report.start),
         "ending": ending_words(report.ending, report.evaluations, report.plan.steps),
         "verdict": fit_words(report),
+        **({"separability": separability_words(report.separability)} if report.separability else {}),
     }
     return {
         **plain,
@@ -358,6 +426,8 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
     yield Text("")
     yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
     yield Text(f"{report.verdict.name}: {fit_words(report)}")
+    if report.separability:
+        yield Text(separability_words(report.separability))
     if report.plan.evaluated:
         part = f"{report.plan.evaluated:,} of its {report.data.n_tokens['dev']:,}"
         yield Text(f"While it trained, dev was measured on about {part} predictions; the table has more of it.", "dim")
@@ -419,23 +489,24 @@ def next_commands(report: TrainingReport) -> list[str]:
 def loss_picture(report: TrainingReport, width: int = WIDTH) -> list[str]:
     """The loss on train and dev over the steps as a few lines of text, with the best simple model as a dotted rule.
 
-    Where the words do not fit beside it, they stand below.
+    Where the words do not fit beside it, they stand below. Where nothing was held out, there is train alone.
     """
-    finite = [evaluation for evaluation in report.evaluations if math.isfinite(evaluation.dev)]
+    finite = [evaluation for evaluation in report.evaluations if math.isfinite(evaluation.judged)]
     if len(finite) < 2 or len(report.steps) < 2:
         return []
     best = report.ladder.best_count
     # Beside a metric, the best of them need not have a loss; then there is no rule.
-    best = best if best and math.isfinite(best.dev) else None
+    rule = report.ladder.loss(best) if best else math.nan
+    best = best if math.isfinite(rule) else None
     train = block_means([(step.step, step.loss) for step in report.steps], 128, least=4)[0]
-    dev = [(evaluation.step, evaluation.dev) for evaluation in report.evaluations]
-    losses = [loss for _, loss in [*train, *dev] if math.isfinite(loss)] + ([best.dev] if best else [])
+    judged = [(evaluation.step, evaluation.judged) for evaluation in report.evaluations]
+    losses = [loss for _, loss in [*train, *judged] if math.isfinite(loss)] + ([rule] if best else [])
     # Near the end is where it is decided; the first steps, far above, leave the picture.
-    reach = max([finite[-1].dev, best.dev if best else finite[0].dev]) - min(losses)
+    reach = max([finite[-1].judged, rule if best else finite[0].judged]) - min(losses)
     high = min(max(losses), min(losses) + max(4 * reach, 0.2))
-    labels = [(finite[-1].dev, f"dev {finite[-1].dev:.4f}")]
+    labels = [(finite[-1].judged, f"{report.ladder.measure.side} {finite[-1].judged:.4f}")]
     if best:
-        labels.append((best.dev, f"{cut_end(best.name, 24)} {best.dev:.4f}"))
+        labels.append((rule, f"{cut_end(best.name, 24)} {rule:.4f}"))
     beside = width - LABELS - 1 - max([len(words) for _, words in labels])
     canvas = TextCanvas(
         (0, report.steps[-1].step),
@@ -443,9 +514,9 @@ def loss_picture(report: TrainingReport, width: int = WIDTH) -> list[str]:
         width=max(NARROWEST, min(WIDEST, beside if beside >= LEAST_BESIDE else width - LABELS)),
     )
     if best:
-        canvas.across(best.dev)
+        canvas.across(rule)
     canvas.line(train)
-    canvas.line(dev)
+    canvas.line(judged)
     last = f"{report.steps[-1].step:,} steps"
     below = " " * LABELS + "0".ljust(canvas.width - len(last)) + last
     if beside >= LEAST_BESIDE:

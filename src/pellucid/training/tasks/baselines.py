@@ -84,10 +84,12 @@ def _make_baseline(
     seconds: float,
     *,
     has_test: bool,
+    has_dev: bool = True,
 ) -> Baseline:
     """evaluate: the model on a side, by its name; seconds: that it took to fit."""
     began = time.perf_counter()
-    train, dev = evaluate("train"), evaluate("dev")
+    train = evaluate("train")
+    dev = evaluate("dev") if has_dev else SideResult(math.nan, train.metric)
     rung = Rung(
         name=name,
         is_counted=True,
@@ -211,7 +213,10 @@ def example_baselines(sides: ExampleSides, train_part: Examples, latent: int = 2
                 return SideResult(loss, r_squared(answers, targets), units)
             assert isinstance(sides.preparation, TablePreparation)
             found = number_metrics(answers, targets, sides.preparation.deviation)
+            if side == "train":
+                return SideResult(loss, found["R²"], units, found)  # no interval says anything of other rows
             intervals = tuple(intervals_of(side, *map(sides.preparation.in_units, (answers, targets))))
             return SideResult(loss, found["R²"], units, found, intervals)
 
-        yield _make_baseline(model.name, model.n_parameters, evaluate, seconds, has_test=len(sides.test) > 0)
+        has_dev, has_test = len(sides.dev) > 0, len(sides.test) > 0
+        yield _make_baseline(model.name, model.n_parameters, evaluate, seconds, has_test=has_test, has_dev=has_dev)

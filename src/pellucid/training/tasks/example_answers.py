@@ -31,27 +31,29 @@ class Scored(NamedTuple):
     latent: Tensor  # (examples, latent); no columns where there is no narrow place
 
 
-def preview_texts(sides: ExampleSides, scored: Scored, loss: ExampleLoss) -> tuple[str, ...]:
-    """Each example as truth → answer, with the answer's probability where there is one."""
+def preview_texts(sides: ExampleSides, side: str, scored: Scored, loss: ExampleLoss) -> tuple[str, ...]:
+    """Each example of a side as truth → answer, with the answer's probability where there is one."""
     if sides.task == "reconstruction":
         errors = (scored.scores - scored.targets).square().mean(1)
         return tuple(f"error {error:.3f}" for error in errors.tolist())
     return tuple(
         f"{one.truth} → {one.answer}" + (f" ({one.probability:.2f})" if one.probability is not None else "")
-        for one in _describe_answers(sides, scored, loss, np.arange(len(scored.examples)), "dev")
+        for one in _describe_answers(sides, scored, loss, np.arange(len(scored.examples)), side)
     )
 
 
-def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: ExampleLoss) -> Answers:
-    """Everything that is told of the answers on dev, and the numbers on test."""
+def answers_of(sides: ExampleSides, side: str, dev: Scored, test: Scored, loss: ExampleLoss) -> Answers:
+    """Everything that is told of the answers on dev, and the numbers on test. side: what stands in the place of dev."""
     worst = loss.losses(dev.scores, dev.targets).argsort(descending=True, stable=True)[:MOST_SHOWN].numpy()
     tested = {"test": test} if len(test.examples) else {}
+    held_out = {**({"dev": dev} if side == "dev" else {}), **tested}
     common: dict[str, Any] = {
         "n": len(dev.examples),
         "metrics": network_metrics(sides, dev, loss),
         "test_metrics": network_metrics(sides, test, loss) if tested else {},
-        "examples": _describe_answers(sides, dev, loss, worst, "dev"),
+        "examples": _describe_answers(sides, dev, loss, worst, side),
         "n_unknown": sides.n_unknown,
+        "side": side,
     }
     if sides.task == "reconstruction":
         return Answers(**common, latent=latent_points(sides, dev))
@@ -60,28 +62,28 @@ def answers_of(sides: ExampleSides, dev: Scored, test: Scored, loss: ExampleLoss
         points = list(zip(truth.tolist(), said.tolist(), strict=True))[:MOST_POINTS]
         intervals = [
             one
-            for side, part in {"dev": dev, **tested}.items()
+            for of, part in held_out.items()
             for one in intervals_of(
-                side, *(in_units(sides, each.double().numpy()) for each in (part.scores, part.targets))
+                of, *(in_units(sides, each.double().numpy()) for each in (part.scores, part.targets))
             )
         ]
         return Answers(**common, points=tuple(points), intervals=tuple(intervals))
     classes, likely = dev.targets.numpy(), dev.scores.argmax(1).numpy()
     confusion, calibration = metrics.confusion(likely, classes, sides.classes), None
-    if loss.probabilities:
+    if loss.probabilities and side == "dev":  # of what it was trained on, a network may be as sure as it likes
         calibration = metrics.calibration(class_probabilities(dev.scores, loss).max(1), likely == classes)
     if not is_uneven(sides):
         return Answers(**common, confusion=confusion, calibration=calibration)
     usual = np.eye(len(sides.classes))[[_majority(sides)]]  # (1, classes)
     over_majority = [
         metrics.paired_gain(
-            side,
+            of,
             metrics.class_units(part.scores.numpy(), part.targets.numpy()),
             metrics.class_units(usual.repeat(len(part.targets), axis=0), part.targets.numpy()),
         )
-        for side, part in {"dev": dev, **tested}.items()
+        for of, part in held_out.items()
     ]
-    cutoff = _cutoff(sides, {"dev": dev, **tested}, loss)
+    cutoff = _cutoff(sides, held_out, loss) if side == "dev" else None
     return Answers(
         **common, confusion=confusion, calibration=calibration, over_majority=tuple(over_majority), cutoff=cutoff
     )

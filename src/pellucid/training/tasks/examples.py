@@ -36,7 +36,8 @@ from pellucid.layers.losses import ExampleLoss, find_example_loss, losses_for, p
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ExampleModel, Network, Reconstructor
 from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig, ViTConfig
-from pellucid.records import Answers, DataFacts, Importance, InitialLoss, Measure, Plan
+from pellucid.models.examples.rows import Logistic
+from pellucid.records import Answers, DataFacts, Importance, InitialLoss, Measure, Plan, Separability
 from pellucid.training.options import TrainOptions
 from pellucid.training.run_data import TRAINED_ON
 from pellucid.training.tasks import metrics
@@ -44,6 +45,7 @@ from pellucid.training.tasks.baselines import Baseline, SideResult, example_base
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
 from pellucid.training.tasks.example_answers import Scored, answers_of, preview_texts
 from pellucid.training.tasks.importances import importances_of, permutation_effects
+from pellucid.training.tasks.separability import measure_separability
 from pellucid.training.tasks.simple_models import flatten_examples
 from pellucid.training.tasks.task import (
     FEWEST_PREDICTIONS,
@@ -148,7 +150,12 @@ class ExampleTask(Task):
 
     @property
     def measure(self) -> Measure:
-        return MEASURES[self.sides.task]
+        return MEASURES[self.sides.task]._replace(side="dev" if len(self.sides.dev) else "train")
+
+    @property
+    def judged(self) -> Examples:
+        """What the network is judged on: dev, or train where nothing was held out."""
+        return self.examples(self.measure.side)
 
     @property
     def default_loss(self) -> str:  # type: ignore[override]  # follows from the task
@@ -224,7 +231,7 @@ class ExampleTask(Task):
         return ExampleBatches(self.sides.train, plan.batch_size, plan.seed, plan.shift)
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
-        return ExampleBatches(self.sides.dev, batch_size, plan.seed)
+        return ExampleBatches(self.judged, batch_size, plan.seed)
 
     def split_batch(self, model: ExampleModel, batch: ExampleBatch) -> Inputs:
         return (batch.numbers, batch.codes), targets_of(model, batch)
@@ -266,8 +273,8 @@ class ExampleTask(Task):
 
     @cached_property
     def train_part(self) -> Examples:
-        """Of train, as large as dev, spread evenly over it."""
-        every = max(1, self.n_train // max(1, len(self.sides.dev)))
+        """Of train, as large as dev, spread evenly over it; all of it where nothing was held out."""
+        every = max(1, self.n_train // (len(self.sides.dev) or self.n_train))
         return self.sides.train.rows(slice(None, None, every))
 
     def examples(self, side: str) -> Examples:
@@ -282,11 +289,11 @@ class ExampleTask(Task):
     def losses_without_a_network(self) -> tuple[float, float]:
         """The squared error on dev of saying 0, and of saying the mean of train, whatever is asked."""
         sizes, is_whole = self.sides.preparation.category_sizes, self.sides.task == "reconstruction"
-        train, dev = (
+        train, judged = (
             flatten_examples(side, sizes) if is_whole else side.targets[:, None]
-            for side in (self.sides.train, self.sides.dev)
+            for side in (self.sides.train, self.judged)
         )
-        return float((dev**2).mean()), float(((dev - train.mean(0)) ** 2).mean())
+        return float((judged**2).mean()), float(((judged - train.mean(0)) ** 2).mean())
 
     def evaluate(self, model: ExampleModel, side: str, most: int = 0) -> SideResult:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
@@ -312,7 +319,7 @@ class ExampleTask(Task):
 
     def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
         if self.sides.task == "classification":
-            return initial_loss(loss, self.sides.dev.targets, len(self.sides.classes))
+            return initial_loss(loss, self.judged.targets, len(self.sides.classes))
         nothing, mean = self.losses_without_a_network
         is_well = math.isfinite(loss) and loss < NEAR_NOTHING * nothing
         start = "unsure" if is_well else "sure and wrong" if math.isfinite(loss) else "not finite"
@@ -320,13 +327,14 @@ class ExampleTask(Task):
 
     def preview(self, model: ExampleModel, plan: Plan) -> tuple[str, ...]:
         """A few examples from all of dev with their answers; the same ones each time."""
-        every = max(1, len(self.sides.dev) // PREVIEWED)
-        some = self.sides.dev.rows(slice(0, every * PREVIEWED, every))
-        return preview_texts(self.sides, self.score_examples(model, some), self.loss(plan))
+        every = max(1, len(self.judged) // PREVIEWED)
+        some = self.judged.rows(slice(0, every * PREVIEWED, every))
+        return preview_texts(self.sides, self.measure.side, self.score_examples(model, some), self.loss(plan))
 
     def answers(self, model: ExampleModel, plan: Plan) -> Answers:
-        scored = {side: self.score_examples(model, self.examples(side)) for side in ("dev", "test")}
-        return answers_of(self.sides, scored["dev"], scored["test"], self.loss(plan))
+        side = self.measure.side
+        scored = {side: self.score_examples(model, self.examples(side)) for side in (side, "test")}
+        return answers_of(self.sides, side, scored[side], scored["test"], self.loss(plan))
 
     def score_examples(self, model: ExampleModel, examples: Examples) -> Scored:
         """What the network says of these examples, and what it should say; of a reconstructor also what is left."""
@@ -373,7 +381,8 @@ class ExampleTask(Task):
             )
         if options.folds and not self.can_fold:
             raise PellucidError(
-                "rows that are divided by time, were divided before, or are given back cannot be cross-validated",
+                "rows that are divided by time, were divided before, are given back, or are too few to divide "
+                "cannot be cross-validated",
                 fix="Leave {folds} out",
                 options={"folds": None},
             )
@@ -384,7 +393,16 @@ class ExampleTask(Task):
         for sides in fold_sides(self.data, self.sides, self.options, n_folds):
             yield dataclasses.replace(self, sides=sides)
 
+    def separability(self, model: ExampleModel, plan: Plan) -> Separability | None:
+        if not isinstance(model, Logistic) or plan.loss != "cross-entropy":
+            return None
+        rows = flatten_examples(self.sides.train, self.sides.preparation.category_sizes).astype(np.float64)
+        scores = self.score_examples(model, self.sides.train).scores.double().numpy()
+        return measure_separability(rows, self.sides.train.targets, scores, plan)
+
     def importances(self, model: ExampleModel, plan: Plan) -> tuple[Importance, ...]:
+        if self.measure.side == "train":
+            return ()  # what a few rows that were learned by heart lose tells nothing
         effects = permutation_effects(self, model, self.sides.dev, plan.seed)
         if self.sides.task == "regression":
             assert isinstance(self.sides.preparation, TablePreparation)

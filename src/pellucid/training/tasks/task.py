@@ -21,7 +21,17 @@ from pellucid.inspection.losses import cross_entropy_loss
 from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.contracts import Network
 from pellucid.models.settings import SIZES
-from pellucid.records import Answers, CountedParts, DataFacts, Importance, InitialLoss, Measure, Plan, Sample
+from pellucid.records import (
+    Answers,
+    CountedParts,
+    DataFacts,
+    Importance,
+    InitialLoss,
+    Measure,
+    Plan,
+    Sample,
+    Separability,
+)
 from pellucid.training.options import TrainOptions
 from pellucid.training.rng import derive_seed
 from pellucid.training.tasks.baselines import Baseline, SideResult
@@ -152,6 +162,10 @@ class Task(ABC):
 
     def counted_parts(self, model: Any) -> CountedParts | None:
         """What of the network's predictions is counted and what learned; None where nothing is counted."""
+        return None
+
+    def separability(self, model: Any, plan: Plan) -> Separability | None:
+        """Whether weights of a linear network can tell all of train right; None of others."""
         return None
 
     @abstractmethod
