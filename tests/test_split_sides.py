@@ -91,7 +91,7 @@ def levels(values, name="x", is_numeric=True):
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=400))
 def test_bins_follow_the_values(values):
-    strata = strata_of(levels(values), [], 0.1)
+    strata = strata_of(levels(values), [], FRACTIONS)
     ordered = np.argsort(values, kind="stable")
     assert (np.diff(strata.bins[ordered].astype(int)) >= 0).all()
     by_value = {}
@@ -100,16 +100,16 @@ def test_bins_follow_the_values(values):
 
 
 def test_the_tail_has_bins_of_its_own():
-    strata = strata_of(levels(range(100_000)), [], 0.1)
+    strata = strata_of(levels(range(100_000)), [], FRACTIONS)
     assert strata.marks[-3:] == (0.9, 0.99, 0.999)
     assert np.bincount(strata.bins)[-3:].tolist() == [9000, 900, 100]
 
 
 def test_strata_are_joint_and_bounded():
     tiers = levels(["a", "b"] * 500, "tier", is_numeric=False)
-    assert strata_of(levels(range(1000)), [tiers], 0.1).n_strata == 2 * 10
+    assert strata_of(levels(range(1000)), [tiers], FRACTIONS).n_strata == 2 * 10
     ids = levels(range(1000), "id")
     with pytest.raises(PellucidError, match="id has 1,000 different values"):
-        strata_of(levels(range(1000)), [ids], 0.1)
+        strata_of(levels(range(1000)), [ids], FRACTIONS)
     with pytest.raises(PellucidError, match="tier is no numeric column"):
-        strata_of(tiers, [], 0.1)
+        strata_of(tiers, [], FRACTIONS)

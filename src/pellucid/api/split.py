@@ -1,4 +1,4 @@
-"""Divide data into train, dev and test, say what is wrong with the division, and write the parts."""
+"""Divide data into train, dev and test, or train and test; say what is wrong with it, and write the parts."""
 
 from __future__ import annotations
 
@@ -61,6 +61,12 @@ class WrittenSplit(NamedTuple):
     def _part(self, side: str) -> Any:
         if side not in self.parts:
             where = f"Read {side} from {quoted(str(self.folder), 80)}" if self.files else "Leave {dry_run} out"
+            if side not in self.report.record.sizes:
+                raise PellucidError(
+                    f"no {side} side was asked for",
+                    fix="Give it a part with {fractions}",
+                    options={"fractions": "0.8,0.1,0.1"},
+                )
             raise PellucidError(
                 "the data came from a file, and so their parts are files", fix=where, options={"dry_run": None}
             )
@@ -101,8 +107,9 @@ def split(
     Without a strategy (hash, stratified, time, group or random) one is proposed, with its reasons, and used. by: the
     numeric column whose quantile bins are the strata; together_with: columns that divide each bin further; key: stands
     for the row when it is hashed; group: is not to be divided; order: tells the order of the rows; target: is to be
-    predicted, so rows that are equal but for it share a side, and what gives it away is told. dry_run: only the
-    report. drift: of the made-up transactions, a regime change.
+    predicted, so rows that are equal but for it share a side, and what gives it away is told. fractions: two are of
+    train and test, and then there is no dev. dry_run: only the report. drift: of the made-up transactions, a regime
+    change.
     """
     require_one_of("format of a table's parts", file_format, SUFFIXES)
     text = fractions if isinstance(fractions, str) else ",".join(map(str, fractions))
@@ -149,7 +156,7 @@ def _parts(data: object, division: Division) -> dict[str, Any]:
     if n_given != len(division.sides):
         left_out = n_given - len(division.sides)
         raise PellucidError(f"{left_out:,} of {n_given:,} are empty and cannot be divided", fix="Take them out first")
-    return {side: take_rows(data, (division.sides == number).nonzero()[0]) for number, side in enumerate(SIDES)}
+    return {side: take_rows(data, (division.sides == SIDES.index(side)).nonzero()[0]) for side in division.report.sizes}
 
 
 def _open_divisible(options: DataOptions, drift: bool, given: object = None) -> Splittable:
@@ -180,8 +187,8 @@ def write_parts(data: Splittable, division: Division, folder: Path, suffix: str 
 def _write_all(data: Splittable, division: Division, folder: Path, suffix: str) -> list[str]:
     names = []
     documents = {}
-    for number, side in enumerate(SIDES):
-        is_here = division.sides == number
+    for side in division.report.sizes:
+        is_here = division.sides == SIDES.index(side)
         if isinstance(data, TableData):
             path = folder / f"{side}{suffix}"
             _write_table(data, is_here, path)

@@ -19,7 +19,7 @@ from pellucid.errors import PellucidError, quoted
     "pellucid split names.txt",
     "pellucid split sales.csv --strategy stratified --by amount --with region --out sales-split",
     "pellucid split visits.parquet --group patient --target cured",
-    "pellucid split log.csv --strategy time --order date --fractions 0.7,0.15,0.15",
+    "pellucid split log.csv --strategy time --order date --fractions 0.8,0.2",
     "pellucid split --demo transactions",
     more="""
     Strategies:  hash        by a hash of the item, the row or its --key; never moves when rows are appended
@@ -41,7 +41,9 @@ from pellucid.errors import PellucidError, quoted
 @click.option("--group", default="", metavar="COLUMN", help="Column whose values are not to be divided.")
 @click.option("--order", default="", metavar="COLUMN", help="Column that tells the order of the rows.")
 @click.option("--target", default="", metavar="COLUMN", help="Column that is to be predicted.")
-@click.option("--fractions", default="0.8,0.1,0.1", show_default=True, help="Shares of train, dev and test.")
+@click.option(
+    "--fractions", default="0.8,0.1,0.1", show_default=True, help="Shares of train, dev and test, or of train and test."
+)
 @click.option("--seed", default="", metavar="TEXT", help="Random seed; another seed gives another split.")
 @click.option("--repeats", default=30, show_default=True, help="Splits over which the tail's wandering is measured.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="A new folder; else NAME-split.")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars
 
     from pellucid.data.readers.sources import Source
+    from pellucid.data.splits import SplitRequest
 
 NEWLINES = ("keep", "unix")
 TOKENS = ("characters", "words", "bytes", "bpe")
@@ -94,6 +95,8 @@ class _AnyData(ABC):
     is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
     # (example,): places in SIDES, where the data were divided before
     sides: "numpy.ndarray[Any, Any] | None" = field(default=None, repr=False, compare=False)
+    # How they were divided, or are to be; None: as is usual
+    divided_by: "SplitRequest | None" = field(default=None, repr=False, compare=False)
 
     @property
     def description(self) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from pellucid.data.kinds import COLOURS, KINDS, MISSING_WAYS, NEWLINES, TARGETS, TASKS, TOKENS, Data
-from pellucid.data.splits import STRATEGIES, SplitRequest
+from pellucid.data.splits import FRACTIONS, STRATEGIES, SplitRequest, read_fractions
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, given_options, option, options_of
 
 _TABLE, _IMAGES = ("table",), ("images",)
+AnyData = TypeVar("AnyData", bound=Data)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,12 @@ class DataOptions:
     group: str = option("", "Column whose values are not to be divided.", kinds=_TABLE, value_name="COLUMN")
     order: str = option("", "Column that tells the order of the rows.", kinds=_TABLE, value_name="COLUMN")
     by: str = option("", "Column whose values or quantiles are the strata.", kinds=_TABLE, value_name="COLUMN")
+    fractions: str = option(
+        "",
+        "Shares of train, dev and test, as 0.7,0.15,0.15; where there are two, as 0.8,0.2, they are of train and test, "
+        "and dev is taken from train.",
+        value_name="NUMBERS",
+    )
     refuse_missing_target: bool = option(
         False, "Refuse a table with rows that have no target; else they are left out.", kinds=_TABLE
     )
@@ -102,8 +110,27 @@ class DataOptions:
     def split(self) -> SplitRequest:
         """How the rows are to be divided, as far as it was said."""
         return SplitRequest(
-            strategy=self.strategy, group=self.group, order=self.order, by=self.by, target=self.target, repeats=0
+            strategy=self.strategy,
+            group=self.group,
+            order=self.order,
+            by=self.by,
+            target=self.target,
+            fractions=read_fractions(self.fractions) if self.fractions else FRACTIONS,
+            repeats=0,
         )
+
+
+def with_division(data: AnyData, options: DataOptions) -> AnyData:
+    """The data, which know how they are to be divided."""
+    if not options.fractions:
+        return data
+    if data.sides is not None:
+        raise PellucidError(
+            f"{data.name} was divided before, so {{fractions}} changes nothing",
+            fix="Leave it out",
+            options={"fractions": None},
+        )
+    return replace(data, divided_by=options.split)
 
 
 def open_with(options: DataOptions) -> Data:
@@ -122,7 +149,7 @@ def open_with(options: DataOptions) -> Data:
         skip_empty=options.skip_empty,
     )
     require_used(options, data.kind)
-    return data
+    return with_division(data, options)
 
 
 def require_used(options: object, kind: str) -> None:

@@ -356,6 +356,9 @@ class DataFacts(NamedTuple):
     is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
     split: SplitChoice | None = None  # of a table: how its rows were divided, and why
     leaks: tuple[Leak, ...] = ()  # columns that give the target away
+    dev_of_train: float = (
+        0.0  # the part of train that became dev, where the data were divided into train and test alone
+    )
 
 
 class NetworkFacts(NamedTuple):

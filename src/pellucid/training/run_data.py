@@ -16,10 +16,10 @@ from pellucid.data import ListData, TextData, Vocabulary, vocabulary_from_json
 from pellucid.data.options import DataOptions, open_with
 from pellucid.data.pair_vocabularies import PairVocabulary, pair_vocabulary_from_json
 from pellucid.data.prepare import encode_text
+from pellucid.data.prepare.tokens import text_cuts
 from pellucid.data.readers.memory import MEMORY
 from pellucid.data.sets import is_dataset
-from pellucid.data.splits import FRACTIONS
-from pellucid.data.splits.assignment import split_list
+from pellucid.data.splits.assignment import split_list, training_sides
 from pellucid.data.splits.hashing import Words
 from pellucid.decoding.novelty import Known
 from pellucid.errors import PellucidError, quoted
@@ -144,11 +144,11 @@ def load_known_data(run: Run, vocabulary: Vocabulary) -> KnownData:
     if data.fingerprint != run.data.fingerprint:
         return KnownData(note=f"what is new is not known: {data.name} is not what the run was trained on any more")
     if isinstance(data, ListData):
-        split = split_list(data.items, divided=data.sides)
+        split = split_list(data.items, divided=training_sides(data.items, data.divided_by, data.sides))
         return KnownData(Known(split.train, split.dev))
     assert isinstance(data, TextData)
     tokens = encode_text(data, vocabulary).tokens
-    train = tokens[: int(len(tokens) * FRACTIONS[0])]
+    train = tokens[: int(len(tokens) * text_cuts(data)[0])]
     if len(train) > MOST_SEARCHED:
         return KnownData(note=f"what was copied is not known: train has {len(train):,} tokens")
     return KnownData(text=vocabulary.decode(train.tolist()))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import TASKS
-from pellucid.data.splits import FRACTIONS, SIDES
-from pellucid.data.splits.assignment import SideNumbers, by_hash
+from pellucid.data.splits import FRACTIONS, SIDES, TWO_SIDES, SplitRequest
+from pellucid.data.splits.assignment import DEV, TEST, TRAIN, SideNumbers, by_hash, hold_out_by_hash
 from pellucid.data.splits.hashing import Words, numbered_hashes
 from pellucid.errors import PellucidError, quoted
 from pellucid.records import Leak, SplitChoice
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Places = NDArray[np.int64]
 
 FARTHEST = 1e4  # deviations; what stands farther out counts as that, so that float32 holds it
-TRAIN, DEV, TEST = range(len(SIDES))
 FEWEST_DIVIDED = 10  # different examples
 
 
@@ -102,14 +101,14 @@ def example_hashes(numbers: NDArray[np.float32], codes: NDArray[np.int64]) -> Wo
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
-def divide_examples(hashes: Words, labels: NDArray[np.int64]) -> dict[str, Places]:
+def divide_examples(hashes: Words, labels: NDArray[np.int64], request: SplitRequest | None = None) -> dict[str, Places]:
     """The rows of each side by hash; where they are too few to divide, all of them train.
 
     >>> hashes = np.array([1, 1, 2, 2**63], dtype=np.uint64)
     >>> {side: rows.tolist() for side, rows in divide_examples(hashes, np.array([0, 0, 0, 1])).items()}
     {'train': [0, 1, 2, 3], 'dev': [], 'test': []}
     """
-    return whole_as_train(len(hashes)) if are_too_few(hashes) else places_by_hash(hashes, labels)
+    return whole_as_train(len(hashes)) if are_too_few(hashes) else places_by_hash(hashes, labels, request)
 
 
 def are_too_few(hashes: Words) -> bool:
@@ -122,14 +121,19 @@ def whole_as_train(n_rows: int) -> dict[str, Places]:
     return {"train": np.arange(n_rows), "dev": np.arange(0), "test": np.arange(0)}
 
 
-def places_by_hash(hashes: Words, labels: NDArray[np.int64]) -> dict[str, Places]:
+def places_by_hash(hashes: Words, labels: NDArray[np.int64], request: SplitRequest | None = None) -> dict[str, Places]:
     """The rows of each side. labels: the class of each row; one class for all where there are none.
+
+    request: how they are to be divided, where it was said; of train and test alone, dev is taken from train.
 
     >>> hashes = np.array([1, 1, 2, 2**63, 2**64 - 1], dtype=np.uint64)
     >>> {side: rows.tolist() for side, rows in places_by_hash(hashes, np.array([0, 0, 0, 0, 1])).items()}
     {'train': [0, 1, 4], 'dev': [3], 'test': [2]}
     """
-    return complete_places(by_hash(hashes, FRACTIONS), hashes, labels)
+    sides = by_hash(hashes, request.fractions if request else FRACTIONS)
+    if request and request.sides == TWO_SIDES:
+        hold_out_by_hash(sides, hashes)
+    return complete_places(sides, hashes, labels)
 
 
 def complete_places(sides: SideNumbers, hashes: Words, labels: NDArray[np.int64]) -> dict[str, Places]:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from pellucid.data.kinds import TableData
 from pellucid.data.options import DataOptions
-from pellucid.data.prepare.examples import DEV, TRAIN, ExampleSides
+from pellucid.data.prepare.examples import ExampleSides
 from pellucid.data.prepare.table_examples import table_sides
+from pellucid.data.splits.assignment import DEV, TRAIN
 from pellucid.data.splits.hashing import Words
 
 # Strategies that say themselves what is asked with which rows known; and of too few rows nothing is held out.

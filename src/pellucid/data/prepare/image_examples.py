@@ -89,7 +89,7 @@ def image_sides(
     if single:
         notes.append(f"{single:,} classes have one image, which stays in train")
     hashes = pixel_hashes(pixels)
-    places = divide_examples(hashes, labels)
+    places = divide_examples(hashes, labels, data.divided_by)
     n_different = 0 if len(places["dev"]) else len(np.unique(hashes))
     mean, deviation = channel_statistics(pixels[places["train"]])
     height, width = pixels.shape[1:3]

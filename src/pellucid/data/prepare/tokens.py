@@ -24,8 +24,8 @@ from pellucid.data.pair_vocabularies import (
     words_of_targets,
 )
 from pellucid.data.prepare.examples import places_by_hash
-from pellucid.data.splits import FRACTIONS, SIDES
-from pellucid.data.splits.assignment import split_list
+from pellucid.data.splits import FRACTIONS, SIDES, training_cuts
+from pellucid.data.splits.assignment import split_list, training_sides
 from pellucid.data.splits.hashing import item_hashes
 from pellucid.data.vocabularies import BPE, Bytes, Characters, Vocabulary, Words, unknown_symbol, whole_words
 from pellucid.errors import PellucidError, require_one_of
@@ -214,14 +214,17 @@ class SequenceSides:
 
 
 def split_sequences(data: ListData | TextData, tokens: str = "characters") -> SequenceSides:
-    """Lists by the hash of the item; running text in its own order, the first 80 % for train."""
+    """Lists by the hash of the item; running text in its own order, the first 80 % for train.
+
+    Where the data say that they are divided into train and test alone, dev is taken from train.
+    """
     if isinstance(data, TextData):
         vocabulary = _vocabulary(data, tokens)
         whole = encode_text(data, vocabulary).tokens
-        first, second = (int(len(whole) * part) for part in (FRACTIONS[0], FRACTIONS[0] + FRACTIONS[1]))
+        first, second = (int(len(whole) * part) for part in text_cuts(data))
         train, dev, test = (Corpus(part, False) for part in (whole[:first], whole[first:second], whole[second:]))
         return SequenceSides(vocabulary, train, dev, test, [], [], [])
-    split = split_list(data.items, divided=data.sides)
+    split = split_list(data.items, divided=training_sides(data.items, data.divided_by, data.sides))
     if not split.train:
         raise PellucidError(
             f"none of the {len(data.items):,} items of {data.name} falls to the train side", fix="Give it more items"
@@ -229,6 +232,11 @@ def split_sequences(data: ListData | TextData, tokens: str = "characters") -> Se
     vocabulary = _vocabulary(data, tokens, split.train)
     train, dev, test = (encode_list(items, vocabulary) for items in (split.train, split.dev, split.test))
     return SequenceSides(vocabulary, train, dev, test, split.train, split.dev, split.test)
+
+
+def text_cuts(data: TextData) -> tuple[float, float]:
+    """Where train and dev end, as parts of the text."""
+    return training_cuts(data.divided_by.fractions if data.divided_by else FRACTIONS)
 
 
 def _vocabulary(data: ListData | TextData, tokens: str, train: Sequence[str] = ()) -> Vocabulary:
@@ -240,7 +248,7 @@ def _vocabulary(data: ListData | TextData, tokens: str, train: Sequence[str] = (
         return (Words if tokens == "words" else Characters).of(data, has_boundary)
     if isinstance(data, TextData):
         text = data.read()
-        train = [text[: int(len(text) * FRACTIONS[0])]]
+        train = [text[: int(len(text) * text_cuts(data)[0])]]
     return BPE.train(train, BPE_SIZE, has_boundary)
 
 
@@ -269,7 +277,7 @@ def pair_sides(data: PairsData, targets: str = "") -> PairSides:
     """
     hashes = item_hashes(source for source, _ in data.pairs)
     if data.sides is None:
-        places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64))
+        places = places_by_hash(hashes, np.zeros(len(hashes), dtype=np.int64), data.divided_by)
         if not len(places["dev"]):
             raise PellucidError(
                 f"the dev side of {len(hashes):,} examples came out empty, and train can spare none",
@@ -277,7 +285,8 @@ def pair_sides(data: PairsData, targets: str = "") -> PairSides:
                 fix="Give it more examples",
             )
     else:
-        places = {side: np.flatnonzero(data.sides == number) for number, side in enumerate(SIDES)}
+        sides = training_sides([source for source, _ in data.pairs], None, data.sides)
+        places = {side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)}
     texts = {side: [data.pairs[row] for row in rows] for side, rows in places.items()}
     vocabulary = _pair_vocabulary(data.pairs, texts["train"], targets or data.targets)
     encode = {side: vocabulary.encode_known if side == "train" else _encode_new(vocabulary) for side in SIDES}

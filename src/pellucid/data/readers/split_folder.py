@@ -1,4 +1,4 @@
-"""A folder that `pellucid split` wrote: its three parts as one, with the side that each row stands on.
+"""A folder that `pellucid split` wrote: its parts as one, with the side that each row stands on.
 
 split.json names the parts and their SHA-256; a part that changed since is refused.
 """
@@ -13,7 +13,7 @@ import numpy
 
 from pellucid.data.kinds import KINDS, Data, ListData, PairsData, ReadOptions, TableData, load_named
 from pellucid.data.readers.sources import FileSource, read_all
-from pellucid.data.splits import SIDES
+from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.errors import PellucidError, quoted
 
 DOCUMENT = "split.json"
@@ -21,8 +21,8 @@ LARGEST_DOCUMENT = 1 << 28
 
 
 def read_split_folder(folder: Path, options: ReadOptions) -> ListData | PairsData | TableData:
-    """Its train, dev and test parts, one behind the other."""
-    kind, digests = _described_parts(folder)
+    """Its train, dev and test parts, one behind the other; or train and test, where no dev side was asked for."""
+    kind, digests, request = _described_parts(folder)
     parts: list[Data] = []
     for name, digest in digests.items():
         source = FileSource(folder / name)
@@ -31,12 +31,14 @@ def read_split_folder(folder: Path, options: ReadOptions) -> ListData | PairsDat
                 f"{quoted(name)} in {quoted(folder.name)} is not what was written there", fix="Divide the data again"
             )
         parts.append(load_named(KINDS[kind].reader)(source, replace(options, fewest_rows=1), ""))
-    sides = numpy.repeat(numpy.arange(len(SIDES), dtype=numpy.int8), [len(part) for part in parts])
+    numbers = [SIDES.index(side) for side in request.sides]
+    sides = numpy.repeat(numpy.array(numbers, dtype=numpy.int8), [len(part) for part in parts])
     about: dict[str, Any] = {
         "name": folder.name,
         "because": f"divided before: {', '.join(digests)}",
         "fingerprint": hashlib.sha256("".join(digests.values()).encode()).hexdigest(),
         "sides": sides,
+        "divided_by": request,
     }
     if kind == "list":
         return ListData(items=[item for part in parts if isinstance(part, ListData) for item in part.items], **about)
@@ -49,8 +51,8 @@ def read_split_folder(folder: Path, options: ReadOptions) -> ListData | PairsDat
     return replace(table, **about)
 
 
-def _described_parts(folder: Path) -> tuple[str, dict[str, str]]:
-    """The kind of the data, and the name and digest of each part in the order of the sides."""
+def _described_parts(folder: Path) -> tuple[str, dict[str, str], SplitRequest]:
+    """The kind of the data, the name and digest of each part in the order of the sides, and how they were divided."""
     damaged = PellucidError(f"{DOCUMENT} in {quoted(folder.name)} is damaged", fix="Divide the data again")
     source = FileSource(folder / DOCUMENT)
     if source.size > LARGEST_DOCUMENT:
@@ -59,10 +61,12 @@ def _described_parts(folder: Path) -> tuple[str, dict[str, str]]:
         document = json.loads(read_all(source))
         kind = str(document["data"]["kind"])
         digests = {str(name): str(part["sha256"]) for name, part in document["parts"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        report = document["report"]
+        request = SplitRequest.from_settings(report["settings"], report["fractions"])
+    except (PellucidError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged from error
     # A folder may come from someone else: it names no file but its own.
     named = {name.partition(".")[0]: name for name in digests if Path(name).name == name}
-    if kind not in ("list", "pairs", "table") or tuple(sorted(named)) != tuple(sorted(SIDES)):
+    if kind not in ("list", "pairs", "table") or sorted(named) != sorted(request.sides):
         raise damaged
-    return kind, {named[side]: digests[named[side]] for side in SIDES}
+    return kind, {named[side]: digests[named[side]] for side in request.sides}, request

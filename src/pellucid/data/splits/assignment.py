@@ -4,30 +4,40 @@ Strata are quantile bins of a numeric column, the tail in bins of its own, joint
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.splits import FRACTIONS, SIDES, require_fractions
+from pellucid.data.splits import (
+    DEV_OF_TRAIN,
+    FRACTIONS,
+    SIDES,
+    TWO_SIDES,
+    SplitRequest,
+    require_fractions,
+    three_shares,
+)
 from pellucid.data.splits.distributions import Levels
-from pellucid.data.splits.hashing import Words, item_hashes, numbered_hashes
+from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, seed_word
 from pellucid.errors import PellucidError
 
 SideNumbers = NDArray[np.int8]
 
-SMALLEST_STRATUM = len(SIDES)  # fewer rows than sides cannot be shared out; they train
+TRAIN, DEV, TEST = range(len(SIDES))
 MOST_STRATA = 1 << 16
 DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 ROWS_FOR_A_SIDE = 10  # the fewest that the smallest side shall get of a tail bin
 MOST_VALUES = 100  # of a column that divides bins further
+_NUMBERS = {2: "two", 3: "three"}
 
 
 @dataclass(frozen=True)
 class ListSplit:
-    """A list divided into three."""
+    """A list divided into three; dev is empty where only train and test were asked for."""
 
     train: list[str]
     dev: list[str]
@@ -58,11 +68,48 @@ def split_list(
     return ListSplit(*parts)
 
 
+def lacks_dev(sides: SideNumbers) -> bool:
+    """Whether some rows are to be tested on, and none to choose by."""
+    return bool(not (sides == DEV).any() and (sides == TEST).any())
+
+
+def hold_out_dev(sides: SideNumbers, divide: Callable[[NDArray[np.int64], tuple[float, ...]], SideNumbers]) -> None:
+    """Turn a tenth of train into dev. divide(rows, fractions): the sides of these rows alone."""
+    rows = np.flatnonzero(sides == TRAIN)
+    sides[rows] = divide(rows, (1 - DEV_OF_TRAIN, DEV_OF_TRAIN, 0.0))
+
+
+def hold_out_by_hash(sides: SideNumbers, hashes: Words) -> None:
+    """The same by a hash of the hash, so that what shares one stays together and no other row plays a part.
+
+    >>> sides = by_hash(item_hashes(["emma", "mia", "ava", "zoe"]), (0.8, 0.2))
+    >>> hold_out_by_hash(sides, item_hashes(["emma", "mia", "ava", "zoe"]))
+    >>> sides.tolist()
+    [0, 2, 1, 0]
+    """
+    hold_out_dev(sides, lambda rows, fractions: by_hash(mix(hashes[rows] + np.uint64(seed_word("dev"))), fractions))
+
+
+def training_sides(
+    items: Sequence[str], request: SplitRequest | None, divided: SideNumbers | None = None
+) -> SideNumbers:
+    """The sides of items that are to be trained on; without a dev side, that is taken from train.
+
+    request: how they are to be divided, where it was said. divided: their sides, where they were divided before.
+    """
+    sides = sides_of(items, request.fractions if request else FRACTIONS) if divided is None else divided.copy()
+    if lacks_dev(sides) if divided is not None else request and request.sides == TWO_SIDES:
+        hold_out_by_hash(sides, item_hashes(items))
+    return sides
+
+
 def by_hash(hashes: Words, fractions: Sequence[float]) -> SideNumbers:
-    """A hash below fractions[0] of the whole range trains, the next part is dev, the rest test."""
+    """A hash below the share of train in the whole range trains, the next part is dev, the rest test."""
+    train, dev, _ = three_shares(fractions)
     sides = np.zeros(len(hashes), dtype=np.int8)
-    for cut in (fractions[0], fractions[0] + fractions[1]):
-        sides += hashes >= np.uint64(min(int(cut * 2.0**64), 2**64 - 1))
+    for cut in (train, train + dev):
+        if cut < 1:
+            sides += hashes >= np.uint64(min(int(cut * 2.0**64), 2**64 - 1))
     return sides
 
 
@@ -70,17 +117,18 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
     """The same part of every stratum: inside each, the rows with the lowest hashes train, and so on.
 
     What rounding leaves over is carried from each stratum to the next, so that the sizes as a whole are right to a row.
-    Rows with equal hashes stay together. strata counts from 0.
+    Rows with equal hashes stay together. A stratum with fewer rows than there are sides trains. strata counts from 0.
     """
+    train, dev, test = three_shares(fractions)
     assert len(strata) == 0 or int(strata.max()) < MOST_STRATA
     # Stratum and hash in one word, so that sorting needs no index: 48 bits of hash tell 10^7 rows apart.
     keys = (strata.astype(np.uint64) << np.uint64(48)) | (hashes >> np.uint64(16))
     ranked = np.sort(keys)
     sizes = np.bincount(strata)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    shared = np.where(sizes >= SMALLEST_STRATUM, sizes, 0)
-    n_train = _shared_out(shared, fractions[0])
-    n_dev = _shared_out(shared - n_train, fractions[1] / (fractions[1] + fractions[2]))
+    shared = np.where(sizes >= count_sides(fractions), sizes, 0)
+    n_train = _shared_out(shared, train)
+    n_dev = _shared_out(shared - n_train, dev / (dev + test))
     sides = np.zeros(len(keys), dtype=np.int8)
     for n_below in (n_train, n_train + n_dev):
         is_open = n_below < shared
@@ -88,6 +136,14 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
         least[is_open] = ranked[(starts + n_below)[is_open]]
         sides += keys >= least[strata]
     return sides
+
+
+def count_sides(fractions: Sequence[float]) -> int:
+    """
+    >>> count_sides((0.8, 0.1, 0.1)), count_sides((0.8, 0.2)), count_sides((0.9, 0.1, 0.0))
+    (3, 2, 2)
+    """
+    return sum(part > 0 for part in fractions)
 
 
 def _shared_out(sizes: NDArray[np.int64], part: float) -> NDArray[np.int64]:
@@ -98,34 +154,67 @@ def _shared_out(sizes: NDArray[np.int64], part: float) -> NDArray[np.int64]:
 
 
 def by_order(values: NDArray[Any], fractions: Sequence[float], name: str) -> SideNumbers:
-    """The lowest values train, the highest test. Rows with equal values stay on one side, whichever is nearer."""
+    """The lowest values train, the highest test. Rows with equal values stay on one side, whichever is nearer.
+
+    Where that would leave a side without rows, and there are values enough, each side gets one at least.
+
+    >>> by_order(np.array([2007] * 110 + [2008] * 114 + [2009] * 120), (0.8, 0.1, 0.1), "year")[[0, 110, 224]].tolist()
+    [0, 1, 2]
+    """
     ranked = np.sort(values)
     n = len(ranked)
-    sides = np.zeros(n, dtype=np.int8)
-    cuts = []
-    for part in (fractions[0], fractions[0] + fractions[1]):
-        wanted = part * n
-        value = ranked[min(n - 1, int(wanted + 0.5))]
-        first, last = int(np.searchsorted(ranked, value, "left")), int(np.searchsorted(ranked, value, "right"))
-        cuts.append(first if wanted - first <= last - wanted else last)
-        sides += values >= value if cuts[-1] == first else values > value
-    if not 0 < cuts[0] < cuts[1] < n:
+    shares = three_shares(fractions)
+    asked = [number for number, share in enumerate(shares) if share]
+    wanted = [end * n for end in accumulate(shares[number] for number in asked[:-1])]  # where each but the last ends
+    cuts = [_nearest_cut(ranked, end) for end in wanted]
+    if any(before >= after for before, after in pairwise([0, *cuts, n])):
+        cuts = _cuts_apart(1 + np.flatnonzero(np.diff(ranked)), wanted)
+    if not cuts:
         raise PellucidError(
-            f"{name} has too few different values to divide {n:,} rows in three by it",
+            f"{name} has too few different values to divide {n:,} rows in {_NUMBERS[count_sides(fractions)]} by it",
             fix="Choose another order column or {strategy}",
             options={"strategy": "hash"},
         )
+    sides = np.full(n, asked[0], dtype=np.int8)
+    for side, cut in zip(asked[1:], cuts, strict=True):
+        sides[values >= ranked[cut]] = side
     return sides
+
+
+def _nearest_cut(ranked: NDArray[Any], wanted: float) -> int:
+    """The place nearest to the wanted one at which another value begins, or the end."""
+    value = ranked[min(len(ranked) - 1, int(wanted + 0.5))]
+    first, last = (int(np.searchsorted(ranked, value, side)) for side in ("left", "right"))
+    return first if wanted - first <= last - wanted else last
+
+
+def _cuts_apart(places: NDArray[np.int64], wanted: Sequence[float]) -> list[int]:
+    """Of the places where another value begins those that are nearest to the wanted ones, all different.
+
+    None where they are too few. Only the neighbours of the nearest ones can be the best.
+    """
+    if len(places) < len(wanted):
+        return []
+    near = {int(np.abs(places - end).argmin()) + step for end in wanted for step in range(-1, 2)}
+    some = [int(places[place]) for place in sorted(near) if 0 <= place < len(places)]
+    return list(
+        min(
+            combinations(some, len(wanted)), key=lambda cuts: sum(abs(a - b) for a, b in zip(cuts, wanted, strict=True))
+        )
+    )
 
 
 def at_random(n: int, fractions: Sequence[float], seed: str) -> SideNumbers:
     """A seeded shuffle of the row numbers, cut at the fractions. It does not look at what the rows hold."""
     keys = numbered_hashes(n, seed)
-    places = [min(n - 1, int(part * n + 0.5)) for part in (fractions[0], fractions[0] + fractions[1])]
-    ranked = np.partition(keys, sorted(set(places)))
+    train, dev, test = three_shares(fractions)
+    # Of a side that was asked for one row at least is left.
+    places = [min(n - (test > 0), int(part * n + 0.5)) for part in (train, train + dev)]
+    ranked = np.partition(keys, sorted({place for place in places if place < n}))
     sides = np.zeros(n, dtype=np.int8)
     for place in places:
-        sides += keys >= ranked[place]
+        if place < n:
+            sides += keys >= ranked[place]
     return sides
 
 
@@ -138,16 +227,22 @@ class Strata:
     marks: tuple[float, ...]  # the parts of the rows at which bins end, such as 0.1 ... 0.9, 0.99
     n_strata: int
     n_too_small: int  # strata with fewer rows than sides; their rows train
+    n_sides: int = len(SIDES)
 
 
-def class_strata(of: Levels) -> Strata:
+def class_strata(of: Levels, fractions: Sequence[float] = FRACTIONS) -> Strata:
     """A stratum for each value of a column."""
-    sizes = np.bincount(of.codes)
-    n_too_small = int(((sizes > 0) & (sizes < SMALLEST_STRATUM)).sum())
-    return Strata(of.codes.astype(np.uint32), of.codes, (), int((sizes > 0).sum()), n_too_small)
+    return _strata(of.codes.astype(np.uint32), of.codes, (), fractions)
 
 
-def strata_of(by: Levels, together_with: Sequence[Levels], smallest_fraction: float) -> Strata:
+def _strata(codes: NDArray[Any], bins: NDArray[Any], marks: tuple[float, ...], fractions: Sequence[float]) -> Strata:
+    sizes = np.bincount(codes)
+    n_sides = count_sides(fractions)
+    n_too_small = int(((sizes > 0) & (sizes < n_sides)).sum())
+    return Strata(codes, bins, marks, int((sizes > 0).sum()), n_too_small, n_sides)
+
+
+def strata_of(by: Levels, together_with: Sequence[Levels], fractions: Sequence[float]) -> Strata:
     """Deciles of `by`, then the top 1 %, 0.1 %, ... while every side gets rows of them, times the other columns."""
     if not by.is_numeric:
         raise PellucidError(
@@ -158,7 +253,7 @@ def strata_of(by: Levels, together_with: Sequence[Levels], smallest_fraction: fl
     totals = by.totals
     cumulated = np.cumsum(totals[: len(by.values)])
     n = int(cumulated[-1]) if len(cumulated) else 0
-    marks = [*DECILES, *_tail_marks(n, smallest_fraction)]
+    marks = [*DECILES, *_tail_marks(n, min(part for part in fractions if part))]
     ends = {int(np.searchsorted(cumulated, math.ceil(mark * n - 1e-9))): mark for mark in reversed(marks)} if n else {}
     # Bins are bounded by values, so equal values share a bin, and bins without rows of their own vanish.
     bin_of_level = np.searchsorted(np.array(sorted(ends)), np.arange(by.n_levels), "left")
@@ -178,9 +273,7 @@ def strata_of(by: Levels, together_with: Sequence[Levels], smallest_fraction: fl
             raise PellucidError(f"these columns make {n_cells:,} strata", fix="Leave one out")
         codes *= np.uint32(other.n_levels)
         codes += other.codes.astype(np.uint32)
-    sizes = np.bincount(codes)
-    n_too_small = int(((sizes > 0) & (sizes < SMALLEST_STRATUM)).sum())
-    return Strata(codes, bins, tuple(ends[end] for end in sorted(ends)), int((sizes > 0).sum()), n_too_small)
+    return _strata(codes, bins, tuple(ends[end] for end in sorted(ends)), fractions)
 
 
 def _tail_marks(n: int, smallest_fraction: float) -> list[float]:

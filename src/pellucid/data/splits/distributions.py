@@ -202,13 +202,15 @@ def clumping(hashes: Words) -> float:
     return float((sizes.astype(np.float64) ** 2).sum() / max(1, len(hashes)))
 
 
-def agreements(levels: Levels, counts: Counts, n_columns: int = 1, clump: float = 1.0) -> list[Agreement]:
-    """Dev and test beside train. counts: (level, side). n_columns: that are compared at all."""
+def agreements(
+    levels: Levels, counts: Counts, n_columns: int = 1, clump: float = 1.0, sides: Sequence[str] = SIDES
+) -> list[Agreement]:
+    """Dev and test beside train. counts: (level, side). n_columns: that are compared at all. sides: that there are."""
     kind = "numeric" if levels.is_numeric else "category"
     found = []
-    for number, side in enumerate(SIDES[1:], 1):
+    for side in sides[1:]:
         measure, distance, by_chance = distance_between(
-            levels, counts[:, 0], counts[:, number], n_columns * (len(SIDES) - 1), clump
+            levels, counts[:, 0], counts[:, SIDES.index(side)], n_columns * (len(sides) - 1), clump
         )
         found.append(Agreement(levels.name, kind, measure, side, distance, by_chance))
     return found

@@ -1,13 +1,14 @@
 """Which strategy suits a table, and which side each of its rows stands on then: for `split` and for `train`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pellucid.data.kinds import TableData, unknown_column
-from pellucid.data.splits import FRACTIONS, SplitRequest
+from pellucid.data.splits import TWO_SIDES, SplitRequest
 from pellucid.data.splits.assignment import (
     SideNumbers,
     Strata,
@@ -16,6 +17,9 @@ from pellucid.data.splits.assignment import (
     by_order,
     by_strata,
     class_strata,
+    hold_out_by_hash,
+    hold_out_dev,
+    lacks_dev,
     strata_of,
 )
 from pellucid.data.splits.distributions import (
@@ -103,41 +107,79 @@ def choose_sides(table: TableData, target: str, asked: SplitRequest, hashes: Wor
     )
     if not strategy:
         strategy = "group" if group else "time" if drift and drift.matters else "hash"
-    words = hashes
-    column = ""
-    if strategy == "group":
-        column = asked.group or (group.name if group else "")
-        words = row_hashes(table.frame, [column], asked.seed)
-        # Of a few groups a hash alone may leave dev or test nearly without any.
-        is_few = table.frame[column].n_unique() < FEW_GROUPS
-        sides = by_strata(np.zeros(len(table), np.int64), words, FRACTIONS) if is_few else by_hash(words, FRACTIONS)
-    elif strategy == "time":
-        column = asked.order or (order.name if order else "")
-        if not column:
-            raise no_order()
-        sides = _by_time(table, levels_of(table.frame[column]), FRACTIONS)
-    elif strategy == "stratified":
-        column = asked.by or target
-        if not column:
-            raise PellucidError(
-                "there is no target to stratify by", fix="Name a column with {by}", options={"by": None}
-            )
-        by = levels_of(table.frame[column])
-        others = [levels_of(table.frame[name]) for name in asked.together_with]
-        is_class = column == target and (not by.is_numeric or by.n_levels <= MOST_STRATIFYING_VALUES)
-        strata = class_strata(by) if is_class else strata_of(by, others, min(FRACTIONS))
-        sides = by_strata(strata.codes, hashes, FRACTIONS)
-    elif strategy == "random":
-        sides = at_random(len(table), FRACTIONS, asked.seed)
-        words = row_hashes(table.frame.with_row_index("\0row"), ["\0row"])
-    else:
-        sides = by_hash(hashes, FRACTIONS)
+    chosen = SplitRequest(
+        strategy,
+        by=asked.by if strategy == "stratified" else "",
+        together_with=asked.together_with if strategy == "stratified" else (),
+        group=(asked.group or (group.name if group else "")) if strategy == "group" else "",
+        order=(asked.order or (order.name if order else "")) if strategy == "time" else "",
+        fractions=asked.fractions,
+        seed=asked.seed,
+    )
+    divider = _divider(table, target, chosen, hashes)
+    column, words = divider.column, divider.words
+    sides = divider.divide(np.arange(len(table)), asked.fractions)
+    if asked.sides == TWO_SIDES:
+        divider.hold_out(sides)
     n_twins = int(is_in_train(hashes, sides).sum()) if strategy != "hash" else 0
     is_proposed = not (asked.strategy or asked.group or asked.order or asked.by)
     choice = SplitChoice(
         strategy, is_proposed, column, group, order, drift, n_twins, int(np.count_nonzero(sides)), target
     )
     return ChosenSides(sides, words, choice)
+
+
+class _Divider(NamedTuple):
+    """How the rows of a table are divided, and some of them again. words: (row,); equal ones cannot be divided."""
+
+    column: str  # whose values or order the sides follow
+    words: Words
+    divide: Callable[[NDArray[np.int64], Sequence[float]], SideNumbers]  # the sides of these rows, by fractions
+    is_hashed: bool = False  # the side of a row depends on nothing but its word
+
+    def hold_out(self, sides: SideNumbers) -> None:
+        """Take dev from train, in the same way as test was taken from all rows."""
+        if self.is_hashed:
+            hold_out_by_hash(sides, self.words)
+        else:
+            hold_out_dev(sides, self.divide)
+
+
+def _divider(table: TableData, target: str, asked: SplitRequest, hashes: Words) -> _Divider:
+    """For a strategy that is known. hashes: (row,), of what a network reads."""
+    frame = table.frame
+    if asked.strategy == "group":
+        words = row_hashes(frame, [asked.group], asked.seed)
+        # Of a few groups a hash alone may leave dev or test nearly without any.
+        if frame[asked.group].n_unique() < FEW_GROUPS:
+            return _Divider(
+                asked.group, words, lambda rows, parts: by_strata(np.zeros(len(rows), np.int64), words[rows], parts)
+            )
+        return _Divider(asked.group, words, lambda rows, parts: by_hash(words[rows], parts), is_hashed=True)
+    if asked.strategy == "time":
+        if not asked.order:
+            raise no_order()
+        order = levels_of(frame[asked.order])
+        _require_no_gap(table, order)
+        return _Divider(asked.order, hashes, lambda rows, parts: by_order(order.codes[rows], parts, order.name))
+    if asked.strategy == "stratified":
+        column = asked.by or target
+        if not column:
+            raise PellucidError(
+                "there is no target to stratify by", fix="Name a column with {by}", options={"by": None}
+            )
+        by = levels_of(frame[column])
+        others = [levels_of(frame[name]) for name in asked.together_with]
+        is_class = column == target and (not by.is_numeric or by.n_levels <= MOST_STRATIFYING_VALUES)
+        codes = (class_strata(by) if is_class else strata_of(by, others, asked.fractions)).codes
+        return _Divider(column, hashes, lambda rows, parts: by_strata(codes[rows], hashes[rows], parts))
+    if asked.strategy == "random":
+        return _Divider(
+            "",
+            row_hashes(frame.with_row_index("\0row"), ["\0row"]),
+            lambda rows, parts: at_random(len(rows), parts, asked.seed),
+        )
+    return _Divider("", hashes, lambda rows, parts: by_hash(hashes[rows], parts), is_hashed=True)
 
 
 def _divided_before(table: TableData, target: str, asked: SplitRequest, hashes: Words) -> ChosenSides:
@@ -150,7 +192,9 @@ def _divided_before(table: TableData, target: str, asked: SplitRequest, hashes: 
                 options={name: None},
             )
     assert table.sides is not None
-    sides = table.sides
+    sides = table.sides.copy()
+    if lacks_dev(sides):
+        _divider(table, target, table.divided_by or SplitRequest("hash"), hashes).hold_out(sides)
     group = find_group(table, target)
     if group and not is_in_train(row_hashes(table.frame, [group.name]), sides).any():
         group = None
@@ -206,7 +250,9 @@ def sides_by(
 ) -> SideNumbers:
     """The side of each row. hashes: of its key, or of the whole row."""
     if request.strategy == "time":
-        return _by_time(data, level_of(levels, data, request.order), request.fractions)
+        order = level_of(levels, data, request.order)
+        _require_no_gap(data, order)
+        return by_order(order.codes, request.fractions, order.name)
     if strata:
         return by_strata(strata.codes, hashes, request.fractions)
     if request.strategy == "random":
@@ -216,13 +262,13 @@ def sides_by(
     return by_hash(hashes, request.fractions)
 
 
-def _by_time(data: TableData, order: Levels, fractions: Sequence[float]) -> SideNumbers:
+def _require_no_gap(data: TableData, order: Levels) -> None:
+    """Refuse an order in which some rows have no place."""
     if order.has_missing:
         n_missing = int(order.totals[-1])
         raise PellucidError(
             f"{n_missing:,} rows have no {quoted(order.name)}", where=f"in {data.name}", fix="Fill it in first"
         )
-    return by_order(order.codes, fractions, order.name)
 
 
 def choose_strategy(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import ListData, PairsData, TableData
-from pellucid.data.splits import SIDES, STABLE, SplitRequest
+from pellucid.data.splits import SIDES, STABLE, SplitRequest, three_shares
 from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_strata, strata_of
 from pellucid.data.splits.distributions import Levels, agreements, clumping
 from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
@@ -24,7 +24,6 @@ from pellucid.records.splitting import worst_drift
 if TYPE_CHECKING:
     import polars as pl
 
-FEWEST_ROWS = len(SIDES)
 DEEPEST = 0.02  # only this upper part of the rows is looked at for wandering: every number comes from it
 FEWEST_TO_WANDER = 2000
 
@@ -80,7 +79,7 @@ def _split_items(data: ListData | PairsData, request: SplitRequest) -> Division:
     lengths = np.array([len(item) for item in items])
     length = Levels("length", True, np.arange(int(lengths.max(initial=0)) + 1), lengths, False)
     equal = straddles(twins, sides, f"equal {noun}", is_leak=True, show=lambda row: printable(items[row][:60]))
-    compared = agreements(length, length.counts(sides, len(SIDES)))
+    compared = agreements(length, length.counts(sides, len(SIDES)), sides=request.sides)
     return Division(sides, _report(data, request, chosen, sides, twins, [*equal, *near], compared, notes))
 
 
@@ -98,7 +97,7 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     strata = None
     if request.strategy == "stratified":
         others = [level_of(levels, data, name) for name in request.together_with]
-        strata = strata_of(level_of(levels, data, request.by), others, min(request.fractions))
+        strata = strata_of(level_of(levels, data, request.by), others, request.fractions)
     sides = sides_by(data, request, levels, hashes, strata)
 
     twins = find_twins(row_hashes(frame, known=known) if len(hashed) else hashes, sides)
@@ -115,9 +114,9 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
         counts = one.counts(sides, len(SIDES))
         # By time and by group the column itself differs because it was asked to.
         if name != {"time": order, "group": request.group}.get(request.strategy, ""):
-            compared += agreements(one, counts, len(levels), clump)
+            compared += agreements(one, counts, len(levels), clump, request.sides)
         if name == request.by or (not request.by and name in skewed and skewed[name].is_heavy):
-            tail_rows += tails(one, counts)
+            tail_rows += tails(one, counts, request.sides)
     if strata:
         notes.append(_about(strata))
     if request.target and (n_missing := frame[request.target].null_count()):
@@ -153,6 +152,7 @@ def _report(
     agreements: Sequence[Agreement],
     notes: Sequence[str],
 ) -> SplitReport:
+    sizes = dict(zip(SIDES, np.bincount(sides, minlength=len(SIDES)).tolist(), strict=True))
     return SplitReport(
         name=data.name,
         kind=data.kind,
@@ -164,19 +164,22 @@ def _report(
         is_proposed=not asked.strategy,
         is_stable=request.strategy in STABLE,
         fractions=request.fractions,
-        sizes=dict(zip(SIDES, np.bincount(sides, minlength=len(SIDES)).tolist(), strict=True)),
+        sizes={side: sizes[side] for side in request.sides},
         n_distinct=twins.n_distinct,
         agreements=agreements,
-        straddles=straddles,
+        straddles=[one for one in straddles if one.side in request.sides],
         notes=(*data.notes, *notes),
         has_found_something_wrong=any(one.is_leak and one.n_shared for one in straddles),
     )
 
 
 def _require_rows_and_columns(data: TableData, request: SplitRequest) -> None:
-    if data.frame.height < FEWEST_ROWS:
+    n_sides = len(request.sides)
+    if data.frame.height < n_sides:
         raise PellucidError(
-            f"{data.frame.height} rows cannot be divided in three", where=f"in {data.name}", fix="Give at least 3"
+            f"{data.frame.height} rows cannot be divided in {'three' if n_sides > 2 else 'two'}",
+            where=f"in {data.name}",
+            fix=f"Give at least {n_sides}",
         )
     require_columns(data, request)
 
@@ -224,7 +227,7 @@ def _about(strata: Strata) -> str:
     bins = ", ".join(f"{100 * (1 - mark):.3g} %" for mark in strata.marks if mark > 0.95)
     said = f"{strata.n_strata:,} strata: quantile bins{f', the top {bins} in bins of their own' if bins else ''}"
     if strata.n_too_small:
-        said += f"; {strata.n_too_small:,} of them have fewer than {len(SIDES)} rows, which all train"
+        said += f"; {strata.n_too_small:,} of them have fewer than {strata.n_sides} rows, which all train"
     return said
 
 
@@ -251,9 +254,10 @@ def _wanders(
     by, n = levels[name], len(hashes)
     if n < FEWEST_TO_WANDER or by.has_missing:
         return []
-    strata = strata or strata_of(by, [], min(fractions))
+    strata = strata or strata_of(by, [], fractions)
     totals = by.totals
-    n_test = n - int((fractions[0] + fractions[1]) * n + 0.5)
+    train, dev, test = three_shares(fractions)
+    n_test = n - int((train + dev) * n + 0.5)
     from_top = np.cumsum(totals[::-1])[::-1]
     is_deep = from_top <= max(DEEPEST * n, from_top[-1])
     tail = np.flatnonzero(is_deep[by.codes])
@@ -290,8 +294,8 @@ def _wanders(
     rows: list[tuple[str, bool, float | None, Callable[[NDArray[np.bool_]], float]]] = [
         (f"{100 * part:g} % quantile", False, quantile(by, totals, part), value_at_rank),
         ("largest", False, quantile(by, totals, 1.0), largest),
-        ("part of the top 1 %", True, fractions[2], share_of(top)),
-        ("part of the top 0.1 %", True, fractions[2], share_of(extreme)),
+        ("part of the top 1 %", True, test, share_of(top)),
+        ("part of the top 0.1 %", True, test, share_of(extreme)),
     ]
     return [
         Wander(

@@ -5,7 +5,7 @@ Everything is told by how many rows stand on each level, so that millions of row
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,15 +103,13 @@ def most_telling(tails: Iterable[HeavyTail]) -> HeavyTail | None:
     return max(found, key=lambda tail: tail.skewness, default=None)
 
 
-def tails(levels: Levels, counts: Counts) -> list[Tail]:
-    """The tail of the whole table and of each side. counts: (level, side)."""
+def tails(levels: Levels, counts: Counts, sides: Sequence[str] = SIDES) -> list[Tail]:
+    """The tail of the whole table and of each side. counts: (level, side). sides: that there are."""
     present = counts[: len(levels.values)]
     whole = present.sum(axis=1)
     threshold = quantile(levels, whole, 0.99)
-    return [
-        _tail(levels, side, column, threshold)
-        for side, column in zip(("all", *SIDES), (whole, *present.T), strict=True)
-    ]
+    named = [("all", whole), *[(side, present[:, SIDES.index(side)]) for side in sides]]
+    return [_tail(levels, side, column, threshold) for side, column in named]
 
 
 def _tail(levels: Levels, side: str, counts: Counts, threshold: float | None) -> Tail:
@@ -164,10 +162,11 @@ def measure_histogram(data: TableData | ListData, column: str = "", bins: int = 
             where=f"in {data.name}",
             fix="Scale it first",
         )
-    found = tails(levels, counts)
-    mean = float(np.dot(values, total)) / n
     is_divided = data.sides is not None
-    named = [("all", total), *(zip(SIDES, counts.T, strict=True) if is_divided else ())]
+    there = [side for number, side in enumerate(SIDES) if is_divided and (sides == number).any()]
+    found = tails(levels, counts, there)
+    mean = float(np.dot(values, total)) / n
+    named = [("all", total), *[(side, counts[:, SIDES.index(side)]) for side in there]]
     return ColumnHistogram(
         source=data.name,
         column=levels.name,
@@ -179,7 +178,7 @@ def measure_histogram(data: TableData | ListData, column: str = "", bins: int = 
         below_mean=float(total[values < mean].sum()) / n,
         top_sum=_share_of_sum(values, total),
         n_not_positive=int(total[values <= 0].sum()),
-        tails=tuple(found if is_divided else found[:1]),
+        tails=tuple(found),
         bars=tuple(_bars(values, total, _equal_edges(values, total, bins))),
         bars_by_powers=tuple(_bars(values, total, _power_edges(values, total, bins))),
         survivals=tuple(_survival(side, values, some) for side, some in named if some.sum()),

@@ -89,7 +89,8 @@ def _sides(report: SplitReport) -> Part:
 
 
 def _agreements(report: SplitReport) -> Iterator[Part]:
-    table = Table("column", "measure", *right("dev", "test", "chance, 1 in 100 of all"), n_keys=2)
+    held = [side for side in report.sizes if side != "train"]
+    table = Table("column", "measure", *right(*held, "chance, 1 in 100 of all"), n_keys=2)
     rows: dict[str, dict[str, float]] = {}
     words: dict[str, tuple[str, float]] = {}
     for one in report.agreements:
@@ -97,7 +98,7 @@ def _agreements(report: SplitReport) -> Iterator[Part]:
         words[one.column] = (one.measure, max(one.by_chance, words.get(one.column, ("", 0.0))[1]))
     for column, distances in list(rows.items())[:MOST_COLUMNS]:
         measure, by_chance = words[column]
-        cells = [_distance_cell(distances[side], by_chance) for side in ("dev", "test")]
+        cells = [_distance_cell(distances[side], by_chance) for side in held]
         table.add(column, measure, *cells, f"{by_chance:.4f}")
     yield indent(table)
     if len(rows) > MOST_COLUMNS:
@@ -134,13 +135,14 @@ def _drifts(report: SplitReport) -> Part:
 
 
 def _straddles(report: SplitReport) -> Part:
-    table = Table("what", *right("of dev", "of test"), "such as")
+    held = [side for side in report.sizes if side != "train"]
+    table = Table("what", *right(*[f"of {side}" for side in held]), "such as")
     for what in dict.fromkeys(one.what for one in report.straddles):
         both = {one.side: one for one in report.straddles if one.what == what}
         examples = dict.fromkeys(example for one in both.values() for example in one.examples)
         table.add(
             Cell(what, "red" if any(one.is_leak and one.n_shared for one in both.values()) else ""),
-            *(f"{both[side].n_shared:,}" for side in ("dev", "test")),
+            *(f"{both[side].n_shared:,}" for side in held),
             Cell("; ".join(list(examples)[:3]), "dim"),
         )
     return indent(table)
@@ -274,6 +276,16 @@ def choice_sentences(choice: SplitChoice, noun: str = "row") -> list[str]:
         part = percent(choice.n_twins / max(1, choice.n_held))
         said.append(f"{choice.n_twins:,} of {choice.n_held:,} rows of dev and test ({part}) have an equal in train")
     return said
+
+
+def dev_sentence(part: float) -> str:
+    """That dev was taken from train, where the data were divided into train and test alone.
+
+    >>> dev_sentence(0.1)
+    'only train and test were asked for: 10.00 % of train are dev, to choose by, taken as test was taken from all'
+    """
+    said = f"{percent(part)} of train are dev, to choose by, taken as test was taken from all"
+    return f"only train and test were asked for: {said}"
 
 
 def _drift_sentence(worst: Drift) -> str:

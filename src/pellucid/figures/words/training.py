@@ -32,7 +32,7 @@ from pellucid.figures.words.ladder import (
     validation_words,
 )
 from pellucid.figures.words.notation import count_of, cut_end, duration, loss_words, metric_words, percent, rough
-from pellucid.figures.words.splitting import choice_sentences, leak_words
+from pellucid.figures.words.splitting import choice_sentences, dev_sentence, leak_words
 from pellucid.records import (
     DataFacts,
     Ending,
@@ -95,7 +95,8 @@ def data_notes(data: DataFacts) -> list[str]:
 
 def split_notes(data: DataFacts) -> list[str]:
     """How the examples were divided and why, where that is worth a word."""
-    return choice_sentences(data.split, example_noun(data.kind)) if data.split else []
+    dev = [dev_sentence(data.dev_of_train)] if data.dev_of_train else []
+    return [*(choice_sentences(data.split, example_noun(data.kind)) if data.split else []), *dev]
 
 
 def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pellucid.data import Data, ListData, PairsData, TextData
-from pellucid.data.options import DataOptions, open_with
+from pellucid.data.options import DataOptions, open_with, with_division
 
 if TYPE_CHECKING:
     from pellucid.training.tasks.task import Task
@@ -17,8 +17,7 @@ def open_task(options: DataOptions, data: Data | None = None) -> Task:
 
     data: where they are open already.
     """
-    if data is None:
-        data = open_with(options)
+    data = open_with(options) if data is None else with_division(data, options)
     source = source_word(options)
     if isinstance(data, ListData | TextData):
         from pellucid.training.tasks.sequences import open_sequences

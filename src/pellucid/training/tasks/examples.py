@@ -30,7 +30,7 @@ from pellucid.data.prepare import (
 )
 from pellucid.data.prepare.examples import example_hashes
 from pellucid.data.prepare.folds import NOT_FOLDED, fold_sides
-from pellucid.data.splits import SIDES
+from pellucid.data.splits import SIDES, dev_of_train
 from pellucid.errors import PellucidError
 from pellucid.layers.losses import ExampleLoss, find_example_loss, losses_for, penalty
 from pellucid.models.catalogue import NetworkCard, find_network
@@ -119,6 +119,7 @@ def _describe_data(data: TableData | ImagesData | PixelsData, sides: ExampleSide
         about=(_describe_inputs(sides),),
         split=sides.split,
         leaks=sides.leaks,
+        dev_of_train=dev_of_train(data) if sizes["dev"] else 0.0,
     )
 
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 from pellucid.data import PairsData
 from pellucid.data.pair_vocabularies import LettersToChanges, LettersToWords
 from pellucid.data.prepare import PairSides, pair_sides
-from pellucid.data.splits import SIDES
+from pellucid.data.splits import SIDES, dev_of_train
 from pellucid.decoding.novelty import edit_distances
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network
@@ -61,6 +61,7 @@ def open_pairs(data: PairsData, source: str, targets: str = "") -> PairTask:
         notes=data.notes,
         first_pairs=tuple((before, after) for before, after in sides.texts["train"][:12]),
         about=_about(sides),
+        dev_of_train=dev_of_train(data),
     )
     return PairTask(sides, facts)
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from pellucid.data import ListData, TextData
 from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, Corpus, SequenceSides, split_sequences, take_part
-from pellucid.data.splits import SIDES
+from pellucid.data.splits import SIDES, dev_of_train
 from pellucid.decoding.novelty import Known, describe_items, describe_texts
 from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw
 from pellucid.errors import PellucidError, quoted
@@ -73,6 +73,7 @@ def open_sequences(data: ListData | TextData, source: str, *, tokens: str, conte
         n_tokens={name: getattr(sides, name).n_predicted for name in SIDES},
         notes=(*data.notes, *note),
         first=_first_items(sides),
+        dev_of_train=dev_of_train(data),
     )
     return SequenceTask(sides, facts, context)
 
