@@ -259,7 +259,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="rnn-option1-is-rule-for-a",
-            says="with x2 + w·g'(z1)·x1 in place of h1 it would be the rule for a, and wrong for w",
+            says="(h2 − y)·g'(z2)·(x2 + w·g'(z1)·x1) is the gradient toward a, and wrong for w",
             where=EXAM,
             kind="arithmetic",
             measure=measure_two_steps,

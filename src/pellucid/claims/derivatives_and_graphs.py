@@ -227,7 +227,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="dL-dw4-is-w6",
-            says="and toward w4, which is a sum itself, too",
+            says="the gradient of w6·(w3 + w4) toward w4, a sum itself, is w6",
             where=GRAPH,
             kind="arithmetic",
             measure=measure_loss_graph,
