@@ -250,18 +250,10 @@ def strata_of(by: Levels, together_with: Sequence[Levels], fractions: Sequence[f
             fix="Name another with {by}",
             options={"by": None},
         )
-    totals = by.totals
-    cumulated = np.cumsum(totals[: len(by.values)])
-    n = int(cumulated[-1]) if len(cumulated) else 0
-    marks = [*DECILES, *_tail_marks(n, min(part for part in fractions if part))]
-    ends = {int(np.searchsorted(cumulated, math.ceil(mark * n - 1e-9))): mark for mark in reversed(marks)} if n else {}
-    # Bins are bounded by values, so equal values share a bin, and bins without rows of their own vanish.
-    bin_of_level = np.searchsorted(np.array(sorted(ends)), np.arange(by.n_levels), "left")
-    if by.has_missing:
-        bin_of_level[-1] = bin_of_level.max() + 1
-    bins = bin_of_level.astype(np.uint16)[by.codes]
+    n = int(by.totals[: len(by.values)].sum())
+    bins, marks = quantile_bins(by, [*DECILES, *_tail_marks(n, min(part for part in fractions if part))])
     codes = bins.astype(np.uint32)
-    n_cells = int(bin_of_level.max()) + 1
+    n_cells = int(bins.max(initial=0)) + 1
     for other in together_with:
         if other.n_levels > MOST_VALUES:
             raise PellucidError(
@@ -273,7 +265,22 @@ def strata_of(by: Levels, together_with: Sequence[Levels], fractions: Sequence[f
             raise PellucidError(f"these columns make {n_cells:,} strata", fix="Leave one out")
         codes *= np.uint32(other.n_levels)
         codes += other.codes.astype(np.uint32)
-    return _strata(codes, bins, tuple(ends[end] for end in sorted(ends)), fractions)
+    return _strata(codes, bins, marks, fractions)
+
+
+def quantile_bins(by: Levels, marks: Sequence[float]) -> tuple[NDArray[np.uint16], tuple[float, ...]]:
+    """(row,): the quantile bin of each row, rising with its value; and the marks, of those given, at which bins end.
+
+    Bins are bounded by values, so equal values share a bin, and bins without rows of their own vanish. Missing values
+    are a bin behind the last.
+    """
+    cumulated = np.cumsum(by.totals[: len(by.values)])
+    n = int(cumulated[-1]) if len(cumulated) else 0
+    ends = {int(np.searchsorted(cumulated, math.ceil(mark * n - 1e-9))): mark for mark in reversed(marks)} if n else {}
+    bin_of_level = np.searchsorted(np.array(sorted(ends)), np.arange(by.n_levels), "left")
+    if by.has_missing:
+        bin_of_level[-1] = bin_of_level.max() + 1
+    return bin_of_level.astype(np.uint16)[by.codes], tuple(ends[end] for end in sorted(ends))
 
 
 def _tail_marks(n: int, smallest_fraction: float) -> list[float]:

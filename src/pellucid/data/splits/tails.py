@@ -141,7 +141,7 @@ def measure_histogram(data: TableData | ListData, column: str = "", bins: int = 
 
     Without a column it is the one with the heaviest tail; where none is heavy, the most skewed.
     """
-    levels = _chosen_levels(data, column)
+    levels = choose_levels(data, column)
     is_finite = np.isfinite(levels.values.astype(np.float64))
     sides = np.zeros(len(data), np.int8) if data.sides is None else data.sides
     counts = levels.counts(sides, len(SIDES))[: len(levels.values)][is_finite]
@@ -185,7 +185,8 @@ def measure_histogram(data: TableData | ListData, column: str = "", bins: int = 
     )
 
 
-def _chosen_levels(data: TableData | ListData, column: str) -> Levels:
+def choose_levels(data: TableData | ListData, column: str) -> Levels:
+    """A numeric column, or the lengths of a list; without a column that with the heaviest tail."""
     if isinstance(data, ListData):
         if column not in ("", LENGTH):
             raise PellucidError(
