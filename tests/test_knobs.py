@@ -18,6 +18,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "gains": {"hidden": 8, "depth": 2},
     "hockey-stick": {"hidden": 8, "steps": 3},
     "saturation": {"hidden": 8, "batch": 2},
+    "separable": {"steps": 40},
 }
 OTHER: dict[str, dict[str, Any]] = {
     "convolution-like": {"order": (2, 1, 3), "kernel": (0.2, 0.6, 0.2), "scales": (2.0,)},
@@ -55,6 +56,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "road": {"input": "abc", "seed": 2, "width": 4},
     "saturation": {"seed": 2, "scale": 0.01, "batch": 4, "activation": "relu", "hidden": 9},
     "scalar-rnn": {"steps": 4, "weights": (2.0,), "activation": "tanh", "input": 2.0, "target": 1.0},
+    "separable": {"margin": 1.0, "weight_decay": 0.1, "steps": 30, "points": 6, "seed": 2},
     "sensitivity": {"seed": 2, "time": 5, "width": 4, "key": 1, "length": 2.0},
     "smoothing": {"after": "q", "added": (0.0, 3.0)},
     "token-costs": {"input": "two words", "width": 8, "layers": 2, "bpe": 300},

@@ -161,7 +161,7 @@ def test_what_is_called_separable_is_what_linear_programming_calls_so(n_classes)
     seen = []
     for n_rows in range(4, 24):
         rows, classes = draw.normal(size=(n_rows, 3)), np.arange(n_rows) % n_classes
-        found = measure_separability(rows, classes, np.zeros((n_rows, n_classes)), PLAN)
+        found = measure_separability(rows, classes, np.zeros((n_rows, n_classes)), PLAN, 9)
         assert found.is_separable == is_feasible(rows, classes, n_classes)
         if not found.is_separable:
             fitted = LogisticRegression(C=1e6, tol=1e-10, max_iter=5000).fit(rows, classes)
@@ -174,8 +174,8 @@ def test_what_is_called_separable_is_what_linear_programming_calls_so(n_classes)
 def test_weights_that_tell_every_row_right_prove_it_whatever_the_size():
     rows, classes = np.zeros((30_000, 100)), np.zeros(30_000, dtype=np.int64)
     right = np.tile([1.0, 0.0], (30_000, 1))
-    assert measure_separability(rows, classes, right, PLAN).is_separable is True
-    assert measure_separability(rows, classes, -right, PLAN).is_separable is None  # too large to search
+    assert measure_separability(rows, classes, right, PLAN, 9).is_separable is True
+    assert measure_separability(rows, classes, -right, PLAN, 9).is_separable is None  # too large to search
 
 
 def test_the_nearest_point_of_a_hull_is_that_of_least_squares_without_negative_shares():

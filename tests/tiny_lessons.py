@@ -23,6 +23,7 @@ from pellucid.lessons.road_to_attention import AttentionRoad
 from pellucid.lessons.saturation import SaturationStudy
 from pellucid.lessons.scalar_rnn import Unrolled, UnrolledNetworks
 from pellucid.lessons.score_scale import ScaledScores, ScoreScaleStudy, WidthScores
+from pellucid.lessons.separable import SeparableRun, SeparableStudy
 from pellucid.lessons.slope import SlopeStudy
 from pellucid.lessons.token_costs import TokenCosts
 from pellucid.records import Histogram, LayerStats, TokenCost, UnitMap
@@ -86,6 +87,18 @@ TINY_LESSONS: dict[str, object] = {
         1.0,
         2,
         (_tiny_loss("cross-entropy", (1.3, 0.7, 0.3)), _tiny_loss("squared error", (0.5, 0.25, 0.1))),
+    ),
+    "separable": SeparableStudy(
+        ((1.0, 0.5, 1), (-1.0, 0.5, -1)),
+        (1.0, 0.0),
+        1.0,
+        0.5,
+        (1, 10, 100),
+        SeparableRun(0.0, (0.5, 2.0, 4.3), (0.6, 0.2, 0.02), (3.0, 1.0, 0.1), (4.3, 0.0)),
+        SeparableRun(0.1, (0.5, 1.0, 1.1), (0.6, 0.4, 0.38), (3.0, 2.0, 2.0), (1.1, 0.1)),
+        1.0,
+        -1.0,
+        1.1,
     ),
     "slope": SlopeStudy(
         "x^2",

@@ -129,7 +129,9 @@ def report_html(report: TrainingReport) -> str:
         earned=counted_words(report.ladder, report.rung) if report.is_counted else earned_words(report.ladder),
         budget="" if report.is_counted else budget_words(report),
         verdict=fit_words(report),
-        separability=separability_words(report.separability) if report.separability else "",
+        separability=separability_words(report.separability, example_noun(report.data.kind))
+        if report.separability
+        else "",
         trees="" if report.is_counted else trees_words(report.ladder),
         ending=ending_words(report.ending, report.evaluations, report.plan.steps),
         start=start_words(report.start),

@@ -230,7 +230,7 @@ class Verdict(NamedTuple):
     """How well the network fits, from the curves of train and dev."""
 
     name: str  # under-fit, good fit or over-fit; not known, where nothing was held out; counted, if nothing is trained
-    # dev rose, by heart, solved, still falling, behind simple models, nothing learned, nothing by heart or at rest
+    # dev rose, by heart, solved, all right, still falling, behind simple models, nothing learned or by heart, at rest
     reason: str  # or same answer, nothing held out, or counted
     fell: float = 0.0  # by how much dev fell over the last tenth of the run
     harder: float = 0.0  # by how much dev costs the simplest model more than train, where that explains the distance
@@ -242,9 +242,13 @@ class Separability(NamedTuple):
     is_separable: bool | None  # None: not known
     n_rows: int  # of train
     n_right: int  # of them, by the kept weights
+    loss: float  # nats a row of train, by the kept weights
+    doubled: float  # and by twice those weights
     floor: float  # nats a row that no weights get below: 0 where it is separable, nan where it is not known
-    decided_by: str  # what keeps the weights finite: weight decay, penalty, or the number of steps alone
-    strength: float  # of the weight decay or penalty
+    decided_by: str  # what keeps the weights finite: weight decay, penalty, or the number of steps
+    strength: float  # of the weight decay or penalty; 0: there is none
+    steps: int  # that the kept weights made
+    decayed: float  # the share that the weight decay takes off weights in so many steps
 
 
 class Measure(NamedTuple):

@@ -369,6 +369,7 @@ def finish_run(
         trainer.start.uniform,
         is_behind=is_behind(ladder, rung),
         says_one_thing=answers is not None and answers.says_one_thing,
+        is_all_right=rung.metric == 1.0,
         harder=harder_dev([one.rung for one in baselines]),
     )
     result = RunResult(
@@ -379,7 +380,7 @@ def finish_run(
         samples=task.samples(network, state.plan),
         answers=answers,
         parts=task.counted_parts(network),
-        separability=task.separability(state.model, state.plan),
+        separability=task.separability(state.model, state.plan, ending.best_step),
     )
     return writer.run.report_with(result), result
 

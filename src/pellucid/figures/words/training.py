@@ -276,6 +276,10 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
             f"{at_best}: {gap:.4f} below, so much of train is known by heart",
             "Give it more data, dropout or a smaller size",
         ),
+        "all right": (
+            f"{at_best}, and every answer on dev is right: what is left of the loss is how sure it is",
+            "Try it on something harder",
+        ),
         "solved": (f"{at_best}: next to nothing is left to learn", "Try it on something harder"),
         "still falling": (
             f"dev fell by {verdict.fell:.4f} over the last tenth of the run, to {last.dev:.4f}, "
@@ -358,38 +362,48 @@ def fit_words(report: TrainingReport) -> str:
     return f"it keeps {count_of(own.parameters, 'number')}; {costs}."
 
 
-def separability_words(found: Separability) -> str:
+def separability_words(found: Separability, noun: str = "row") -> str:
     """Whether logistic regression could tell all of train right, and what that means for its loss.
 
-    >>> print(separability_words(Separability(False, 4, 2, 0.693147, "weight decay", 0.01)))
+    >>> print(separability_words(Separability(False, 4, 2, 0.7, 0.8, 0.693147, "steps", 0.01, 300, 0.1)))
     No hyperplane tells the classes of train apart: a weighted mean of rows of one class is also one of rows of others.
     So logistic regression, whatever its weights, gets at most 3 of 4 rows right, and its loss stays at 0.6931 or above.
-    >>> print(separability_words(Separability(True, 50, 50, 0.0, "steps", 0.0)))
-    These weights tell all 50 rows of train right, so the loss has no minimum: twice the weights cost less, and with the
-    steps they grow about as their logarithm. What decided the answer here is the number of steps alone, without weight
-    decay.
+    >>> print(separability_words(Separability(True, 50, 50, 0.12, 0.05, 0.0, "steps", 0.0, 300, 0.0)))
+    These weights tell all 50 rows of train right, so their loss has no minimum: it is 0.1200 here, 0.0500 with twice
+    the weights, and goes to 0 as they grow. What decided where they stopped is the number of steps, 300, alone: there
+    is no weight decay.
     """
-    rows = f"{found.n_rows:,} rows"
+    rows = count_of(found.n_rows, noun)
     if found.is_separable is None:
         return f"Whether a hyperplane can tell all {rows} of train apart is not known: to find out would take too long."
     if not found.is_separable:
         floor = f", and its loss stays at {found.floor:.4f} or above" if found.floor >= 5e-5 else ""
         return (
-            "No hyperplane tells the classes of train apart: a weighted mean of rows of one class is also one of rows "
-            "of others. So logistic regression, whatever its weights, gets at most "
-            f"{found.n_rows - 1:,} of {rows} right{floor}."
+            f"No hyperplane tells the classes of train apart: a weighted mean of {noun}s of one class is also one of "
+            f"{noun}s of others. So logistic regression, whatever its weights, gets at most {found.n_rows - 1:,} of "
+            f"{rows} right{floor}."
         )
+    steps, taken = f"{found.steps:,}", percent(found.decayed)
+    decay = f"the weight decay of {rough(found.strength)}"
     decides = {
-        "weight decay": f"the weight decay of {rough(found.strength)}",
+        "weight decay": f"{decay}, which by itself takes {taken} off them in {steps} steps",
         "penalty": f"the penalty, of strength {rough(found.strength)}",
-        "steps": "the number of steps alone, without weight decay",
+        "steps": f"the number of steps, {steps}"
+        + (
+            f"; {decay} by itself takes {taken} off them in that time"
+            if found.strength
+            else ", alone: there is no weight decay"
+        ),
     }[found.decided_by]
-    right = f"These weights tell all {rows} of train right"
+    stopped = f"What decided where they stopped is {decides}."
     if found.n_right < found.n_rows:
-        right = f"Some weights tell all {rows} of train right, and these {found.n_right:,}"
+        return (
+            f"Some weights tell all {rows} of train right, and these {found.n_right:,}: the loss, {found.loss:.4f} "
+            f"here, has no minimum, and goes to 0 as such weights grow. {stopped}"
+        )
     return (
-        f"{right}, so the loss has no minimum: twice the weights cost less, and with the steps they grow about as "
-        f"their logarithm. What decided the answer here is {decides}."
+        f"These weights tell all {rows} of train right, so their loss has no minimum: it is {found.loss:.4f} here, "
+        f"{found.doubled:.4f} with twice the weights, and goes to 0 as they grow. {stopped}"
     )
 
 
@@ -401,7 +415,11 @@ def plain_report(report: TrainingReport) -> dict[str, object]:
         "start": start_words(report.start),
         "ending": ending_words(report.ending, report.evaluations, report.plan.steps),
         "verdict": fit_words(report),
-        **({"separability": separability_words(report.separability)} if report.separability else {}),
+        **(
+            {"separability": separability_words(report.separability, example_noun(report.data.kind))}
+            if report.separability
+            else {}
+        ),
     }
     return {
         **plain,
@@ -428,7 +446,7 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
     yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
     yield Text(f"{report.verdict.name}: {fit_words(report)}")
     if report.separability:
-        yield Text(separability_words(report.separability))
+        yield Text(separability_words(report.separability, example_noun(report.data.kind)))
     if report.plan.evaluated:
         part = f"{report.plan.evaluated:,} of its {report.data.n_tokens['dev']:,}"
         yield Text(f"While it trained, dev was measured on about {part} predictions; the table has more of it.", "dim")

@@ -394,12 +394,12 @@ class ExampleTask(Task):
         for sides in fold_sides(self.data, self.sides, self.options, n_folds):
             yield dataclasses.replace(self, sides=sides)
 
-    def separability(self, model: ExampleModel, plan: Plan) -> Separability | None:
+    def separability(self, model: ExampleModel, plan: Plan, steps: int) -> Separability | None:
         if not isinstance(model, Logistic) or plan.loss != "cross-entropy":
             return None
         rows = flatten_examples(self.sides.train, self.sides.preparation.category_sizes).astype(np.float64)
         scores = self.score_examples(model, self.sides.train).scores.double().numpy()
-        return measure_separability(rows, self.sides.train.targets, scores, plan)
+        return measure_separability(rows, self.sides.train.targets, scores, plan, steps)
 
     def importances(self, model: ExampleModel, plan: Plan) -> tuple[Importance, ...]:
         if self.measure.side == "train":

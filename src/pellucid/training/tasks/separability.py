@@ -14,44 +14,90 @@ import numpy as np
 import numpy.typing as npt
 
 from pellucid.records import Plan, Separability
+from pellucid.training.optimizers import learning_rate_factor
 
 Floats = npt.NDArray[np.float64]
 
-MOST_NUMBERS = 2_000_000  # rows times classes times columns: of more it would take too long
+MOST_NUMBERS = 2_000_000  # of the vectors whose hull is searched: with more it would take too long
+MOST_FITTED = 20_000_000  # rows times classes times columns, to look for weights without a proof that there are none
+FITTED_STEPS = 300
+DECIDES = 0.5  # of the weights taken off: from there on the decay decides, and not the steps; the share is shown
 NOTHING = 1e-9  # of the longest row: a mix shorter than it is 0 but for rounding
 
 
-def measure_separability(rows: Floats, classes: npt.NDArray[np.int64], scores: Floats, plan: Plan) -> Separability:
+def measure_separability(
+    rows: Floats, classes: npt.NDArray[np.int64], scores: Floats, plan: Plan, steps: int
+) -> Separability:
     """rows: (rows, columns) of train as the network reads them; scores: (rows, classes), what it says of them.
+
+    steps: that the network made.
 
     >>> corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> plan = Plan(9, 4, 0, "adamw", 0.01, 0, 0, 0.1, 1, 0, "linear", 1, 1, 1, 1, 1, 1)
-    >>> found = measure_separability(corners, np.array([0, 1, 1, 0]), np.zeros((4, 2)), plan)
+    >>> found = measure_separability(corners, np.array([0, 1, 1, 0]), np.zeros((4, 2)), plan, steps=9)
     >>> found.is_separable, found.n_right, round(found.floor, 4) == round(math.log(2), 4)
     (False, 2, True)
     """
     n_rows, n_classes = scores.shape
-    lead = scores[np.arange(n_rows), classes] - _best_other(scores, classes)
-    is_separable: bool | None = True if (lead > 0).all() else None
-    floor = 0.0 if is_separable else math.nan
-    if is_separable is None and n_rows * (n_classes - 1) * n_classes * (rows.shape[1] + 1) <= MOST_NUMBERS:
+    is_separable, floor = (True, 0.0) if _are_all_right(scores, classes) else (None, math.nan)
+    n_numbers = n_rows * n_classes * (rows.shape[1] + 1)
+    if is_separable is None and n_numbers * (n_classes - 1) <= MOST_NUMBERS:
         is_separable, floor = _search_weights(rows, classes, n_classes)
-    decided_by, strength = ("penalty", plan.strength) if plan.penalty else ("weight decay", plan.weight_decay)
+    elif is_separable is None and n_numbers <= MOST_FITTED and _are_all_right(_fit_long(rows, classes), classes):
+        is_separable, floor = True, 0.0
+    decayed = decayed_share(plan, steps)
+    decided_by = "penalty" if plan.penalty else "weight decay" if decayed > DECIDES else "steps"
     return Separability(
         is_separable=is_separable,
         n_rows=n_rows,
         n_right=int((scores.argmax(1) == classes).sum()),
+        loss=_cross_entropy(scores, classes),
+        doubled=_cross_entropy(2 * scores, classes),
         floor=floor,
-        decided_by=decided_by if strength else "steps",
-        strength=strength,
+        decided_by=decided_by,
+        strength=plan.strength if plan.penalty else plan.weight_decay,
+        steps=steps,
+        decayed=decayed,
     )
 
 
-def _best_other(scores: Floats, classes: npt.NDArray[np.int64]) -> Floats:
+def decayed_share(plan: Plan, steps: int) -> float:
+    """What weight decay alone takes off weights in so many steps of the plan.
+
+    >>> plan = Plan(100, 4, 0, "adamw", 0.1, 0, 0, 0.05, 1, 0, "constant", 1, 1, 1, 1, 1, 1)
+    >>> round(decayed_share(plan, 100), 3), round(1 - (1 - 0.1 * 0.05) ** 100, 3)
+    (0.394, 0.394)
+    """
+    factors = [learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule) for step in range(1, steps + 1)]
+    rate = plan.learning_rate / (1 - plan.momentum if plan.optimizer == "sgd" else 1.0)
+    return 1.0 - math.exp(sum(math.log1p(-min(0.999, rate * factor * plan.weight_decay)) for factor in factors))
+
+
+def _cross_entropy(scores: Floats, classes: npt.NDArray[np.int64]) -> float:
+    return float((np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(scores)), classes]).mean())
+
+
+def _are_all_right(scores: Floats, classes: npt.NDArray[np.int64]) -> bool:
+    """Whether the class of every row has the highest score, and no other as high a one."""
     others = scores.copy()
     others[np.arange(len(scores)), classes] = -np.inf
-    found: Floats = others.max(1)
-    return found
+    return bool((scores[np.arange(len(scores)), classes] > others.max(1)).all())
+
+
+def _fit_long(rows: Floats, classes: npt.NDArray[np.int64]) -> Floats:
+    """The scores of logistic regression with next to no penalty, after many steps: (rows, classes)."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # on separable rows there is nothing to converge to
+        fitted = LogisticRegression(C=1e8, max_iter=FITTED_STEPS).fit(rows, classes)
+    scores: Floats = np.full((len(rows), int(classes.max()) + 1), -np.inf)
+    said = fitted.decision_function(rows)
+    scores[:, fitted.classes_] = said if said.ndim == 2 else np.stack([-said, said], axis=1)
+    return scores
 
 
 def _search_weights(rows: Floats, classes: npt.NDArray[np.int64], n_classes: int) -> tuple[bool | None, float]:

@@ -164,8 +164,8 @@ class Task(ABC):
         """What of the network's predictions is counted and what learned; None where nothing is counted."""
         return None
 
-    def separability(self, model: Any, plan: Plan) -> Separability | None:
-        """Whether weights of a linear network can tell all of train right; None of others."""
+    def separability(self, model: Any, plan: Plan, steps: int) -> Separability | None:
+        """Whether weights of a linear network can tell all of train right; None of others. steps: that it made."""
         return None
 
     @abstractmethod
