@@ -172,10 +172,16 @@ def test_what_is_called_separable_is_what_linear_programming_calls_so(n_classes)
 
 
 def test_weights_that_tell_every_row_right_prove_it_whatever_the_size():
-    rows, classes = np.zeros((30_000, 100)), np.zeros(30_000, dtype=np.int64)
-    right = np.tile([1.0, 0.0], (30_000, 1))
+    rows, classes = np.zeros((30_000, 400)), np.arange(30_000) % 2
+    right = np.eye(2)[classes]
     assert measure_separability(rows, classes, right, PLAN, 9).is_separable is True
     assert measure_separability(rows, classes, -right, PLAN, 9).is_separable is None  # too large to search
+    # Too large for a proof that there are none, and small enough to look for some.
+    rows[:, :2] = 2 * right - 1
+    some = slice(0, 9_000)
+    assert measure_separability(rows[some], classes[some], -right[some], PLAN, 9).is_separable is True
+    alone = measure_separability(rows[some], np.zeros(9_000, dtype=np.int64), -np.eye(2)[[0] * 9_000], PLAN, 9)
+    assert alone.is_separable is True
 
 
 def test_the_nearest_point_of_a_hull_is_that_of_least_squares_without_negative_shares():
