@@ -26,12 +26,12 @@ Gram = tuple[int, ...]
 Probability = Callable[[Gram, int], float]
 
 
-def stream(tokens, has_boundary=True):
-    return SimpleNamespace(tokens=np.asarray(tokens, dtype=np.uint8), has_boundary=has_boundary)
+def stream(tokens, has_boundary=True, closing=0):
+    return SimpleNamespace(tokens=np.asarray(tokens, dtype=np.uint8), has_boundary=has_boundary, closing=closing)
 
 
-def of_items(items):
-    return stream([0] + [token for item in items for token in (*item, 0)])
+def of_items(items, closing=0):
+    return stream([0] + [token for item in items for token in (*item, 0)], closing=closing)
 
 
 def slow_counts(data, order: int) -> list[Counter[Gram]]:
@@ -44,7 +44,7 @@ def slow_counts(data, order: int) -> list[Counter[Gram]]:
         return found
     item: list[int] = []
     for token in tokens[1:]:
-        item.append(token)
+        item.append(token or data.closing)
         if token == 0:
             padded = [0] * (order - 1) + item
             for end in range(order, len(padded) + 1):
@@ -129,7 +129,13 @@ def slow_kneser_ney(data, order: int, discount: float = 0.0) -> Probability:
 
 ITEMS = st.lists(st.lists(st.integers(1, VOCAB - 1), min_size=1, max_size=6), min_size=1, max_size=25)
 TEXT = st.lists(st.integers(0, VOCAB - 1), min_size=2, max_size=80)
-DATA = st.one_of(ITEMS.map(of_items), TEXT.map(lambda tokens: stream(tokens, has_boundary=False)))
+# Where two boundaries are asked for, the last token closes every item, and none has it inside.
+CLOSED = st.lists(st.lists(st.integers(1, VOCAB - 2), min_size=1, max_size=6), min_size=1, max_size=25)
+DATA = st.one_of(
+    ITEMS.map(of_items),
+    CLOSED.map(lambda items: of_items(items, closing=VOCAB - 1)),
+    TEXT.map(lambda tokens: stream(tokens, has_boundary=False)),
+)
 SMOOTHINGS = {
     "maximum likelihood": (AddS(0.0), lambda data, n: slow_add(data, n, 0.0)),
     "add-s": (AddS(0.3), lambda data, n: slow_add(data, n, 0.3)),
@@ -165,7 +171,8 @@ def test_every_smoothing_is_its_slow_twin(name, layout, data, order, extra):
         assert row.sum() == pytest.approx(1, abs=1e-12)
         assert row == pytest.approx([wanted(context, token) for token in range(VOCAB)], abs=1e-12)
     each = np.exp(model.of_each(data.tokens))
-    assert each == pytest.approx([wanted(tuple(seen[:i]), seen[i]) for i in range(1, len(seen))], abs=1e-12)
+    labels = [token or data.closing for token in seen]
+    assert each == pytest.approx([wanted(tuple(seen[:i]), labels[i]) for i in range(1, len(seen))], abs=1e-12)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -182,7 +189,7 @@ def test_counts_are_counted_one_by_one(layout, data, order):
 
 
 def as_corpus(data) -> Corpus:
-    return Corpus(data.tokens, data.has_boundary)
+    return Corpus(data.tokens, data.has_boundary, data.closing)
 
 
 @settings(max_examples=40, deadline=None)

@@ -58,7 +58,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "scalar-rnn": {"steps": 4, "weights": (2.0,), "activation": "tanh", "input": 2.0, "target": 1.0},
     "separable": {"margin": 1.0, "weight_decay": 0.1, "steps": 30, "points": 6, "seed": 2},
     "sensitivity": {"seed": 2, "time": 5, "width": 4, "key": 1, "length": 2.0},
-    "smoothing": {"after": "q", "added": (0.0, 3.0)},
+    "smoothing": {"after": "q", "added": (0.0, 3.0), "boundary": "two"},
     "token-costs": {"input": "two words", "width": 8, "layers": 2, "bpe": 300},
 }
 OF_READING = {"source", "kind", "encoding"}  # how a file is read, which is tested with the readers

@@ -62,7 +62,7 @@ def test_a_neural_bigram_learns_what_counting_finds():
     state, tokens = np.random.default_rng(1), [0]
     for _ in range(3000):
         tokens.append(int(state.choice(6, p=0.9 * chain[tokens[-1]] + 0.1 / 6)))
-    stream = SimpleNamespace(tokens=np.array(tokens, np.uint8), has_boundary=False)
+    stream = SimpleNamespace(tokens=np.array(tokens, np.uint8), has_boundary=False, closing=0)
     counted = Bigram.fit(stream, BigramConfig(6))
     best = count_loss(counted, stream).nats
 

@@ -25,7 +25,7 @@ BATCH, TIME = 3, 12
 def corpus(vocab_size: int, has_boundary: bool, seed: int = 0) -> SimpleNamespace:
     tokens = np.random.default_rng(seed).integers(0, vocab_size, 400)
     tokens[0] = tokens[-1] = 0
-    return SimpleNamespace(tokens=tokens.astype(np.uint8), has_boundary=has_boundary)
+    return SimpleNamespace(tokens=tokens.astype(np.uint8), has_boundary=has_boundary, closing=0)
 
 
 @pytest.fixture(params=[(name, has_boundary) for name in MODELS for has_boundary in (True, False)], ids=str)

@@ -6,7 +6,6 @@ A lesson brings its own `measure`. A figure is drawn from a record, and `drawn_r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from pellucid.api.results import require_output_path, write_output
 from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.figures.picture import FigureCard, Picture, all_figures
 from pellucid.lessons.lesson import Lesson, all_lessons
-from pellucid.options import options_of
+from pellucid.options import given_options, options_of
 
 Card = FigureCard[Any] | Lesson[Any]
 
@@ -149,8 +148,9 @@ def _takes_nothing(lesson: Lesson[Any], source: str) -> PellucidError:
 
 def require_options(card: Card, options: DrawOptions) -> None:
     """Refuse what would change nothing, and what cannot be drawn, before anything is loaded."""
-    for name in ("word", "input", "seed", "column", "bins", "layer", "head", "least"):
-        value = asdict(options)[name]
+    given = given_options(options)
+    for name in ("word", "input", "seed", "column", "bins", "layer", "head", "least", "boundary"):
+        value = given.get(name)
         if value is None:
             continue
         if name not in card.options:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pellucid.data.options import boundary_option, require_used
 from pellucid.errors import PellucidError, quoted
 from pellucid.figures.picture import FigureCard
 from pellucid.lessons.lesson import SEED, SMALL_MLP, TINY_TRANSFORMER, TINY_VIT, train_small_run
@@ -65,6 +66,7 @@ class DrawOptions:
     )
     kind: str = option("", "Read the data as list, text or table, whatever they look like.")
     encoding: str = option("utf-8", "Character encoding of the file.")
+    boundary: str = boundary_option()
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -98,11 +100,12 @@ def _count_bigrams(card: FigureCard[Any], options: DrawOptions) -> Measured:
     if options.word is not None:
         from pellucid.models.counting.simple_models import word_counts
 
-        return Measured(word_counts(options.word), ())
+        return Measured(word_counts(options.word, options.boundary), ())
     data = _open_sequences(options)
+    require_used(options, data.kind)
     from pellucid.models.counting.simple_models import bigram_counts
 
-    return Measured(bigram_counts(data), (data.description, *data.notes))
+    return Measured(bigram_counts(data, options.boundary), (data.description, *data.notes))
 
 
 def _column_histogram(card: FigureCard[Any], options: DrawOptions) -> Measured:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pellucid.records import Ladder, Samples, ScoredText, TrainingReport
     from pellucid.training.inference.language_models import Track
 
-READING = ("kind", "encoding")  # how data are read that a model counts
+READING = ("kind", "encoding", "boundary")  # how data are read that a model counts
 
 
 class TrainedRun:
@@ -182,14 +182,16 @@ def _count(source: str, given: Mapping[str, Any]) -> CountedModel:
     asked = CountOptions(**{name: given[name] for name in options_of(CountOptions) if name in given})
     asked.require_heard(given)
 
-    from pellucid.data import open_data, require_kind
+    from pellucid.data import require_kind
     from pellucid.data.kinds import ListData, TextData
+    from pellucid.data.options import open_with
     from pellucid.models.counting.fitting import fit_count_model
 
-    data = open_data(source, **{name: given[name] for name in READING if name in given})
+    reading = DataOptions(source, **{name: given[name] for name in READING if name in given})
+    data = open_with(reading)
     require_kind(data, "list", "text")
     assert isinstance(data, ListData | TextData)
-    return CountedModel(fit_count_model(data, asked), data)
+    return CountedModel(fit_count_model(data, asked, reading.boundary), data)
 
 
 def _require_known(options: Mapping[str, Any], own: Mapping[str, Option]) -> None:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.kinds import ListData, TextData, require_kind
-from pellucid.data.options import DataOptions, open_with
+from pellucid.data.options import DataOptions, open_with, require_used
 from pellucid.data.readers import TABLE_ENDINGS
 from pellucid.data.readers.memory import is_place, read_memory
 from pellucid.data.readers.sources import STDIN
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pellucid.data.vocabularies import Characters, Vocabulary, Words
 
 FILE_ENDINGS = (*TABLE_ENDINGS, ".txt", ".text", ".md", ".log", ".py", ".html", ".xml")  # that no word of a text has
-READING = ("kind", "encoding", "newlines", "tokens")  # of DataOptions
+READING = ("kind", "encoding", "newlines", "tokens", "boundary")  # of DataOptions
 LONGEST_PATH = 4096  # bytes
 MOST_SYMBOLS = 256  # of a vocabulary that are listed
 MOST_COSTED = 20_000  # characters; more would only take longer to say the same ratios
@@ -64,6 +64,7 @@ def tokens(
     encoding: str = "utf-8",
     newlines: str = "keep",
     tokens: str = "characters",
+    boundary: str = "one",
     **options: Any,
 ) -> Shown[TokenListing]:
     """The symbols and indices of a text or a list, its contexts with their targets, and what each way to cut it costs.
@@ -81,14 +82,17 @@ def tokens(
     [((1,), 0), ((1, 0), 2), ((1, 0, 2), 3)]
     """
     asked = TokenOptions(**_require_known(options))
-    reading = DataOptions("", kind, encoding, newlines, tokens)
+    reading = DataOptions("", kind, encoding, newlines, tokens, boundary)
     given = text if isinstance(text, str) and not _names_data(text) else None
     if given == "":
         raise PellucidError("TEXT is empty", fix='Give a text, such as "bad dab"')
     if given is not None and kind not in ("", "list", "text"):
         raise PellucidError(f"a text that is given itself is no {kind}", fix="Try {kind}", options={"kind": "text"})
+    if given is not None and kind != "text" and boundary == "two":
+        kind = "list"  # only items have boundaries
     opened = _as_data(given, kind) if given is not None else _open(text, reading)
-    return Shown(_list_tokens(opened, tokens, asked, given))
+    require_used(reading, "list" if isinstance(opened, ListData) else "text")
+    return Shown(_list_tokens(opened, reading, asked, given))
 
 
 def _require_known(options: dict[str, Any]) -> dict[str, Any]:
@@ -126,10 +130,12 @@ def _as_data(text: str, kind: str) -> str | ListData:
     return ListData(quoted(text), [line for line in text.split("\n") if line.strip()], because="", fingerprint="")
 
 
-def _list_tokens(data: str | ListData | TextData, tokens: str, asked: TokenOptions, given: str | None) -> TokenListing:
+def _list_tokens(
+    data: str | ListData | TextData, reading: DataOptions, asked: TokenOptions, given: str | None
+) -> TokenListing:
     from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, encode_list, encode_text
 
-    vocabulary = _make_vocabulary(data, tokens, asked)
+    vocabulary = _make_vocabulary(data, reading, asked)
     if isinstance(data, ListData):
         corpus = encode_list(data, vocabulary, asked.unknown)
         context = asked.context or corpus.longest_item + 1
@@ -137,18 +143,18 @@ def _list_tokens(data: str | ListData | TextData, tokens: str, asked: TokenOptio
     else:
         corpus = encode_text(data, vocabulary, asked.unknown)
         context, is_window = min(asked.context or DEFAULT_CONTEXT, corpus.n_predicted), False
-    names, first = vocabulary.tokens, corpus.tokens[: asked.count].tolist()
+    names, first = vocabulary.tokens, list(islice(_written(corpus), asked.count))
     beginning, n_characters = _beginning(data)
     return TokenListing(
         source=data if isinstance(data, str) else given or data.description,
         is_given=given is not None,
         kind="list" if corpus.has_boundary else "text",
-        tokens=tokens,
+        tokens=reading.tokens,
         vocabulary=tuple(names[:MOST_SYMBOLS]),
         vocab_size=len(vocabulary),
         has_boundary=corpus.has_boundary,
         n_items=len(corpus.starts),
-        n_tokens=len(corpus),
+        n_tokens=len(corpus) + (len(corpus.starts) - 1) * vocabulary.has_end,
         symbols=tuple(names[index] for index in first),
         indices=tuple(first),
         n_examples=corpus.n_predicted,
@@ -169,9 +175,10 @@ def _list_tokens(data: str | ListData | TextData, tokens: str, asked: TokenOptio
     )
 
 
-def _make_vocabulary(data: str | ListData | TextData, tokens: str, asked: TokenOptions) -> Vocabulary:
+def _make_vocabulary(data: str | ListData | TextData, reading: DataOptions, asked: TokenOptions) -> Vocabulary:
     from pellucid.data.vocabularies import BPE, Bytes, Characters, Words, distinct, words_in
 
+    tokens, has_end = reading.tokens, reading.boundary == "two"
     has_boundary = isinstance(data, ListData)
     by_symbol = Words if tokens == "words" else Characters
     if asked.vocabulary:
@@ -189,18 +196,18 @@ def _make_vocabulary(data: str | ListData | TextData, tokens: str, asked: TokenO
                 fix="Write every symbol once",
                 options={"vocabulary": None},
             )
-        made = by_symbol(symbols, has_boundary)
+        made = by_symbol(symbols, has_boundary, has_end)
         if asked.unknown == "error":
             _require_symbols(data, made)
         return made
     if tokens == "bytes":
-        return Bytes(has_boundary)
+        return Bytes(has_boundary, has_end)
     if tokens == "bpe":
-        return BPE.train(data, asked.bpe, has_boundary)
+        return BPE.train(data, asked.bpe, has_boundary, has_end)
     if isinstance(data, str):
         # A text to look at may well be one symbol over and over.
         return by_symbol(sorted(set(words_in(data)) if tokens == "words" else distinct(data)), has_boundary)
-    return by_symbol.of(data, has_boundary)
+    return by_symbol.of(data, has_boundary, has_end)
 
 
 def _require_symbols(data: str | ListData | TextData, vocabulary: Characters | Words) -> None:
@@ -217,6 +224,18 @@ def _require_symbols(data: str | ListData | TextData, vocabulary: Characters | W
             )
 
 
+def _written(corpus: Corpus) -> Iterator[int]:
+    """The tokens as they are written: a token that closes an item stands before the one that opens the next."""
+    for place, token in enumerate(corpus.tokens):
+        if token or not corpus.closing:
+            yield int(token)
+            continue
+        if place:
+            yield corpus.closing
+        if place < len(corpus) - 1:
+            yield 0
+
+
 def _contexts(corpus: Corpus, context: int, is_window: bool) -> Iterator[tuple[tuple[int, ...], int]]:
     """What each token is predicted from, and the token.
 
@@ -230,7 +249,7 @@ def _contexts(corpus: Corpus, context: int, is_window: bool) -> Iterator[tuple[t
         first = max(began, place + 1 - context) if is_window else began
         before = tuple(corpus.tokens[first : place + 1].tolist())
         filled = (0,) * (context - len(before)) + before if is_window else before
-        yield filled, int(corpus.tokens[place + 1])
+        yield filled, int(corpus.tokens[place + 1]) or corpus.closing
 
 
 def _tensors(corpus: Corpus, context: int, is_window: bool, vocab_size: int, width: int) -> tuple[AxisSizes, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NEWLINES = ("keep", "unix")
 TOKENS = ("characters", "words", "bytes", "bpe")
+BOUNDARIES = ("one", "two")  # tokens that stand around the items of a list
 TARGETS = ("letters", "words", "changes")  # ways to write those of pairs
 TASKS = ("classification", "regression", "reconstruction")
 COLOURS = ("gray", "rgb")

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pellucid.data.kinds import COLOURS, KINDS, MISSING_WAYS, NEWLINES, TARGETS, TASKS, TOKENS, Data
+from pellucid.data.kinds import BOUNDARIES, COLOURS, KINDS, MISSING_WAYS, NEWLINES, TARGETS, TASKS, TOKENS, Data
 from pellucid.data.splits import FRACTIONS, STRATEGIES, SplitRequest, read_fractions
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, given_options, option, options_of
 
 _TABLE, _IMAGES = ("table",), ("images",)
 AnyData = TypeVar("AnyData", bound=Data)
+
+
+def boundary_option() -> Any:
+    """How the items of a list begin and end, wherever that may be asked for."""
+    return option(
+        "one",
+        "Boundary tokens of a list; one opens and closes every item, two are <S> and <E>",
+        noun="number of boundaries",
+        choices=BOUNDARIES,
+        kinds=("list",),
+    )
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,7 @@ class DataOptions:
     tokens: str = option(
         "characters", "Tokens of a text or list", noun="kind of tokens", choices=TOKENS, is_common=True
     )
+    boundary: str = boundary_option()
     targets: str = option(
         "",
         "How the targets of pairs are written; by default as suits them",

@@ -1,6 +1,7 @@
 """Vocabularies: what the tokens of a model are. Characters, words, bytes and byte pairs.
 
-For lists one boundary token opens and closes every item. It has index 0 and is shown as "·". Running text has none.
+For lists one boundary token opens and closes every item. It has index 0 and is shown as "·". By choice there are two:
+<S>, index 0, opens an item, and <E>, the last index, closes it. Running text has none.
 """
 
 import json
@@ -15,7 +16,7 @@ from pellucid.errors import PellucidError, TooLarge, nearest, quoted, require_on
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-BOUNDARY = "·"
+BOUNDARY, START, END = "·", "<S>", "<E>"
 MOST_SYMBOLS = 100_000  # more than any script has; beyond that the file is not text
 LONGEST_WORD = 1 << 20
 SMALLEST_BPE = 257  # every byte, and the boundary
@@ -29,17 +30,35 @@ Texts: TypeAlias = ListData | TextData | str | Iterable[str]
 
 
 class Vocabulary(ABC):
-    """Text to numbers and back. The boundary, where there is one, is token 0, and the others stand behind it."""
+    """Text to numbers and back. The boundary, where there is one, is token 0, and the others stand behind it.
+
+    has_end: the boundary only opens an item, and another, the last token, closes it.
+    """
 
     kind: str
 
-    def __init__(self, shown: Sequence[str], has_boundary: bool) -> None:
-        self.has_boundary = has_boundary
+    def __init__(self, shown: Sequence[str], has_boundary: bool, has_end: bool = False) -> None:
+        assert has_boundary or not has_end, "only what has a beginning has an end"
+        self.has_boundary, self.has_end = has_boundary, has_end
         self.shift = int(has_boundary)
-        self.tokens = [BOUNDARY, *shown] if has_boundary else list(shown)  # how each token is shown
+        opening = [START if has_end else BOUNDARY] * has_boundary
+        self.tokens = [*opening, *shown, *[END] * has_end]  # how each token is shown
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def closing(self) -> int:
+        """The token that closes an item."""
+        return len(self.tokens) - 1 if self.has_end else 0
+
+    @property
+    def symbols(self) -> list[str]:
+        """The tokens without boundaries."""
+        return self.tokens[self.shift : len(self.tokens) - int(self.has_end)]
+
+    def is_boundary(self, token: int) -> bool:
+        return self.has_boundary and token in (0, self.closing)
 
     @abstractmethod
     def encode(self, text: str, unknown: str = "error") -> list[int]:
@@ -51,7 +70,7 @@ class Vocabulary(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """What `vocabulary_from_json` takes."""
-        return {"kind": self.kind, "has_boundary": self.has_boundary}
+        return {"kind": self.kind, "has_boundary": self.has_boundary, **({"has_end": True} if self.has_end else {})}
 
 
 def texts_of(given: Texts) -> Iterator[str]:
@@ -83,8 +102,8 @@ class _Symbols(Vocabulary):
 
     noun: str
 
-    def __init__(self, symbols: Sequence[str], has_boundary: bool = True) -> None:
-        super().__init__(symbols, has_boundary)
+    def __init__(self, symbols: Sequence[str], has_boundary: bool = True, has_end: bool = False) -> None:
+        super().__init__(symbols, has_boundary, has_end)
         self.index = {symbol: i for i, symbol in enumerate(symbols, start=self.shift)}
 
     def cut(self, text: str) -> Iterable[str]:
@@ -102,10 +121,12 @@ class _Symbols(Vocabulary):
 
     def decode(self, ids: Sequence[int]) -> str:
         require_ids(ids, len(self.tokens))
+        if self.has_end:
+            ids = [i for i in ids if i != self.closing]
         return "".join(self.tokens[i] for i in ids if i or not self.has_boundary)
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "tokens": self.tokens[self.shift :]}
+        return {**super().to_json(), "tokens": self.symbols}
 
 
 class Characters(_Symbols):
@@ -114,13 +135,15 @@ class Characters(_Symbols):
     >>> vocabulary = Characters.of(["bad", "dab"])
     >>> vocabulary.tokens, vocabulary.encode("abba"), vocabulary.decode([3, 1, 2])
     (['·', 'a', 'b', 'd'], [1, 2, 2, 1], 'dab')
+    >>> Characters.of(["bad", "dab"], has_end=True).tokens
+    ['<S>', 'a', 'b', 'd', '<E>']
     """
 
     kind = "characters"
     noun = "character"
 
     @classmethod
-    def of(cls, texts: Texts, has_boundary: bool = True) -> "Characters":
+    def of(cls, texts: Texts, has_boundary: bool = True, has_end: bool = False) -> "Characters":
         """Every character that occurs, in the order of their code points."""
         if isinstance(texts, TextData) and texts.first_nul >= 0:
             raise PellucidError(
@@ -133,7 +156,7 @@ class Characters(_Symbols):
         for text in ["".join(texts.items)] if isinstance(texts, ListData) else texts_of(texts):
             symbols |= distinct(text)
         _require_size(len(symbols), "symbols", has_boundary)
-        return cls(sorted(symbols), has_boundary)
+        return cls(sorted(symbols), has_boundary, has_end)
 
 
 class Words(_Symbols):
@@ -150,13 +173,13 @@ class Words(_Symbols):
     noun = "word"
 
     @classmethod
-    def of(cls, texts: Texts, has_boundary: bool = True) -> "Words":
+    def of(cls, texts: Texts, has_boundary: bool = True, has_end: bool = False) -> "Words":
         """Every word that occurs, sorted."""
         words: set[str] = set()
         for text in whole_words(texts_of(texts), joined=isinstance(texts, TextData)):
             words.update(words_in(text))
         _require_size(len(words), "words", has_boundary, most=10 * MOST_SYMBOLS)
-        return cls(sorted(words), has_boundary)
+        return cls(sorted(words), has_boundary, has_end)
 
     def cut(self, text: str) -> Iterable[str]:
         return words_in(text)
@@ -171,8 +194,8 @@ class Bytes(Vocabulary):
 
     kind = "bytes"
 
-    def __init__(self, has_boundary: bool = True) -> None:
-        super().__init__([chr(i) if 32 <= i < 127 else f"<{i:02X}>" for i in range(256)], has_boundary)
+    def __init__(self, has_boundary: bool = True, has_end: bool = False) -> None:
+        super().__init__([chr(i) if 32 <= i < 127 else f"<{i:02X}>" for i in range(256)], has_boundary, has_end)
 
     def encode(self, text: str, unknown: str = "error") -> list[int]:
         require_one_of("way to treat the unknown", unknown, UNKNOWN_WAYS)
@@ -181,7 +204,7 @@ class Bytes(Vocabulary):
     def decode(self, ids: Sequence[int]) -> str:
         require_ids(ids, len(self))
         # A model may stop in the middle of a character; what is no UTF-8 is shown as its code.
-        return bytes(i - self.shift for i in ids if i >= self.shift).decode("utf-8", "backslashreplace")
+        return bytes(i - self.shift for i in ids if not self.is_boundary(i)).decode("utf-8", "backslashreplace")
 
 
 class BPE(Vocabulary):
@@ -199,7 +222,7 @@ class BPE(Vocabulary):
 
     kind = "bpe"
 
-    def __init__(self, tokenizer: "Tokenizer", has_boundary: bool = True) -> None:
+    def __init__(self, tokenizer: "Tokenizer", has_boundary: bool = True, has_end: bool = False) -> None:
         self._tokenizer = tokenizer
         size = tokenizer.get_vocab_size(with_added_tokens=False)
         shown = [tokenizer.decode([i]) for i in range(size)]
@@ -207,11 +230,11 @@ class BPE(Vocabulary):
         named = [
             tokenizer.id_to_token(i) or "" if "\ufffd" in text or not text else text for i, text in enumerate(shown)
         ]
-        super().__init__(named, has_boundary)
+        super().__init__(named, has_boundary, has_end)
 
     @classmethod
-    def train(cls, texts: Texts, size: int, has_boundary: bool = True) -> "BPE":
-        """Learn at most `size` tokens, the boundary among them."""
+    def train(cls, texts: Texts, size: int, has_boundary: bool = True, has_end: bool = False) -> "BPE":
+        """Learn at most `size` tokens, the boundaries among them."""
         if not SMALLEST_BPE <= size <= LARGEST_BPE:
             raise PellucidError(
                 f"a vocabulary of {size:,} is outside {SMALLEST_BPE} to {LARGEST_BPE:,}",
@@ -223,14 +246,14 @@ class BPE(Vocabulary):
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
-            vocab_size=size - int(has_boundary),
+            vocab_size=size - int(has_boundary) - int(has_end),
             show_progress=False,
             special_tokens=[],
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         )
         pieces = whole_words(texts_of(texts), joined=isinstance(texts, TextData))
         tokenizer.train_from_iterator((require_utf8(piece) for piece in pieces), trainer)
-        return cls(tokenizer, has_boundary)
+        return cls(tokenizer, has_boundary, has_end)
 
     def encode(self, text: str, unknown: str = "error") -> list[int]:
         ids: list[int] = self._tokenizer.encode(require_utf8(text)).ids
@@ -238,7 +261,7 @@ class BPE(Vocabulary):
 
     def decode(self, ids: Sequence[int]) -> str:
         require_ids(ids, len(self))
-        found: str = self._tokenizer.decode([i - self.shift for i in ids if i >= self.shift])
+        found: str = self._tokenizer.decode([i - self.shift for i in ids if not self.is_boundary(i)])
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -257,20 +280,23 @@ def vocabulary_from_json(stored: Any) -> Vocabulary:
     has_boundary = stored.get("has_boundary")
     if not isinstance(has_boundary, bool):
         raise damaged_vocabulary("has_boundary is no yes or no")
+    has_end = stored.get("has_end", False)
+    if not isinstance(has_end, bool) or has_end > has_boundary:
+        raise damaged_vocabulary("has_end is no yes or no, or nothing has begun")
     if stored["kind"] == "bytes":
-        return Bytes(has_boundary)
+        return Bytes(has_boundary, has_end)
     if stored["kind"] == "bpe":
         if not isinstance(stored.get("tokenizer"), dict):
             raise damaged_vocabulary("it has no tokenizer")
         from tokenizers import Tokenizer
 
         try:
-            return BPE(Tokenizer.from_str(json.dumps(stored["tokenizer"])), has_boundary)
+            return BPE(Tokenizer.from_str(json.dumps(stored["tokenizer"])), has_boundary, has_end)
         except Exception as error:  # the package raises plain Exception
             raise damaged_vocabulary("its tokenizer cannot be read") from error
     if stored["kind"] == "words":
-        return Words(stored_tokens(stored, "tokens"), has_boundary)
-    return Characters(stored_letters(stored, "tokens"), has_boundary)
+        return Words(stored_tokens(stored, "tokens"), has_boundary, has_end)
+    return Characters(stored_letters(stored, "tokens"), has_boundary, has_end)
 
 
 def stored_tokens(stored: dict[str, Any], name: str) -> list[str]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pellucid.data.options import boundary_option, require_used
 from pellucid.errors import PellucidError, quoted
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Panel, axis_spanning
-from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, escape_text, move_marks, svg_text
+from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, SIZE, escape_text, move_marks, svg_text
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import most_frequent, percent, rough, short, spoken_label, symbol_labels
 from pellucid.lessons.lesson import Lesson
@@ -67,6 +68,7 @@ class SmoothingKnobs:
     added: tuple[float, ...] = option(SHOWN, "What is added to every count, in the rows that are shown.", minimum=0)
     kind: str = option("", "Read the data as list or text, whatever they look like.")
     encoding: str = option("utf-8", "Character encoding of the file.")
+    boundary: str = boundary_option()
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -80,10 +82,13 @@ def measure(knobs: SmoothingKnobs) -> SmoothingStudy:
     data = open_data(knobs.source, kind=knobs.kind, encoding=knobs.encoding)
     require_kind(data, "list", "text")
     assert isinstance(data, ListData | TextData)
-    return smooth_counts(data, knobs.after, knobs.added)
+    require_used(knobs, data.kind)
+    return smooth_counts(data, knobs.after, knobs.added, knobs.boundary)
 
 
-def smooth_counts(data: ListData | TextData, after: str = "", added: Sequence[float] = SHOWN) -> SmoothingStudy:
+def smooth_counts(
+    data: ListData | TextData, after: str = "", added: Sequence[float] = SHOWN, boundary: str = "one"
+) -> SmoothingStudy:
     """Count pairs on the train side and add ever more to each count: one symbol's row, and the loss on both sides.
 
     after: the symbol whose row is shown; "" is the boundary of a list and the most frequent symbol of a text.
@@ -94,7 +99,7 @@ def smooth_counts(data: ListData | TextData, after: str = "", added: Sequence[fl
     from pellucid.models.counting.counts import count
     from pellucid.models.counting.simple_models import counted_pairs
 
-    sides = split_sequences(data)
+    sides = split_sequences(data, boundary=boundary)
     vocab_size = len(sides.vocabulary)
     if len(sides.train.tokens) < 2 or len(sides.dev.tokens) < 2:
         raise PellucidError(f"nothing of {data.name} falls to the dev side to measure on", fix="Give it more items")
@@ -236,13 +241,11 @@ def _bars(record: SmoothingStudy, shown: list[tuple[int, str]], after: str) -> l
         one.append(f'<path d="M0 {y:.1f}H{width}" stroke="{ORANGE}" stroke-width="2" stroke-dasharray="6 4"/>')
         marks += move_marks(one, BARS_LEFT, TOP + i * (ROW_HEIGHT + ROW_GAP))
     below = TOP + len(record.rows) * (ROW_HEIGHT + ROW_GAP) + 10
-    return [
-        *marks,
-        *[
-            svg_text(BARS_LEFT + (j + 0.5) * STEP, below, label, INK, is_bold=True, align="middle")
-            for j, (_, label) in enumerate(shown)
-        ],
-    ]
+    for j, (_, label) in enumerate(shown):
+        # Below a narrow bar there is room for one letter, or for a few small ones.
+        size = SIZE if len(label) == 1 else 1.4 * STEP / len(label)
+        marks.append(svg_text(BARS_LEFT + (j + 0.5) * STEP, below, label, INK, is_bold=True, align="middle", size=size))
+    return marks
 
 
 def _losses(record: SmoothingStudy, height: float) -> list[str]:

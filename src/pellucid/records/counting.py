@@ -19,9 +19,10 @@ class BigramCounts(NamedTuple):
 
     source: str  # what was counted, as it stands in a sentence: "32,033 items of names.txt"
     symbols: tuple[str, ...]
-    has_boundary: bool  # then symbols[0] is the boundary that opens and closes every item
+    has_boundary: bool  # then symbols[0] is the boundary that opens every item
     bigrams: tuple[BigramCount, ...]  # the most frequent first
     walk: tuple[int, ...] = ()  # of a single word: its symbols in order, with the boundaries
+    closing: int = 0  # the place of the boundary that closes every item: the same one, or the last symbol
 
     @property
     def total(self) -> int:

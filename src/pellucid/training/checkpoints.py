@@ -306,8 +306,10 @@ def load_counted_tokens(run: Run) -> tuple[Corpus, int]:
     if hashlib.sha256(content).hexdigest() != run.record.get("files", {}).get(COUNTS_FILE):
         raise Damaged(f"{COUNTS_FILE} of {run.name} is not what was written", fix="Take it from a copy of the run")
     tensors = from_safetensors(content, COUNTS_FILE)
+    vocab_size = int(str(run.config["vocab_size"]))
+    closing = vocab_size - 1 if run.record.get("reading", {}).get("boundary") == "two" else 0
     try:
-        return counted_from_tensors(tensors, int(str(run.config["vocab_size"])), has_boundary=run.kind == "list")
+        return counted_from_tensors(tensors, vocab_size, has_boundary=run.kind == "list", closing=closing)
     except ValueError as error:
         raise damaged_file(COUNTS_FILE, str(error)) from error
 

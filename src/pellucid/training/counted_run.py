@@ -89,7 +89,7 @@ def count_run(
     }
     guessing = next(rung.dev for rung in ladder.rungs if rung.name == "uniform")
     result = RunResult(
-        start=InitialLoss(guessing, guessing, label_entropy(sides.dev.tokens[1:]), True, "counted", vocab_size),
+        start=InitialLoss(guessing, guessing, label_entropy(sides.dev.targets), True, "counted", vocab_size),
         ladder=ladder,
         ending=Ending("counted", 0, 0),
         verdict=Verdict("counted", "counted"),

@@ -44,11 +44,18 @@ class Corpus:
     """Tokens, one after another; one side of the data, or all of them.
 
     For a list the stream is `0 a… 0 b… 0`: one boundary between items, so that each closes one and opens the next.
-    Running text has no boundary.
+    Where the vocabulary has two boundaries, that 0 is read as <S> and predicted as <E>, which is `closing`. Running
+    text has no boundary.
     """
 
     tokens: Array = field(repr=False)
     has_boundary: bool
+    closing: int = 0  # the token that is predicted where an item ends
+
+    @property
+    def targets(self) -> Array:
+        """What is predicted: every token but the first, with the one that closes an item where it ends."""
+        return label_ends(self.tokens[1:], self.closing)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -69,6 +76,15 @@ class Corpus:
         return int(np.diff(self.starts, append=len(self.tokens) - 1).max(initial=1)) - 1 if self.has_boundary else 0
 
 
+def label_ends(tokens: Array, closing: int) -> Array:
+    """tokens that are predicted: where an item ends, the token that closes it in place of the boundary, 0.
+
+    >>> label_ends(np.array([1, 2, 0, 1, 0]), closing=3).tolist()
+    [1, 2, 3, 1, 3]
+    """
+    return np.where(tokens == 0, tokens.dtype.type(closing), tokens) if closing else tokens
+
+
 def take_part(side: Corpus, n_predicted: int) -> Corpus:
     """As much of a side as that, spread evenly over it: whole items of a list, or eight stretches of a text.
 
@@ -84,7 +100,7 @@ def take_part(side: Corpus, n_predicted: int) -> Corpus:
     ends = np.flatnonzero(side.tokens == 0)
     every = -(-side.n_predicted // n_predicted)
     items = [side.tokens[ends[i] : ends[i + 1]] for i in range(0, len(ends) - 1, every)]
-    return Corpus(np.concatenate([*items, side.tokens[:1]]), True)
+    return Corpus(np.concatenate([*items, side.tokens[:1]]), True, side.closing)
 
 
 def token_type(vocab_size: int) -> str:
@@ -120,7 +136,7 @@ def encode_list(items: ListData | Sequence[str], vocabulary: Vocabulary, unknown
     is_letter[0] = False
     is_letter[ends] = False
     tokens[is_letter] = letters
-    return Corpus(tokens, has_boundary=True)
+    return Corpus(tokens, has_boundary=True, closing=vocabulary.closing)
 
 
 def encode_text(text: TextData | str, vocabulary: Vocabulary, unknown: str = "error") -> Corpus:
@@ -213,10 +229,11 @@ class SequenceSides:
         return (n_characters + n_items) / side.n_predicted
 
 
-def split_sequences(data: ListData | TextData, tokens: str = "characters") -> SequenceSides:
+def split_sequences(data: ListData | TextData, tokens: str = "characters", boundary: str = "one") -> SequenceSides:
     """Lists by the hash of the item; running text in its own order, the first 80 % for train.
 
-    Where the data say that they are divided into train and test alone, dev is taken from train.
+    Where the data say that they are divided into train and test alone, dev is taken from train. boundary: "one" or
+    "two", of a list.
     """
     if isinstance(data, TextData):
         vocabulary = _vocabulary(data, tokens)
@@ -229,7 +246,7 @@ def split_sequences(data: ListData | TextData, tokens: str = "characters") -> Se
         raise PellucidError(
             f"none of the {len(data.items):,} items of {data.name} falls to the train side", fix="Give it more items"
         )
-    vocabulary = _vocabulary(data, tokens, split.train)
+    vocabulary = _vocabulary(data, tokens, split.train, has_end=boundary == "two")
     train, dev, test = (encode_list(items, vocabulary) for items in (split.train, split.dev, split.test))
     return SequenceSides(vocabulary, train, dev, test, split.train, split.dev, split.test)
 
@@ -239,17 +256,19 @@ def text_cuts(data: TextData) -> tuple[float, float]:
     return training_cuts(data.divided_by.fractions if data.divided_by else FRACTIONS)
 
 
-def _vocabulary(data: ListData | TextData, tokens: str, train: Sequence[str] = ()) -> Vocabulary:
+def _vocabulary(
+    data: ListData | TextData, tokens: str, train: Sequence[str] = (), *, has_end: bool = False
+) -> Vocabulary:
     """train: of a list, the items that pieces of words are learned from."""
     has_boundary = isinstance(data, ListData)
     if tokens == "bytes":
-        return Bytes(has_boundary)
+        return Bytes(has_boundary, has_end)
     if tokens != "bpe":
-        return (Words if tokens == "words" else Characters).of(data, has_boundary)
+        return (Words if tokens == "words" else Characters).of(data, has_boundary, has_end)
     if isinstance(data, TextData):
         text = data.read()
         train = [text[: int(len(text) * text_cuts(data)[0])]]
-    return BPE.train(train, BPE_SIZE, has_boundary)
+    return BPE.train(train, BPE_SIZE, has_boundary, has_end)
 
 
 @dataclass(frozen=True)

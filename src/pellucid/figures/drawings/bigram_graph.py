@@ -43,9 +43,7 @@ def _of_word(seen: BigramCounts) -> Picture:
     found = list(dict.fromkeys(order))
     n_loops = sum([bigram.n for bigram in seen.bigrams if bigram.first == bigram.second])
     loops = f"{count_of(n_loops, 'self-loop')}, orange" if n_loops else "no self-loop"
-    title = (
-        f"The bigrams of {cut_middle(printable(''.join([seen.symbols[place] for place in seen.walk if place])), 60)}"
-    )
+    title = f"The bigrams of {cut_middle(printable(''.join([seen.symbols[place] for place in seen.walk[1:-1]])), 60)}"
     merged = ", ×n a bigram that comes n times" if seen.bigrams[0].n > MOST_PARALLEL else ""
     vertices = count_of(len(found), "vertex").replace("vertexs", "vertices")
     caption = (
@@ -73,7 +71,9 @@ def _of_data(seen: BigramCounts) -> Picture:
     if len(drawn) < len(seen.bigrams):
         held = percent(sum([bigram.n for bigram in drawn]), seen.total)
         lines.append(f"Drawn: the {len(shown)} most frequent of {len(names):,} symbols, which hold {held} of all.")
-    marks = _draw_circle(names, sums, shown, drawn)
+    # A closing boundary is never followed by any, and yet as frequent as the opening one.
+    sizes = [max(pair) for pair in zip(sums, seen.column_sums(), strict=True)] if seen.closing else sums
+    marks = _draw_circle(names, sums, sizes, shown, drawn)
     svg = sheet(title, lines, marks, CIRCLE_SIZE + LEGEND, CIRCLE_SIZE, _circle_style(shown))
     return Picture(title, tuple(lines), svg)
 
@@ -279,13 +279,17 @@ def _badge(at: Point, text: str) -> str:
 
 
 def _draw_circle(
-    labels: Sequence[str], sums: Sequence[int], shown: Sequence[int], bigrams: Sequence[BigramCount]
+    labels: Sequence[str],
+    sums: Sequence[int],
+    sizes: Sequence[int],
+    shown: Sequence[int],
+    bigrams: Sequence[BigramCount],
 ) -> list[str]:
     """The marks; CIRCLE_SIZE + LEGEND wide and CIRCLE_SIZE high. shown: the places of the symbols that are drawn."""
     most = max([bigram.n for bigram in bigrams], default=1)
-    frequent = max([sums[place] for place in shown], default=1)
+    frequent = max([sizes[place] for place in shown], default=1)
     at = {place: _on_circle(i, len(shown)) for i, place in enumerate(shown)}
-    radii = {place: 17 + 15 * depth(sums[place], frequent) for place in shown}
+    radii = {place: 17 + 15 * depth(sizes[place], frequent) for place in shown}
     marks = [f'<g transform="translate({CIRCLE_SIZE / 2} {CIRCLE_SIZE / 2})">']
     # The frequent ones last, so that no rare one hides them.
     for bigram in sorted(bigrams, key=lambda bigram: bigram.n):
@@ -351,5 +355,5 @@ FIGURE = FigureCard(
     summary="Symbols and what follows them as a graph: of one word, or of all data, darker where frequent.",
     needs=BigramCounts,
     draw=draw_bigram_graph,
-    options=("word",),
+    options=("word", "boundary"),
 )

@@ -116,5 +116,5 @@ FIGURE = FigureCard(
     summary="How often each symbol follows each other one, as a heat map with the counts in its cells.",
     needs=BigramCounts,
     draw=draw_bigram_matrix,
-    options=("word",),
+    options=("word", "boundary"),
 )

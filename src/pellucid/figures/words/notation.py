@@ -15,7 +15,6 @@ SHARES = (
     "tokens right",
     "letters right",
 )  # every other metric is written as it is
-BOUNDARY = "·"
 SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
 LONGEST_LABEL = 10  # letters beside an axis
 WORDS = {"␣": "space", "↵": "newline", "␍": "carriage return", "⇥": "tab"}
@@ -213,14 +212,14 @@ def ordinal(n: int) -> str:
 
 
 def symbol_labels(symbols: Sequence[str], has_boundary: bool) -> list[str]:
-    """A label for each symbol. The boundary stands first; a character that looks like another shows its code.
+    """A label for each symbol. The boundary stands first, as it is; a character that looks like another shows its code.
 
     >>> symbol_labels(["·", " ", "a", "·", "\\x00"], has_boundary=True)
     ['·', '␣', 'a', 'U+00B7', 'U+0000']
     """
     given: dict[str, None] = {}
     for i, symbol in enumerate(symbols):
-        label = BOUNDARY if has_boundary and i == 0 else _sign(symbol)
+        label = symbol if has_boundary and i == 0 else _sign(symbol)
         if label in given:
             label = _codes(symbol)
         while label in given:

@@ -26,13 +26,19 @@ SLICE = 1 << 15  # tokens scored at a time: few enough for the nearest cache, an
 
 
 class Stream(Protocol):
-    """Tokens in a row. With boundaries, token 0 stands before, between and after the items."""
+    """Tokens in a row. With boundaries, token 0 stands before, between and after the items.
+
+    closing: what is predicted where an item ends: 0 itself, or a token of its own.
+    """
 
     @property
     def tokens(self) -> IntArray: ...
 
     @property
     def has_boundary(self) -> bool: ...
+
+    @property
+    def closing(self) -> int: ...
 
 
 class CountModel(ABC):
@@ -41,6 +47,7 @@ class CountModel(ABC):
     vocab_size: int
     reach: int  # how many of the last tokens it looks at
     has_boundary: bool  # then what stands before a boundary is never looked at
+    closing: int  # the token that is predicted where the boundary, 0, stands
 
     @abstractmethod
     def after_each(self, tokens: IntArray) -> FloatArray:

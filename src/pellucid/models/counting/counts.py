@@ -5,8 +5,9 @@ number to the base |V|, the newest last. So a context's grams stand beside each 
 the code of its grams without the last digit. Small tables are dense, the code being the index; large ones are sorted.
 
 In a list the boundary is token 0 and a context sees nothing before it, so that what stands there counts as more
-boundaries: the digits are zeros, and an item's first context has the code 0 in every order. In running text a context
-that would reach back before the beginning has a code below 0.
+boundaries: the digits are zeros, and an item's first context has the code 0 in every order. Where items are closed by a
+token of their own, it is only ever the last digit. In running text a context that would reach back before the beginning
+has a code below 0.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pellucid.data.prepare.tokens import label_ends
 from pellucid.errors import PellucidError, TooLarge
 from pellucid.models.counting.count_model import FloatArray, IntArray, Stream
 
@@ -110,6 +112,7 @@ class Grams:
     has_boundary: bool
     levels: tuple[Level, ...]
     ranked: frozenset[int]  # after these orders a code becomes a rank among those seen, to leave room for more digits
+    closing: int = 0  # the newest token of a gram where an item ends; as an older one the boundary is always 0
 
     @property
     def order(self) -> int:
@@ -118,7 +121,7 @@ class Grams:
     def up_to(self, order: int) -> "Grams":
         """The same counts without the orders above this one."""
         ranked = frozenset(k for k in self.ranked if k < order)
-        return Grams(self.vocab_size, self.has_boundary, self.levels[:order], ranked)
+        return Grams(self.vocab_size, self.has_boundary, self.levels[:order], ranked, self.closing)
 
     def walk(self, tokens: IntArray, order: int = 0) -> Iterator[tuple[IntArray, IntArray]]:
         """For each order, the code of the context before each token and of the gram that the two make.
@@ -126,10 +129,11 @@ class Grams:
         tokens: (..., time) -> two arrays of that shape, for the orders from 1 up to `order`, or to our own for 0.
         """
         tokens = tokens.astype(np.int64)
+        newest = label_ends(tokens, self.closing)
         before = np.zeros_like(tokens)
         last = order or self.order
         for k in range(1, last + 1):
-            grams = before * self.vocab_size + tokens
+            grams = before * self.vocab_size + newest
             yield before, grams
             if k == last:
                 return
@@ -145,12 +149,13 @@ class Grams:
         assert not self.ranked, "ranks have to be looked up order by order"
         n = len(tokens) - self.order + 1
         digits = tokens.astype(np.int64)
+        newest = label_ends(digits, self.closing)
         # A boundary takes away all that stands before it.
         bases = (tokens != 0) * np.int64(self.vocab_size)
-        code = digits[:n].copy()
+        code = (digits if self.order > 1 else newest)[:n].copy()
         for k in range(1, self.order):
             code *= bases[k : k + n] if self.has_boundary and k < self.order - 1 else self.vocab_size
-            code += digits[k : k + n]
+            code += (digits if k < self.order - 1 else newest)[k : k + n]
         return code
 
     def _contexts(self, order: int, grams: IntArray, tokens: IntArray) -> IntArray:
@@ -167,7 +172,7 @@ def count(stream: Stream, vocab_size: int, order: int) -> Grams:
     """Count every gram of the orders 1 to `order`.
 
     >>> from types import SimpleNamespace
-    >>> stream = SimpleNamespace(tokens=np.array([0, 1, 2, 2, 0, 1, 0]), has_boundary=True)
+    >>> stream = SimpleNamespace(tokens=np.array([0, 1, 2, 2, 0, 1, 0]), has_boundary=True, closing=0)
     >>> count(stream, vocab_size=3, order=2).levels[1].counts.reshape(3, 3)
     array([[0, 2, 0],
            [1, 0, 1],
@@ -181,7 +186,7 @@ def count(stream: Stream, vocab_size: int, order: int) -> Grams:
     if len(tokens) < 2:
         raise PellucidError(f"there is nothing to count in {len(tokens)} tokens", fix="Give more data")
     runs = _runs(vocab_size, order, len(tokens))
-    grams = Grams(vocab_size, stream.has_boundary, (), frozenset(run[-1] for run in runs[:-1]))
+    grams = Grams(vocab_size, stream.has_boundary, (), frozenset(run[-1] for run in runs[:-1]), stream.closing)
     for run in runs:
         tallies = {k: _Tally(k, vocab_size, len(tokens), has_ranks=run is not runs[0]) for k in run}
         for began in range(0, len(tokens), _CHUNK):
@@ -197,7 +202,7 @@ def count(stream: Stream, vocab_size: int, order: int) -> Grams:
         levels = list(grams.levels)
         for tally in tallies.values():
             levels.append(tally.level(levels[-1] if levels else None))
-        grams = Grams(vocab_size, stream.has_boundary, tuple(levels), grams.ranked)
+        grams = Grams(vocab_size, stream.has_boundary, tuple(levels), grams.ranked, stream.closing)
     return grams
 
 

@@ -102,7 +102,8 @@ def _without(side: Corpus, part_of: IntArray, part: int) -> Corpus:
     rest = side.tokens[part_of != part]
     if not side.has_boundary:
         return Corpus(rest, has_boundary=False)
-    return Corpus(np.concatenate([side.tokens[:1], rest[1:] if part_of[0] != part else rest]), has_boundary=True)
+    tokens = np.concatenate([side.tokens[:1], rest[1:] if part_of[0] != part else rest])
+    return Corpus(tokens, has_boundary=True, closing=side.closing)
 
 
 def _fit_rest(rest: Corpus, config: NGramConfig) -> CountModel:

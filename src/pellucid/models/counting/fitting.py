@@ -92,9 +92,12 @@ class FittedCounts:
         return self.sides.vocabulary
 
 
-def fit_count_model(data: ListData | TextData, options: CountOptions) -> FittedCounts:
-    """Divide the data, fit the model on train, and see how it does on dev beside the simplest models."""
-    sides = split_sequences(data, options.tokens)
+def fit_count_model(data: ListData | TextData, options: CountOptions, boundary: str = "one") -> FittedCounts:
+    """Divide the data, fit the model on train, and see how it does on dev beside the simplest models.
+
+    boundary: "one" or "two", of a list.
+    """
+    sides = split_sequences(data, options.tokens, boundary)
     train, dev, vocab_size = sides.train, sides.dev, len(sides.vocabulary)
     model, trials = fit_on_sides(train, dev, vocab_size, options)
     has_dev = len(dev.tokens) > 1

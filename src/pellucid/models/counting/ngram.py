@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pellucid.data.prepare.tokens import label_ends
 from pellucid.errors import PellucidError
 from pellucid.models.counting.count_model import SLICE, CountModel, FloatArray, IntArray, Stream, logs
 from pellucid.models.counting.counts import Grams, Level, count
@@ -173,7 +174,7 @@ class NGram(CountModel):
         self.smoothing = smoothing
         self.vocab_size = grams.vocab_size
         self.reach = grams.order - 1
-        self.has_boundary = grams.has_boundary
+        self.has_boundary, self.closing = grams.has_boundary, grams.closing
         self.orders: list[_Order] = []  # from the lowest up
         for level in grams.levels:
             # Evenly shared rests need no other order than the highest, but where a text begins.
@@ -299,7 +300,7 @@ class NGram(CountModel):
         overlap = min(began, self.grams.order)
         part = tokens[began - overlap : end].astype(np.int64)
         contexts = [before[overlap:] for before, _ in self.grams.walk(part)]
-        return logs(self._probabilities(contexts, part[overlap:]))
+        return logs(self._probabilities(contexts, label_ends(part[overlap:], self.closing)))
 
     @cached_property
     def _log_table(self) -> FloatArray:

@@ -131,11 +131,13 @@ def counts_to_bytes(order: int, vocab_size: int, counted: Corpus) -> bytes:
     return content
 
 
-def counted_from_tensors(tensors: Mapping[str, Tensor], vocab_size: int, *, has_boundary: bool) -> tuple[Corpus, int]:
+def counted_from_tensors(
+    tensors: Mapping[str, Tensor], vocab_size: int, *, has_boundary: bool, closing: int = 0
+) -> tuple[Corpus, int]:
     """What was counted, and up to which order. Tensors that are no such model's are refused with a ValueError."""
     tokens, order = tensors.get("tokens"), tensors.get("order")
     if tokens is None or order is None or tokens.ndim != 1 or order.shape != (1,) or not len(tokens):
         raise ValueError("tokens and order are wanted")
     if int(tokens.min()) < 0 or int(tokens.max()) >= vocab_size:
         raise ValueError(f"tokens reach from {int(tokens.min())} to {int(tokens.max())}")
-    return Corpus(tokens.numpy().astype(token_type(vocab_size)), has_boundary), int(order)
+    return Corpus(tokens.numpy().astype(token_type(vocab_size)), has_boundary, closing), int(order)

@@ -165,7 +165,7 @@ class TrainedModel(LanguageModel):
         from pellucid.models.sequences.on_counting import OnCounting
         from pellucid.models.stepwise import parts_after_each, scores_after_each
 
-        scored = [*tokens, 0] if self.is_list else list(tokens)
+        scored = [*tokens, self.vocabulary.closing] if self.is_list else list(tokens)
         read = [self.opening, *scored]
         contexts = ["…" * (end > SHOWN) + self._names(read[max(0, end - SHOWN) : end]) for end in range(1, len(read))]
         if not isinstance(self.model, OnCounting):
@@ -222,7 +222,7 @@ class CountedModel(LanguageModel):
         import numpy as np
 
         model, names = self.model, self.vocabulary.tokens
-        scored = [*tokens, 0] if self.is_list else list(tokens)
+        scored = [*tokens, self.vocabulary.closing] if self.is_list else list(tokens)
         begun = [0, *scored] if model.has_boundary else scored
         rows = model.after_each(np.array(begun))[:-1]
         if not model.has_boundary:
@@ -320,7 +320,7 @@ def _draw(
 
     start = model.start(prompt[-model.longest_prompt :])
     longest = LONGEST_ITEM if model.is_list else options.length or USUAL_LENGTH
-    stop = 0 if model.is_list else NEVER
+    stop = model.vocabulary.closing if model.is_list else NEVER
     reading = model.reading(is_cached=not options.no_cache)
     if options.beam is not None:
         found = beam_search(
@@ -371,7 +371,7 @@ def score_text(model: LanguageModel, text: str, unknown: str = "error") -> Score
 def encode_known(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> tuple[list[int], tuple[str, ...]]:
     """The tokens of a text, and a note on what was skipped; unless told to skip, what is unknown is named."""
     if vocabulary.kind == "characters":
-        known = set(vocabulary.tokens[int(vocabulary.has_boundary) :])
+        known = set(vocabulary.symbols)
         strange = [(place, letter) for place, letter in enumerate(text, start=1) if letter not in known]
         if strange and unknown == "error":
             shown = ", ".join(f"{quoted(letter)} (character {place})" for place, letter in strange[:3])

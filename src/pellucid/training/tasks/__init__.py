@@ -22,7 +22,7 @@ def open_task(options: DataOptions, data: Data | None = None) -> Task:
     if isinstance(data, ListData | TextData):
         from pellucid.training.tasks.sequences import open_sequences
 
-        return open_sequences(data, source, tokens=options.tokens, context=options.context)
+        return open_sequences(data, source, tokens=options.tokens, context=options.context, boundary=options.boundary)
     if isinstance(data, PairsData):
         from pellucid.training.tasks.pairs import open_pairs
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,6 @@ from pellucid.training.tasks.metrics import (
     token_units,
 )
 from pellucid.training.tasks.simple_models import FittedModel, fit_simple_models, flatten_examples
-
-Ints = NDArray[Any]
 
 MOST_SCORES_RANKED = 20_000_000  # of a count model, to find its likeliest tokens: about half a second
 MOST_SCORES_AT_ONCE = 1 << 21  # of those, so that memory stays flat
@@ -139,7 +137,7 @@ def count_baseline(
         if isinstance(model, Uniform):
             return None  # no token is likelier than another
         part = take_part(parts[side], max(1, MOST_SCORES_RANKED // model.vocab_size))
-        return token_accuracy(side, likeliest_are_right(model, part.tokens), part, sides.vocabulary)
+        return token_accuracy(side, likeliest_are_right(model, part), part, sides.vocabulary)
 
     found = _make_baseline(name, model.n_stored, evaluate, seconds, has_test=sides.test.n_predicted > 0)
     return dataclasses.replace(
@@ -149,15 +147,15 @@ def count_baseline(
     )
 
 
-def likeliest_are_right(model: CountModel, tokens: Ints) -> NDArray[np.bool_]:
-    """tokens: (n,) -> (n - 1,): whether each token but the first is the likeliest after those before it."""
-    found = np.zeros(max(0, len(tokens) - 1), dtype=bool)
+def likeliest_are_right(model: CountModel, side: Corpus) -> NDArray[np.bool_]:
+    """Whether each token of a side but the first is the likeliest after those before it: (n,)."""
+    tokens, targets, found = side.tokens, side.targets, np.zeros(side.n_predicted, dtype=bool)
     each = max(1, MOST_SCORES_AT_ONCE // model.vocab_size)
     for first in range(0, len(found), each):
         end = min(len(found), first + each)
         began = max(0, first - model.reach)
         logs = model.after_each(tokens[began:end].astype(np.int64))[first - began :]
-        found[first:end] = logs.argmax(axis=1) == tokens[first + 1 : end + 1]
+        found[first:end] = logs.argmax(axis=1) == targets[first:end]
     return found
 
 

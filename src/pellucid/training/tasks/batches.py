@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.data.prepare import Examples
-from pellucid.data.prepare.tokens import Corpus
+from pellucid.data.prepare.tokens import Corpus, label_ends
 from pellucid.models.pairs.padding import pad_rows
 from pellucid.training.rng import numpy_rng
 
@@ -68,7 +68,7 @@ def make_batches(
     counted: what comes after each token by counting, for a network that learns on top of it.
     """
     if side.has_boundary:
-        items = Items(side.tokens, _item_starts(side), counted)
+        items = Items(side.tokens, _item_starts(side), counted, side.closing)
         return ListBatches(items, batch_size, seed, by_length=by_length)
     return TextBatches(side.tokens, batch_size, context, seed, counted)
 
@@ -76,11 +76,12 @@ def make_batches(
 class Items:
     """The items of a list, any of which can be put together.
 
-    tokens: the stream `0 a… 0 b… 0`; starts: where each item's opening boundary stands.
+    tokens: the stream `0 a… 0 b… 0`; starts: where each item's opening boundary stands; closing: the token that is
+    predicted where one ends.
     """
 
-    def __init__(self, tokens: Ints, starts: Ints, counted: Counted | None = None) -> None:
-        self.tokens, self.counted = tokens, counted
+    def __init__(self, tokens: Ints, starts: Ints, counted: Counted | None = None, closing: int = 0) -> None:
+        self.tokens, self.counted, self.closing = tokens, counted, closing
         self.starts = starts.astype(np.int64)
         self.lengths = np.diff(self.starts, append=len(tokens) - 1)  # of an item and one boundary
 
@@ -95,14 +96,14 @@ class Items:
         # Past the end of the stream there is nothing to read; what is read there instead is masked.
         at = np.minimum(self.starts[rows, None] + places, len(self.tokens) - 2)
         tokens = np.where(is_real, self.tokens[at].astype(np.int64), 0)
-        targets = np.where(is_real, self.tokens[at + 1].astype(np.int64), IGNORED)
+        targets = np.where(is_real, label_ends(self.tokens[at + 1].astype(np.int64), self.closing), IGNORED)
         counted = self.counted(at) if self.counted else None
         return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()), counted)
 
 
 def list_items(side: Corpus) -> Items:
     """The items of a list's side."""
-    return Items(side.tokens, _item_starts(side))
+    return Items(side.tokens, _item_starts(side), closing=side.closing)
 
 
 def _item_starts(side: Corpus) -> Ints:

@@ -55,9 +55,11 @@ LENGTH_OF_PREVIEW, LENGTH_OF_SAMPLE = 80, 300  # tokens of running text
 MOST_SEARCHED = 2_000_000  # tokens of running text in which copies are looked for
 
 
-def open_sequences(data: ListData | TextData, source: str, *, tokens: str, context: int) -> SequenceTask:
+def open_sequences(
+    data: ListData | TextData, source: str, *, tokens: str, context: int, boundary: str = "one"
+) -> SequenceTask:
     """Split a list or a text and encode it. context: tokens in a window of a text; 0: as many as usual."""
-    sides = split_sequences(data, tokens)
+    sides = split_sequences(data, tokens, boundary)
     _require_learnable(data, sides)
     context, note = _fit_context(sides, context)
     facts = DataFacts(
@@ -79,7 +81,7 @@ def open_sequences(data: ListData | TextData, source: str, *, tokens: str, conte
 
 
 def _require_learnable(data: ListData | TextData, sides: SequenceSides) -> None:
-    n_symbols = len(sides.vocabulary) - int(sides.vocabulary.has_boundary)
+    n_symbols = len(sides.vocabulary.symbols)
     if n_symbols < 2:
         raise PellucidError(
             f"{data.name} has only one distinct symbol, so there is nothing to predict", fix="Give it other data"
@@ -277,7 +279,7 @@ class SequenceTask(Task):
         return take_part(self.parts[side], most) if most else self.parts[side]
 
     def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
-        found = initial_loss(loss, self.sides.dev.tokens[1:], len(self.sides.vocabulary))
+        found = initial_loss(loss, self.sides.dev.targets, len(self.sides.vocabulary))
         if plan.start == "scratch":
             return found
         is_there = abs(loss - count_loss(self.counts, self._part("dev", plan.evaluated)).nats) < NEAR_COUNTING
@@ -300,7 +302,7 @@ class SequenceTask(Task):
             n_samples=n_samples if self.is_list else 1,
             longest=LONGEST_ITEM if self.is_list else length,
             start=[0] if self.is_list else [],
-            stop=0 if self.is_list else NEVER,
+            stop=self.sides.vocabulary.closing if self.is_list else NEVER,
             seed=seed,
         )
 
