@@ -36,7 +36,7 @@ def test_every_file_carries_one_card():
     assert carried == files
     assert set(datasets()) == {
         "names", "penguins", "digits", "manual", "house-numbers", "transactions", "moons", "xor", "polynomial",
-        "dedupe-sort", "copy-back", "reverse", "identity", "incomes",
+        "dedupe-sort", "copy-back", "reverse", "identity", "incomes", "tones",
     }  # fmt: skip
 
 

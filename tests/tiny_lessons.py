@@ -25,6 +25,7 @@ from pellucid.lessons.scalar_rnn import Unrolled, UnrolledNetworks
 from pellucid.lessons.score_scale import ScaledScores, ScoreScaleStudy, WidthScores
 from pellucid.lessons.separable import SeparableRun, SeparableStudy
 from pellucid.lessons.slope import SlopeStudy
+from pellucid.lessons.streaming import FrameCost, FrameTiming, LookAheadResult, ShownRecording, StreamingStudy
 from pellucid.lessons.token_costs import TokenCosts
 from pellucid.records import Histogram, LayerStats, TokenCost, UnitMap
 
@@ -255,6 +256,19 @@ TINY_LESSONS: dict[str, object] = {
     ),
     "scalar-rnn": UnrolledNetworks(
         "identity", (0.5,), (Unrolled((1.0, 2.5), (0.0, 1.0, 2.5), 3.125, 2.5, 6.25, 2.5, (0.5, 1.0)),)
+    ),
+    "streaming": StreamingStudy(
+        "two recordings",
+        noise=1.5,
+        context=4,
+        frame_ms=20.0,
+        n_judged=100,
+        loudest=0.7,
+        parameters=100,
+        results=(LookAheadResult(0, 0.8, 0.85, 1e-15), LookAheadResult(2, 0.88, 0.9, 0.0)),
+        costs=(FrameCost(10, 100, 2_000), FrameCost(20, 100, 6_000)),
+        shown=ShownRecording(((20.0, 9.5), (8.0, 21.0)), (0, 1), ((0, 0), (0, 1))),
+        timings=(FrameTiming(10, 0.5, 0.6), FrameTiming(20, 0.5, 1.1)),
     ),
     "token-costs": TokenCosts(
         11,

@@ -237,10 +237,10 @@ class MultiHeadAttention(nn.Module):
         keys, values = self._linear(memory, 1, 3)
         return keys, values
 
-    def recall(self, stream: Tensor, keys: Tensor, values: Tensor, *, mask: Mask) -> Tensor:
+    def recall(self, stream: Tensor, keys: Tensor, values: Tensor, *, mask: Mask, bias: Tensor | None = None) -> Tensor:
         """What the stream gathers from a memory by its `project_memory` keys and values."""
         (queries,) = self._linear(stream, 0, 1)
-        return self._combine(attend(queries, keys, values, mask=mask, dropout=self._dropout))
+        return self._combine(attend(queries, keys, values, mask=mask, bias=bias, dropout=self._dropout))
 
     def cache(self, batch: int, longest: int) -> KeyValueCache:
         """An empty one for this attention: up to `longest` positions."""

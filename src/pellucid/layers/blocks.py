@@ -136,6 +136,17 @@ class EncoderBlock(NormOrder):
         level = self.read(stream, self.attention_norm)
         return self._rest(stream, self.attention.advance(level, cache, bias=bias, angles=angles))
 
+    def project_keys(self, stream: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of these positions, each (batch, heads, n, head_width), for whoever asks them later."""
+        return self.attention.project_memory(self.read(stream, self.attention_norm))
+
+    def recall(
+        self, stream: Tensor, keys: Tensor, values: Tensor, *, mask: Mask = EVERYTHING, bias: Tensor | None = None
+    ) -> Tensor:
+        """The block of these positions, (batch, n, width), whose keys and values are given: also those after them."""
+        level = self.read(stream, self.attention_norm)
+        return self._rest(stream, self.attention.recall(level, keys, values, mask=mask, bias=bias))
+
     def _rest(self, stream: Tensor, gathered: Tensor) -> Tensor:
         stream = self.add(stream, self.dropout(gathered), self.attention_norm)
         found = self.feed_forward(self.read(stream, self.feed_forward_norm))

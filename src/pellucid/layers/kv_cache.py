@@ -116,9 +116,9 @@ class RingCache(Cache):
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         if keys.shape[2] == 1:
             self._write(keys, values)
-            return self._last(self.round)
+            return self.last(self.round)
         # The first of several looks at positions that the last of them overwrites, so both are laid side by side.
-        past_keys, past_values = self._last(self.round - 1)
+        past_keys, past_values = self.last(self.round - 1)
         together = torch.cat([past_keys, keys], dim=2), torch.cat([past_values, values], dim=2)
         self.read += max(0, keys.shape[2] - self.round)  # these are gone before the last of the new ones
         self._write(keys[:, :, -self.round :], values[:, :, -self.round :])
@@ -129,8 +129,8 @@ class RingCache(Cache):
         kept.keys, kept.values = self.keys[rows], self.values[rows]
         return kept
 
-    def _last(self, n: int) -> tuple[Tensor, Tensor]:
-        """Of the last n positions, or of all where fewer were read."""
+    def last(self, n: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of the last n positions, at most before + 1, or of all where fewer were read."""
         end = self.read if self.read <= self.round else (self.read - 1) % self.round + 1 + self.round
         start = max(0, end - n)
         return self.keys[:, :, start:end], self.values[:, :, start:end]
