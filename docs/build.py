@@ -1,6 +1,6 @@
 """Writes the pages and pictures that are made from the code, or with --check tells which are out of date.
 
-python docs/build.py            rules.md, commands.md, drawings.md, doctor-rules.md, pictures/
+python docs/build.py            rules.md, commands.md, drawings.md, doctor-rules.md, learn.md, pictures/
 python docs/build.py --check    exit 1 if one of them is not what the code says
 """
 
@@ -11,6 +11,7 @@ import click
 
 from pellucid.api.derive import derive
 from pellucid.api.draw import drawable
+from pellucid.api.learn import JOURNEY, all_steps
 from pellucid.autograd.rules import RULES, Rule
 from pellucid.cli import COMMANDS, pellucid
 from pellucid.data import datasets
@@ -101,6 +102,24 @@ lesson measures what it shows by itself, with knobs that `pellucid draw NAME --h
 """
 
 
+def learn_page() -> str:
+    """The steps of `pellucid learn`, part by part."""
+    numbers = {name: number for number, name in enumerate(all_steps(), start=1)}
+    parts = []
+    for part, steps in JOURNEY.items():
+        rows = [f"| {numbers[step.name]} | `{step.name}` | {step.says} | `pellucid {step.command}` |" for step in steps]
+        parts.append("\n".join([f"## {part}\n", "| | step | says | runs |", "|---|---|---|---|", *rows, ""]))
+    return """# The way in steps
+
+From a derivative to a vision transformer, each step one command with one sentence; written by `docs/build.py` from
+`src/pellucid/api/learn.py`, which is what `pellucid learn` lists. `pellucid learn NAME`, or its number, shows the
+command of a step, runs it and names the next. Nothing is fetched: all of them run on what comes with pellucid, each in
+well under a minute. Pictures are written into the folder where you are, runs below `./runs`; `--json` gives what a
+step says as one document.
+
+""" + "\n".join(parts)
+
+
 def help_text(name: str) -> str:
     with pellucid.make_context("pellucid", [name], resilient_parsing=True) as context:
         command = pellucid.get_command(context, name)
@@ -116,6 +135,7 @@ def generated() -> dict[Path, str]:
         DOCS / "commands.md": commands_page(),
         DOCS / "drawings.md": drawings_page(),
         DOCS / "doctor-rules.md": doctor_page(),
+        DOCS / "learn.md": learn_page(),
         DOCS / "pictures" / "neuron.svg": derive(*NEURON).svg() + "\n",
         DOCS / "pictures" / "emma.svg": draw_bigram_graph(word_counts("emma")).svg + "\n",
     }

@@ -24,6 +24,7 @@ COMMANDS = {
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",
     "tokens": "Your text as symbols and indices, with contexts, targets, shapes and costs.",
     "claims": "What courses and papers say about networks, each tested, with a verdict.",
+    "learn": "The way from a derivative to a vision transformer in steps, each one command.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",
 }
 
