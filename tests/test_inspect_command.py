@@ -92,7 +92,7 @@ def spoken(capsys, *words: str) -> tuple[int, str, str]:
         (["model.py"], "'model.py' does not say which name", "Write model.py:Net; it has Net, make, net"),
         (["model.py:"], "does not say which name", "Write model.py:Net"),
         (["modle.py:net"], "no file called 'modle.py'", "'model.py'"),
-        (["names"], "no run, no file.py:name and no expression", "nn.Linear"),
+        (["names"], "no run, no file.py:name, no expression and no published", "nn.Linear"),
         (["nn.Linear(4"], "never closed at column 10", "Add )"),
         (["nn.Linear(4, 2)", "--input", "2,four"], "'four' is no size", "1,1,32,32"),
         (["nn.Linear(4, 2)", "--input", "2,4", "--batch", "x.npy"], "exclude each other", "Keep one"),

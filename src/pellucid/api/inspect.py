@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.figures import Shown
+from pellucid.models.catalogue import PUBLISHED, find_published
 from pellucid.runs import find_run, is_run
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ LONGEST_SECONDS = 86_400.0
 
 
 class InspectTarget(NamedTuple):
-    """What a word stands for: an expression, a name in a file, or a run."""
+    """What a word stands for: an expression, a name in a file, a run, or a published network."""
 
-    kind: str  # expression, file or run
+    kind: str  # expression, file, run or published
     name: str
     text: str = ""  # of an expression
     file: str = ""
@@ -36,8 +37,9 @@ class InspectTarget(NamedTuple):
 def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Inspection]:
     """Everything that one forward of a module shows. The module is left as it was.
 
-    model: a module, or an expression such as "nn.Linear(4, 2)". example: what forward is called with, or the path of a
-    .npy, .npz, .safetensors or .pt file with it; without it, inputs are guessed from the first layers.
+    model: a module, an expression such as "nn.Linear(4, 2)", or a published network such as "ViT-B/16". example: what
+    forward is called with, or the path of a .npy, .npz, .safetensors or .pt file with it; without it, inputs are
+    guessed from the first layers.
 
     >>> seen = inspect("nn.Sequential(nn.Flatten(), nn.Linear(784, 10))")
     >>> seen.parameters, str(seen.rows[-1].outputs[0])
@@ -53,6 +55,10 @@ def inspect(model: nn.Module | str, *example: Any, name: str = "") -> Shown[Insp
     if isinstance(model, str):
         from pellucid.inspection.expression.modules import build_module
 
+        if published := find_published(model):
+            from pellucid.api.inspect_child import inspect_published
+
+            return Shown(inspect_published(published, example))
         return Shown(inspect_expression(build_module(model), example, name or " ".join(model.split())))
     if not isinstance(model, nn.Module):
         raise PellucidError(
@@ -113,6 +119,8 @@ def find_target(word: str) -> InspectTarget:
         return _find_in_file(found[1], found[2].strip())
     if word.endswith(".py"):
         return _find_in_file(word, "")
+    if published := find_published(word):
+        return InspectTarget("published", published.name)
     if "(" in word or re.match(r"\s*(torch\.)?nn\.", word):
         return expression_target(word)
     raise _unknown(word)
@@ -164,8 +172,9 @@ def _unknown(word: str) -> PellucidError:
         find_run(word)
     except PellucidError as error:
         near = error.fix if error.fix.startswith("Perhaps") else ""
+        known = {one.name.lower(): one.name for one in PUBLISHED}
         return PellucidError(
-            f"{quoted(word)} is no run, no file.py:name and no expression",
-            fix=near or 'Write one, as "nn.Linear(4, 2)"',
+            f"{quoted(word)} is no run, no file.py:name, no expression and no published network",
+            fix=near or did_you_mean(word.lower(), known, 'Write one, as "nn.Linear(4, 2)"', show=known.__getitem__),
         )
     raise AssertionError("a run would have been found before")

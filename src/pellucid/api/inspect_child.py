@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
@@ -16,6 +17,7 @@ from pellucid.inspection.inspect import as_mistake, inspect_expression, inspect_
 from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.shapes.causes import attempt_forward
 from pellucid.inspection.their_code import as_module, load_name, translate_errors
+from pellucid.models.catalogue import PublishedNetwork, find_published
 from pellucid.records import Inspection, as_plain
 from pellucid.records.inspection import Mistake
 
@@ -26,7 +28,8 @@ ROWS = 2
 def inspect_job(job: Mapping[str, Any]) -> object:
     """The inspection of each model of a job, as plain values.
 
-    job: models, each with a kind (expression, file or run) and what belongs to it; shapes of inputs; batch, a file.
+    job: models, each with a kind (expression, file, run or published) and what belongs to it; shapes of inputs; batch,
+    a file.
     """
     found: list[Inspection] = []
     first: tuple[Tensor, ...] = ()
@@ -42,6 +45,11 @@ def _looked_at(
 ) -> tuple[Inspection, tuple[Tensor, ...]]:
     """One model on the inputs that are given, on its own, or on those of the model that it stands beside."""
     name = str(wanted["name"])
+    if wanted["kind"] == "published":
+        published = find_published(name)
+        assert published is not None
+        inputs = _given_inputs(job, nn.Identity())
+        return inspect_published(published, inputs), inputs
     if wanted["kind"] == "expression":
         made = build_module(str(wanted["text"]))
         inputs = _given_inputs(job, made.module) or _fitting(first, made.module)
@@ -61,6 +69,28 @@ def _looked_at(
     except (SystemExit, MemoryError):  # what a forward of theirs can raise past every other handler
         with translate_errors(Path(wanted.get("file", ""))):
             raise
+
+
+def inspect_published(published: PublishedNetwork, inputs: tuple[Any, ...] = ()) -> Inspection:
+    """A network that papers name, without numbers in it: on one picture of the published size, unless others are given.
+
+    >>> from pellucid.models.catalogue import PUBLISHED
+    >>> seen = inspect_published(PUBLISHED[0])
+    >>> seen.parameters == PUBLISHED[0].parameters, round(seen.flops_by_operation / 2e9, 2)
+    (True, 4.41)
+    """
+    from pellucid.models.examples.published import example_pictures
+
+    with torch.device("meta"):
+        model = published.build().eval()
+    given = tuple(one.to("meta") if isinstance(one, Tensor) else one for one in inputs)
+    seen = inspect_module(model, given or (example_pictures(),), published.name)
+    counted = (
+        f"{published.parameters:,} parameters, {published.multiply_adds:g} · 10⁹ multiply-adds for 224 × 224 pixels"
+    )
+    here = f"here {seen.parameters:,} and {seen.flops_by_operation / 2e9:.3f} · 10⁹, each of which is 2 FLOPs"
+    held = "only shapes were followed: nothing was computed, and no weight is held"
+    return seen._replace(notes=(*seen.notes, held, f"published: {counted}; {here}"))
 
 
 def _given_inputs(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:

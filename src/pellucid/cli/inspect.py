@@ -18,6 +18,7 @@ from pellucid.errors import printable
     'pellucid inspect "nn.Sequential(nn.Conv2d(1,8,5), nn.Flatten(), nn.Linear(120,10))" --input 1,1,32,32',
     "pellucid inspect model.py:Net --input 2,16:int",
     "pellucid inspect names-transformer",
+    "pellucid inspect vit-b/16 --against resnet-50",
     "pellucid inspect model.py:small --against model.py:large --input 1,128:int",
     more="""
     Exit code 1: its forward fails on these inputs, or a mistake in what was written had to be read over.
@@ -32,8 +33,9 @@ from pellucid.errors import printable
 def command(model: str, inputs: tuple[str, ...], batch: str, against: str, timeout: float, as_json: bool) -> None:
     """Show every part of MODEL: shapes, parameters, FLOPs counted in two ways, memory and time.
 
-    MODEL is a run of pellucid train, an expression of torch.nn's modules (- reads it from standard input), or
-    file.py:name for a module, a class or a function that makes one. Your file is run in a process of its own. Where
+    MODEL is a run of pellucid train, an expression of torch.nn's modules (- reads it from standard input), file.py:name
+    for a module, a class or a function that makes one, or a network that papers name by its size: vit-b/32, vit-b/16,
+    vit-l/16, vit-h/14 or resnet-50. Your file is run in a process of its own. Where
     shapes disagree, it is told which layer was fed what, how that came, and which repairs were tried and work. Without
     an input, one is guessed from the first layers.
     """

@@ -366,3 +366,47 @@ def find_network(name: str, kind: str) -> NetworkCard:
         )
     require_one_of("network", name, known)
     return known[name]
+
+
+@dataclass(frozen=True)
+class PublishedNetwork:
+    """A network that papers call by its size, to be looked at and not trained; its numbers as others publish them."""
+
+    name: str
+    network: str  # module:class
+    parameters: int  # with 1,000 classes
+    multiply_adds: float  # of one picture of 224 × 224 pixels, in 10⁹, as torchvision gives them
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+    def build(self) -> Any:
+        """The network, on whatever device torch makes tensors just now."""
+        module, _, name = self.network.partition(":")
+        return getattr(importlib.import_module(module), name)(**self.settings)
+
+
+def _vit(name: str, parameters: int, multiply_adds: float, **settings: int) -> PublishedNetwork:
+    network = "pellucid.models.examples.published:PublishedViT"
+    return PublishedNetwork(name, network, parameters, multiply_adds, settings)
+
+
+# Dosovitskiy et al. 2021, table 1, and He et al. 2016, table 1.
+PUBLISHED = (
+    _vit("ViT-B/32", 88_224_232, 4.409, patch=32, width=768, depth=12, n_heads=12),
+    _vit("ViT-B/16", 86_567_656, 17.564, patch=16, width=768, depth=12, n_heads=12),
+    _vit("ViT-L/16", 304_326_632, 61.555, patch=16, width=1024, depth=24, n_heads=16),
+    _vit("ViT-H/14", 632_045_800, 167.295, patch=14, width=1280, depth=32, n_heads=16),
+    PublishedNetwork("ResNet-50", "pellucid.models.examples.published:ResNet50", 25_557_032, 4.089),
+)
+
+
+def find_published(word: str) -> PublishedNetwork | None:
+    """The published network of this name, however it is written; None where there is none.
+
+    >>> find_published("vit_b_16").name, find_published("resnet50").name, find_published("vit")
+    ('ViT-B/16', 'ResNet-50', None)
+    """
+
+    def letters(name: str) -> str:
+        return "".join(one for one in name.lower() if one.isalnum())
+
+    return next((one for one in PUBLISHED if letters(one.name) == letters(word)), None)

@@ -67,9 +67,7 @@ def inspection_parts(seen: Inspection) -> Iterator[Part]:
             yield Text(f"tied: {printable(row.path)}: {printable(pairs)}")
     for found in seen.broadcasts:
         yield Text(f"silent broadcast: {end_sentence(printable(broadcast_sentence(found, seen.kind)))}", "yellow")
-    for row in seen.rows[:MOST_ROWS]:
-        yield from note_lines([f"{row.path or row.kind}: {note}" for note in row_notes(row)])
-    yield from note_lines((*inspection_notes(seen), *cost_notes(seen)))
+    yield from note_lines((*_notes_on_rows(seen.rows), *inspection_notes(seen), *cost_notes(seen)))
 
 
 def broadcast_sentence(found: SilentBroadcast, whole: str) -> str:
@@ -154,6 +152,16 @@ def row_notes(row: ModuleRow) -> Iterator[str]:
         yield f"no formula: {row.own_flops:,} FLOPs of its own by operation"
     elif row.flops_by_formula != row.own_flops:
         yield f"the two counts disagree: {row.flops_by_formula:,} by formula, {row.own_flops:,} by operation"
+
+
+def _notes_on_rows(rows: Sequence[ModuleRow]) -> list[str]:
+    """What is odd about modules, each oddness said once with how many modules have it."""
+    modules: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row_notes(row):
+            modules.setdefault(note, []).append(row.path or row.kind)
+    more = {note: f" and {len(paths) - 1:,} more" * (len(paths) > 1) for note, paths in modules.items()}
+    return [f"{paths[0]}{more[note]}: {note}" for note, paths in modules.items()]
 
 
 def cost_notes(seen: Inspection) -> Iterator[str]:
