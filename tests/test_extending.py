@@ -202,7 +202,7 @@ def test_a_data_set_is_a_file(tmp_path):
         "import pellucid\n"
         "samples = pellucid.sample('rivers', count=3).samples\n"
         "print(json.dumps({\n"
-        '    "page": commands_page(), "near": said("train", "revers"), "n": len(samples)}))\n',
+        '    "page": commands_page(), "near": said("train", "rivrs"), "n": len(samples)}))\n',
         tmp_path,
     )
     assert "| rivers | list | Sixty rivers. |" in found["page"]

@@ -52,6 +52,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "score-scale": {"seed": 2, "widths": (2.0, 8.0), "keys": 3, "deviation": 2.0},
     "hockey-stick": {"seed": 2, "scale": 2.0, "learning_rate": 1.0, "steps": 2, "hidden": 9},
     "masks": {"length": 5, "before": 0, "after": 2, "padding": 1},
+    "one-hot": {"input": "abcd", "n": 3, "vocabulary": "zemabcd", "seed": 2},
     "patches": {"patch": 4},
     "positions": {"seed": 2, "length": 5, "width": 4, "steps": 20},
     "road": {"input": "abc", "seed": 2, "width": 4},

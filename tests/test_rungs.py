@@ -266,3 +266,18 @@ def test_an_unknown_network_is_refused_before_torch_is_loaded():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout == "there is no network called 'mpl'. Perhaps you meant mlp. False\n"
+
+
+def test_a_neural_ngram_starts_from_zeros_or_from_the_normal_distribution():
+    zeros = NeuralNGram(NeuralNGramConfig(27, n=3))
+    assert not zeros.table.any()
+    assert zeros.expected_first_loss is None
+    torch.manual_seed(0)
+    normal = NeuralNGram(NeuralNGramConfig(27, n=3, init="normal"))
+    # 1,458 numbers: their mean and deviation are within 5 standard errors of 0 and 1.
+    assert abs(normal.table.mean()) < 5 / 1458**0.5
+    assert abs(normal.table.std() - 1) < 5 / (2 * 1458) ** 0.5
+    tokens = torch.randint(27, (400, 50))
+    first = torch.nn.functional.cross_entropy(normal(tokens).flatten(0, 1), torch.randint(27, (400 * 50,)))
+    # One table, and not the mean over all of them: its rows scatter.
+    assert first.item() == pytest.approx(normal.expected_first_loss, abs=0.15)

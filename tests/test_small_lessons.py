@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ import torch
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from pellucid.errors import PellucidError
-from pellucid.lessons import dice, grid_partition, logits, probability_losses, slope
+from pellucid.lessons import dice, grid_partition, logits, one_hot, probability_losses, slope
 from pellucid.lessons.dice import DiceKnobs, mean_over_outcomes, tail_probability
 from pellucid.lessons.grid_partition import GridKnobs, fewest_rectangles
 from pellucid.lessons.logits import LogitKnobs, list_softmax, logit_row, temperature_curve
 from pellucid.lessons.probability_losses import LOSSES, LossKnobs, by_probability
 from pellucid.lessons.slope import SlopeKnobs
+from pellucid.models.sequences.windows import normal_start_loss
 
 
 @pytest.mark.parametrize(("n_dice", "sides", "order"), [(3, 6, 1), (2, 6, 1), (3, 6, 3), (4, 5, 2), (1, 8, 1)])
@@ -220,3 +222,39 @@ def test_the_landscape_is_the_mean_loss_of_the_classifier() -> None:
     for curve in study.curves:
         wanted = TORCH_LOSSES[curve.name](x @ corner).mean().item()
         assert curve.landscape[0][0] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_one_hot_vectors_look_up_rows() -> None:
+    study = one_hot.measure(one_hot.OneHotKnobs())
+    names = ["·", *"abcdefghijklmnopqrstuvwxyz"]
+    assert study.symbols == tuple(names)
+    assert [study.symbols[token] for token in study.context] == ["e", "m", "m"]
+    weights = np.array(study.tables)  # (n - 1, vocab, vocab)
+    assert weights.shape == (3, 27, 27)
+    assert study.n_multiplications == weights.size
+    # By hand: every row of X times its table, number by number.
+    scores = [sum(study.one_hot[i][v] * weights[i, v, w] for i in range(3) for v in range(27)) for w in range(27)]
+    for found in (study.by_product, study.by_lookup, study.by_network):
+        assert np.allclose(found, scores, rtol=0, atol=1e-12)
+    assert [row.index(1.0) for row in study.one_hot] == [names.index(letter) for letter in "emm"]
+    assert sum(map(sum, study.one_hot)) == 3
+    # A boundary stands before the first letter, unless the vocabulary is one's own.
+    assert one_hot.measure(one_hot.OneHotKnobs(input="a")).context == (0, 0, 1)
+    own = one_hot.measure(one_hot.OneHotKnobs(input="bca", vocabulary="abc"))
+    assert own.one_hot == ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize("given", [{"input": "ab", "vocabulary": "ab"}, {"vocabulary": "eem"}, {"input": "q", "n": 9}])
+def test_a_context_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(PellucidError):
+        one_hot.measure(one_hot.OneHotKnobs(**given))
+
+
+@pytest.mark.parametrize(("vocab_size", "n"), [(27, 2), (27, 4), (3, 3), (300, 2)])
+def test_what_a_normal_start_costs_is_what_drawn_tables_cost(vocab_size: int, n: int) -> None:
+    scores = np.random.default_rng(0).normal(0, (n - 1) ** 0.5, (20_000, vocab_size))
+    costs = np.log(np.exp(scores).sum(1)) - scores[:, 0]
+    # Six standard errors: by chance once in 500 million.
+    error = costs.std() / len(costs) ** 0.5
+    assert abs(normal_start_loss(vocab_size, (n - 1) ** 0.5) - costs.mean()) < 6 * error
+    assert normal_start_loss(vocab_size, 0.0) == pytest.approx(math.log(vocab_size), abs=1e-9)

@@ -17,6 +17,7 @@ from pellucid.lessons.hockey_stick import StartStudy
 from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.lesson import Curve
 from pellucid.lessons.logits import LogitRow, LogitStudy, TemperatureCurve
+from pellucid.lessons.one_hot import OneHotStudy
 from pellucid.lessons.position_encodings import PositionEncoding, PositionEncodings
 from pellucid.lessons.probability_losses import LossCurve, LossStudy
 from pellucid.lessons.road_to_attention import AttentionRoad
@@ -269,6 +270,20 @@ TINY_LESSONS: dict[str, object] = {
         costs=(FrameCost(10, 100, 2_000), FrameCost(20, 100, 6_000)),
         shown=ShownRecording(((20.0, 9.5), (8.0, 21.0)), (0, 1), ((0, 0), (0, 1))),
         timings=(FrameTiming(10, 0.5, 0.6), FrameTiming(20, 0.5, 1.1)),
+    ),
+    "one-hot": OneHotStudy(
+        symbols=("a", "b"),
+        context=(1,),
+        one_hot=((0.0, 1.0),),
+        tables=(((0.5, -0.5), (1.25, -2.0)),),
+        rows=((1.25, -2.0),),
+        by_product=(1.25, -2.0),
+        by_lookup=(1.25, -2.0),
+        by_network=(1.25, -2.0),
+        n_multiplications=4,
+        seed=1,
+        uniform=math.log(2),
+        expected_loss=0.9,
     ),
     "token-costs": TokenCosts(
         11,

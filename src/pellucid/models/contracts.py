@@ -62,6 +62,11 @@ class SequenceModel(Network):
     vocab_size: int
     longest: int = ANY_LENGTH
 
+    @property
+    def expected_first_loss(self) -> float | None:
+        """The loss before the first step over all first weights of their kind, in nats; None where it is not known."""
+        return None
+
     @abstractmethod
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens: (batch, time) -> (batch, time, vocab); the scores at t have seen positions up to t only."""

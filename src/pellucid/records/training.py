@@ -189,6 +189,7 @@ class InitialLoss(NamedTuple):
     is_as_expected: bool
     start: str  # unsure, sure and wrong, informed, too informed, from counting, not finite or counted
     vocab_size: int = 0  # 0: numbers are predicted
+    expected: float | None = None  # over all first weights of their kind, where that can be computed
 
 
 class Timing(NamedTuple):

@@ -19,7 +19,7 @@ import torch
 
 from pellucid.inspection.health import HealthProbe, is_look
 from pellucid.models.catalogue import NetworkCard
-from pellucid.models.contracts import Network
+from pellucid.models.contracts import Network, SequenceModel
 from pellucid.records import Ending, Evaluation, Health, InitialLoss, NetworkFacts, Plan, SampledAt, Step, Timing
 from pellucid.runs import RunWriter
 from pellucid.training.callbacks import Callbacks
@@ -101,7 +101,9 @@ class Trainer:
     @property
     def start(self) -> InitialLoss:
         """The loss before the first step beside what it should have been."""
-        return self.state.task.check_initial_loss(self.evaluations[0].judged, self.state.plan)
+        found = self.state.task.check_initial_loss(self.evaluations[0].judged, self.state.plan)
+        model = self.state.model
+        return found._replace(expected=model.expected_first_loss) if isinstance(model, SequenceModel) else found
 
     def read_health(self) -> tuple[Health, ...]:
         """All that was probed so far, by earlier processes too."""

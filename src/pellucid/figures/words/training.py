@@ -220,6 +220,8 @@ def start_words(start: InitialLoss) -> str:
         far = "far from 0. Shrink the last layer's first weights" if start.start == "sure and wrong" else "near 0"
         return f"{start.measured:.4f}, where {costs}: it starts {far}."
     beside = f"{start.measured:.4f} nats, and {guessing_costs(start.vocab_size)}"
+    if start.expected is not None:
+        beside += f"; first weights of this kind cost {start.expected:.4f} on average"
     return {
         "from counting": f"{beside}: the network starts where counting ends.",
         "unsure": f"{beside}: the network starts without opinions.",

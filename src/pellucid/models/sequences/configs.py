@@ -7,7 +7,7 @@ from typing import Self
 
 from pellucid.errors import PellucidError, TooLarge
 from pellucid.models.settings import require_heads, require_norm_groups, setting
-from pellucid.options import check_options, require_whole
+from pellucid.options import check_options, option, require_whole
 
 MOST_ENTRIES = 1 << 27  # numbers in the table of a neural n-gram: half a gigabyte of float32
 
@@ -16,6 +16,12 @@ MOST_ENTRIES = 1 << 27  # numbers in the table of a neural n-gram: half a gigaby
 class NeuralNGramConfig:
     vocab_size: int
     n: int = setting("n", 3)
+    init: str = option(
+        "zero",
+        "First weights of a neural n-gram; zero is as unsure as can be, normal draws them from N(0, 1).",
+        noun="way to draw the first weights",
+        choices=("zero", "normal"),
+    )
 
     def __post_init__(self) -> None:
         require_whole("vocab_size", self.vocab_size)

@@ -65,6 +65,22 @@ def slide_windows(values: Tensor, reach: int) -> Tensor:
     return torch.cat([values[:, first : first + time] for first in range(reach)], dim=-1)
 
 
+def normal_start_loss(vocab_size: int, deviation: float) -> float:
+    """The mean loss where all scores are drawn from N(0, deviation²), whatever the next token is: E[log Σ exp z].
+
+    By log S = ∫ (exp(-eᵘ) - exp(-S eᵘ)) du, whose expectation needs only that of one exp(-e^(u + z)).
+
+    >>> round(normal_start_loss(27, 0.0), 4), round(normal_start_loss(27, 1.0), 4)
+    (3.2958, 3.7663)
+    """
+    # The trapezoidal rule is exact to many digits for such bells and steps.
+    u = torch.linspace(-60.0, 12.0, 1441, dtype=torch.float64)
+    z = torch.linspace(-10.0, 10.0, 2001, dtype=torch.float64)
+    density = torch.exp(-z.square() / 2)
+    one = torch.exp(-torch.exp(u[:, None] + deviation * z)) @ (density / density.sum())
+    return float(torch.trapezoid(torch.exp(-u.exp()) - one**vocab_size, u))
+
+
 class NeuralNGram(WindowModel):
     """scores = Σᵢ W[i, xᵢ], W of shape (n - 1, |V|, |V|): place in the window, the token there, the next token.
 
@@ -74,7 +90,8 @@ class NeuralNGram(WindowModel):
     came together.
 
     It is the product of one-hot vectors with W, without the multiplications by 0. The table begins with zeros: the loss
-    is convex in it, so that there is no symmetry to break, and every token is as likely as any at first.
+    is convex in it, so that there is no symmetry to break, and every token is as likely as any at first. By choice it
+    begins with numbers from N(0, 1), and so with opinions that nothing has taught it.
 
     >>> model = NeuralNGram(NeuralNGramConfig(vocab_size=5, n=3))
     >>> model(torch.tensor([[0, 1, 2]])).shape
@@ -87,6 +104,12 @@ class NeuralNGram(WindowModel):
         self.vocab_size = config.vocab_size
         self.reach = config.n - 1
         self.table = nn.Parameter(torch.zeros(self.reach, config.vocab_size, config.vocab_size))
+        if config.init == "normal":
+            nn.init.normal_(self.table)
+
+    @property
+    def expected_first_loss(self) -> float | None:
+        return normal_start_loss(self.vocab_size, self.reach**0.5) if self.config.init == "normal" else None
 
     def forward(self, tokens: Tensor) -> Tensor:
         time = tokens.shape[1]

@@ -278,6 +278,14 @@ class SequenceTask(Task):
     def _part(self, side: str, most: int) -> Corpus:
         return take_part(self.parts[side], most) if most else self.parts[side]
 
+    def require_options(self, options: TrainOptions) -> None:
+        if "init" in options.network and (options.start or self.default_start) == "counts":
+            raise PellucidError(
+                "{init} changes nothing where a network starts from counting",
+                fix="Add {start}",
+                options={"init": None, "start": "scratch"},
+            )
+
     def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
         found = initial_loss(loss, self.sides.dev.targets, len(self.sides.vocabulary))
         if plan.start == "scratch":
