@@ -98,7 +98,7 @@ def gone_on_with(run: Path, state: TrainingState, callbacks: Callbacks | None = 
         step = found.step if found else 0
         writer.rewind(step)
         evaluations = list(open_run(run).evaluations)
-        trainer = Trainer(writer, state, callbacks or Callbacks(), evaluations, Timing(0, 0.0, 0.0))
+        trainer = Trainer(writer, state, callbacks or Callbacks(), evaluations, [])
         trainer.train_from(step)
     return step
 

@@ -13,8 +13,10 @@ from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, Stopped
 from pellucid.figures.report_page import report_html
 from pellucid.figures.words.ladder import earned_words
-from pellucid.records import Resumption, Step, Timing, as_plain
+from pellucid.figures.words.training import headline_words
+from pellucid.records import Replan, Resumption, Step, Timing, as_plain
 from pellucid.runs import open_run
+from pellucid.training import trainer
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.options import TrainOptions
 from pellucid.training.run import ResumeOptions, resume_run, train_run
@@ -102,6 +104,39 @@ def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
             train_run(names, WISHES, run, StopAt(step))
         resume_run(run, ResumeOptions(), Callbacks())
         assert fingerprint(run) == wanted, step
+
+
+@pytest.fixture(scope="module")
+def late(names, tmp_path_factory):
+    """A run with a clock, on a machine that is twice as slow as was planned; and what it reported."""
+    place = tmp_path_factory.mktemp("late") / "late"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            trainer,
+            "follow_clock",
+            lambda plan, timings: Replan(timings[-1].step, 16) if plan.steps == 24 and timings[-1].step >= 9 else None,
+        )
+        return place, train_run(names, WISHES, place, Callbacks(page=report_html))
+
+
+def test_a_run_that_followed_the_clock_is_made_again_by_its_command(late, names, tmp_path):
+    place, report = late
+    assert (report.ending.step, report.plan.replans[0].steps) == (16, 24)
+    assert report.command[-2:] == ("--replan", "9:16")
+    assert "It made 16 steps (24 were planned, and changed on the way to end in time)" in headline_words(report)
+    asked = dataclasses.replace(WISHES, replan=report.command[-1])
+    again = train_run(names, asked, tmp_path / "again", Callbacks(page=report_html))
+    assert fingerprint(tmp_path / "again") == fingerprint(place)
+    assert again.command == report.command
+
+
+@pytest.mark.parametrize("step", [4, 9, 12])
+def test_it_goes_on_after_a_stop_as_it_would_have(late, names, tmp_path, step):
+    """Before, at and after the step at which its plan was changed."""
+    with pytest.raises(Stopped):
+        train_run(names, dataclasses.replace(WISHES, replan="9:16"), tmp_path / "run", StopAt(step))
+    resume_run(tmp_path / "run", ResumeOptions(), Callbacks(page=report_html))
+    assert fingerprint(tmp_path / "run") == fingerprint(late[0])
 
 
 def test_a_finished_run_is_only_read(whole):

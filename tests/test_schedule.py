@@ -1,9 +1,14 @@
-"""The learning rate by step."""
+"""The learning rate by step, and a number of steps that follows the clock."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pellucid.errors import PellucidError
-from pellucid.training.optimizers import SCHEDULES, learning_rate_factor
+from pellucid.records import Plan, Replan, Timing
+from pellucid.training.optimizers import SCHEDULES, learning_rate_factor, planned_rate_factor
+from pellucid.training.options import TrainOptions
+from pellucid.training.trainer import PACED, TOLERATED, follow_clock
 
 
 @pytest.mark.parametrize("decay", SCHEDULES)
@@ -29,3 +34,82 @@ def test_where_each_decay_stands():
 def test_an_unknown_decay_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"'cosin'\. Perhaps you meant cosine"):
         learning_rate_factor(5, 10, 0, "cosin")
+
+
+def plan_of(steps, schedule="linear", warmup=0, seconds=0.0):
+    return Plan(
+        *(steps, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, warmup, schedule, max(1, steps // 20), 1, 1, 1, 1, 1),
+        seconds=seconds,
+    )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@given(steps=st.integers(2, 300), share=st.floats(0.01, 0.99), stretch=st.floats(0.2, 4.0), warmup=st.integers(0, 20))
+def test_steps_that_are_changed_on_the_way_carry_on_where_the_rate_was(schedule, steps, share, stretch, warmup):
+    """Before the change nothing differs; after it the rate goes on down without a leap, to about where it would end."""
+    plan = plan_of(steps, schedule, warmup)
+    at = max(1, min(steps - 1, int(share * steps)))
+    changed = plan.changed_by(Replan(at, at + max(1, int((steps - at) * stretch))))
+    before = [learning_rate_factor(step, steps, warmup, schedule) for step in range(1, steps + 1)]
+    after = [planned_rate_factor(changed, step) for step in range(1, changed.steps + 1)]
+    assert after[:at] == before[:at]
+    assert all(0 < factor <= 1 for factor in after)
+    # What was passed at each step, by the steps of the first plan: the factor lies between those beside it.
+    for step in range(at + 1, changed.steps + 1):
+        place = at + (step - at) * (steps - at) / (changed.steps - at)
+        around = before[max(0, int(place) - 1) : int(place) + 1]
+        assert min(around) - 1e-9 <= after[step - 1] <= max(around) + 1e-9
+
+
+def test_steps_that_are_changed_to_what_they_were_change_nothing():
+    plan = plan_of(50, warmup=5)
+    twice = plan.changed_by(Replan(10, 30)).changed_by(Replan(20, 40))
+    assert [planned_rate_factor(plan.changed_by(Replan(17, 50)), step) for step in range(1, 51)] == pytest.approx(
+        [planned_rate_factor(plan, step) for step in range(1, 51)]
+    )
+    # By hand: 10 of 50, then 10 of 20 for the 40 left: at 30 of 50. Then 20 steps for the last 20.
+    assert planned_rate_factor(twice, 20) == learning_rate_factor(30, 50, 5, "linear")
+    assert planned_rate_factor(twice, 40) == learning_rate_factor(50, 50, 5, "linear")
+
+
+def train_by(plan, seconds_of):
+    """Follow a plan on a machine where a step takes so long; the seconds it took, and the steps."""
+    step, clock, timings = 0, 0.0, []
+    while step < plan.steps:
+        step += 1
+        clock += seconds_of(step)
+        if step % plan.evaluate_every == 0 or step == plan.steps:
+            timings.append(Timing(step, clock, 1.0))
+            if change := follow_clock(plan, timings):
+                assert change.step == step < change.steps
+                plan = plan.changed_by(change)
+    return clock, step
+
+
+@pytest.mark.parametrize("pace", [0.2, 0.5, 0.8, 0.95, 1.05, 1.3, 2.0, 5.0])
+def test_a_run_ends_in_time_however_fast_the_steps_are(pace):
+    seconds, steps = train_by(plan_of(1000, seconds=100.0), lambda step: 0.1 * pace)
+    assert seconds == pytest.approx(100, rel=0.1)
+    assert (steps == 1000) == (abs(pace - 1) < TOLERATED)
+
+
+@pytest.mark.parametrize("at", [0.1, 0.3, 0.6, 0.8])
+@pytest.mark.parametrize("slower", [0.5, 2.0, 3.0])
+def test_a_run_ends_in_time_when_the_machine_gets_something_else_to_do(at, slower):
+    """Up to what the evaluations take that are needed to see it: a twentieth of the steps each."""
+    seconds, _ = train_by(plan_of(1000, seconds=100.0), lambda step: 0.1 * (slower if step > 1000 * at else 1))
+    assert seconds < 100 * (1 + PACED * max(0, slower - 1) / 20)
+    assert seconds > 80
+
+
+def test_without_a_clock_nothing_is_changed():
+    assert follow_clock(plan_of(100), [Timing(5, 1.0, 1.0), Timing(10, 50.0, 1.0)]) is None
+    assert follow_clock(plan_of(100, seconds=9.0), [Timing(5, 9.0, 1.0)]) is None  # one timing has no pace
+
+
+@pytest.mark.parametrize("asked", ["340", "340:300", "900:1000", "0:10", "a:b", "340:500,500:600", "340:500,"])
+def test_changes_that_cannot_be_are_refused(asked):
+    with pytest.raises(PellucidError, match="each change is a step that there is"):
+        TrainOptions(steps=900, replan=asked)
+    with pytest.raises(PellucidError, match="without"):
+        TrainOptions(replan="340:500")

@@ -60,6 +60,11 @@ class NotebookCallbacks(Callbacks):
         self.plan = plan
         self.line = ProgressLine(plan, open_line(), self.measure, is_live=True)
 
+    def on_replan(self, plan: Plan) -> None:
+        self.plan = plan
+        if self.line:
+            self.line.replan(plan)
+
     def on_evaluation(self, evaluation: Evaluation) -> None:
         if self.line:
             self.line.evaluation(evaluation)

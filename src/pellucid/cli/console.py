@@ -73,6 +73,11 @@ class ConsoleCallbacks(Callbacks):
         if self.line:
             self.line.evaluation(evaluation)
 
+    def on_replan(self, plan: Plan) -> None:
+        self.plan = plan
+        if self.line:
+            self.line.replan(plan)
+
     def on_samples(self, samples: SampledAt) -> None:
         if self.line and self.with_samples:
             self.line.samples(samples)

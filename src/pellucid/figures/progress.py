@@ -58,6 +58,10 @@ class ProgressLine:
         """The dev loss that the line shows from now on; nothing where nothing was held out."""
         self._dev = None if math.isnan(evaluation.dev) else evaluation.dev
 
+    def replan(self, plan: Plan) -> None:
+        """The number of steps that the line counts up to from now on."""
+        self._plan = plan
+
     def samples(self, sampled: SampledAt) -> None:
         """What the network makes, or answers, by now."""
         longest = LONGEST_ANSWER if self._measure.metric else LONGEST

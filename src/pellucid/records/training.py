@@ -21,8 +21,15 @@ class PlanReason(NamedTuple):
     facts: Mapping[str, object]
 
 
+class Replan(NamedTuple):
+    """Where the number of steps was changed on the way, because the clock went faster or slower than was planned."""
+
+    step: int  # after which
+    steps: int  # that there are in all from then on
+
+
 class Plan(NamedTuple):
-    """What a run will do, fixed before its first step; a resumed run follows it to the letter."""
+    """What a run will do, fixed before its first step but for the number of steps, which may follow the clock."""
 
     steps: int
     batch_size: int  # items of a list, or windows of a text, in one step
@@ -52,6 +59,16 @@ class Plan(NamedTuple):
     evaluated: int = 0  # predictions of dev, and of train, that an evaluation is the mean of; 0: of the whole side
     folds: int = 0  # parts of the cross-validation after it; 0: none
     class_weights: str = "none"  # or "balanced": every class counts the same, however frequent it is
+    replans: tuple[Replan, ...] = ()  # where steps were changed on the way; the first is how many there were before any
+
+    def changed_by(self, change: Replan) -> Plan:
+        """The plan from that step on.
+
+        >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
+        >>> plan.changed_by(Replan(340, 500)).replans
+        (Replan(step=0, steps=900), Replan(step=340, steps=500))
+        """
+        return self._replace(steps=change.steps, replans=(*(self.replans or (Replan(0, self.steps),)), change))
 
 
 class Step(NamedTuple):

@@ -28,6 +28,7 @@ from pellucid.records import (
     Ladder,
     NetworkFacts,
     Plan,
+    Replan,
     Sample,
     SampledAt,
     Separability,
@@ -43,7 +44,7 @@ BASE = Path("runs")
 RECORD = "run.json"
 FINISHED = "finished.json"
 LOCK = "lock"
-LOGS = ("metrics", "evaluations", "health", "findings", "samples", "timings")
+LOGS = ("metrics", "evaluations", "health", "findings", "samples", "replans", "timings")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 STEP = re.compile(r"step-([0-9]{9,18})")
 LARGEST_LOG = 4 << 30
@@ -213,9 +214,13 @@ class Run:
     def data(self) -> DataFacts:
         return self._rebuild(DataFacts, self.record.get("data"))
 
-    @cached_property
+    @property
     def plan(self) -> Plan:
-        return self._rebuild(Plan, self.record.get("plan"))
+        """What it was to do from the beginning, with what was changed on the way so far."""
+        plan = self._rebuild(Plan, self.record.get("plan"))
+        for change in self._log(Replan, "replans"):
+            plan = plan.changed_by(change)
+        return plan
 
     @property
     def start(self) -> str:
@@ -238,10 +243,9 @@ class Run:
         return self._log(Health, "health")
 
     @property
-    def last_timing(self) -> Timing:
-        """How long it has trained so far, and how fast."""
-        timings = self._log(Timing, "timings")
-        return timings[-1] if timings else Timing(0, 0.0, 0.0)
+    def timings(self) -> tuple[Timing, ...]:
+        """How long it has trained up to each evaluation, and how fast."""
+        return self._log(Timing, "timings")
 
     def require_finished(self) -> None:
         if not self.is_finished:
@@ -257,7 +261,8 @@ class Run:
 
     def report_with(self, result: RunResult) -> TrainingReport:
         """The record and the logs, together with a result that is not yet on the disk."""
-        record = self.record
+        record, plan = self.record, self.plan
+        changes = ",".join([f"{change.step}:{change.steps}" for change in plan.replans[1:]])
         return TrainingReport(
             name=self.name,
             folder=str(self.path),
@@ -266,14 +271,14 @@ class Run:
             versions={str(name): str(version) for name, version in record["versions"].items()},
             data=self.data,
             network=self._rebuild(NetworkFacts, record["network"]),
-            plan=self.plan,
+            plan=plan,
             steps=self._log(Step, "metrics"),
             evaluations=self.evaluations,
             health=self.health,
             findings=self._log(Finding, "findings"),
-            timings=self._log(Timing, "timings"),
+            timings=self.timings,
             sampled=self._log(SampledAt, "samples"),
-            command=tuple(str(word) for word in record["command"]),
+            command=(*[str(word) for word in record["command"]], *(["--replan", changes] if changes else [])),
             **result._asdict(),
         )
 

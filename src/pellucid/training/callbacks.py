@@ -131,6 +131,9 @@ class Callbacks:
     def on_evaluation(self, evaluation: Evaluation) -> None:
         """The loss on train and dev was measured."""
 
+    def on_replan(self, plan: Plan) -> None:
+        """The number of steps was changed, so that the run ends in time; this is the plan from now on."""
+
     def on_samples(self, samples: SampledAt) -> None:
         """A few samples or predictions were made."""
 

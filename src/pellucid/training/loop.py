@@ -22,7 +22,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from pellucid.errors import NotFinite
 from pellucid.models.sequences.on_counting import ALONE, OnCounting
 from pellucid.records import Plan, Step
-from pellucid.training.optimizers import Optimizer, learning_rate_factor
+from pellucid.training.optimizers import Optimizer, planned_rate_factor
 from pellucid.training.rng import seed_torch
 from pellucid.training.tasks.batches import IGNORED, Batch
 from pellucid.training.tasks.task import Batches, LossFunction
@@ -68,7 +68,7 @@ def steps(
         if not model.training:
             model.train()
         batch = batches.batch(step)
-        factor = learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule)
+        factor = planned_rate_factor(plan, step)
         with watch(step), seed_torch(plan.seed, step, "dropout"):
             optimizer.zero_grad()
             loss = loss_function(model, batch)

@@ -216,7 +216,27 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = MappingProxyType(
 )
 
 
-def learning_rate_factor(step: int, steps: int, warmup: int, schedule: str) -> float:
+def planned_rate_factor(plan: Plan, step: int) -> float:
+    """The part of the peak learning rate at a step of a plan.
+
+    Where its steps were changed on the way, what was left of the schedule fills what is left of them.
+
+    >>> plan = Plan(6, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 1, 1, 1, 1, 1, 1)
+    >>> [round(planned_rate_factor(plan.changed_by(Replan(2, 4)), step), 3) for step in range(1, 5)]
+    [1.0, 0.833, 0.5, 0.167]
+    """
+    if not plan.replans:
+        return learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule)
+    first, at, place, end = plan.replans[0].steps, 0, 0.0, plan.replans[0].steps
+    for change in plan.replans[1:]:
+        if step <= change.step:
+            break
+        place += (change.step - at) * (first - place) / (end - at)
+        at, end = change.step, change.steps
+    return learning_rate_factor(place + (step - at) * (first - place) / (end - at), first, plan.warmup, plan.schedule)
+
+
+def learning_rate_factor(step: float, steps: int, warmup: int, schedule: str) -> float:
     """The part of the peak learning rate at step `step` of `steps`, above 0 and at most 1. The first step is 1.
 
     A pure function of the step: it warms up, then it follows the schedule.
@@ -229,4 +249,4 @@ def learning_rate_factor(step: int, steps: int, warmup: int, schedule: str) -> f
     require_one_of("schedule", schedule, tuple(SCHEDULES))
     if step <= warmup:
         return step / warmup
-    return SCHEDULES[schedule]((step - warmup - 1) / max(1, steps - warmup))
+    return SCHEDULES[schedule](max(0.0, step - warmup - 1) / max(1, steps - warmup))

@@ -19,6 +19,7 @@ from pellucid.models.catalogue import NETWORKS, default_network, find_network, n
 from pellucid.models.counting import COUNT_MODELS, CountOptions
 from pellucid.models.settings import SIZES, require_share
 from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
+from pellucid.records import Replan
 from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES
 
 Setting = int | float | str
@@ -32,7 +33,7 @@ MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
 EXAMPLES = ("table", "images")  # kinds of data that a loss may be chosen for
 BYTES_OF_A_WEIGHT = 16  # the weight, its gradient and two numbers of the optimizer, of single precision
-_NOT_OF_TRAINING = ("model", "minutes", "steps", "seed", "size")
+_NOT_OF_TRAINING = ("model", "minutes", "steps", "seed", "size", "replan")
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,13 @@ class TrainOptions:
     save_every: int | None = option(
         None, "Steps between two checkpoints.", noun="the distance of checkpoints in steps", maximum=MOST_STEPS
     )
+    replan: str | None = option(
+        None,
+        "Changes of {steps} on the way, as STEP:STEPS, with commas between: what makes a run again that followed the "
+        "clock.",
+        noun="the changes of steps on the way",
+        example="340:500",
+    )
     network: Mapping[str, Setting] = field(default_factory=dict)  # what is asked of the network's own config
     kind: str = "list"  # of the data; "": not known yet, so that only what no data could mend is refused
 
@@ -145,12 +153,37 @@ class TrainOptions:
             require_network(self.model, self.kind)
         require_seed(self.seed)
         check_options(self)
+        if self.replans and not self.steps:
+            raise PellucidError(
+                "{replan} is given without {steps}", fix="Give both", options={"replan": None, "steps": None}
+            )
         self._require_memory()
         for name, value in self.network.items():
             self._require_setting(name, value)
         heads = self.network.get("n_heads")
         if "width" in self.network and isinstance(heads, int):
             require_share("width", int(self.network["width"]), heads, of="heads")
+
+    @property
+    def replans(self) -> tuple[Replan, ...]:
+        """The changes of steps that were asked for.
+
+        >>> TrainOptions(steps=900, replan="340:500").replans
+        (Replan(step=340, steps=500),)
+        """
+        found, steps = [], self.steps
+        for change in self.replan.split(",") if self.replan else ():
+            at, _, then = change.partition(":")
+            if not (at.isdecimal() and then.isdecimal() and 0 < int(at) < min(steps or MOST_STEPS, int(then))):
+                raise PellucidError(
+                    f"{{replan}} is {quoted(self.replan or '')}, where each change is a step that there is, and more "
+                    "steps than were made by then",
+                    fix="Write it as {replan}",
+                    options={"replan": "340:500"},
+                )
+            found.append(Replan(int(at), int(then)))
+            steps = int(then)
+        return tuple(found)
 
     @property
     def training(self) -> Mapping[str, Any]:

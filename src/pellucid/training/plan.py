@@ -27,6 +27,7 @@ from pellucid.training.trainer import TrainingState, build_training
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
+FEWEST_EVALUATIONS = 6  # where even the fewest predictions take long
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 4
 TRIED = 0.01  # of the budget, at most, to try a size
 SPEEDS_UP = 0.6  # a network with a share s of the weights takes a share s^0.6 of the time
@@ -123,7 +124,8 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         reasons.append(PlanReason(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size, options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
-    plan = with_steps(with_shift(plan, config, n_steps / per_epoch, options), n_steps, options.training)
+    plan = with_shift(plan, config, n_steps / per_epoch, options)
+    plan = with_steps(plan, n_steps, options.training, tried.n_evaluations)
     expected = plan.steps * pace.step + tried.looking + n_looks_of(plan.steps) * pace.look
     reasons += why
     return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size, evaluated=tried.evaluated)
@@ -143,6 +145,7 @@ class _Tried(NamedTuple):
     n_steps: int
     per_epoch: int
     enough: float  # steps with which it has seen as much as a network of its size is worth
+    n_evaluations: int
     evaluated: int  # predictions of dev in an evaluation; 0: all
     looking: float  # seconds for all evaluations
     n_parameters: int
@@ -155,13 +158,13 @@ def _try(card: NetworkCard, config: Any, plan: Plan, task: Task, options: TrainO
     state = build_training(card, config, plan, task)
     pace = measure_pace(state, min(TRIED_SECONDS, TRIED * 60 * options.minutes))
     n_dev = task.n_evaluated(task.measure.side)
-    left = max(1.0, deadline - time.monotonic() - pace.prediction * (n_dev + task.n_evaluated("test")))
-    evaluated = _evaluated_within(LOOKING * left, pace, n_dev)
-    looking = 2 * (1 + EVALUATIONS) * pace.prediction * (evaluated or n_dev)
+    left = max(1.0, deadline - time.monotonic() - pace.prediction * task.n_finishing)
+    n_evaluations, evaluated = _evaluations_within(LOOKING * left, pace, n_dev)
+    looking = 2 * (1 + n_evaluations) * pace.prediction * (evaluated or n_dev)
     per_epoch, n_parameters = state.batches.per_epoch, state.model.n_parameters
     enough = min(1.0, TOKENS_OF_A_WEIGHT[plan.start] * n_parameters / task.n_train) * per_epoch
     n_steps = pace.steps_within(left - looking)
-    return _Tried(plan, pace, n_steps, per_epoch, enough, evaluated, looking, n_parameters)
+    return _Tried(plan, pace, n_steps, per_epoch, enough, n_evaluations, evaluated, looking, n_parameters)
 
 
 def _size_with_time(card: NetworkCard, task: Task, options: TrainOptions, size: str, tried: _Tried) -> str:
@@ -183,10 +186,13 @@ def _smaller_batch(tried: _Tried, task: Task) -> int:
     return batch_size if batch_size < tried.plan.batch_size else 0
 
 
-def _evaluated_within(seconds: float, pace: Pace, n_dev: int) -> int:
-    """Of how many predictions of dev, and as many of train, each evaluation can be the mean; 0: of all."""
+def _evaluations_within(seconds: float, pace: Pace, n_dev: int) -> tuple[int, int]:
+    """How many evaluations there is time for, and of how many predictions of dev, and as many of train; 0: of all."""
     fitting = int(seconds / (2 * (1 + EVALUATIONS) * pace.prediction))
-    return 0 if fitting >= n_dev else max(TRIED_PREDICTIONS, fitting) if n_dev > TRIED_PREDICTIONS else 0
+    if fitting >= min(n_dev, TRIED_PREDICTIONS):
+        return EVALUATIONS, fitting if fitting < n_dev else 0
+    n_evaluations = int(seconds / (2 * pace.prediction * min(n_dev, TRIED_PREDICTIONS))) - 1
+    return max(FEWEST_EVALUATIONS, n_evaluations), TRIED_PREDICTIONS if n_dev > TRIED_PREDICTIONS else 0
 
 
 def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any]) -> Any:
@@ -263,12 +269,12 @@ def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> 
     return with_steps(plan, max(1, options.steps), asked)
 
 
-def with_steps(plan: Plan, n_steps: int, asked: Mapping[str, Any]) -> Plan:
+def with_steps(plan: Plan, n_steps: int, asked: Mapping[str, Any], n_evaluations: int = EVALUATIONS) -> Plan:
     """The plan with so many steps and all that follows from their number."""
     return plan._replace(
         steps=n_steps,
         warmup=asked.get("warmup", n_steps // 40),
-        evaluate_every=max(1, n_steps // EVALUATIONS),
+        evaluate_every=max(1, n_steps // n_evaluations),
         probe_every=cadence(n_steps),
         sample_every=max(1, n_steps // SAMPLINGS),
         save_every=asked.get("save_every", max(1, n_steps // SAVES)),
@@ -319,7 +325,8 @@ def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS) -> Pace:
         watch=probe.watch,
     )
     evaluated = time.monotonic()
-    side = state.task.measure.side
-    state.task.evaluate(state.model, side, TRIED_PREDICTIONS)
-    n_tried = max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated(side)))
+    sides = ("train", state.task.measure.side)
+    for side in sides:
+        state.task.evaluate(state.model, side, TRIED_PREDICTIONS)
+    n_tried = 2 * max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated(sides[1])))
     return Pace(each, (time.monotonic() - evaluated) / n_tried, max(0.0, evaluated - looked - each))

@@ -38,7 +38,6 @@ from pellucid.records import (
     Plan,
     Resumption,
     Rung,
-    Timing,
     TrainingReport,
     Verdict,
     gravest_first,
@@ -135,7 +134,7 @@ def train_on(
     with RunWriter.create(place, record, n_bytes) as writer:
         for name, content in files.items():
             writer.write(name, content)
-        trainer = Trainer(writer, state, callbacks, [], Timing(0, 0.0, 0.0))
+        trainer = Trainer(writer, state, callbacks, [], [], options.replans)
         return _train_to_end(trainer, after=0, baselines=baselines, ends=ends)
 
 
@@ -161,8 +160,9 @@ def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> Train
         threads = (plan.threads, changes.threads or plan.threads)
         plan = plan._replace(threads=threads[1])
         state = build_training(card, card.config_from(record["config"]), plan, task)
-        callbacks.on_plan(plan, network_facts(card, state.config, state.model), str(run))
         step, unused = _restore_checkpoint(writer, state, changes.is_optimizer_fresh)
+        state = dataclasses.replace(state, plan=writer.run.plan._replace(threads=threads[1]))
+        callbacks.on_plan(state.plan, network_facts(card, state.config, state.model), str(run))
         has_new_data = task.facts.fingerprint != record["data"]["fingerprint"]
         resumption = Resumption(
             step,
@@ -180,7 +180,8 @@ def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> Train
         for name, content in task.files(plan).items():
             if not (run / name).is_file():
                 writer.write(name, content)
-        trainer = Trainer(writer, state, callbacks, list(writer.run.evaluations), writer.run.last_timing)
+        seen = writer.run
+        trainer = Trainer(writer, state, callbacks, list(seen.evaluations), list(seen.timings), asked.replans)
         return _train_to_end(trainer, after=step, baselines=baselines)
 
 

@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 
 from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung, Verdict
-from pellucid.training.optimizers import learning_rate_factor
+from pellucid.training.optimizers import planned_rate_factor
 
 WORTH_IT = 0.003  # nats; less than two seeds of one network differ by. Of a loss below 1, this share of it
 FEWEST = 8  # evaluations before a plateau can be told
@@ -58,7 +58,7 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
         return None
     if not all(math.isfinite(one.judged) and math.isfinite(one.train) for one in seen):
         return None
-    if plan.schedule == "step" and _factor(last.step, plan) != _factor(plan.steps, plan):
+    if plan.schedule == "step" and planned_rate_factor(plan, last.step) != planned_rate_factor(plan, plan.steps):
         return None  # the loss falls by a leap where the rate does, and nothing before tells how deep
     if _over_fits(seen):
         return Ending("over-fit", last.step, kept.step)
@@ -66,10 +66,6 @@ def check_ending(evaluations: Sequence[Evaluation], plan: Plan) -> Ending | None
     if gain is not None and gain < WORTH_IT * min(1.0, abs(last.judged)):
         return Ending("plateau", last.step, kept.step, gain)
     return None
-
-
-def _factor(step: int, plan: Plan) -> float:
-    return learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule)
 
 
 def best_evaluation(evaluations: Sequence[Evaluation]) -> Evaluation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,18 @@ import torch
 from pellucid.inspection.health import HealthProbe, is_look
 from pellucid.models.catalogue import NetworkCard
 from pellucid.models.contracts import Network, SequenceModel
-from pellucid.records import Ending, Evaluation, Health, InitialLoss, NetworkFacts, Plan, SampledAt, Step, Timing
+from pellucid.records import (
+    Ending,
+    Evaluation,
+    Health,
+    InitialLoss,
+    NetworkFacts,
+    Plan,
+    Replan,
+    SampledAt,
+    Step,
+    Timing,
+)
 from pellucid.runs import RunWriter
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import delete_old_checkpoints, save_best, save_checkpoint
@@ -28,6 +39,10 @@ from pellucid.training.loop import steps
 from pellucid.training.optimizers import Optimizer, build_optimizer
 from pellucid.training.stopping import best_evaluation, check_ending
 from pellucid.training.tasks.task import Batches, Task
+
+PACED = 3  # evaluations that the pace is told by, and
+TOLERATED = 0.06  # of the time, by which it may be missed
+LEAST_LEFT, MOST_LONGER = 4, 2  # a part of the steps between two evaluations; times the steps to go
 
 
 @dataclass(frozen=True)
@@ -65,25 +80,41 @@ class Trainer:
     state: TrainingState
     callbacks: Callbacks
     evaluations: list[Evaluation]  # so far, by this process and those before it
-    last_timing: Timing  # how long they took
+    timings: list[Timing]  # how long they took
+    asked: Sequence[Replan] = ()  # changes of the plan that are to be made; none: it follows the clock, if it has one
 
     def train_from(self, after: int) -> Ending:
         """Train from the step after this one to the end, and say why it is the end."""
-        plan = self.state.plan
         if not self.evaluations:
             self._evaluate(0)
         self.callbacks.on_start(self.start)
-        ending = check_ending(self.evaluations, plan)
+        ending = check_ending(self.evaluations, self.state.plan)
         stopwatch = _Stopwatch(self.last_timing)
-        for step in self._steps(after + 1) if ending is None else ():
-            self.last_timing = stopwatch.lap(step)
+        while ending is None:
+            ending = self._train_on(stopwatch, after)
+            after = self.state.plan.replans[-1].step if ending is None else after
+        return ending
+
+    @property
+    def last_timing(self) -> Timing:
+        return self.timings[-1] if self.timings else Timing(0, 0.0, 0.0)
+
+    def _train_on(self, stopwatch: _Stopwatch, after: int) -> Ending | None:
+        """Train by the plan as it is to the end, or to where it is changed: then there is no ending yet."""
+        plan, ending = self.state.plan, None
+        for step in self._steps(after + 1):
+            timing = stopwatch.lap(step)
             self.writer.append("metrics", step)
-            self.callbacks.on_step(step, self.last_timing)
-            is_last = step.step == plan.steps
-            if is_last or step.step % plan.evaluate_every == 0:
+            self.callbacks.on_step(step, timing)
+            is_evaluated = step.step == plan.steps or step.step % plan.evaluate_every == 0
+            if is_evaluated:
                 self._evaluate(step.step)
-                self.writer.append("timings", self.last_timing)
+                self.timings.append(timing)
+                self.writer.append("timings", timing)
                 ending = check_ending(self.evaluations, plan)
+            change = None if ending else self._change_after(step.step, is_evaluated=is_evaluated)
+            if change:
+                self.writer.append("replans", change)
             if ending or step.step % plan.sample_every == 0:
                 self._sample(step.step)
             # Read once: a signal between saving and ending would end unsaved.
@@ -95,8 +126,18 @@ class Trainer:
             if is_asked_to_stop:
                 self.callbacks.stop.raise_if_asked(self.writer.path.name, at=f"step {step.step:,}")
             stopwatch.go_on()
+            if change:
+                self.state = dataclasses.replace(self.state, plan=plan.changed_by(change))
+                self.callbacks.on_replan(self.state.plan)
+                return None
         assert ending is not None, "the last step is an end"
         return ending
+
+    def _change_after(self, step: int, *, is_evaluated: bool) -> Replan | None:
+        """How the plan is to be changed after this step, if at all."""
+        if self.asked:
+            return next((change for change in self.asked if change.step == step), None)
+        return follow_clock(self.state.plan, self.timings) if is_evaluated else None
 
     @property
     def start(self) -> InitialLoss:
@@ -156,6 +197,28 @@ class Trainer:
         self.writer.flush()
         save_checkpoint(self.writer.path, step, self.state.model.state_dict(), self.state.optimizer.tensors(), {})
         delete_old_checkpoints(self.writer.path, keep=set())
+
+
+def follow_clock(plan: Plan, timings: Sequence[Timing]) -> Replan | None:
+    """Another number of steps, where those of the plan would miss its time by more than a little.
+
+    The pace is that of the last evaluations. What a machine does beside the training comes and goes, and a plan is made
+    in a moment: with as many steps as the time has room for, the learning rate comes down to its end in time.
+
+    >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 45, 5, 5, 5, 1, 1, seconds=90.0)
+    >>> follow_clock(plan, [Timing(45, 4.6, 9e3), Timing(90, 9.1, 9e3)])  # as planned, a tenth of a second each
+    >>> follow_clock(plan, [Timing(45, 9.0, 4e3), Timing(90, 18.0, 4e3)])
+    Replan(step=90, steps=450)
+    """
+    if not plan.seconds or len(timings) < 2 or timings[-1].step >= plan.steps:
+        return None
+    last, before = timings[-1], timings[-min(PACED, len(timings))]
+    each = (last.seconds - before.seconds) / max(1, last.step - before.step)
+    to_go, fitting = plan.steps - last.step, int((plan.seconds - last.seconds) / max(each, 1e-9))
+    # So few that the rate would fall off a cliff would be worse than a little late.
+    fitting = min(max(fitting, plan.evaluate_every // LEAST_LEFT, 1), MOST_LONGER * to_go)
+    is_missed = abs(fitting - to_go) * each > TOLERATED * plan.seconds
+    return Replan(last.step, last.step + fitting) if is_missed else None
 
 
 class _Stopwatch:

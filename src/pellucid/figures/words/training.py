@@ -155,7 +155,7 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     context = f", with a context of {plan.context:,}" if plan.context else ""
     part = f", on about {plan.evaluated:,} predictions of dev" if plan.evaluated else ""
     found = [
-        ("steps", f"{plan.steps:,}, each of {plan.batch_size:,}{context}"),
+        ("steps", f"{plan.steps:,}{replan_words(plan)}, each of {plan.batch_size:,}{context}"),
         ("optimizer", f"{plan.optimizer}, learning rate {rate}, weight decay {rough(plan.weight_decay)} on matrices"),
         ("schedule", f"{count_of(plan.warmup, 'warmup step')}, then {plan.schedule}"),
         ("clipped", clip),
@@ -486,12 +486,22 @@ def headline_words(report: TrainingReport) -> str:
 def budget_words(report: TrainingReport) -> str:
     """What the time was spent on: steps, epochs, and the share of the time that went into steps, as a sentence."""
     epochs = sum(step.n_tokens for step in report.steps) / max(1, report.data.n_tokens["train"])
-    done = f"It made {count_of(report.ending.step, 'step')}, {epochs:.1f} epochs"
+    done = f"It made {count_of(report.ending.step, 'step')}{replan_words(report.plan)}, {epochs:.1f} epochs"
     if not report.timings or not report.timings[-1].stepping:
         return f"{done}."
     last = report.timings[-1]
     share = percent(last.stepping / max(last.seconds, 1e-9))
     return f"{done}, in {duration(last.seconds)}, of which {share} went into them."
+
+
+def replan_words(plan: Plan) -> str:
+    """How many steps were planned, where the clock changed that on the way; else nothing.
+
+    >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
+    >>> replan_words(plan.changed_by(Replan(340, 500)))
+    ' (900 were planned, and changed on the way to end in time)'
+    """
+    return f" ({plan.replans[0].steps:,} were planned, and changed on the way to end in time)" if plan.replans else ""
 
 
 def next_commands(report: TrainingReport) -> list[str]:

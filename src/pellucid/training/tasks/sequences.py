@@ -48,6 +48,7 @@ MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather 
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
 MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned, and
 MOST_SCORES_LOOKED_AT = 20_000_000  # of all of them together
+COUNTED_AND_LEARNED = 3  # times a prediction: what it takes to look at one from all sides
 MOST_TOKENS = 4096  # of one pass: few enough to stay in a CPU's cache
 MOST_SCORES = 1 << 22  # of one pass, so that a large vocabulary does not fill the memory
 LONGEST_ITEM = 100  # tokens; an item without an end is cut here
@@ -143,6 +144,15 @@ class SequenceTask(Task):
 
     def n_evaluated(self, side: str) -> int:
         return self.parts[side].n_predicted
+
+    @property
+    def n_looked_at(self) -> int:
+        """Tokens of dev by which is told what is counted and what learned."""
+        return min(MOST_LOOKED_AT, MOST_SCORES_LOOKED_AT // len(self.sides.vocabulary), self.n_evaluated("dev"))
+
+    @property
+    def n_finishing(self) -> int:
+        return super().n_finishing + COUNTED_AND_LEARNED * self.n_looked_at
 
     @cached_property
     def counts(self) -> NGram:
@@ -259,7 +269,7 @@ class SequenceTask(Task):
     def counted_parts(self, model: SequenceModel) -> CountedParts | None:
         if not isinstance(model, OnCounting):
             return None
-        side = take_part(self.parts["dev"], min(MOST_LOOKED_AT, MOST_SCORES_LOOKED_AT // model.vocab_size))
+        side = take_part(self.parts["dev"], self.n_looked_at)
         sums, n_tokens = np.zeros(5), 0
         with evaluating(model):
             for batch, _ in _passes(side, self.context, tokens_of_a_pass(model.vocab_size), model.counts):

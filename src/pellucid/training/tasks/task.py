@@ -83,6 +83,11 @@ class Task(ABC):
         """Predictions of a side that models are measured on at the end."""
         return self.facts.n_tokens[side]
 
+    @property
+    def n_finishing(self) -> int:
+        """Predictions that are made once the training is over."""
+        return self.n_evaluated(self.measure.side) + self.n_evaluated("test")
+
     @abstractmethod
     def find_card(self, name: str) -> NetworkCard:
         """The network of this name that can read these data."""
