@@ -150,6 +150,12 @@ def test_maps_of_pairs_belong_to_what_is_read_and_written(name):
         )
         found = model.attention_maps(sources, tokens)["cross"]
         assert torch.equal(torch.tensor(cross.layers, dtype=torch.float64), found[:, 0])
+    if name == "rnn-encoder-decoder":
+        (cross,) = seen.parts
+        assert (cross.asked, cross.askers[0]) == (("c", "a", "b"), "·")
+        said = draw_attention_maps(seen)
+        entropy = -sum(weight * math.log2(weight) for row in cross.layers[0][0] for weight in row) / len(cross.askers)
+        assert f"The look is over {2**entropy:.1f} tokens: 2 to the mean entropy." in said.caption
     ElementTree.fromstring(draw_attention_maps(seen).svg)
 
 
@@ -429,6 +435,10 @@ def test_a_run_on_pairs_is_drawn_by_the_command(pellucid, tmp_path):
     assert [part["name"].split()[1] for part in parts] == ["encoder's", "decoder's", "the"]
     assert parts[0]["askers"] == ["D", "A"]
     ElementTree.fromstring((tmp_path / "x.svg").read_text())
+    asked = ("--model", "rnn-encoder-decoder", "--attention", "none", "--size", "tiny", "--steps", "1", "--name", "q")
+    assert pellucid("train", "pairs.tsv", "--kind", "pairs", *asked).returncode == 0
+    refused = pellucid("draw", "attention-maps", "q", "--out", "y.svg")
+    assert "q is a run of rnn-encoder-decoder without attention. Train one with --attention additive." in refused.stderr
     refused = pellucid("draw", "patch-attention", "p", "--out", "y.svg")
     assert "p is a run of encoder-decoder, and patches are read by vit" in refused.stderr
     assert not (tmp_path / "y.svg").exists()

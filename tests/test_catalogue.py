@@ -85,6 +85,7 @@ def test_a_network_for_other_data_is_refused(name, kind, words):
         ("vit", "images", "small", (ExampleShape((1, 8, 8), (), 10),), 27_274),
         ("encoder-decoder", "pairs", "tiny", (11, 8, 8), 8_107),
         ("encoder", "pairs", "tiny", (11, 8, 8), 7_099),
+        ("rnn-encoder-decoder", "pairs", "tiny", (11, 8, 8), 19_755),
         ("transformer", "pairs", "tiny", (11, 8, 8), 6_496),
     ],
 )

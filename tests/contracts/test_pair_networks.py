@@ -18,15 +18,26 @@ from pellucid.models.stepwise import greedy_answers
 from pellucid.options import options_of
 
 CARDS = networks_for("pairs")
+# One card has several kinds of cells and of attention: each is tried once beside those of its tiny config.
+OTHER_SETTINGS = {
+    name: dataclasses.replace(
+        CARDS["rnn-encoder-decoder"], tiny=dataclasses.replace(CARDS["rnn-encoder-decoder"].tiny, **settings)
+    )
+    for name, settings in {
+        "rnn without attention": {"cell": "rnn", "attention": "none"},
+        "gru with dot attention": {"cell": "gru", "attention": "dot", "depth": 1},
+    }.items()
+}
+TRIED = {**CARDS, **OTHER_SETTINGS}
 BATCH, SOURCE, TIME = 3, 5, 5
 IS_NOT_TOLD = {"encoder"}  # writes all at once: what was written before does not matter to it
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(params=CARDS)
+@pytest.fixture(params=TRIED)
 def card(request: pytest.FixtureRequest) -> NetworkCard:
-    return CARDS[request.param]
+    return TRIED[request.param]
 
 
 def draw(card: NetworkCard, *shape: int, seed: int = 1) -> Tensor:
@@ -312,14 +323,18 @@ def test_an_impossible_setting_is_refused(card):
         ({"dropout": 1.0}, r"^dropout is 1\. Choose a number from 0 to 0\.9999, such as 0\.1\.$"),
         ({"positions": "rotory"}, r"^there is no position encoding called 'rotory'\. Perhaps you meant rotary\.$"),
         ({"positions": "rotary", "n_heads": 16}, r"has one left over\. Choose width 32, or learned positions\.$"),
+        ({"form": "past"}, r"^there is no form of block called 'past'\. Perhaps you meant post\.$"),
+        ({"cell": "gruu"}, r"^there is no recurrent cell called 'gruu'\. Perhaps you meant gru\.$"),
+        ({"attention": "dott"}, r"^there is no kind of attention called 'dott'\. Perhaps you meant dot\.$"),
     ):
-        with pytest.raises(PellucidError, match=said):
-            dataclasses.replace(card.tiny, **wrong)
-    if "form" in dataclasses.asdict(card.tiny):
-        with pytest.raises(
-            PellucidError, match=r"^there is no form of block called 'past'\. Perhaps you meant post\.$"
-        ):
-            dataclasses.replace(card.tiny, form="past")
+        if set(wrong) <= {field.name for field in dataclasses.fields(card.config)}:
+            with pytest.raises(PellucidError, match=said):
+                dataclasses.replace(card.tiny, **wrong)
+
+
+def test_two_directions_share_the_width():
+    with pytest.raises(PellucidError, match=r"^width 15 cannot be shared equally by 2 directions\. The nearest"):
+        dataclasses.replace(CARDS["rnn-encoder-decoder"].tiny, width=15)
 
 
 @torch.no_grad()

@@ -201,6 +201,14 @@ PAIRS = {
         c.depth * (block(SOURCE, c.width) + block(TARGET, c.width) + of_cross_attention(TARGET, SOURCE, c.width))
         + 2 * TARGET * c.width * c.vocab_size
     ),
+    # Both directions read with half of the width, above the first layer as below it; then states ask the memory.
+    "rnn-encoder-decoder": lambda c: (
+        c.depth
+        * (2 * SOURCE * 2 * 4 * (c.width // 2) * (c.width + c.width // 2) + 2 * TARGET * 4 * c.width * 2 * c.width)
+        + 2 * (TARGET + SOURCE) * c.width**2
+        + 2 * TARGET * SOURCE * 2 * c.width
+        + 2 * TARGET * (2 * c.width**2 + c.width * c.vocab_size)
+    ),
     "transformer": lambda c: (
         c.depth * block(c.longest_source + TARGET, c.width) + 2 * (c.longest_source + TARGET) * c.width * c.vocab_size
     ),

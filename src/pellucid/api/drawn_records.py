@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pellucid.runs import Run
     from pellucid.training.inference.language_models import TrainedModel
 
-ATTENTIVE = ("transformer", "encoder", "encoder-decoder")
+ATTENTIVE = ("transformer", "encoder", "encoder-decoder", "rnn-encoder-decoder")
 READ = "isabella"  # by a small transformer of names
 LEAST_WEIGHT = 0.1  # that is drawn as an arrow
 OF_TEXT = 12  # tokens of a run's text that are read where none are given
@@ -208,6 +208,12 @@ def _attention_maps(card: FigureCard[Any], options: DrawOptions) -> Measured:
         raise PellucidError(
             f"{run.name} is a run of {run.model}, which has no attention",
             fix=f"Name one of {' or '.join(ATTENTIVE)}, or none",
+        )
+    if run.config.get("attention") == "none":
+        raise PellucidError(
+            f"{run.name} is a run of {run.model} without attention",
+            fix="Train one with {attention}",
+            options={"attention": "additive"},
         )
     return _maps_of_pairs(options, run) if run.kind == "pairs" else _maps_of_sequences(options, run)
 

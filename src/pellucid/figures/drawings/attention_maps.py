@@ -46,7 +46,9 @@ def draw_attention_maps(seen: AttentionMaps) -> Picture:
         marks += move_marks(block, left, 44)
         left, bottom = left + width + PART_GAP, max(bottom, height)
     n = sum([len(layer) for part in seen.parts for layer in part.layers])
-    title = f"What the {count_of(n, 'head')} of a network attend{'s' * (n == 1)} to"
+    title = (
+        f"What the {count_of(n, 'head')} of a network attend to" if n > 1 else "What the head of a network attends to"
+    )
     return picture(title, _captions(seen), marks, max(560.0, left - PART_GAP), 44 + bottom)
 
 
@@ -134,6 +136,8 @@ def _in_words(part: Attended) -> list[str]:
             f"Layer {most.layer}, head {most.head} looks one way most: {percent(found.share)} on {found.place}, "
             f"where even attention would give {percent(found.even)}."
         )
+    if len(maps) == 1:
+        return [*said, f"The look is over {attention_breadth(maps[0].weights):.1f} tokens: 2 to the mean entropy."]
     by_breadth = sorted(maps, key=lambda one: attention_breadth(one.weights))
     narrow, wide = by_breadth[0], by_breadth[-1]
     said.append(

@@ -95,11 +95,8 @@ class LSTM(RecurrentModel):
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config, nn.LSTM)
-        for layer in range(config.depth):
-            # The gates stand in the order input, forget, cell, output. A forget gate that is open at first lets the
-            # gradient through from the beginning (Jozefowicz et al. 2015).
-            bias: nn.Parameter = getattr(self.cell, f"bias_ih_l{layer}")
-            nn.init.ones_(bias[config.width : 2 * config.width])
+        assert isinstance(self.cell, nn.LSTM)
+        open_forget_gates(self.cell)
 
     def begin(self, batch: int) -> tuple[Tensor, Tensor]:
         return super().begin(batch), super().begin(batch)
@@ -107,3 +104,13 @@ class LSTM(RecurrentModel):
     def keep(self, state: tuple[Tensor, Tensor], rows: Tensor) -> tuple[Tensor, Tensor]:
         said, cell = state
         return said[:, rows], cell[:, rows]
+
+
+def open_forget_gates(cell: nn.LSTM) -> None:
+    """Open them at first, in every layer and direction: so the gradient gets through from the beginning.
+
+    Jozefowicz et al. 2015. The gates stand in the order input, forget, cell, output.
+    """
+    for name, bias in cell.named_parameters():
+        if name.startswith("bias_ih"):
+            nn.init.ones_(bias[cell.hidden_size : 2 * cell.hidden_size])

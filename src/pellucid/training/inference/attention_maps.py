@@ -24,6 +24,7 @@ from pellucid.models.examples.vit import ViT
 from pellucid.models.pairs.decoder_only import PairTransformer
 from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder
 from pellucid.models.pairs.padding import align_right
+from pellucid.models.pairs.rnn_encoder_decoder import RNNEncoderDecoder
 from pellucid.models.sequences.transformer import CausalSelfAttention, Transformer
 from pellucid.models.stepwise import greedy_answers
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
@@ -98,6 +99,9 @@ def pair_maps(model: PairModel, vocabulary: Vocabulary, source: Sequence[int], s
         # More places than the source has are empty: they ask, and nobody asks them.
         names = (*read, *["·"] * (maps.shape[-1] - len(read)))
         parts = [Attended("self-attention", names, names, _layers(maps))]
+    elif isinstance(model, RNNEncoderDecoder):
+        cross = model.attention_maps(sources, tokens)["cross"]
+        parts = [Attended("what the decoder asks the encoder", written, read, _layers(cross))]
     else:
         assert isinstance(model, EncoderDecoder)
         found = model.attention_maps(sources, tokens)
