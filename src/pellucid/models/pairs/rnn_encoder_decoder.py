@@ -79,7 +79,7 @@ class AdditiveAttention(SourceAttention):
 
     def weights(self, states: Tensor, memory: Tensor, mask: PaddingMask) -> Tensor:
         sums = self.of_state(states)[:, :, None] + self.of_memory(memory)[:, None]  # (batch, time, m, width)
-        scores = self.answer(torch.tanh(sums))[..., 0]
+        scores: Tensor = self.answer(torch.tanh(sums))[..., 0]
         return scores.masked_fill(~mask.visible(scores.shape, scores.device), -math.inf).softmax(-1)
 
 
@@ -173,5 +173,5 @@ def join_directions(last: Tensor) -> Tensor:
     >>> join_directions(torch.arange(4.0).view(2, 1, 2))
     tensor([[[0., 1., 2., 3.]]])
     """
-    layers = last.unflatten(0, (-1, 2))  # (depth, direction, batch, half)
+    layers = last.view(-1, 2, *last.shape[1:])  # (depth, direction, batch, half)
     return torch.cat([layers[:, 0], layers[:, 1]], dim=-1)
