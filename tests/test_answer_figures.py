@@ -377,7 +377,7 @@ def test_the_dots_of_sizes_stand_on_a_logarithmic_axis():
 
 
 def test_several_trainings_are_a_mean_with_their_spread():
-    first, _ = results_by_size([rung for rung in TINY["accuracy-by-size"].rungs if rung.name == "cnn"])
+    first, _ = results_by_size(TINY["accuracy-by-size"], "cnn")
     assert (first.mean, first.low, first.high, first.trainings) == pytest.approx((0.91, 0.90, 0.92, 2))
     svg = draw_accuracy_by_size(TINY["accuracy-by-size"]).svg
     assert svg.count("from the worst to the best training") == 2

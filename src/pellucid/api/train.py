@@ -221,6 +221,7 @@ def compare(
     *,
     models: Sequence[str] = (),
     sizes: Sequence[int] = (),
+    seeds: int = 1,
     name: str = "",
     callbacks: Callbacks | None = None,
     **options: Setting,
@@ -228,18 +229,34 @@ def compare(
     """All networks, or those named, on one split with one budget each, beside models that are no network.
 
     sizes: numbers of training examples of a table or of images, for a comparison at each; of images three, if none are
-    named. A picture of it, accuracy-by-size.svg, is then written beside the runs.
+    named. A picture of it, accuracy-by-size.svg, is then written beside the runs. seeds: trainings of each network at
+    each size, whose means then have intervals.
     """
-    return Shown(run_comparison(request_comparison(data, models, options), sizes, name, callbacks)[0])
+    return Shown(run_comparison(request_comparison(data, models, options), sizes, name, callbacks, seeds=seeds)[0])
 
 
 def run_comparison(
-    request: TrainRequest, sizes: Sequence[int] = (), name: str = "", callbacks: Callbacks | None = None
+    request: TrainRequest,
+    sizes: Sequence[int] = (),
+    name: str = "",
+    callbacks: Callbacks | None = None,
+    *,
+    seeds: int = 1,
 ) -> tuple[Ladder | SizeLadder, Path]:
     """Each network of a request in a run of its own, at each size where there are several, and the folder of them all.
 
     The folder of a comparison at several sizes holds its picture too.
     """
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise PellucidError(
+            f"{{seeds}} is {seeds}", fix=f"Choose a number from 1 to {MOST_SEEDS}", options={"seeds": None}
+        )
+    if seeds > 1 and not sizes and request.data.kind != "images":
+        raise PellucidError(
+            "{seeds} is for a comparison at several sizes of the training side",
+            fix="Name some with {sizes}, or leave it out",
+            options={"seeds": None, "sizes": "100,400"},
+        )
     if sizes and request.data.kind not in ("images", "table"):
         raise PellucidError(
             f"{{sizes}} is for tables and images, and {request.data.name} is neither",
@@ -257,7 +274,9 @@ def run_comparison(
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
     from pellucid.figures.picture import picture_file
 
-    ladder = compare_train_sizes(request.reading, request.trainings, sizes, folder, heard, read=request.data)
+    ladder = compare_train_sizes(
+        request.reading, request.trainings, sizes, folder, heard, read=request.data, seeds=seeds
+    )
     write_output(folder / SIZE_PICTURE, picture_file(draw_accuracy_by_size(ladder), ".svg"))
     return ladder, folder
 

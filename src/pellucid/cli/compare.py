@@ -29,6 +29,7 @@ N_SIZES = 3  # of the training side, where none are named
     "pellucid compare names.txt --minutes 1",
     "pellucid compare book.txt --models mlp,gru,transformer --steps 500",
     "pellucid compare digits --sizes 100,400,1400",
+    "pellucid compare digits --models cnn,vit --seeds 3",
     cls=SectionedCommand,
 )
 @click.argument("data", required=False)
@@ -37,6 +38,9 @@ N_SIZES = 3  # of the training side, where none are named
 )
 @options_from(TrainOptions, only=FIRST[1:], minutes=0.5)
 @click.option("--sizes", default="", help="Numbers of training examples, with commas; by default three of images.")
+@click.option(
+    "--seeds", type=int, default=1, show_default=True, help="Trainings of each network at each size, for intervals."
+)
 @click.option("--name", default="", help="Name of the folder under ./runs that gets a run for each network.")
 @options_from(DataOptions, "The data")
 @data_option
@@ -44,12 +48,13 @@ N_SIZES = 3  # of the training side, where none are named
 @options_from(TrainOptions, "The training", only=["threads", "start"])
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: bool, **_: object) -> None:
+def command(ctx: click.Context, /, models: str, name: str, sizes: str, seeds: int, as_json: bool, **_: object) -> None:
     """Climb the whole ladder on DATA, from guessing to transformers, on one split.
 
     Every network gets the same time or the same steps. The table is sorted by dev, by which everything was chosen;
     test was read once for each. On images every network is trained at several sizes of the training side, and a
-    picture shows accuracy against size.
+    picture shows accuracy against size; with several seeds each size is trained on other examples from other first
+    weights, and the means have 95 % intervals.
     """
     names = [] if models == "all" else [word.strip() for word in models.split(",")]
     wanted = _sizes(sizes)
@@ -63,11 +68,11 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, as_json: 
     from pellucid.figures.report_page import report_html
     from pellucid.training.callbacks import stop_requests
 
-    n_runs = len(request.trainings) * ((len(wanted) or N_SIZES) if is_by_size else 1)
+    n_runs = len(request.trainings) * ((len(wanted) or N_SIZES) * max(1, seeds) if is_by_size else 1)
     with stop_requests() as stop:
         callbacks = ComparisonCallbacks(n_runs, stop, report_html, is_quiet=as_json)
         try:
-            ladder, folder = run_comparison(request, wanted, name, callbacks)
+            ladder, folder = run_comparison(request, wanted, name, callbacks, seeds=seeds)
         finally:
             callbacks.close()
     if not as_json:

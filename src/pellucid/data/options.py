@@ -107,10 +107,24 @@ class DataOptions:
         minimum=1,
         kinds=(*_TABLE, *_IMAGES),
     )
+    examples_seed: int = option(
+        0,
+        "Which training examples those are; other seeds draw others.",
+        noun="the seed of the examples",
+        minimum=0,
+        maximum=(1 << 64) - 1,
+        kinds=(*_TABLE, *_IMAGES),
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
         _ = self.split
+        if self.examples_seed and not self.examples:
+            raise PellucidError(
+                "{examples_seed} says which of the training examples are used, and all of them are",
+                fix="Add {examples}, or leave it out",
+                options={"examples_seed": None, "examples": "100"},
+            )
         if self.refuse_missing_target and self.drop_missing_target:
             raise PellucidError(
                 "{refuse_missing_target} and {drop_missing_target} contradict each other",

@@ -183,14 +183,25 @@ class SizeRung(NamedTuple):
     is_counted: bool
 
 
+class SizeInterval(NamedTuple):
+    """Where the mean over ever more trainings like these lies, at 95 %: on other examples, from other first weights."""
+
+    name: str  # of the model
+    n_train: int
+    low: float
+    high: float
+    trainings: int
+
+
 class SizeLadder(NamedTuple):
-    """Networks at several sizes of the training side, on the same dev and test."""
+    """Networks at several sizes of the training side, on the same dev and test; each once for every seed."""
 
     source: str
     metric: str
     sizes: tuple[int, ...]
     rungs: tuple[SizeRung, ...]
     notes: tuple[str, ...] = ()
+    intervals: tuple[SizeInterval, ...] = ()  # where there were several trainings
 
 
 class Array(Protocol):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from pellucid.data import Data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
-from pellucid.records import Ladder, Rung, SizeLadder, SizeRung
+from pellucid.records import Ladder, Rung, SizeInterval, SizeLadder, SizeRung
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
 from pellucid.training.callbacks import Callbacks
@@ -18,6 +21,7 @@ from pellucid.training.options import TrainOptions
 from pellucid.training.run import measure_baselines, rank_ladder, train_on
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline
+from pellucid.training.tasks.metrics import student_factor
 from pellucid.training.tasks.task import Task
 
 SIZES_FILE = "sizes.json"
@@ -65,29 +69,68 @@ def compare_train_sizes(
     callbacks: Callbacks,
     *,
     read: Data,
+    seeds: int = 1,
 ) -> SizeLadder:
     """The same at several sizes of the training side, all measured on the same dev and test; the largest is told first.
 
-    sizes: how many examples train has; none are the quarter of the quarter, the quarter and the whole of it.
+    sizes: how many examples train has; none are the quarter of the quarter, the quarter and the whole of it. seeds: how
+    often each is trained, every time on other examples where not all are taken, and from other first weights.
     """
     task = open_task(data, read)
+    if task.measure.side == "train":
+        raise PellucidError(
+            f"{task.facts.description} is too small to hold any out, so sizes cannot be compared",
+            fix="Leave {sizes} out",
+            options={"sizes": None},
+        )
     chosen = sizes_for(task, sizes)
     callbacks.on_data(task.facts)
     measure_baselines(task, options[0], callbacks)
     folder.mkdir(parents=True)
     found: list[SizeRung] = []
-    for n_train in sorted(chosen):
-        asked = replace(data, examples=n_train)
+    simple: list[Baseline] = []
+    for n_train, place in product(sorted(chosen), range(seeds)):
+        is_whole = n_train == task.facts.items["train"]
+        asked = replace(data, examples=n_train, examples_seed=0 if is_whole else data.examples_seed + place)
         part = open_task(asked, read)
-        simple: list[Baseline] = list(part.fit_baselines(options[0]))
-        found += [_at(one.with_test(), n_train) for one in simple]
+        if not (is_whole and place):  # of all examples they are the same again
+            simple = list(part.fit_baselines(options[0]))
+            found += [_at(one.with_test(), n_train) for one in simple]
         for each in options:
-            heard = callbacks.for_run(f"{each.model} on {n_train:,}")
-            report = train_on(part, simple, asked, each, folder / f"{each.model}-{n_train}", heard)
+            several = f"-{place + 1}" if seeds > 1 else ""
+            heard = callbacks.for_run(f"{each.model} on {n_train:,}" + f", seed {each.seed + place}" * bool(several))
+            training = replace(each, seed=each.seed + place)
+            report = train_on(part, simple, asked, training, folder / f"{each.model}-{n_train}{several}", heard)
             found.append(_at(next(rung for rung in report.ladder.rungs if not rung.is_counted), n_train))
-    ladder = SizeLadder(task.facts.description, task.measure.metric, tuple(sorted(chosen)), tuple(found))
+    ladder = SizeLadder(
+        task.facts.description,
+        task.measure.metric,
+        tuple(sorted(chosen)),
+        tuple(found),
+        intervals=size_intervals(found, is_share=task.measure.metric != "R²"),
+    )
     (folder / SIZES_FILE).write_text(json.dumps(as_plain(ladder), ensure_ascii=False, allow_nan=False), "utf-8")
     return ladder
+
+
+def size_intervals(rungs: Sequence[SizeRung], *, is_share: bool = True) -> tuple[SizeInterval, ...]:
+    """The 95 % interval of each mean over several trainings, by Student's t; a share is between 0 and 1.
+
+    >>> trainings = [SizeRung("cnn", 100, metric, None, 1.0, 9, False) for metric in (0.90, 0.92, 0.94)]
+    >>> [(round(one.low, 4), round(one.high, 4)) for one in size_intervals(trainings)]
+    [(0.8703, 0.9697)]
+    """
+    metrics: dict[tuple[str, int], list[float]] = {}
+    for rung in rungs:
+        metrics.setdefault((rung.name, rung.n_train), []).append(rung.metric)
+    found = []
+    for (name, n_train), values in metrics.items():
+        n = len(values)
+        if n > 1 and max(values) > min(values):  # that of equal ones would claim to know it exactly
+            mean, reach = statistics.fmean(values), student_factor(n - 1) * statistics.stdev(values) / math.sqrt(n)
+            low, high = (max(0.0, mean - reach), min(1.0, mean + reach)) if is_share else (mean - reach, mean + reach)
+            found.append(SizeInterval(name, n_train, low, high, n))
+    return tuple(found)
 
 
 def sizes_for(task: Task, wanted: Sequence[int]) -> list[int]:

@@ -73,8 +73,8 @@ class ExampleSides:
     leaks: tuple[Leak, ...] = ()  # features that give the target away
     words: Words | None = field(default=None, repr=False)  # of the rows with a target; equal ones cannot be divided
 
-    def limited(self, n_train: int) -> "ExampleSides":
-        """The same with n training examples, drawn from all of train; fewer are always among more.
+    def limited(self, n_train: int, seed: int = 0) -> "ExampleSides":
+        """The same with n training examples, drawn from all of train; of one seed fewer are always among more.
 
         Not the first n: a folder of images is in the order of its classes.
         """
@@ -83,7 +83,9 @@ class ExampleSides:
                 f"{n_train:,} training examples are wanted, and there are {len(self.train):,}",
                 fix=f"Choose 1 to {len(self.train):,}",
             )
-        which = np.sort(np.argsort(numbered_hashes(len(self.train), seed=""), kind="stable")[:n_train])
+        which = np.sort(
+            np.argsort(numbered_hashes(len(self.train), seed=str(seed) if seed else ""), kind="stable")[:n_train]
+        )
         places = {**self.places, "train": self.places["train"][which]}
         return replace(self, train=self.train.rows(which), places=places)
 

@@ -10,6 +10,7 @@ from pellucid.records import SizeLadder
 
 WIDTH, HEIGHT, RIGHT, KEY = 760.0, 480.0, 300.0, 40.0
 LONGEST = 22
+BESIDE = 0.012  # of the width, between two models
 HUES = tuple([colour for colour in COLOURS if colour != "#4c5661"])  # gray is for what is no network
 
 
@@ -19,15 +20,18 @@ def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
     if not models:
         raise PellucidError("nothing was compared, so there is nothing to draw", fix="Compare at least one network")
     scale = 100.0 if is_share(seen.metric) else 1.0
-    lines = {name: results_by_size(rungs) for name, rungs in models.items()}
-    x = axis_spanning(seen.sizes, "examples to learn from", is_log=True)
-    heights = [scale * number for line in lines.values() for each in line for number in (each.low, each.high)]
+    lines = {name: results_by_size(seen, name) for name in models}
+    margin = 0.04 + (BESIDE / 2 * len(lines) if seen.intervals else 0.0)
+    x = axis_spanning(seen.sizes, "examples to learn from", is_log=True, margin=margin)
+    heights = [scale * number for line in lines.values() for each in line for number in (*_bar(each), each.mean)]
     panel = Panel(x, axis_spanning(heights, f"{seen.metric} on dev" + (", %" if scale > 1 else "")), WIDTH, HEIGHT)
     ends = []
     for i, (name, line) in enumerate(lines.items()):
         colour = HUES[i % len(HUES)] if not models[name][0].is_counted else QUIET
         dash = "" if not models[name][0].is_counted else ("7 5", "2 5", "12 4 2 4")[i % 3]
-        _draw_line(panel, name, line, colour, dash, scale, seen.metric)
+        # Where there are bars, the models stand a little beside each other, so that none covers another's.
+        aside = BESIDE * (i - (len(lines) - 1) / 2) if seen.intervals else 0.0
+        _draw_line(panel, name, line, colour, dash, scale, seen.metric, aside)
         label = f"{cut_end(name, LONGEST)} {metric_words(seen.metric, line[-1].mean)}"
         ends.append((scale * line[-1].mean, label, colour))
     panel.ends(ends)
@@ -38,17 +42,29 @@ def draw_accuracy_by_size(seen: SizeLadder) -> Picture:
 
 
 def _draw_line(
-    panel: Panel, name: str, line: list[SizeResult], colour: str, dash: str, scale: float, metric: str
+    panel: Panel, name: str, line: list[SizeResult], colour: str, dash: str, scale: float, metric: str, aside: float
 ) -> None:
+    """aside: how far beside its size everything is drawn, as a part of the frame."""
+
+    def at(n_train: int) -> float:
+        return float(n_train * (panel.x.high / panel.x.low) ** aside)
+
     for each in line:
-        if each.high > each.low:
-            ends = [(float(each.n_train), scale * each.low), (float(each.n_train), scale * each.high)]
-            panel.line(ends, colour, width=7.0, fade=0.3, says=f"{name}: from the worst to the best training")
-    panel.line([(each.n_train, scale * each.mean) for each in line], colour, width=3.0, dash=dash, says=name)
+        low, high = _bar(each)
+        if high > low:
+            ends = [(at(each.n_train), scale * low), (at(each.n_train), scale * high)]
+            what = "95 % interval of the mean" if each.interval else "from the worst to the best training"
+            panel.line(ends, colour, width=7.0, fade=0.3, says=f"{name}: {what}")
+    panel.line([(at(each.n_train), scale * each.mean) for each in line], colour, width=3.0, dash=dash, says=name)
     for each in line:
         of = f", mean of {each.trainings} trainings" if each.trainings > 1 else ""
         says = f"{name}, {count_of(each.n_train, 'example')}: {metric_words(metric, each.mean)}{of}"
-        panel.dot(each.n_train, scale * each.mean, colour, size=5.0, is_hollow=bool(dash), says=says)
+        panel.dot(at(each.n_train), scale * each.mean, colour, size=5.0, is_hollow=bool(dash), says=says)
+
+
+def _bar(each: SizeResult) -> tuple[float, float]:
+    """The ends of what is drawn around a mean: its interval, or else the worst and the best training."""
+    return (each.interval.low, each.interval.high) if each.interval else (each.low, each.high)
 
 
 def _sizes(panel: Panel, sizes: tuple[int, ...]) -> list[str]:
@@ -70,7 +86,11 @@ def _captions(seen: SizeLadder) -> list[str]:
     n = len({rung.name for rung in seen.rungs})
     said = [f"{seen.source}. {count_of(n, 'model')}, each judged on the same dev side, whatever it learned from."]
     if spread := spread_words(seen):
-        said.append(f"{spread} Bars go from the worst of them to the best.")
+        said.append(
+            f"{spread} Bars are these intervals."
+            if seen.intervals
+            else f"{spread} Bars go from the worst of them to the best."
+        )
     return [*said, *winner_lines(seen), *seen.notes]
 
 

@@ -25,6 +25,7 @@ from pellucid.records import (
     Measure,
     ModelMetrics,
     Rung,
+    SizeInterval,
     SizeLadder,
     SizeRung,
     as_plain,
@@ -462,9 +463,10 @@ class SizeResult(NamedTuple):
 
     n_train: int
     mean: float
-    low: float
+    low: float  # the least of them
     high: float
     trainings: int
+    interval: SizeInterval | None = None  # of the mean
 
 
 def size_ladder_parts(ladder: SizeLadder) -> Iterator[Part]:
@@ -488,22 +490,24 @@ def rungs_by_model(ladder: SizeLadder) -> dict[str, list[SizeRung]]:
         models.setdefault(rung.name, []).append(rung)
 
     def place(name: str) -> tuple[bool, float]:
-        return models[name][0].is_counted, -results_by_size(models[name])[-1].mean
+        return models[name][0].is_counted, -results_by_size(ladder, name)[-1].mean
 
     return {name: models[name] for name in sorted(models, key=place)}
 
 
-def results_by_size(rungs: list[SizeRung]) -> list[SizeResult]:
-    """For each size the mean of its trainings, and the least and the most.
+def results_by_size(ladder: SizeLadder, name: str) -> list[SizeResult]:
+    """For each size the mean of a model's trainings, the least and the most, and the interval of the mean if any.
 
-    >>> rungs = [SizeRung("cnn", 100, metric, None, 1.0, 9, False) for metric in (0.5, 0.75)]
-    >>> results_by_size(rungs)
-    [SizeResult(n_train=100, mean=0.625, low=0.5, high=0.75, trainings=2)]
+    >>> rungs = tuple(SizeRung("cnn", 100, metric, None, 1.0, 9, False) for metric in (0.5, 0.75))
+    >>> results_by_size(SizeLadder("digits", "accuracy", (100,), rungs), "cnn")
+    [SizeResult(n_train=100, mean=0.625, low=0.5, high=0.75, trainings=2, interval=None)]
     """
-    found = []
+    found, intervals = [], {one.n_train: one for one in ladder.intervals if one.name == name}
+    rungs = [rung for rung in ladder.rungs if rung.name == name]
     for size in sorted({rung.n_train for rung in rungs}):
         metrics = [rung.metric for rung in rungs if rung.n_train == size]
-        found.append(SizeResult(size, sum(metrics) / len(metrics), min(metrics), max(metrics), len(metrics)))
+        mean = sum(metrics) / len(metrics)
+        found.append(SizeResult(size, mean, min(metrics), max(metrics), len(metrics), intervals.get(size)))
     return found
 
 
@@ -512,7 +516,7 @@ def size_ladder_table(ladder: SizeLadder) -> Table:
     models = rungs_by_model(ladder)
     sizes = [f"{size:,}" for size in ladder.sizes]
     made = Table(f"{ladder.metric} on dev", *right(*sizes, "test", "parameters", "seconds"))
-    cells = {name: {each.n_train: each for each in results_by_size(rungs)} for name, rungs in models.items()}
+    cells = {name: {each.n_train: each for each in results_by_size(ladder, name)} for name in models}
     best = {size: max([at[size].mean for at in cells.values() if size in at], default=0.0) for size in ladder.sizes}
     for name, rungs in models.items():
         largest = [rung for rung in rungs if rung.n_train == max([each.n_train for each in rungs])]
@@ -521,7 +525,7 @@ def size_ladder_table(ladder: SizeLadder) -> Table:
         made.add(
             cut_end(name, 30),
             *[
-                f"{metric_words(ladder.metric, at.mean)}{'*' if at.mean == best[size] else ' '}" if at else ""
+                f"{_mean_words(ladder.metric, at)}{'*' if at.mean == best[size] else ' '}" if at else ""
                 for size, at in zip(ladder.sizes, reached, strict=True)
             ],
             metric_words(ladder.metric, sum(tests) / len(tests) if tests else None),
@@ -532,30 +536,45 @@ def size_ladder_table(ladder: SizeLadder) -> Table:
     return made
 
 
+def _mean_words(metric: str, at: SizeResult) -> str:
+    """
+    >>> _mean_words("accuracy", SizeResult(100, 0.92, 0.9, 0.94, 3, SizeInterval("cnn", 100, 0.87, 0.97, 3)))
+    '92.00 % (87.00 to 97.00)'
+    """
+    if at.interval is None:
+        return metric_words(metric, at.mean)
+    low, high = (metric_words(metric, end).removesuffix(" %") for end in (at.interval.low, at.interval.high))
+    return f"{metric_words(metric, at.mean)} ({low} to {high})"
+
+
 def spread_words(ladder: SizeLadder) -> str:
-    """How far apart the trainings of one model lie at most, where there are several."""
-    found = [each for rungs in rungs_by_model(ladder).values() for each in results_by_size(rungs) if each.trainings > 1]
+    """How far apart the trainings of one model lie at most, where there are several, and what intervals are of."""
+    found = [each for name in rungs_by_model(ladder) for each in results_by_size(ladder, name) if each.trainings > 1]
     if not found:
         return ""
     widest = max(found, key=lambda each: each.high - each.low)
     apart = gap_size(Measure(metric=ladder.metric), widest.high - widest.low)
-    return f"Means of up to {max([each.trainings for each in found])} trainings, which lie at most {apart} apart."
+    means = f"Means of up to {max([each.trainings for each in found])} trainings, which lie at most {apart} apart"
+    if not ladder.intervals:
+        return f"{means}."
+    return (
+        f"{means}; with the 95 % intervals of the means, over other examples and other first weights, on one dev side."
+    )
 
 
 def winner_lines(ladder: SizeLadder) -> list[str]:
     """Which network is best with the fewest examples, and which with the most, in sentences."""
     networks = {
-        name: results_by_size(rungs) for name, rungs in rungs_by_model(ladder).items() if not rungs[0].is_counted
+        name: results_by_size(ladder, name) for name, rungs in rungs_by_model(ladder).items() if not rungs[0].is_counted
     }
     lines = []
     for size in sorted({ladder.sizes[0], ladder.sizes[-1]}) if ladder.sizes else ():
-        at = {name: each.mean for name, found in networks.items() for each in found if each.n_train == size}
+        at = {name: each for name, found in networks.items() for each in found if each.n_train == size}
         if not at:
             continue
-        first = max(at, key=lambda name: at[name])
-        second = max([name for name in at if name != first], key=lambda name: at[name], default="")
-        beside = f", then {second} with {metric_words(ladder.metric, at[second])}" if second else ""
-        lines.append(
-            f"With {size:,} examples {first} is the best network with {metric_words(ladder.metric, at[first])}{beside}."
-        )
+        first = max(at, key=lambda name: at[name].mean)
+        second = max([name for name in at if name != first], key=lambda name: at[name].mean, default="")
+        beside = f", then {second} with {_mean_words(ladder.metric, at[second])}" if second else ""
+        best = _mean_words(ladder.metric, at[first])
+        lines.append(f"With {size:,} examples {first} is the best network with {best}{beside}.")
     return lines

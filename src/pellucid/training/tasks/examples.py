@@ -93,7 +93,7 @@ def open_examples(data: TableData | ImagesData | PixelsData, source: str, option
             )
         sides = image_sides(data, size=size, mode=options.colour, task=options.task or "classification")
     if options.examples:
-        sides = sides.limited(options.examples)
+        sides = sides.limited(options.examples, options.examples_seed)
     return ExampleTask(sides, _describe_data(data, sides, source), data, options)
 
 

@@ -324,11 +324,16 @@ def paired_gain(side: str, ours: Units, theirs: Units) -> Gain:
 def student_factor(freedom: int) -> float:
     """How many standard errors a 95 % interval reaches to either side: the quantile of Student's t.
 
-    Fisher's expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), which is right to 1 in 400 from 3 degrees on.
+    Fisher's expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), which is right to 1 in 400 from 3 degrees on; of
+    1 and 2 degrees, as two and three trainings have, there are closed forms.
 
-    >>> round(student_factor(4), 2), round(student_factor(1000), 2)
-    (2.78, 1.96)
+    >>> [round(student_factor(freedom), 2) for freedom in (1, 2, 4, 1000)]
+    [12.71, 4.3, 2.78, 1.96]
     """
+    if freedom == 1:
+        return math.tan(0.475 * math.pi)
+    if freedom == 2:
+        return 0.95 * math.sqrt(2 / (1 - 0.95**2))
     z, one = 1.959964, 1 / freedom
     terms = (
         z,
