@@ -221,6 +221,7 @@ def planned_rate_factor(plan: Plan, step: int) -> float:
 
     Where its steps were changed on the way, what was left of the schedule fills what is left of them.
 
+    >>> from pellucid.records import Replan
     >>> plan = Plan(6, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 1, 1, 1, 1, 1, 1)
     >>> [round(planned_rate_factor(plan.changed_by(Replan(2, 4)), step), 3) for step in range(1, 5)]
     [1.0, 0.833, 0.5, 0.167]

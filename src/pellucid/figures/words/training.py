@@ -497,6 +497,7 @@ def budget_words(report: TrainingReport) -> str:
 def replan_words(plan: Plan) -> str:
     """How many steps were planned, where the clock changed that on the way; else nothing.
 
+    >>> from pellucid.records import Replan
     >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
     >>> replan_words(plan.changed_by(Replan(340, 500)))
     ' (900 were planned, and changed on the way to end in time)'
