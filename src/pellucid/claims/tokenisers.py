@@ -493,11 +493,11 @@ FAMILY = ClaimFamily(
                 - seen["after one token"]
                 - 0.1
             ),
-            rule="after one token its loss is 0.1 nats or more below letter frequencies, and below a transformer that was "
-            "trained on full contexts alone",
+            rule="after one token its loss is 0.1 nats or more below letter frequencies, and below a transformer that "
+            "was trained on full contexts alone",
             knobs=BlockKnobs,
             control={"loss_on": "last"},
-            seeds=5,
+            seeds=10,
         ),
         Claim(
             id="cannot-exceed-block-size",
