@@ -104,6 +104,7 @@ def test_stopped_after_any_step_it_ends_the_same(whole, names, tmp_path):
             train_run(names, WISHES, run, StopAt(step))
         resume_run(run, ResumeOptions(), Callbacks())
         assert fingerprint(run) == wanted, step
+        assert open_run(run).report().forecast == open_run(whole).report().forecast
 
 
 @pytest.fixture(scope="module")

@@ -68,6 +68,7 @@ from pellucid.figures.words.training import (
     data_notes,
     ending_words,
     fit_words,
+    forecast_words,
     plan_facts,
     separability_words,
     start_words,
@@ -128,6 +129,7 @@ def report_html(report: TrainingReport) -> str:
         versions=", ".join([f"{name} {version}" for name, version in report.versions.items()]),
         earned=counted_words(report.ladder, report.rung) if report.is_counted else earned_words(report.ladder),
         budget="" if report.is_counted else budget_words(report),
+        forecast=forecast_words(report),
         verdict=fit_words(report),
         separability=separability_words(report.separability, example_noun(report.data.kind))
         if report.separability

@@ -269,6 +269,26 @@ class Separability(NamedTuple):
     decayed: float  # the share that the weight decay takes off weights in so many steps
 
 
+class Span(NamedTuple):
+    """Between what and what something lies nine times in ten, and what is usual."""
+
+    low: float
+    usual: float
+    high: float
+
+
+class Forecast(NamedTuple):
+    """What more steps would bring a run, by its own curve."""
+
+    unknown: str  # why it cannot be told: over-fit, nothing learned or held out, few evaluations, not finite; or ""
+    goal: str  # pass: the best simple model, which is better; gain: a little more than it has
+    unit: str  # of the loss "", or R²
+    wanted: float  # how much it lacks to the goal; nan where the models are judged by something else
+    fell: float = 0.0  # by how much dev got better from half of the steps to the end
+    doubled: Span = Span(0.0, 0.0, 0.0)  # what twice the steps would bring
+    times: Span = Span(math.inf, math.inf, math.inf)  # how many times the steps to the goal; inf: farther than is known
+
+
 class Measure(NamedTuple):
     """What the models of a ladder are judged by."""
 
@@ -430,6 +450,7 @@ class TrainingReport:
     command: tuple[str, ...] = ()  # the words that make it again, bit by bit
     answers: Answers | None = None  # of a table, images or pairs: what it said, beside what is true
     parts: CountedParts | None = None  # of a network that starts from counting
+    forecast: Forecast | None = None  # None where nothing is trained
     separability: Separability | None = None  # of logistic regression on classes
 
     @property

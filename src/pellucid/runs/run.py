@@ -23,6 +23,7 @@ from pellucid.records import (
     Ending,
     Evaluation,
     Finding,
+    Forecast,
     Health,
     InitialLoss,
     Ladder,
@@ -176,6 +177,7 @@ class RunResult(NamedTuple):
     samples: tuple[Sample, ...]
     answers: Answers | None = None
     parts: CountedParts | None = None
+    forecast: Forecast | None = None
     separability: Separability | None = None
 
 

@@ -53,6 +53,7 @@ from pellucid.training.checkpoints import (
     save_best,
 )
 from pellucid.training.cross_validation import Budget, cross_validate
+from pellucid.training.forecast import forecast_more_steps
 from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
 from pellucid.training.plan import KEPT_BACK, choose_plan
 from pellucid.training.run_data import data_options_of, find_source, source_from_run
@@ -373,14 +374,16 @@ def finish_run(
         is_all_right=rung.metric == 1.0,
         harder=harder_dev([one.rung for one in baselines]),
     )
+    verdict = Verdict("under-fit", "nothing learned") if is_undone else verdict
     result = RunResult(
         start=trainer.start,
         ladder=ladder,
         ending=ending,
-        verdict=Verdict("under-fit", "nothing learned") if is_undone else verdict,
+        verdict=verdict,
         samples=task.samples(network, state.plan),
         answers=answers,
         parts=task.counted_parts(network),
+        forecast=forecast_more_steps(trainer.evaluations, verdict, ladder),
         separability=task.separability(state.model, state.plan, ending.best_step),
     )
     return writer.run.report_with(result), result
