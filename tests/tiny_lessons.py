@@ -28,6 +28,7 @@ from pellucid.lessons.separable import SeparableRun, SeparableStudy
 from pellucid.lessons.slope import SlopeStudy
 from pellucid.lessons.streaming import FrameCost, FrameTiming, LookAheadResult, ShownRecording, StreamingStudy
 from pellucid.lessons.token_costs import TokenCosts
+from pellucid.lessons.vit_resolution import ResolutionResult, ResolutionStudy
 from pellucid.records import Histogram, LayerStats, TokenCost, UnitMap
 
 
@@ -101,6 +102,17 @@ TINY_LESSONS: dict[str, object] = {
         1.0,
         -1.0,
         1.1,
+    ),
+    "vit-resolution": ResolutionStudy(
+        "A vit",
+        4,
+        (2, 2),
+        2,
+        20,
+        (ResolutionResult(4, (2, 2), 0.9, 0.9, 0.2), ResolutionResult(6, (3, 3), 0.7, 0.1, 0.1)),
+        ((0.0, 2.0), (4.0, 6.0)),
+        ((0.0, 1.0, 2.0), (2.0, 3.0, 4.0), (4.0, 5.0, 6.0)),
+        ((0.0, 2.0, 4.0), (6.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
     ),
     "slope": SlopeStudy(
         "x^2",
