@@ -214,13 +214,12 @@ class TableSizeKnobs:
 
 def measure_table_size(knobs: TableSizeKnobs) -> Numbers:
     """Entries of an n-gram's table, as the count model has them, and as they are stated."""
-    from types import SimpleNamespace
-
     import numpy as np
 
+    from pellucid.data.prepare.tokens import Corpus
     from pellucid.models.counting.ngram import AddS, NGram, NGramConfig
 
-    stream = SimpleNamespace(tokens=np.array([0, 1, 0]), has_boundary=True)
+    stream = Corpus(np.array([0, 1, 0]), has_boundary=True)
     size = float(knobs.symbols**knobs.n)
     model = NGram.fit(stream, NGramConfig(knobs.symbols, knobs.n, AddS(1.0)))
     return {"entries": float(model.n_entries), "stated": size * size if knobs.meant == "rows and columns" else size}
