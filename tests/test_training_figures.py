@@ -296,15 +296,15 @@ def test_a_rate_search_in_a_terminal(capsys):
     show(TINY["learning-rate"])
     said = capsys.readouterr().out
     lines = said.splitlines()
-    assert lines[2].split() == ["seed", "percentile", "rule", "valley", "rule", "lowest", "at"]
-    assert lines[3].split() == ["1", "0.01", "0.02", "0.0464"]
-    assert lines[4].split() == ["2", "no", "answer", "0.03", "0.0464"]
+    assert re.split(" {2,}", lines[2].strip()) == ["seed", "steepest", "valley", "flattest", "lowest at", "tried up to"]
+    assert re.split(" {2,}", lines[3].strip()) == ["1", "0.01", "0.02", "0.03", "0.0464", "1"]
+    assert re.split(" {2,}", lines[4].strip()) == ["2", "no answer", "0.03", "no answer", "0.0464", "1"]
     assert "Try a learning rate of 0.02: 2 of 2 seeds say between 0.015 and 0.025." in lines
     assert json.loads(record_json(TINY["learning-rate"]))["by_percentile"] == [0.01, None]
     nothing = TINY["learning-rate"]._replace(sweeps=((), ()), suggestion=None, answers=(None, None))
     show(nothing)
     lines = capsys.readouterr().out.splitlines()
-    assert "   2        no answer         0.03  no answer" in lines
+    assert "   2  no answer    0.03  no answer  no answer    no answer" in lines
     assert "No answer: none of the 2 sweeps has one." in lines
 
 

@@ -373,7 +373,7 @@ def _tiny_learning_rate() -> LearningRateSearch:
         LearningRateTrial(rate, loss, loss, slope) for rate, loss, slope in zip(rates, losses, slopes, strict=True)
     )
     rules = (0.01, None), (0.02, 0.03), (0.015, 0.025)
-    return LearningRateSearch("names", "mlp", (sweep, sweep), (1, 2), *rules, (None, None), 0.02, 1.5)
+    return LearningRateSearch("names", "mlp", (sweep, sweep), (1, 2), *rules, (None, None), 0.02, 1.5, (0.03, None))
 
 
 # For each figure by its name.

@@ -27,6 +27,7 @@ from pellucid.options import options_of
 from pellucid.runs import new_run_path, open_run
 from pellucid.training.options import (
     COUNTING,
+    RateOptions,
     Setting,
     TrainOptions,
     all_options,
@@ -297,7 +298,11 @@ def request_comparison(data: object, models: Sequence[str], options: Mapping[str
 
 
 def rate(data: object = "names", *, seeds: Sequence[int] = (1, 2, 3), **options: Setting) -> Shown[LearningRateSearch]:
-    """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure."""
+    """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure.
+
+    Options of the search itself: lowest=, highest=, steps= (rates that are tried), spacing="linear", rule="flattest",
+    percentile=5; without a highest the range goes on until the loss turns.
+    """
     if not 1 <= len(seeds) <= MOST_SEEDS:
         raise PellucidError(
             f"{{seeds}} is {len(seeds)}", fix=f"Choose a number from 1 to {MOST_SEEDS}", options={"seeds": None}
@@ -306,15 +311,16 @@ def rate(data: object = "names", *, seeds: Sequence[int] = (1, 2, 3), **options:
         raise PellucidError(
             "{learning_rate} is what is searched for", fix="Leave it out", options={"learning_rate": None}
         )
-    for name in ("minutes", "steps"):
-        if name in options:
-            raise PellucidError(f"{{{name}}} changes nothing for a search", fix="Leave it out", options={name: None})
-    request = request_training(data, {**options, "steps": SWEEP_STEPS})
+    if "minutes" in options:
+        raise PellucidError("{minutes} changes nothing for a search", fix="Leave it out", options={"minutes": None})
+    asked = RateOptions(**{name: options[name] for name in options_of(RateOptions) if name in options})  # type: ignore[arg-type]  # checked there, one by one
+    others = {name: value for name, value in options.items() if name not in options_of(RateOptions)}
+    request = request_training(data, {**others, "steps": SWEEP_STEPS})
 
     from pellucid.training.learning_rate import search_learning_rate
 
     (training,) = request.trainings
-    return Shown(search_learning_rate(request.reading, training, seeds, read=request.data))
+    return Shown(search_learning_rate(request.reading, training, seeds, asked, read=request.data))
 
 
 def _usual_callbacks() -> Callbacks:

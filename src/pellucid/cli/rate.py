@@ -18,7 +18,8 @@ from pellucid.cli.options import (
     source_of,
     training_options,
 )
-from pellucid.training.options import TrainOptions, all_options
+from pellucid.options import options_of
+from pellucid.training.options import RateOptions, TrainOptions, all_options
 
 
 @command_named(
@@ -26,10 +27,13 @@ from pellucid.training.options import TrainOptions, all_options
     "pellucid rate",
     "pellucid rate names.txt --model mlp --optimizer sgd --seeds 5",
     "pellucid rate book.txt --out rate.svg",
+    "pellucid rate names --model neural-ngram --n 2 --optimizer sgd",
+    "pellucid rate names --model mlp --optimizer sgd --lowest 0.001 --highest 1 --steps 1000 --rule flattest",
     cls=SectionedCommand,
 )
 @click.argument("data", required=False)
 @options_from(TrainOptions, only=["model", "size"])
+@options_from(RateOptions)
 @click.option("--seeds", type=int, default=3, show_default=True, help="Number of sweeps, each with its own weights.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The first of the random seeds.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a picture: .svg, .png or .html.")
@@ -40,14 +44,15 @@ from pellucid.training.options import TrainOptions, all_options
 def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_json: bool, **_: object) -> None:
     """Search the learning rate for a network on DATA, and say how sure the answer is.
 
-    The rate climbs by a fixed factor at each step, from far too low to far too high, and the loss is watched. Two rules
-    read it; several seeds must agree. Where they do not, or where nothing falls, the answer is that there is none.
+    The rate climbs by a fixed factor at each step, from far too low until the loss turns, and the loss is watched. A
+    rule reads it; several seeds must agree. Where they do not, or where nothing falls, there is no answer, and it says
+    so.
     """
     from pellucid.api.train import rate
 
     if out:
         require_output_path(out)
-    given = given_flags(ctx, [name for name in all_options() if name != "seed"])
+    given = given_flags(ctx, [name for name in {**all_options(), **options_of(RateOptions)} if name != "seed"])
     found = rate(source_of(ctx, default="names"), seeds=range(seed, seed + max(0, seeds)), **given)
 
     if out:

@@ -473,6 +473,7 @@ class LearningRateTrial(NamedTuple):
     loss: float
     smoothed: float
     slope: float  # of the smoothed loss by log10 of the learning rate
+    rate_slope: float = 0.0  # of the smoothed loss by the learning rate itself
 
 
 class SweepFailure(NamedTuple):
@@ -495,7 +496,11 @@ class LearningRateSearch(NamedTuple):
     seeds: tuple[int, ...]
     by_percentile: tuple[float | None, ...]  # one for each seed
     by_valley: tuple[float | None, ...]
-    answers: tuple[float | None, ...]  # between the two
+    answers: tuple[float | None, ...]  # by the rule
     failures: tuple[SweepFailure | None, ...]
     suggestion: float | None  # None: the seeds do not agree or there is nothing to find
     spread: float  # the largest answer over the smallest; nan where there is none
+    by_flatness: tuple[float | None, ...] = ()  # one for each seed, as the other rules
+    rule: str = "middle"  # that the answers are by: middle, steepest, valley or flattest
+    percentile: float = 10.0  # of the slopes, up to which they are the steepest or the flattest
+    spacing: str = "exponential"  # or linear

@@ -220,6 +220,76 @@ class TrainOptions:
             )
 
 
+SPACINGS = ("exponential", "linear")
+RATE_RULES = ("middle", "steepest", "valley", "flattest")
+
+
+@dataclass(frozen=True)
+class RateOptions:
+    """Which learning rates a search tries, and how an answer is read from their losses.
+
+    >>> RateOptions(lowest=0.0)
+    Traceback (most recent call last):
+    pellucid.errors.PellucidError: rates that are each a factor above the one before cannot begin at 0. Choose lowest
+    above 0, or spacing='linear'.
+    """
+
+    lowest: float | None = option(
+        None,
+        "Lowest learning rate of the search; by default 1e-6, or 0 in linear steps.",
+        minimum=0,
+        maximum=MOST_RATE / 10,
+        example="0.001",
+    )
+    highest: float | None = option(
+        None,
+        "Highest learning rate; by default 10, or 1 in linear steps, and from there on until the loss turns.",
+        minimum=0,
+        is_minimum_open=True,
+        maximum=MOST_RATE,
+        example="1",
+    )
+    steps: int = option(
+        100, "Number of rates, with one step at each.", noun="the number of steps", minimum=10, maximum=100_000
+    )
+    spacing: str = option(
+        "exponential",
+        "Steps of the rate; exponential ones are a factor apart",
+        noun="spacing of rates",
+        choices=SPACINGS,
+    )
+    rule: str = option(
+        "middle",
+        "Rule that reads the answer; middle lies between steepest and lowest, flattest is where the loss changes least "
+        "with the rate",
+        noun="rule for the learning rate",
+        choices=RATE_RULES,
+    )
+    percentile: float = option(
+        10.0,
+        "Percentile of the slopes, up to which they count as the steepest, or as the flattest.",
+        minimum=0,
+        is_minimum_open=True,
+        maximum=50,
+        example="5",
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.lowest == 0 and self.spacing == "exponential":
+            raise PellucidError(
+                "rates that are each a factor above the one before cannot begin at 0",
+                fix="Choose {lowest} above 0, or {spacing}",
+                options={"lowest": None, "spacing": "linear"},
+            )
+        if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
+            raise PellucidError(
+                f"{{lowest}} is {self.lowest:g} and {{highest}} {self.highest:g}",
+                fix="Choose a lower and a higher one",
+                options={"lowest": None, "highest": None},
+            )
+
+
 def network_settings() -> dict[str, tuple[Option, type]]:
     """Every setting of any network by its name, with its type. One name means one thing in all configs."""
     return {

@@ -157,9 +157,13 @@ class Panel:
         )
 
     def mark(self, x: float, y: float, shape: str, colour: str, says: str = "") -> None:
-        """A shape that is told from others without its colour: a triangle or a diamond."""
+        """A shape that is told from others without its colour: a triangle, a diamond or a circle."""
         left, top = self.at(x, y)
-        path = {"triangle": "M-9 8H9L0 -9Z", "diamond": "M0 -11L9 0L0 11L-9 0Z"}[shape]
+        path = {
+            "triangle": "M-9 8H9L0 -9Z",
+            "diamond": "M0 -11L9 0L0 11L-9 0Z",
+            "circle": "M-8 0A8 8 0 1 0 8 0A8 8 0 1 0 -8 0Z",
+        }[shape]
         self._inside.append(
             f'<path transform="translate({left:.1f} {top:.1f})" d="{path}" fill="{colour}" stroke="{PAPER}" '
             f'stroke-width="1.5">{tooltip(says)}</path>'

@@ -1,4 +1,4 @@
-"""The loss against the learning rate, its slope below, and where two rules would stop climbing."""
+"""The loss against the learning rate, its slope below, and where the rules would stop climbing."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +15,15 @@ KEY = 34.0
 
 
 def draw_learning_rate(seen: LearningRateSearch) -> Picture:
-    """Every seed's sweep in its own colour; triangles are the percentile rule, diamonds the valley rule."""
+    """Every seed's sweep in its own colour; triangles: steepest, diamonds: valley, circles: flattest.
+
+    Below stands the slope by the factor of the rate, or where the flattest is asked for, by the rate itself.
+    """
     rates = [trial.learning_rate for sweep in seen.sweeps for trial in sweep]
-    x = axis_spanning(rates, "learning rate", is_log=True, margin=0.02)
+    x = axis_spanning(rates, "learning rate", is_log=seen.spacing == "exponential", margin=0.02)
+    slope = "rate_slope" if seen.rule == "flattest" else "slope"
     losses = Panel(x, _loss_axis(seen), WIDTH, UPPER)
-    slopes = Panel(x, _slope_axis(seen), WIDTH, LOWER)
+    slopes = Panel(x, _slope_axis(seen, slope), WIDTH, LOWER)
     slopes.across(0.0)
     if seen.suggestion is not None:
         for panel in (losses, slopes):
@@ -29,17 +33,17 @@ def draw_learning_rate(seen: LearningRateSearch) -> Picture:
         colour = line_style(i)[0]
         losses.line([(trial.learning_rate, trial.loss) for trial in sweep], colour, width=1.2, fade=0.35)
         losses.line(_curve(sweep, "smoothed"), colour, says=f"seed {seed}")
-        slopes.line(_curve(sweep, "slope"), colour, says=f"seed {seed}")
-        for rule, shape, found in (
-            ("percentile", "triangle", seen.by_percentile),
-            ("valley", "diamond", seen.by_valley),
-        ):
+        slopes.line(_curve(sweep, slope), colour, says=f"seed {seed}")
+        rules = [("steepest", "triangle", seen.by_percentile), ("valley", "diamond", seen.by_valley)]
+        if seen.rule == "flattest":
+            rules.append(("flattest", "circle", seen.by_flatness))
+        for rule, shape, found in rules:
             at = found[i] if i < len(found) else None
             if at is not None:
-                says = f"seed {seed}, {rule} rule: {rough(at)}"
+                says = f"seed {seed}, {rule}: {rough(at)}"
                 losses.mark(at, _height(sweep, at, "smoothed"), shape, colour, says)
-                slopes.mark(at, _height(sweep, at, "slope"), shape, colour, says)
-    marks = [*_key(len(seen.seeds)), *losses.draw(0, KEY, has_numbers_below=False)]
+                slopes.mark(at, _height(sweep, at, slope), shape, colour, says)
+    marks = [*_key(len(seen.seeds), seen.rule == "flattest"), *losses.draw(0, KEY, has_numbers_below=False)]
     marks += slopes.draw(0, KEY + UPPER + BETWEEN)
     title = "The learning rate: too small learns nothing, too large unlearns"
     return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
@@ -69,21 +73,24 @@ def _loss_axis(seen: LearningRateSearch) -> Axis:
     return Axis(low - 0.12 * room, min(max(smoothed) + 0.05 * room, start + 0.7 * room), "loss, nats")
 
 
-def _slope_axis(seen: LearningRateSearch) -> Axis:
+def _slope_axis(seen: LearningRateSearch, field: str) -> Axis:
     """As far up as the curve goes down, since beyond the valley the slope has no bound."""
-    slopes = [trial.slope for sweep in seen.sweeps for trial in sweep if math.isfinite(trial.slope)]
-    deepest = -min(slopes, default=-1.0)
-    reach = deepest if deepest > 0 else max(slopes, default=1.0) or 1.0
-    return Axis(-1.15 * reach, 1.15 * reach, "slope by log10")
+    slopes: list[float] = [getattr(trial, field) for sweep in seen.sweeps for trial in sweep]
+    finite = [slope for slope in slopes if math.isfinite(slope)]
+    deepest = -min(finite, default=-1.0)
+    reach = deepest if deepest > 0 else max(finite, default=1.0) or 1.0
+    return Axis(-1.15 * reach, 1.15 * reach, "slope by log10" if field == "slope" else "dloss/dλ")
 
 
-def _key(n_seeds: int) -> list[str]:
+def _key(n_seeds: int, has_flattest: bool) -> list[str]:
     seeds = f"thick: smoothed, thin: measured; one colour for each of {n_seeds} seeds"
     return [
         f'<path transform="translate({LEFT + 10} 12)" d="M-9 8H9L0 -9Z" fill="{QUIET}"/>',
-        svg_text(LEFT + 28, 18, "percentile rule", QUIET),
-        f'<path transform="translate({LEFT + 178} 12)" d="M0 -11L9 0L0 11L-9 0Z" fill="{QUIET}"/>',
-        svg_text(LEFT + 196, 18, "valley rule", QUIET),
+        svg_text(LEFT + 28, 18, "steepest", QUIET),
+        f'<path transform="translate({LEFT + 128} 12)" d="M0 -11L9 0L0 11L-9 0Z" fill="{QUIET}"/>',
+        svg_text(LEFT + 146, 18, "valley", QUIET),
+        *([f'<circle cx="{LEFT + 218}" cy="12" r="8" fill="{QUIET}"/>'] * has_flattest),
+        *([svg_text(LEFT + 236, 18, "flattest", QUIET)] * has_flattest),
         svg_text(LEFT + 320, 18, seeds if n_seeds > 1 else "thick: smoothed, thin: measured", QUIET),
     ]
 

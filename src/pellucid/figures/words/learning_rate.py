@@ -17,11 +17,14 @@ def rate_parts(search: LearningRateSearch) -> Iterator[Part]:
     """What a terminal shows of a search for the learning rate: each rule for each seed, a curve, and how sure it is."""
     yield Text(f"{search.network} on {printable(search.source)}", "dim")
     yield Text("")
-    made = Table(*right("seed", "percentile rule", "valley rule", "lowest at"))
+    made = Table(*right("seed", "steepest", "valley", "flattest", "lowest at", "tried up to"))
     for i, (seed, sweep) in enumerate(zip(search.seeds, search.sweeps, strict=True)):
         finite = [trial for trial in sweep if math.isfinite(trial.smoothed)]
         lowest = min(finite, key=lambda trial: trial.smoothed).learning_rate if finite else None
-        made.add(str(seed), *map(_rate_words, (search.by_percentile[i], search.by_valley[i], lowest)))
+        flattest = search.by_flatness[i] if search.by_flatness else None
+        last = sweep[-1].learning_rate if sweep else None
+        rules = (search.by_percentile[i], search.by_valley[i], flattest)
+        made.add(str(seed), *map(_rate_words, (*rules, lowest, last)))
     yield made
     if rate_picture(search):
         yield Text("")
@@ -74,6 +77,7 @@ def search_sentences(search: LearningRateSearch) -> list[str]:
         _suggestion(search),
         *_between("The loss fell fastest at", search.by_percentile),
         *_between("Its valley is two thirds down at", search.by_valley),
+        *(_between("It changed least with the rate at", search.by_flatness) if search.rule == "flattest" else ()),
         *failed,
     ]
 
@@ -84,7 +88,8 @@ def _suggestion(search: LearningRateSearch) -> str:
         return f"No answer: none of the {n_seeds} sweeps has one."
     agreeing = f"{len(answers)} of {n_seeds} seeds say between {min(answers):.2g} and {max(answers):.2g}"
     if search.suggestion is not None:
-        return f"Try a learning rate of {search.suggestion:g}: {agreeing}."
+        rule = f", by the rule {search.rule}" if search.rule != "middle" else ""
+        return f"Try a learning rate of {search.suggestion:g}: {agreeing}{rule}."
     if 2 * len(answers) <= n_seeds:
         return f"No answer: only {agreeing}."
     return f"No answer: {agreeing}, which is {search.spread:.3g} times apart."
