@@ -18,6 +18,8 @@ from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.lesson import Curve
 from pellucid.lessons.logits import LogitRow, LogitStudy, TemperatureCurve
 from pellucid.lessons.one_hot import OneHotStudy
+from pellucid.lessons.parallel_steps import NetworkPasses, ParallelStudy, TokenPass
+from pellucid.lessons.path_length import PathGradients, PathStudy
 from pellucid.lessons.position_encodings import PositionEncoding, PositionEncodings
 from pellucid.lessons.probability_losses import LossCurve, LossStudy
 from pellucid.lessons.road_to_attention import AttentionRoad
@@ -265,6 +267,35 @@ TINY_LESSONS: dict[str, object] = {
         widths=(
             WidthScores(1, 1.0, 0.04, ScaledScores(1.1, 0.6, 0.9, 0.4), ScaledScores(1.1, 0.6, 0.9, 0.4)),
             WidthScores(16, 16.0, 0.02, ScaledScores(16.4, 0.95, 0.1, 0.05), ScaledScores(1.025, 0.6, 0.9, 0.4)),
+        ),
+    ),
+    "parallel-steps": ParallelStudy(
+        width=4,
+        depth=1,
+        batch=1,
+        networks=(
+            NetworkPasses(
+                "RNN",
+                "list",
+                (TokenPass(2, 3, 0.001), TokenPass(8, 9, 0.004)),
+                (TokenPass(2, 4, 0.002), TokenPass(8, 16, 0.008)),
+            ),
+            NetworkPasses(
+                "transformer",
+                "list",
+                (TokenPass(2, 7, 0.001), TokenPass(8, 7, 0.001)),
+                (TokenPass(2, 14, 0.003), TokenPass(8, 56, 0.012)),
+            ),
+        ),
+    ),
+    "path-length": PathStudy(
+        length=3,
+        width=4,
+        scale=1.0,
+        n_sequences=2,
+        networks=(
+            PathGradients("rnn", (0.5, 0.25, 0.125), (3, 6, 9)),
+            PathGradients("attention", (0.1, 0.01, 0.01), (14, 14, 14)),
         ),
     ),
     "scalar-rnn": UnrolledNetworks(
