@@ -106,6 +106,11 @@ JOURNEY: dict[str, tuple[LearnStep, ...]] = {
     ),
     "From counting to learning": (
         LearnStep(
+            "one-hot",
+            "A one-hot vector times a matrix is a row of it, so that a network can look rows up.",
+            "draw one-hot --out one-hot.svg",
+        ),
+        LearnStep(
             "neural-ngram",
             "A matrix that learns by gradients comes to where counting is.",
             "train names --model neural-ngram --n 2 --start scratch --steps 500 --threads 1",
@@ -197,6 +202,11 @@ JOURNEY: dict[str, tuple[LearnStep, ...]] = {
         ),
     ),
     "Transformers": (
+        LearnStep(
+            "path-length",
+            "What a network is told reaches an early token over many steps of an RNN, and over one of attention.",
+            "draw path-length --out path-length.svg",
+        ),
         LearnStep(
             "transformer",
             "Blocks of attention and feed-forward, trained on names beside everything that counts.",
