@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.claims.claim import Claim, ClaimFamily, Numbers, Search
 from pellucid.claims.letter_pairs import DATA, count_list
+from pellucid.errors import PellucidError
 from pellucid.lessons.decay import DecayKnobs
 from pellucid.lessons.lesson import name_batches, new_mlp, seed_knob, train_by_sgd
 from pellucid.options import check_options, option
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 HIDDEN = 64  # units of the small networks that are trained here
 FEW = 3_500  # tokens, about 500 names: few enough for a gap between train and dev
+FEWEST = 2_000  # tokens of the train side that a network is trained on here
 BLOWN_UP = 1e6  # a loss above it, or one that is no number, counts as this
 
 
@@ -36,7 +38,12 @@ def split_list_or_text(data: str) -> SequenceSides:
     opened = open_data(data)
     require_kind(opened, "list", "text")
     assert isinstance(opened, ListData | TextData)
-    return split_sequences(opened)
+    sides = split_sequences(opened)
+    if sides.train.n_predicted < FEWEST or len(sides.dev) < 2:
+        raise PellucidError(
+            f"{opened.name} has {sides.train.n_predicted:,} tokens to learn from", fix=f"Give it {FEWEST:,} or more"
+        )
+    return sides
 
 
 def dev_loss(model: WindowMLP, sides: SequenceSides) -> float:

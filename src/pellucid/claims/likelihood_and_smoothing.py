@@ -118,8 +118,9 @@ def measure_unseen(knobs: UnseenKnobs) -> Numbers:
     found = count_list(knobs.data)
     unseen = {}
     for word in knobs.words.split():
-        framed = [0, *found.vocabulary.encode(word), 0]
-        unseen[word] = float(sum([found.counts[a, b] == 0 for a, b in itertools.pairwise(framed)]))
+        framed = [0, *[found.vocabulary.index.get(letter) for letter in word], 0]
+        pairs = itertools.pairwise(framed)  # a letter that the data do not have is None
+        unseen[word] = float(sum([a is None or b is None or found.counts[a, b] == 0 for a, b in pairs]))
     return {"fewest": min(unseen.values()), **unseen}
 
 
