@@ -24,6 +24,7 @@ from pellucid.training.plan import (
     n_looks_of,
     with_dropout,
 )
+from pellucid.training.run import command_of
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.tasks.task import FEWEST_PREDICTIONS, FEWEST_STEPS
@@ -248,3 +249,46 @@ def test_of_squares_of_probabilities_the_plan_says_how_flat_they_are():
     )
     assert not reasons("species", "cross-entropy")
     assert not reasons("body_mass_g", "mse")
+
+
+MLP_SIZES = {"context": 3, "embedding": 10, "hidden": 200, "depth": 1}
+
+
+@pytest.mark.parametrize("asked", [{"depth": 1, "hidden": 200}, MLP_SIZES, {"context": 3}])
+@pytest.mark.parametrize("budget", [{"steps": 20}, {"minutes": 0.2}])
+def test_where_a_size_is_asked_for_none_is_guessed(task, asked, budget):
+    """The classic: 27 · 10 + 30 · 200 + 200 + 200 · 27 + 27 parameters."""
+    card = find_network("mlp", "list")
+    options = TrainOptions(model="mlp", start="scratch", threads=1, network=asked, **budget)
+    config, plan = choose_plan(card, task, options)
+    assert card.build(config).n_parameters == 11_897
+    assert {name: getattr(config, name) for name in MLP_SIZES} == MLP_SIZES
+    assert not any("by-" in reason.kind and "size" in reason.kind for reason in plan.reasons)
+    told = next(reason for reason in plan.reasons if reason.kind.startswith("sizes-"))
+    rest = {name: value for name, value in MLP_SIZES.items() if name not in asked}
+    assert (told.kind, told.facts["rest"]) == ("sizes-own" if rest else "sizes-given", rest)
+    # The command that makes it again names no size, which would decide what was not asked for.
+    command = command_of(DataOptions("names"), options, plan, "names")
+    assert "--size" not in command
+    again, _ = choose_plan(card, task, options)
+    assert again == config
+
+
+def test_a_size_by_its_name_decides_what_is_not_asked_for(task):
+    card = find_network("mlp", "list")
+    options = TrainOptions(model="mlp", steps=20, size="small", threads=1, network={"hidden": 200})
+    config, plan = choose_plan(card, task, options)
+    assert (config.context, config.embedding, config.hidden) == (5, 16, 200)
+    assert plan.size == "small"
+
+
+def test_a_transformer_has_no_sizes_of_its_own(task):
+    options = TrainOptions(model="transformer", steps=20, threads=1, network={"width": 32})
+    config, plan = choose_plan(find_network("transformer", "list"), task, options)
+    assert config.width == 32
+    told = next(reason for reason in plan.reasons if reason.kind == "rest-by-data")
+    assert set(told.facts["rest"]) == {"depth", "n_heads"}
+    assert plan.size == told.facts["size"] == "medium"
+    assert plan_reason(told).startswith("depth and n_heads of size medium, because train has")
+    alone = next(reason for reason in plan.reasons if reason.kind == "counting-scores")
+    assert alone.facts["parameters"] == find_network("transformer", "list").build(config).n_parameters

@@ -11,11 +11,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import PellucidError
 from pellucid.layers.norms import NORMS, BatchNorm
 from pellucid.models.counting.fitting import count_loss
+from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.counting.simple_models import Bigram, BigramConfig
 from pellucid.models.sequences.configs import NeuralNGramConfig, RecurrentConfig, WavenetConfig, WindowMLPConfig
+from pellucid.models.sequences.on_counting import OnCounting, with_own_scores
 from pellucid.models.sequences.recurrent import GRU, LSTM, RNN
 from pellucid.models.sequences.windows import NeuralNGram, Wavenet, WindowMLP
 
@@ -281,3 +284,52 @@ def test_a_neural_ngram_starts_from_zeros_or_from_the_normal_distribution():
     first = torch.nn.functional.cross_entropy(normal(tokens).flatten(0, 1), torch.randint(27, (400 * 50,)))
     # One table, and not the mean over all of them: its rows scatter.
     assert first.item() == pytest.approx(normal.expected_first_loss, abs=0.15)
+
+
+def test_batch_norm_on_the_scores_is_torchs():
+    """BN ∘ L₂ ∘ tanh ∘ BN ∘ L₁ ∘ C[X], put together from torch's own layers."""
+    config = WindowMLPConfig(27, norm="batch", logit_norm="batch")
+    torch.manual_seed(3)
+    model = WindowMLP(config).double()
+    # C, W₁ without bias, BN, W₂ without bias, BN.
+    assert model.n_parameters == 27 * 10 + 30 * 200 + 2 * 200 + 200 * 27 + 2 * 27
+    hidden, head = model.layers[0], model.head
+    assert hidden.linear.bias is None
+    assert head.linear.bias is None
+    norms = [torch.nn.BatchNorm1d(n, dtype=torch.double) for n in (200, 27)]
+    with torch.no_grad():
+        for ours, theirs in zip((hidden.norm, head.norm), norms, strict=True):
+            theirs.weight.copy_(ours.gain)
+            theirs.bias.copy_(ours.bias)
+
+    def by_torch(tokens):
+        windows = torch.nn.functional.pad(tokens, (2, 0)).unfold(1, 3, 1)  # (batch, time, 3)
+        x = model.embedding(windows).flatten(0, 1).flatten(1)
+        inside = torch.tanh(norms[0](x @ hidden.linear.weight.T))
+        return norms[1](inside @ head.linear.weight.T).view(*tokens.shape, 27)
+
+    for _ in range(5):
+        tokens = torch.randint(27, (8, 6))
+        scores = model(tokens)
+        assert torch.allclose(scores, by_torch(tokens), rtol=0, atol=1e-10)
+    # As unsure as without the norm, and the same function when both norms are folded away.
+    first = torch.nn.functional.cross_entropy(scores.flatten(0, 1), torch.randint(27, (48,)))
+    assert first.item() == pytest.approx(math.log(27), abs=0.05)
+    model.eval()
+    for norm in norms:
+        norm.eval()
+    folded = model.for_inference()
+    assert not any(isinstance(part, BatchNorm) for part in folded.modules())
+    assert torch.allclose(folded(tokens), by_torch(tokens), rtol=0, atol=1e-10)
+
+
+def test_on_counting_scores_with_a_norm_begin_at_nothing_and_learn():
+    counts = NGram.fit(Corpus(np.array([0, 1, 2, 0, 2, 1, 0]), has_boundary=True), NGramConfig(3, order=2))
+    config = WindowMLPConfig(3, hidden=8, norm="batch", logit_norm="batch")
+    model = OnCounting(WindowMLP(with_own_scores(config)), counts)
+    model.start_at_counting()
+    tokens = torch.tensor([[0, 1, 2], [0, 2, 1]])
+    parts = model.predict(tokens)
+    assert torch.equal(parts.logits, parts.counted)
+    torch.nn.functional.cross_entropy(parts.logits.flatten(0, 1), torch.tensor([1, 2, 0, 2, 1, 0])).backward()
+    assert model.network.head.norm.gain.grad.abs().sum() > 0  # were the linear layer 0 too, nothing would ever move

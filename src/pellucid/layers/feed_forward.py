@@ -183,6 +183,34 @@ class Hidden(Foldable):
             self.linear, self.norm = fold_batch_norm(self.linear, self.norm), nn.Identity()
 
 
+class NormalisedHead(Foldable):
+    """The last linear layer with a batch norm behind it: x: (..., inputs) -> scores (..., vocab).
+
+    The norm makes every score vary as much as its gain says, so that begins at a tenth, as `output_head` does. The
+    linear layer has no bias: the norm would take it away.
+
+    >>> _ = torch.manual_seed(0)
+    >>> scores = NormalisedHead(100, vocab_size=27, scale=1.0)(torch.randn(1000, 100))
+    >>> round(scores.std().item(), 2)
+    0.1
+    """
+
+    def __init__(self, inputs: int, vocab_size: int, scale: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(inputs, vocab_size, bias=False)
+        self.norm: BatchNorm | nn.Identity = BatchNorm(vocab_size)
+        nn.init.normal_(self.linear.weight, std=scale * inputs**-0.5)
+        nn.init.constant_(self.norm.gain, 0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.norm(self.linear(x))
+        return scores
+
+    def fold(self) -> None:
+        if isinstance(self.norm, BatchNorm):
+            self.linear, self.norm = fold_batch_norm(self.linear, self.norm), nn.Identity()
+
+
 def output_head(inputs: int, vocab_size: int, scale: float) -> nn.Linear:
     """The last linear layer, a tenth of the deviation that `scale` would give: no token is much likelier at first.
 

@@ -16,8 +16,9 @@ from pellucid.records.splitting import Leak, SplitChoice
 class PlanReason(NamedTuple):
     """Why a plan is what it is: a name, and the numbers and names that it is said with."""
 
-    kind: str  # size-by-data, size-by-time, batch-limited, batch-by-time, few-steps, pace, epochs-limited,
-    # epochs-limited-on-train, dropout, folds or folds-by-time
+    # size-by-data, size-by-time, rest-by-data, rest-by-time, sizes-own, sizes-given, counting-scores, batch-limited,
+    # batch-by-time, few-steps, pace, epochs-limited, epochs-limited-on-train, dropout, folds or folds-by-time
+    kind: str
     facts: Mapping[str, object]
 
 

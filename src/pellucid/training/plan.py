@@ -13,14 +13,18 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import torch
+
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe, cadence
 from pellucid.models.catalogue import NetworkCard, Recipe
+from pellucid.models.contracts import Network
 from pellucid.models.settings import SIZES
+from pellucid.options import options_of
 from pellucid.records import Plan, PlanReason
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import OPTIMIZERS
-from pellucid.training.options import BYTES_OF_A_WEIGHT, TrainOptions
+from pellucid.training.options import BYTES_OF_A_WEIGHT, Setting, TrainOptions
 from pellucid.training.tasks.task import FEWEST_STEPS, Task
 from pellucid.training.trainer import TrainingState, build_training
 
@@ -49,6 +53,9 @@ KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
 KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
 
 
+SIZE_REASONS = ("size-by-data", "size-by-time", "rest-by-data", "rest-by-time")
+
+
 class Pace(NamedTuple):
     """What was measured of one network in a moment, in seconds."""
 
@@ -73,13 +80,21 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     task.require_options(options)
     n_train = task.n_train
     size = options.size or task.suggest_size()
+    options, sizes = with_own_sizes(card, task, options)
     config = config_for(card, task, size, options.network)
     reasons: list[PlanReason] = []
-    if not options.size:
-        reasons.append(PlanReason("size-by-data", {"size": size, "n_train": n_train, "one": task.measure.one}))
+    by = "rest" if sizes.given else "size"
+    if sizes.guessed:
+        facts: dict[str, object] = {"size": size, "n_train": n_train, "one": task.measure.one, "rest": sizes.guessed}
+        reasons.append(PlanReason(f"{by}-by-data", facts))
+    elif not options.size and sizes.given:
+        size = ""
+        reasons.append(PlanReason("sizes-own" if sizes.own else "sizes-given", {"rest": sizes.own}))
     plan = draft(card, config, task, options)
     if options.batch_size is not None and plan.batch_size != options.batch_size:
         reasons.append(PlanReason("batch-limited", {"batch_size": plan.batch_size, "asked": options.batch_size}))
+    if sizes.given and plan.start == "counts":
+        reasons.append(PlanReason("counting-scores", {"parameters": _n_parameters_alone(card, config)}))
     reasons += loss_reasons(task, plan)
     if options.steps:
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
@@ -89,11 +104,11 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
     deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
     tried = _try(card, config, plan, task, options, deadline)
-    while not options.size and size != SIZES[0] and tried.n_steps < tried.enough:
+    while sizes.guessed and size != SIZES[0] and tried.n_steps < tried.enough:
         smaller = _size_with_time(card, task, options, size, tried)
-        facts = {"size": smaller, "larger": size, "epochs": tried.n_steps / tried.per_epoch}
-        reasons = [one for one in reasons if not one.kind.startswith("size-by-")]  # the size is no longer that one
-        reasons.append(PlanReason("size-by-time", facts))
+        facts = {"size": smaller, "larger": size, "epochs": tried.n_steps / tried.per_epoch, "rest": sizes.guessed}
+        reasons = [one for one in reasons if one.kind not in SIZE_REASONS]  # the size is no longer that one
+        reasons.append(PlanReason(f"{by}-by-time", facts))
         size = smaller
         config = config_for(card, task, size, options.network)
         plan = draft(card, config, task, options)
@@ -122,7 +137,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     if tried.n_steps > most:
         kind = "epochs-limited" if task.measure.side == "dev" else "epochs-limited-on-train"
         reasons.append(PlanReason(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
-    config = config_for(card, task, size, options.network)
+    config = config_for(card, task, size or SIZES[0], options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
     plan = with_shift(plan, config, n_steps / per_epoch, options)
     plan = with_steps(plan, n_steps, options.training, tried.n_evaluations)
@@ -193,6 +208,41 @@ def _evaluations_within(seconds: float, pace: Pace, n_dev: int) -> tuple[int, in
         return EVALUATIONS, fitting if fitting < n_dev else 0
     n_evaluations = int(seconds / (2 * pace.prediction * min(n_dev, TRIED_PREDICTIONS))) - 1
     return max(FEWEST_EVALUATIONS, n_evaluations), TRIED_PREDICTIONS if n_dev > TRIED_PREDICTIONS else 0
+
+
+class Sizes(NamedTuple):
+    """The settings that a size decides: those that were asked for, and where the others come from."""
+
+    given: tuple[str, ...]
+    own: Mapping[str, Setting]  # those that the network has by itself, and were not asked for
+    guessed: tuple[str, ...]  # from how much data, or time, there is
+
+
+def with_own_sizes(card: NetworkCard, task: Task, options: TrainOptions) -> tuple[TrainOptions, Sizes]:
+    """The options with the network's own sizes beside those that were asked for, so that none is guessed.
+
+    Where no size is asked for, or one by its name, that decides; and where a network has no sizes of its own.
+    """
+    configs = [task.make_config(card, size) for size in SIZES]
+    decided = [name for name in options_of(card.config) if len({str(getattr(one, name)) for one in configs}) > 1]
+    given = tuple(name for name in decided if name in options.network)
+    left = [name for name in decided if name not in options.network]
+    if options.size:
+        return options, Sizes(given, {}, ())
+    own: dict[str, Setting] = {
+        field.name: field.default
+        for field in dataclasses.fields(card.config)
+        if field.name in left and given and task.has_own_sizes and field.default is not dataclasses.MISSING
+    }
+    options = dataclasses.replace(options, network={**own, **options.network})
+    return options, Sizes(given, own, tuple(name for name in left if name not in own))
+
+
+def _n_parameters_alone(card: NetworkCard, config: Any) -> int:
+    """Of a network that starts from nothing, without room for a single one of them."""
+    with torch.device("meta"):
+        network: Network = card.build(config)
+    return network.n_parameters
 
 
 def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any]) -> Any:

@@ -195,7 +195,8 @@ def command_of(data: DataOptions, options: TrainOptions, plan: Plan, source: str
     'pellucid train names --model rnn --steps 9 --seed 1 --size tiny --threads 1 --depth 2 --warmup 3'
     """
     words = ["pellucid", "train", source, "--model", options.model, "--steps", str(plan.steps)]
-    words += ["--seed", str(plan.seed), "--size", plan.size, "--threads", str(plan.threads)]
+    size = ["--size", plan.size] if plan.size else []  # none, where every size is asked for
+    words += ["--seed", str(plan.seed), *size, "--threads", str(plan.threads)]
     asked = {**given_options(data), **({"context": data.context} if data.context else {})}
     if plan.folds:
         asked["folds"] = plan.folds

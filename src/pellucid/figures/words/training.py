@@ -35,6 +35,7 @@ from pellucid.figures.words.notation import (
     count_of,
     cut_end,
     duration,
+    join_words,
     loss_unit_words,
     loss_words,
     metric_words,
@@ -70,6 +71,13 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
     {
         "size-by-data": "size {size}, because train has {n_train:,} {one}s",
         "size-by-time": "size {size}, because {larger} would see {epochs:.1f} epochs in this time",
+        "rest-by-data": "{rest} of size {size}, because train has {n_train:,} {one}s; the other sizes as asked for",
+        "rest-by-time": "{rest} of size {size}, because {larger} would see {epochs:.1f} epochs in this time; the other "
+        "sizes as asked for",
+        "sizes-own": "{rest} as the network has by itself: sizes were asked for, and none is guessed",
+        "counting-scores": "{parameters:,} parameters without the scores that starting from counting takes, as --start "
+        "scratch has",
+        "sizes-given": "every size as asked for; none is guessed",
         "batch-limited": "a batch of {batch_size:,} in place of {asked:,}: train has no more",
         "pace": "{milliseconds:.3g} ms a step, measured with {threads} thread{s}; {epochs:.1f} epochs",
         "batch-by-time": "a batch of {batch_size:,}, so that there is time for {steps:,} steps",
@@ -186,7 +194,20 @@ def plan_reason(reason: PlanReason) -> str:
     'size tiny, because train has 2,000 tokens'
     """
     facts = {**reason.facts, "s": "" if reason.facts.get("threads") == 1 else "s"}
+    if "rest" in facts:
+        facts["rest"] = _rest_words(facts["rest"])
     return _fill(PLAN_REASONS.get(reason.kind, ""), facts)
+
+
+def _rest_words(rest: object) -> str:
+    """Settings that were not asked for, with their values where they are known.
+
+    >>> _rest_words({"context": 3, "embedding": 10}), _rest_words(["width"])
+    ('context 3 and embedding 10', 'width')
+    """
+    if isinstance(rest, Mapping):
+        return join_words([f"{name} {value}" for name, value in rest.items()] or ["nothing"])
+    return join_words(list(map(str, rest)) or ["nothing"]) if isinstance(rest, list | tuple) else str(rest)
 
 
 def _fill(template: str, facts: Mapping[str, object]) -> str:

@@ -48,6 +48,12 @@ class WindowMLPConfig:
     activation: str = setting("activation", "tanh")
     norm: str = setting("norm", "none")  # after each hidden linear layer, before the activation
     groups: int = setting("groups", 8)
+    logit_norm: str = option(
+        "none",
+        "Normalization of the scores (logits) of an MLP.",
+        noun="normalization of the scores",
+        choices=("none", "batch"),
+    )
 
     def __post_init__(self) -> None:
         require_whole("vocab_size", self.vocab_size)

@@ -81,9 +81,13 @@ class OnCounting(SequenceModel):
         return self.network
 
     def start_at_counting(self) -> None:
-        """Let the network say nothing: its head, or its table, becomes 0."""
+        """Let the network say nothing: its head, or its table, becomes 0; of a head with a norm, the norm alone.
+
+        Without a linear layer before it the norm would have nothing to learn from.
+        """
         for name, parameter in self.network.named_parameters():
-            if name.split(".")[0] in ("head", "table"):
+            is_normed = name.startswith("head.linear.")
+            if name.split(".")[0] in ("head", "table") and not is_normed:
                 nn.init.zeros_(parameter)
 
     def forward(self, tokens: Tensor, counted: Tensor | None = None) -> Tensor:

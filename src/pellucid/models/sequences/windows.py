@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pellucid.layers.feed_forward import Hidden, gain, output_head
+from pellucid.layers.feed_forward import Hidden, NormalisedHead, gain, output_head
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.configs import NeuralNGramConfig, WavenetConfig, WindowMLPConfig
 
@@ -136,6 +136,8 @@ class WindowMLP(WindowModel):
     Weights are drawn so that every pre-activation begins with variance 1: N(0, 1 / fan_in) over the embeddings, which
     have variance 1 themselves, and N(0, gain² / fan_in) over activations.
 
+    By `norm="batch"` and `logit_norm="batch"` it is BN ∘ L₂ ∘ f ∘ BN ∘ L₁ ∘ C[X].
+
     With batch norm, statistics are over all positions of a training batch, those that pad short rows included: what
     pads is token 0, their windows are "the item has ended", and the running averages are over the same mixture.
 
@@ -157,7 +159,8 @@ class WindowMLP(WindowModel):
         self.layers = nn.Sequential(Hidden(config.context * config.embedding, config.hidden, 1.0, *kind))
         for _ in range(config.depth - 1):
             self.layers.append(Hidden(config.hidden, config.hidden, factor, *kind))
-        self.head = output_head(config.hidden, config.vocab_size, factor)
+        make_head = NormalisedHead if config.logit_norm == "batch" else output_head
+        self.head = make_head(config.hidden, config.vocab_size, factor)
 
     def forward(self, tokens: Tensor) -> Tensor:
         vectors = self.embedding(pad_start(tokens, self.reach - 1))

@@ -122,6 +122,7 @@ class SequenceTask(Task):
 
     is_causal = True
     default_start = "counts"
+    has_own_sizes = True
 
     @property
     def measure(self) -> Measure:

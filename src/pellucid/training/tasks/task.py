@@ -64,6 +64,7 @@ class Task(ABC):
     context: int = 0  # tokens of a window of a text, or of a list's longest item with its boundary; 0: there is none
     default_loss: str = "cross-entropy"
     default_start: str = "scratch"
+    has_own_sizes: bool = False  # where a size is asked for, the others are the network's own, whatever the data are
     is_causal: bool | None = None  # whether a network's outputs may depend on later inputs; None: it has no one order
     worth: Mapping[str, int] = WORTH
     wanted_steps: int = FEWEST_STEPS  # where there is time for fewer, the batch is made smaller, down to
