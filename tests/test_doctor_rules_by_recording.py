@@ -1,5 +1,6 @@
 """Rules on activations, gradients, attention, positions, steps and saving: their numbers against formulas."""
 
+import copy
 import math
 import re
 
@@ -345,6 +346,64 @@ def test_the_first_call_that_gives_no_number_is_named(function, expected):
     finding = only("nan-origin", Specimen(model, (x,), torch.zeros(4, 1), F.mse_loss))
     assert finding.severity == "broken"
     assert expected in finding.seen
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_weight_that_is_no_number_is_named_before_the_layer_that_shows_it(value):
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    with torch.no_grad():
+        model[0].weight[1, 0] = value
+    finding = only("nan-origin", Specimen(model, (torch.ones(4, 2),), torch.zeros(4, 1), F.mse_loss))
+    if value == -math.inf:
+        # ReLU makes 0 of it, so that the loss is a number; on the way back 0 · ∞ is none, or all is well.
+        assert finding.severity in ("sound", "broken")
+        return
+    assert (finding.severity, finding.where) == ("broken", "0.weight")
+    assert (
+        f"1 {'nan' if math.isnan(value) else 'infinite'} of 6 numbers of 0.weight are no numbers already"
+        in finding.seen
+    )
+
+
+def test_a_weight_past_all_others_is_named_before_the_call_that_shows_it():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+    with torch.no_grad():
+        model[2].weight[3, 1] = 4e30
+    patient = Specimen(model, (torch.rand(5, 4) + 1,), torch.zeros(5, 1), F.mse_loss)
+    finding = only("nan-origin", patient)
+    assert finding.severity == "broken"
+    assert finding.where == "2.weight"
+    largest = sorted(weight.abs().max().item() for weight in model.parameters())
+    usual = (largest[2] + largest[3]) / 2
+    assert finding.seen.endswith(f"2.weight has numbers up to 4e+30, where other weights have {usual:.3g}")
+    assert "is inf" in finding.seen
+
+
+def test_a_run_that_ends_in_no_number_names_the_update():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e12)
+    patient = Specimen(model, (torch.randn(6, 4),), torch.randn(6, 1), F.mse_loss, optimizer)
+    finding = only("learning-rate", patient)
+    twin = copy.deepcopy(model)
+    sizes = {name: [weight.abs().max().item()] for name, weight in twin.named_parameters()}
+    n_made = 0
+    while n_made < 5:  # the same descent, written out
+        n_made += 1
+        loss = F.mse_loss(twin(patient.inputs[0]), patient.targets)
+        slopes = torch.autograd.grad(loss, list(twin.parameters()))
+        with torch.no_grad():
+            for (name, weight), slope in zip(twin.named_parameters(), slopes, strict=True):
+                weight -= 1e12 * slope
+                sizes[name].append(weight.abs().max().item())
+            if not F.mse_loss(twin(patient.inputs[0]), patient.targets).isfinite():
+                break
+    assert f"in {n_made} step" in finding.seen
+    bad = [name for name, seen in sizes.items() if not math.isfinite(seen[-1])]
+    grown = {name: seen[-1] / max(seen[0], 0.1) for name, seen in sizes.items()}
+    assert f" {bad[0] if bad else max(grown, key=grown.__getitem__)} " in finding.seen
+    assert "the update of step" in finding.seen
 
 
 def test_a_slope_without_end_is_found_on_the_way_back():

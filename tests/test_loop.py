@@ -1,5 +1,6 @@
 """The loop: it learns, it goes on bit by bit, and it stops before it writes what is no number; and evaluation."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from torch.nn import functional
 
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import NotFinite
+from pellucid.inspection.instrument.weight_growth import KEPT, USUAL, WeightSizes
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan, Step
@@ -160,7 +162,8 @@ def test_a_loss_that_is_no_number_stops_before_the_update():
     with pytest.raises(NotFinite) as error:
         run(PLAN, model)
     assert str(error.value) == (
-        "loss became nan at step 1 in blocks.1.feed_forward.expand (learning rate 0.002). Try learning_rate=0.001."
+        "loss became nan at step 1 in blocks.1.feed_forward.expand (learning rate 0.002); "
+        "blocks.1.feed_forward.expand.weight held nan from the start. Try learning_rate=0.001."
     )
     assert (error.value.exit_code, error.value.layer) == (3, "blocks.1.feed_forward.expand")
     after = model.state_dict()
@@ -182,14 +185,78 @@ class Cliff(torch.autograd.Function):
 def test_a_gradient_that_is_no_number_is_found_too():
     model = new_model()
     model.blocks[0].register_forward_hook(lambda module, came, out: Cliff.apply(out))
-    with pytest.raises(NotFinite, match=r"a gradient became nan at step 1 in blocks\.0\.feed_forward\.contract"):
+    with pytest.raises(
+        NotFinite, match=r"a gradient became nan at step 1 in blocks\.0\.feed_forward\.contract"
+    ) as error:
         run(PLAN, model)
+    assert error.value.cause.startswith("no weight has grown much, the largest number is ")
 
 
 def test_a_rate_far_too_high_says_so():
     plan = PLAN._replace(optimizer="sgd", learning_rate=1e30, clip=0.0, warmup=0, schedule="constant", steps=20)
     with pytest.raises(NotFinite, match=r"loss became (nan|inf) at step \d in [a-z0-9._]+ \(learning rate 1e\+30\)"):
         run(plan, new_model())
+
+
+@pytest.mark.parametrize("learning_rate", [1e30, 1e13])
+def test_the_update_that_made_a_weight_too_large_is_named(learning_rate):
+    """Beside the same descent written out, with every weight looked at after every update."""
+    plan = PLAN._replace(
+        optimizer="sgd", learning_rate=learning_rate, momentum=0.0, weight_decay=0.0, clip=0.0, warmup=0
+    )
+    plan = plan._replace(schedule="constant", steps=200)
+    still = dataclasses.replace(CONFIG, dropout=0.0)
+    twin = new_model(still)
+    batches = make_batches(side(), plan.batch_size, plan.context, plan.seed)
+    sizes = {name: [float(one.detach().abs().max())] for name, one in twin.named_parameters()}
+    for step in range(1, plan.steps + 1):
+        twin.zero_grad()
+        batch = batches.batch(step)
+        loss = functional.cross_entropy(twin(batch.tokens).flatten(0, 1), batch.targets.flatten(), ignore_index=-100)
+        loss.backward()
+        norms = [one.grad.norm() for one in twin.parameters()]
+        if not (loss.isfinite() and torch.stack(norms).norm().isfinite()):
+            break
+        with torch.no_grad():
+            for name, one in twin.named_parameters():
+                one -= learning_rate * one.grad
+                sizes[name].append(float(one.abs().max()))
+    with pytest.raises(NotFinite) as error:
+        run(plan, new_model(still))
+    assert error.value.step == step > 1
+    # A weight that is used behind the layer that shows it has no part in it.
+    before = {"blocks.0.norm": ("embedding",), "blocks.1.norm": ("embedding", "blocks.0")}.get(error.value.layer, ("",))
+    sizes = {name: seen for name, seen in sizes.items() if name.startswith(before)}
+    infinite = [name for name, seen in sizes.items() if not math.isfinite(seen[-1])]
+    grown = {name: seen[-1] / max(seen[0], USUAL) for name, seen in sizes.items()}
+    if infinite:
+        assert f" {infinite[0]} " in f"{error.value.cause} "
+    else:
+        name = max(grown, key=grown.__getitem__)
+        jumps = [after / max(before, USUAL) for before, after in itertools.pairwise(sizes[name])]
+        at = max(range(len(jumps)), key=jumps.__getitem__)
+        told = f"the update of step {at + 1} took {name} from {sizes[name][at]:.3g} to {sizes[name][at + 1]:.3g}"
+        assert error.value.cause.startswith(told)
+
+
+def test_sizes_are_kept_of_the_last_updates_and_of_the_start():
+    weight, calm = torch.full((3,), 0.5), torch.ones(2)
+    sizes = WeightSizes({"calm": calm, "weight": weight, "whole": torch.tensor([1, 2])})
+    for step in range(1, 2 * KEPT):
+        weight *= -1.1
+        sizes.note(step)
+        assert (sizes.find_growth() is None) == (1.1**step < 100)
+    growth = sizes.find_growth()
+    assert growth.name == "weight"
+    # What was forgotten is no leap: all that are known went by the same factor, and the first of them is told.
+    assert growth.step in range(KEPT + 1, 2 * KEPT)
+    assert growth.after / growth.before == pytest.approx(1.1, rel=1e-5)
+    calm[1] = -math.inf
+    sizes.note(2 * KEPT)
+    calm[0] = math.nan
+    sizes.note(2 * KEPT + 1)
+    assert sizes.find_growth()[:3] == ("calm", 2 * KEPT, 1.0)
+    assert sizes.largest()[0] in ("calm", "weight")
 
 
 def slow_loss(model: nn.Module, part: Corpus, context: int) -> tuple[float, int]:

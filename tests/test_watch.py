@@ -219,7 +219,26 @@ def test_a_loop_whose_numbers_are_lost_is_broken_at_that_step():
     first = watch.findings()[0]
     assert (first.severity, first.rule, first.step) == ("broken", "not-finite", 7)
     assert "nan" in first.seen
+    assert first.seen.endswith("no update made a weight much larger, and the largest number was inf in 2.weight")
     assert all(finding.step < 7 for finding in watch.findings()[1:])
+
+
+def test_the_update_after_which_numbers_are_lost_is_named():
+    """Each step of a line's descent multiplies its distance from the goal by the same number, here about -1e13."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 1.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=5e12)
+    sizes = [1.0]
+    with Watch(model, optimizer) as watch:
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.ones(2, 1)).square().mean().backward()
+            optimizer.step()
+            sizes.append(model.weight.abs().item())
+    finding = watch.findings()[0]
+    lost = next(step for step, size in enumerate(sizes) if not math.isfinite(size))
+    assert finding.rule == "not-finite"
+    assert f"the update of step {lost} took weight from {sizes[lost - 1]:.3g} to inf" in finding.seen
 
 
 def test_a_watch_says_broken_of_nothing_it_did_not_prove():

@@ -108,17 +108,21 @@ class NotWritten(PellucidError):
 class NotFinite(PellucidError):
     """A loss or a gradient is no number any more. It was noticed before the update, so the weights are as they were.
 
-    layer: the path of the first layer that it was seen in, as "blocks.2.feed_forward".
+    layer: the path of the first layer that it was seen in, as "blocks.2.feed_forward"; cause: what stands before it.
     """
 
     exit_code = 3
 
-    def __init__(self, what: str, *, step: int, layer: str, learning_rate: float, highest: float) -> None:
+    def __init__(
+        self, what: str, *, step: int, layer: str, learning_rate: float, highest: float, cause: str = ""
+    ) -> None:
         where = f"at step {step} in {layer} (learning rate {learning_rate:.3g})"
+        where += f"; {cause}" if cause else ""
         options = {"learning_rate": float(f"{highest / 10:.2g}")}
         super().__init__(what, where=where, fix="Try {learning_rate}", options=options)
         self.step = step
         self.layer = layer
+        self.cause = cause
 
 
 class Stopped(PellucidError):

@@ -24,9 +24,18 @@ BATCH, TIME = 3, 8
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(params=CARDS)
+# Forms of a block that are no default, tried as cards of their own.
+FORMS = {
+    f"transformer {form}": dataclasses.replace(
+        CARDS["transformer"], tiny=dataclasses.replace(CARDS["transformer"].tiny, form=form)
+    )
+    for form in ("post", "none")
+}
+
+
+@pytest.fixture(params=[*CARDS, *FORMS])
 def card(request: pytest.FixtureRequest) -> NetworkCard:
-    return CARDS[request.param]
+    return {**CARDS, **FORMS}[request.param]
 
 
 @pytest.fixture(params=["scratch", "counts"])
@@ -201,7 +210,9 @@ def test_it_fits_eight_examples(card, start):
     for _ in range(TIME - 1):
         rows = [[*row, (2 * row[-1] + 1) % vocab_size] for row in rows]
     tokens = torch.tensor(rows)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    # Without residual connections large steps lead astray: of three seeds on counts none came below 0.2.
+    is_touchy = getattr(card.tiny, "form", "pre") == "none"
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01 if is_touchy else 0.05)
     for _ in range(200):
         optimizer.zero_grad()
         loss = loss_of(model, tokens)

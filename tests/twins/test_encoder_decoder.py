@@ -71,7 +71,7 @@ def theirs(name: str) -> str:
     return f"{stack}.layers.{depth}.{words['.'.join(part[:-1])]}.{part[-1]}"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["pre", "post"])  # torch has no other
 def test_it_is_torchs_transformer(form):
     ours = built(EncoderDecoder, EncoderDecoderConfig, form=form)
     stacks = {name: p for name, p in ours.named_parameters() if name.startswith(("encoder.", "decoder."))}

@@ -7,6 +7,7 @@ import torch
 
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import attend, attention_weights
+from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions import POSITIONS
 from pellucid.layers.positions.encodings import rotary_angles, rotate
 from pellucid.models.sequences.configs import TransformerConfig
@@ -71,6 +72,72 @@ def test_reading_in_pieces_gives_the_plain_pass(positions):
         assert torch.allclose(scores, whole[:, 39], atol=1e-10)
         with pytest.raises(PellucidError, match="41 tokens came, and this transformer was made for 40"):
             model.advance(tokens[:, 0], state)
+
+
+@pytest.mark.parametrize("form", ["post", "none"])
+@pytest.mark.parametrize("positions", ["rotary", "learned", "relative"])
+def test_blocks_of_any_form_read_on_token_by_token(form, positions):
+    """Three kinds of positions, each of which acts in another place; the fast way is for the form "pre" alone."""
+    config = TransformerConfig(11, context=12, width=16, depth=3, n_heads=2, positions=positions, form=form)
+    model = awakened(config)
+    tokens = torch.randint(0, 11, (3, 12), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        whole, state = model(tokens), model.begin(3)
+        for time in range(12):
+            scores, state = model.advance(tokens[:, time], state)
+            assert torch.allclose(scores, whole[:, time], atol=1e-10)
+        with pytest.raises(PellucidError, match="13 tokens came"):
+            model.advance(tokens[:, 0], state)
+
+
+@pytest.mark.parametrize("form", ["pre", "post"])
+def test_a_block_is_torchs_layer_of_its_form(form):
+    """torch.nn.TransformerEncoderLayer with the same weights, no biases, and norms whose gain stays 1."""
+    model = awakened(TransformerConfig(7, context=9, width=12, depth=1, n_heads=3, positions="none", form=form))
+    (block,) = model.blocks
+    theirs = torch.nn.TransformerEncoderLayer(
+        12, 3, 48, dropout=0.0, activation=squared_relu, batch_first=True, norm_first=form == "pre", bias=False
+    ).double()
+    with torch.no_grad():
+        theirs.self_attn.in_proj_weight.copy_(block.attention.project.flatten(0, 1))
+        theirs.self_attn.out_proj.weight.copy_(block.attention.combine.weight)
+        theirs.linear1.weight.copy_(block.feed_forward.expand.weight)
+        theirs.linear2.weight.copy_(block.feed_forward.contract.weight)
+    x = torch.randn(2, 9, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64, requires_grad=True)
+    ours = block(x, None, None)
+    hidden = torch.ones(9, 9).triu(1).bool()
+    wanted = theirs(x, src_mask=hidden)
+    assert torch.allclose(ours, wanted, atol=1e-10)
+    up = torch.randn(ours.shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    (slope,), (other) = torch.autograd.grad(ours, [x], up), torch.autograd.grad(wanted, [x], up)[0]
+    assert torch.allclose(slope, other, atol=1e-9)
+
+
+def test_without_residual_connections_a_part_takes_the_place_of_what_it_read():
+    model = awakened(TransformerConfig(7, context=9, width=12, depth=1, n_heads=3, form="none"))
+    (block,) = model.blocks
+    x = torch.randn(2, 9, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    angles = model.positions.angles(0, 9)
+
+    def norm(vectors: torch.Tensor) -> torch.Tensor:
+        centred = vectors - vectors.mean(-1, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+    gathered = block.attention(norm(x), angles)
+    hidden = (norm(gathered) @ block.feed_forward.expand.weight.T).relu() ** 2
+    assert torch.allclose(block(x, angles, None), hidden @ block.feed_forward.contract.weight.T, atol=1e-10)
+
+
+def test_only_the_form_pre_begins_with_blocks_that_add_nothing():
+    """And its first weights are what they were before there were forms: none is drawn more."""
+    tokens = torch.randint(0, 5, (2, 8), generator=torch.Generator().manual_seed(4))
+    for form in ("pre", "post", "none"):
+        torch.manual_seed(0)
+        model = Transformer(TransformerConfig(5, context=8, width=8, depth=2, n_heads=2, form=form))
+        is_zero = not any(block.attention.combine.weight.any() for block in model.blocks)
+        assert is_zero == (form == "pre")
+        assert not model(tokens).any(), "every token is as likely at first"
+        assert model.n_parameters == 5 * 8 * 2 + 2 * 12 * 64
 
 
 @pytest.mark.parametrize("positions", POSITIONS)

@@ -21,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
 from pellucid.inspection.instrument.isolation import require_initialized
+from pellucid.inspection.instrument.weight_growth import WeightSizes
 from pellucid.inspection.judgements import PICTURED, judge_health
 from pellucid.records import Finding, Health, Step, Watched, gravest_first
 
@@ -53,6 +54,8 @@ class Watch:
         self.health: list[Health] = []
         self.norms = array("d")
         self.rates = array("d")
+        self._sizes = WeightSizes(dict(model.named_parameters()))
+        self._largest = ("", 0.0)  # the largest number in all weights where gradients first were none, and whose
         self._every = EVERY
         self._probe = HealthProbe(model)
         self._look: AbstractContextManager[None] | None = None
@@ -114,10 +117,14 @@ class Watch:
         ]
         norms = torch._foreach_norm(gradients) if gradients else ()
         self.norms.append(math.hypot(*[norm.item() for norm in norms]))
+        if self._broke_at() == self.n_steps:
+            self._largest = self._sizes.largest()
         self.rates.append(float(optimizer.param_groups[0].get("lr", math.nan)))
 
     def _step_ended(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """After an update: a look that was open is finished, and the next is opened where it is its turn."""
+        if self._broke_at() is None:
+            self._sizes.note(self.n_steps)
         if self._look is not None:
             look, self._look = self._look, None
             look.__exit__(None, None, None)
@@ -163,6 +170,10 @@ class Watch:
         before = self.norms[max(0, step - 6) : step - 1]
         came = ", ".join(f"{norm:.3g}" for norm in before)
         seen = f"the norm of all gradients is {self.norms[step - 1]}" + (f" after {came}" if came else "")
+        growth = self._sizes.find_growth()
+        name, largest = self._largest
+        told = f"no update made a weight much larger, and the largest number was {largest:.3g} in {name}"
+        seen += f"; {told if growth is None else growth.description}"
         return [
             Finding.broken(
                 "gradients",

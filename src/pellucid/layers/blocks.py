@@ -2,8 +2,11 @@
 
     PreNormBlock            x + attention(norm(x)), then x + feed_forward(norm(x)); no norm is on the stream itself
     PostNormBlock           norm(x + attention(x)), then norm(x + feed_forward(x)): the original of Vaswani et al. 2017
-    PreNormDecoderBlock     the same two ways with a memory to ask, between attention and feed-forward
+    NoResidualBlock         attention(norm(x)), then feed_forward(norm(x)): nothing is added to what came in, to see why
+                            everybody adds
+    PreNormDecoderBlock     the same three ways with a memory to ask, between attention and feed-forward
     PostNormDecoderBlock
+    NoResidualDecoderBlock
 
 Every block has norms of its own, and dropout on whatever is added to the stream. The attention's weights have none
 unless `attention_dropout` says so, for it costs the fused kernel. `norm` makes a norm for a width; `feed_forward` is
@@ -16,7 +19,8 @@ and `advance` read on token by token, and what was read before is not computed a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -85,6 +89,27 @@ class PostNorm(NormOrder):
     def add(self, stream: Tensor, found: Tensor, norm: nn.Module) -> Tensor:
         level: Tensor = norm(stream + found)
         return level
+
+
+class NoResidual(NormOrder):
+    """part(norm(x)): what a part does not hand on is lost, and the gradient has no way around it.
+
+    >>> import torch
+    >>> order, norm, x = NoResidual(), nn.LayerNorm(2), torch.tensor([3.0, 5.0])
+    >>> order.add(x, order.read(x, norm), norm).detach().round(decimals=2)
+    tensor([-1.,  1.])
+    """
+
+    def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
+        level: Tensor = norm(stream)
+        return level
+
+    def add(self, stream: Tensor, found: Tensor, norm: nn.Module) -> Tensor:
+        return found
+
+
+# By the form of a block, as users choose it. They hold nothing, so that one of each serves all blocks.
+NORM_ORDERS: Mapping[str, NormOrder] = MappingProxyType({"pre": PreNorm(), "post": PostNorm(), "none": NoResidual()})
 
 
 class EncoderBlock(NormOrder):
@@ -170,6 +195,17 @@ class PostNormBlock(PostNorm, EncoderBlock):
     >>> from pellucid.layers.feed_forward import ActivatedFeedForward
     >>> PostNormBlock(8, n_heads=2, feed_forward=ActivatedFeedForward(8, nn.ReLU()))(torch.randn(1, 3, 8)).shape
     torch.Size([1, 3, 8])
+    """
+
+
+class NoResidualBlock(NoResidual, EncoderBlock):
+    """stream: (batch, time, width) -> the same.
+
+    >>> import torch
+    >>> block = NoResidualBlock(8, n_heads=2, feed_forward=nn.Identity(), norm=lambda width: nn.Identity())
+    >>> stream = torch.randn(1, 3, 8)
+    >>> torch.equal(block(stream), block.attention(stream, stream, mask=EVERYTHING))
+    True
     """
 
 
@@ -296,6 +332,16 @@ class PostNormDecoderBlock(PostNorm, DecoderBlock):
     >>> import torch
     >>> from pellucid.layers.feed_forward import ActivatedFeedForward
     >>> block = PostNormDecoderBlock(8, n_heads=2, feed_forward=ActivatedFeedForward(8, nn.ReLU()))
+    >>> block(torch.randn(1, 3, 8), torch.randn(1, 5, 8)).shape
+    torch.Size([1, 3, 8])
+    """
+
+
+class NoResidualDecoderBlock(NoResidual, DecoderBlock):
+    """stream: (batch, n, width), memory: (batch, m, width) -> as the stream.
+
+    >>> import torch
+    >>> block = NoResidualDecoderBlock(8, n_heads=2, feed_forward=nn.Identity())
     >>> block(torch.randn(1, 3, 8), torch.randn(1, 5, 8)).shape
     torch.Size([1, 3, 8])
     """

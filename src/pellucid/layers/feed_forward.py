@@ -90,19 +90,21 @@ class SquaredReLU(nn.Module):
 class FeedForward(nn.Module):
     """stream: (..., width) -> (..., width).
 
-    The way back begins at zero: a new block adds nothing, and the network is as easy to train as a shallow one.
+    The way back begins at zero: a new block adds nothing, and the network is as easy to train as a shallow one. Where
+    nothing is added, because there is no residual connection, it has to begin otherwise.
 
     >>> import torch
     >>> FeedForward(8)(torch.ones(2, 3, 8)).abs().sum().item()
     0.0
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, starts_silent: bool = True) -> None:
         super().__init__()
         self.expand = nn.Linear(width, WIDER * width, bias=False)
         self.activation: nn.Module = SquaredReLU()
         self.contract = nn.Linear(WIDER * width, width, bias=False)
-        nn.init.zeros_(self.contract.weight)
+        if starts_silent:
+            nn.init.zeros_(self.contract.weight)
 
     def forward(self, stream: Tensor) -> Tensor:
         out: Tensor = self.contract(self.activation(self.expand(stream)))

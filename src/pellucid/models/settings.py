@@ -20,7 +20,7 @@ from pellucid.options import Option, option
 SIZES = ("tiny", "small", "medium", "large")
 ACTIVATIONS = ("tanh", "relu", "leaky_relu", "gelu", "sigmoid")  # a test holds each equal to what layers/ has
 NORMS = ("none", "batch", "layer", "rms", "group", "instance")
-FORMS = ("pre", "post")
+FORMS = ("pre", "post", "none")
 
 SETTINGS: Mapping[str, Option] = MappingProxyType(
     {
@@ -45,7 +45,10 @@ SETTINGS: Mapping[str, Option] = MappingProxyType(
         ),
         "positions": Option("Position encoding of attention.", noun="position encoding", choices=POSITIONS),
         "form": Option(
-            "Layer norm before (pre) or after (post) attention and feed-forward.", noun="form of block", choices=FORMS
+            "Form of a transformer block; layer norm before (pre) or after (post) attention and feed-forward, or "
+            "before them without residual connections (none).",
+            noun="form of block",
+            choices=FORMS,
         ),
         "latent": Option("Latent dimension of the autoencoder.", minimum=1),
         "patch": Option("Patch size of a vision transformer, in pixels.", minimum=1),

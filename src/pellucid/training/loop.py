@@ -9,7 +9,7 @@ Everything else listens to the steps that come out of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from pellucid.errors import NotFinite
+from pellucid.inspection.instrument.weight_growth import WeightSizes
 from pellucid.models.sequences.on_counting import ALONE, OnCounting
 from pellucid.records import Plan, Step
 from pellucid.training.optimizers import Optimizer, planned_rate_factor
@@ -63,7 +64,9 @@ def steps(
 
     watch: its context surrounds one whole step, forward, backward and update.
     """
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    parameters = list(trained.values())
+    sizes = WeightSizes(trained)
     for step in range(first, plan.steps + 1):
         if not model.training:
             model.train()
@@ -77,10 +80,11 @@ def steps(
             norm = get_total_norm(gradients)
             seen = Step(step, loss.item(), batch.n_tokens, plan.learning_rate * factor, norm.item())
             if not (math.isfinite(seen.loss) and math.isfinite(seen.gradient_norm)):
-                raise not_finite_error(model, partial(loss_function, model, batch), seen, plan)
+                raise not_finite_error(model, partial(loss_function, model, batch), seen, plan, sizes)
             if plan.clip:
                 clip_grads_with_norm_(parameters, plan.clip, norm)
             optimizer.step(factor)
+            sizes.note(step)
         yield seen
 
 
@@ -89,22 +93,51 @@ def mean_token_loss(scores: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
 
-def not_finite_error(model: nn.Module, again: Callable[[], object], seen: Step, plan: Plan) -> NotFinite:
-    """What to say when a loss or a gradient is no number: the batch goes through once more, to find where it began."""
+def not_finite_error(
+    model: nn.Module, again: Callable[[], object], seen: Step, plan: Plan, sizes: WeightSizes
+) -> NotFinite:
+    """What to say when a loss or a gradient is no number: where it is seen, and which update of which weight led there.
+
+    The batch goes through once more, to find the first layer that shows it.
+    """
+    used = None  # on the way back every weight was
     if math.isfinite(seen.loss):
         what, layer = f"a gradient became {seen.gradient_norm}", _first_bad_gradient(model)
     else:
         with seed_torch(plan.seed, seen.step, "dropout"), torch.no_grad():
-            what, layer = f"loss became {seen.loss}", _first_bad_output(model, again)
-    return NotFinite(what, step=seen.step, layer=layer, learning_rate=seen.learning_rate, highest=plan.learning_rate)
+            what, (layer, used) = f"loss became {seen.loss}", _first_bad_output(model, again)
+    return NotFinite(
+        what,
+        step=seen.step,
+        layer=layer,
+        learning_rate=seen.learning_rate,
+        highest=plan.learning_rate,
+        cause=cause_words(sizes, used),
+    )
 
 
-def _first_bad_output(model: nn.Module, again: Callable[[], object]) -> str:
-    """The path of the module that first put out something that is not finite."""
+def cause_words(sizes: WeightSizes, used: Collection[str] | None) -> str:
+    """What the weights say of it: the update that made one of them too large, or that none has grown.
+
+    used: the names of those that had a part in it; None is all.
+    """
+    growth = sizes.find_growth(used)
+    if growth is not None:
+        return growth.description
+    name, largest = sizes.largest()
+    return f"no weight has grown much, the largest number is {largest:.3g} in {name}"
+
+
+def _first_bad_output(model: nn.Module, again: Callable[[], object]) -> tuple[str, set[str] | None]:
+    """The path of the module that first put out something that is not finite, and the weights used up to there."""
     found: list[str] = []
+    called: set[str] = set()
 
     def look_at(path: str) -> Callable[[nn.Module, object, object], None]:
         def look(module: nn.Module, came: object, out: object) -> None:
+            if found:
+                return
+            called.add(path)
             if isinstance(out, Tensor) and out.is_floating_point() and not out.isfinite().all():
                 found.append(path)
 
@@ -116,7 +149,12 @@ def _first_bad_output(model: nn.Module, again: Callable[[], object]) -> str:
     finally:
         for hook in hooks:
             hook.remove()
-    return found[0] if found else "the loss itself"
+    if not found:
+        return "the loss itself", None
+    # Whatever holds it was running, and may have used weights of its own before.
+    parts = found[0].split(".")
+    called |= {".".join(parts[:n]) for n in range(len(parts))}
+    return found[0], {name for name, _ in model.named_parameters() if name.rpartition(".")[0] in called}
 
 
 def _first_bad_gradient(model: nn.Module) -> str:

@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or_none
 from pellucid.inspection.instrument.recording import InterceptOperators, gradients_of, operator_name
 from pellucid.inspection.instrument.specimen import Specimen, tensors_in
+from pellucid.inspection.instrument.weight_growth import WeightGrowth, WeightSizes
 
 MOST_STEPS = 150
 FEWEST_STEPS = 40  # with fewer, one that did not learn says nothing
@@ -96,6 +97,7 @@ class ShortRun(NamedTuple):
 
     losses: tuple[float, ...]  # before the first step, and after each
     updates: dict[str, tuple[float, ...]]  # of each matrix at each step: the update's deviation by its own
+    growth: WeightGrowth | None = None  # of the weight that grew past all measure, where one did
 
 
 def short_run(specimen: Specimen, steps: int, *, factor: float = 1.0) -> ShortRun | None:
@@ -150,6 +152,7 @@ def _steps(
     """
     losses: list[float] = []
     updates: dict[str, list[float]] = {path: [] for path in matrices}
+    sizes = WeightSizes(dict(copied.model.named_parameters()))
 
     def take_gradients() -> Tensor:
         with isolate():
@@ -177,7 +180,9 @@ def _steps(
             size = before[path].double().std(correction=0)
             update = (each.detach() - before[path]).double().std(correction=0)
             updates[path].append((update / size).item() if size > 0 else 0.0)
-    return ShortRun(tuple(losses), {path: tuple(each) for path, each in updates.items()})
+        sizes.note(step + 1)
+    growth = None if math.isfinite(losses[-1]) else sizes.find_growth()
+    return ShortRun(tuple(losses), {path: tuple(each) for path, each in updates.items()}, growth)
 
 
 def _answer_first(known: Tensor, ask: Callable[[], Tensor]) -> Callable[[], Tensor]:

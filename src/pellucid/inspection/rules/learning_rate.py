@@ -27,7 +27,9 @@ def check(specimen: Specimen) -> Findings:
     if now is None or not math.isfinite(now.losses[0]) or abs(now.losses[0]) < 1e-8:
         return
     ends = f"from {now.losses[0]:.4g} to {now.losses[-1]:.4g}"
-    told = f"at a rate of {max(rates):.2g} the loss goes {ends} in {STEPS} steps"
+    n_made = len(now.losses) - 1
+    told = f"at a rate of {max(rates):.2g} the loss goes {ends} in {n_made} step{'s' * (n_made != 1)}"
+    told += f" ({now.growth.description})" if now.growth is not None else ""
     if _rises(now):
         yield from _too_high(specimen, told, max(rates))
     elif _fall(now) < HARDLY:

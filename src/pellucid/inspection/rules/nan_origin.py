@@ -1,5 +1,8 @@
 """One number that is none makes all behind it none: told is where the first one began, of which row and which value.
 
+The call that shows it first is often not to blame: where a weight is far larger than weights are, or no number itself,
+that weight is named, for it stands before.
+
 Infinite scores are usual in masks, and a module may well put them out. What counts is whether the loss, its gradients
 or, where there is no loss, the outputs are still numbers.
 """
@@ -7,12 +10,13 @@ or, where there is no loss, the outputs are still numbers.
 from __future__ import annotations
 
 import re
+import statistics
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, isolate, try_or_none
 from pellucid.inspection.instrument.recording import (
@@ -24,12 +28,15 @@ from pellucid.inspection.instrument.recording import (
     part_name,
 )
 from pellucid.inspection.instrument.specimen import main_tensor, tensors_in
+from pellucid.inspection.instrument.weight_growth import USUAL
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 # They write what they are told to, as masks do.
 _TOLD = frozenset({"masked_fill", "where", "fill", "full_like", "new_full", "full", "masked_scatter", "setitem"})
 # Of these the whole of what they were given counts, not the one number at the same place.
 _WHOLE = ("softmax", "norm", "matmul", "linear", "attention", "conv", "lstm", "gru", "rnn", "bmm", "einsum", "cum")
+_FIX_OF_WEIGHT = "go back to weights from before, and lower the rate or clip the gradient"
+FAR = 1e6  # times as large as weights usually are
 _MEANS = "whatever is computed from it is not a number either, and so is every weight after one step"
 
 
@@ -79,6 +86,11 @@ def _forward(specimen: Specimen, outcome: str, origins: Sequence[NanOrigin]) -> 
     seen = f"{outcome}: {first.description}"
     if nan is not None and nan is not first:
         seen += f", from which {nan.function} in {part_name(nan.path)} makes nan"
+    # Before the call that shows it stands the weight that made its numbers so large.
+    if (huge := find_huge_weight(specimen.model)) is not None:
+        return Finding.broken(
+            huge.path, f"{seen} in {part_name(first.path)}; {huge.description}", _MEANS, _FIX_OF_WEIGHT
+        )
     return Finding.broken(part_name(first.path), seen, _MEANS, _fix(first))
 
 
@@ -94,12 +106,58 @@ def _came_with(specimen: Specimen) -> tuple[str, str, str] | None:
                 f"{int(one.isnan().sum())} values of {name} are nan, the first at {at}",
                 "mend or drop these rows",
             )
-    for path, parameter in (*specimen.model.named_parameters(), *specimen.model.named_buffers()):
-        if parameter.is_floating_point() and bool(parameter.isnan().any()):
-            n = int(parameter.isnan().sum())
-            fix = "go back to weights from before, and lower the rate or clip the gradient"
-            return path, f"{n} of {parameter.numel()} numbers of {path} are nan already", fix
+    for path, parameter in specimen.model.named_parameters():
+        if parameter.is_floating_point() and not bool(parameter.isfinite().all()):
+            return path, f"{_count_bad(parameter)} of {path} are no numbers already", _FIX_OF_WEIGHT
+    # A mask may well be a buffer of infinities; nan is none.
+    for path, buffer in specimen.model.named_buffers():
+        if buffer.is_floating_point() and bool(buffer.isnan().any()):
+            return path, f"{_count_bad(buffer)} of {path} are no numbers already", _FIX_OF_WEIGHT
     return None
+
+
+def _count_bad(values: Tensor) -> str:
+    kinds = {"nan": int(values.isnan().sum()), "infinite": int(values.isinf().sum())}
+    told = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
+    return f"{told} of {values.numel()} numbers"
+
+
+class HugeWeight(NamedTuple):
+    """A weight with a number that is far from all others, as an update leaves it that went too far."""
+
+    path: str
+    largest: float
+    usual: float  # the median size of the weights' largest numbers
+
+    @property
+    def description(self) -> str:
+        return f"{self.path} has numbers up to {self.largest:.3g}, where other weights have {self.usual:.3g}"
+
+
+def find_huge_weight(model: nn.Module) -> HugeWeight | None:
+    """The weight with the largest number, if that is past what training makes of weights; None where none is.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    >>> for weight in model.parameters():
+    ...     _ = nn.init.constant_(weight, 0.5)
+    >>> find_huge_weight(model) is None
+    True
+    >>> _ = nn.init.constant_(model[1].weight, -1e20)
+    >>> find_huge_weight(model).description
+    '1.weight has numbers up to 1e+20, where other weights have 0.5'
+    """
+    sizes = {
+        path: float(one.detach().abs().max())
+        for path, one in model.named_parameters()
+        if one.is_floating_point() and one.numel()
+    }
+    if not sizes:
+        return None
+    usual = statistics.median(sizes.values())
+    path = max(sizes, key=sizes.__getitem__)
+    # With a single weight, or where all of them flew away together, there is no usual one but what networks have.
+    base = min(max(usual, USUAL), 1.0)
+    return HugeWeight(path, sizes[path], usual) if sizes[path] > FAR * base else None
 
 
 def _backward(specimen: Specimen, bad: list[str], origins: Sequence[NanOrigin], calls: Sequence[ModuleCall]) -> Finding:
@@ -112,6 +170,9 @@ def _backward(specimen: Specimen, bad: list[str], origins: Sequence[NanOrigin], 
         path = origins[0].path
     if function:
         seen += f"; the way back through {function}{f' in `{line}`' if line else ''} gives nan"
+    if (huge := find_huge_weight(specimen.model)) is not None:
+        means = "numbers so large go past all others on the way back, and the next step makes the weights nan"
+        return Finding.broken(huge.path, f"{seen}; {huge.description}", means, _FIX_OF_WEIGHT)
     means = "a slope is infinite there, and the first step makes the weights nan"
     fix = "keep what it is given away from that point: add a small number inside the root or norm, or clamp before it"
     return Finding.broken(part_name(path), seen, means, fix)

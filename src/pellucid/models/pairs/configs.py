@@ -98,6 +98,7 @@ class PairTransformerConfig:
     n_heads: int = setting("n_heads")
     dropout: float = setting("dropout", 0.0)
     positions: str = setting("positions", "rotary")
+    form: str = setting("form", "pre")
 
     def __post_init__(self) -> None:
         require_pair_config(self)
@@ -107,7 +108,14 @@ class PairTransformerConfig:
         """The transformer that reads the whole row, but for the end, which is only said."""
         context = self.longest_source + 1 + self.longest_target
         return TransformerConfig(
-            self.vocab_size, context, self.width, self.depth, self.n_heads, self.dropout, self.positions
+            self.vocab_size,
+            context,
+            self.width,
+            self.depth,
+            self.n_heads,
+            self.dropout,
+            self.positions,
+            form=self.form,
         )
 
     @classmethod

@@ -22,6 +22,8 @@ from pellucid.layers.blocks import (
     DecoderBlock,
     DecoderWeights,
     EncoderBlock,
+    NoResidualBlock,
+    NoResidualDecoderBlock,
     PostNormBlock,
     PostNormDecoderBlock,
     PreNormBlock,
@@ -35,10 +37,12 @@ from pellucid.models.contracts import PairModel
 from pellucid.models.pairs.configs import EncoderConfig, EncoderDecoderConfig
 from pellucid.models.pairs.padding import lengths_of, require_target_room, trim_padding
 
-# By their form: "pre" normalises what a block reads, "post" what it has written.
-ENCODER_BLOCKS: Mapping[str, type[EncoderBlock]] = MappingProxyType({"pre": PreNormBlock, "post": PostNormBlock})
+# By their form: "pre" normalises what a block reads, "post" what it has written; "none" has no residual connections.
+ENCODER_BLOCKS: Mapping[str, type[EncoderBlock]] = MappingProxyType(
+    {"pre": PreNormBlock, "post": PostNormBlock, "none": NoResidualBlock}
+)
 DECODER_BLOCKS: Mapping[str, type[DecoderBlock]] = MappingProxyType(
-    {"pre": PreNormDecoderBlock, "post": PostNormDecoderBlock}
+    {"pre": PreNormDecoderBlock, "post": PostNormDecoderBlock, "none": NoResidualDecoderBlock}
 )
 StackConfig = EncoderDecoderConfig | EncoderConfig
 

@@ -144,6 +144,7 @@ class TransformerConfig:
     dropout: float = setting("dropout", 0.0)
     positions: str = setting("positions", "rotary")
     attention_dropout: float = setting("attention_dropout", 0.0)
+    form: str = setting("form", "pre")
 
     def __post_init__(self) -> None:
         require_whole("vocab_size", self.vocab_size)

@@ -3,6 +3,7 @@
 What one token costs are the calls, so `advance` makes few: queries, keys and values are turned at once, keys and values
 written at once, and what is added to the stream is added by the product that makes it. Its numbers are those of
 `Transformer.forward`, which a test holds for every position encoding. All of it is for eval mode: nothing is dropped.
+Blocks of another form than "pre" are read on by `read`, which asks the blocks themselves.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pellucid.layers.attention import attend, join_heads
+from pellucid.layers.blocks import NORM_ORDERS
 from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions.encodings import RotaryPositions
 
@@ -64,6 +66,8 @@ def begin(model: Transformer, batch: int) -> DecodingState:
 
 def advance(model: Transformer, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
     """tokens: (batch,) -> logits of what comes next, (batch, vocab), and the next state."""
+    if model.config.form != "pre":
+        return read(model, tokens[:, None], state)
     n_read, batch = state.n_read, len(tokens)
     width, n_heads = model.config.width, model.config.n_heads
     model.require_room(n_read + 1)
@@ -97,11 +101,11 @@ def read(model: Transformer, tokens: Tensor, state: DecodingState) -> tuple[Tens
         x = x + state.embeddings[start:end]
     angles, bias = model.positions.angles(start, end), model.positions.bias(time, end)
     for block, past in zip(_blocks(model), state.kv_cache, strict=True):
-        q, k, v = block.attention.project_heads(block.norm(x), angles)  # (batch, heads, time, head_width) each
+        order = NORM_ORDERS[block.form]
+        q, k, v = block.attention.project_heads(order.read(x, block.norm), angles)  # (batch, heads, time, head_width)
         past[0, :, :, start:end], past[1, :, :, start:end] = k, v
         mixed = attend(q, *past[:, :, :, :end], bias=bias)
-        x = x + block.attention.combine(join_heads(mixed))
-        x = x + block.feed_forward(block.norm(x))
+        x = block.feed(order.add(x, block.attention.combine(join_heads(mixed)), block.norm))
     return model.head(model.norm(x[:, -1])), state._replace(n_read=end)
 
 

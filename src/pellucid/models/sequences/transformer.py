@@ -2,6 +2,10 @@
 
 A decoder as GPT has it (Radford et al. 2018), with what was found better since: rotary positions, norms before each
 part and without weights, no biases, ReLU² in the feed-forward. Vaswani et al. 2017, "Attention Is All You Need".
+
+The form "post" has the norm where the original has it, on the stream behind each part, and "none" has no residual
+connections: each part's output takes the place of what it read. Both begin with drawn weights in every matrix, where
+"pre" begins with blocks that add nothing: without residual connections, blocks that begin at zero would stay there.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from torch.nn import functional
 
 from pellucid.errors import PellucidError
 from pellucid.layers.attention import attend, join_heads, split_heads
+from pellucid.layers.blocks import NORM_ORDERS
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.positions import build_positions
 from pellucid.layers.positions.encodings import rotate
@@ -26,14 +31,15 @@ from pellucid.models.sequences.fast_decoding import DecodingState
 class CausalSelfAttention(nn.Module):
     """Each token asks itself and those before it: (batch, time, width) -> the same."""
 
-    def __init__(self, width: int, n_heads: int, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, n_heads: int, dropout: float = 0.0, *, starts_silent: bool = True) -> None:
         super().__init__()
         self.n_heads, self.dropout = n_heads, dropout  # of the weights, in training
         self.project = nn.Parameter(torch.empty(3, width, width))  # to queries, keys and values
         self.combine = nn.Linear(width, width, bias=False)
         bound = 1 / math.sqrt(width)  # as torch's own linear layers begin
         nn.init.uniform_(self.project, -bound, bound)
-        nn.init.zeros_(self.combine.weight)  # a new block adds nothing to the stream
+        if starts_silent:
+            nn.init.zeros_(self.combine.weight)  # a new block adds nothing to the stream
 
     def forward(self, x: Tensor, angles: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """angles: of rotary positions, (time, head_width / 2, 2); bias: added to the scores, (heads, time, time)."""
@@ -54,20 +60,28 @@ class CausalSelfAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then feed-forward; each reads the normalised stream and adds to it."""
+    """Attention, then feed-forward; in the form "pre" each reads the normalised stream and adds to it."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         # Without weights of its own a layer norm is one fused kernel, and the matrix after it can scale as well.
         self.norm = nn.LayerNorm(config.width, elementwise_affine=False)
-        self.attention = CausalSelfAttention(config.width, config.n_heads, config.attention_dropout)
-        self.feed_forward = FeedForward(config.width)
+        self.form, is_silent = config.form, config.form == "pre"
+        self.attention = CausalSelfAttention(
+            config.width, config.n_heads, config.attention_dropout, starts_silent=is_silent
+        )
+        self.feed_forward = FeedForward(config.width, starts_silent=is_silent)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, angles: Tensor | None, bias: Tensor | None) -> Tensor:
-        x = x + self.dropout(self.attention(self.norm(x), angles, bias))
-        out: Tensor = x + self.dropout(self.feed_forward(self.norm(x)))
-        return out  # (batch, time, width)
+        order = NORM_ORDERS[self.form]
+        x = order.add(x, self.dropout(self.attention(order.read(x, self.norm), angles, bias)), self.norm)
+        return self.feed(x)  # (batch, time, width)
+
+    def feed(self, x: Tensor) -> Tensor:
+        """The second half, behind attention: (batch, time, width) -> the same."""
+        order = NORM_ORDERS[self.form]
+        return order.add(x, self.dropout(self.feed_forward(order.read(x, self.norm))), self.norm)
 
 
 class Transformer(SequenceModel):
