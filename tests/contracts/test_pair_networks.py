@@ -18,15 +18,17 @@ from pellucid.models.stepwise import greedy_answers
 from pellucid.options import options_of
 
 CARDS = networks_for("pairs")
-# One card has several kinds of cells and of attention: each is tried once beside those of its tiny config.
+# One card has several kinds of cells and of attention, others several forms of blocks: each is tried once beside those
+# of its tiny config.
 OTHER_SETTINGS = {
-    name: dataclasses.replace(
-        CARDS["rnn-encoder-decoder"], tiny=dataclasses.replace(CARDS["rnn-encoder-decoder"].tiny, **settings)
+    f"{name} {settings}": dataclasses.replace(CARDS[name], tiny=dataclasses.replace(CARDS[name].tiny, **settings))
+    for name, settings in (
+        ("rnn-encoder-decoder", {"cell": "rnn", "attention": "none"}),
+        ("rnn-encoder-decoder", {"cell": "gru", "attention": "dot", "depth": 1}),
+        ("encoder-decoder", {"form": "post"}),
+        ("transformer", {"form": "post"}),
+        ("transformer", {"form": "none"}),
     )
-    for name, settings in {
-        "rnn without attention": {"cell": "rnn", "attention": "none"},
-        "gru with dot attention": {"cell": "gru", "attention": "dot", "depth": 1},
-    }.items()
 }
 TRIED = {**CARDS, **OTHER_SETTINGS}
 BATCH, SOURCE, TIME = 3, 5, 5
