@@ -67,7 +67,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "sensitivity": {"seed": 2, "time": 5, "width": 4, "key": 1, "length": 2.0},
     "smoothing": {"after": "q", "added": (0.0, 3.0), "boundary": "two"},
     "streaming": {"seed": 2, "look_ahead": (1,), "context": 2, "noise": 1.0, "steps": 2},
-    "vit-resolution": {"seed": 2, "steps": 3, "patch": 4, "sizes": (8, 10)},
+    "vit-resolution": {"seed": 2, "steps": 20, "patch": 4, "sizes": (8, 10)},
     "token-costs": {"input": "two words", "width": 8, "layers": 2, "bpe": 300},
 }
 OF_READING = {"source", "kind", "encoding"}  # how a file is read, which is tested with the readers
