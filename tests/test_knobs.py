@@ -20,6 +20,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "parallel-steps": {"length": 8, "width": 4},
     "path-length": {"length": 6, "width": 4},
     "saturation": {"hidden": 8, "batch": 2},
+    "pooling-shifts": {"steps": 2, "shift": 1, "trainings": 1, "pooling": "max"},
     "separable": {"steps": 40},
     "vit-resolution": {"steps": 2, "sizes": (8, 12)},
     "streaming": {"steps": 3, "look_ahead": (0, 2), "context": 4},
@@ -67,6 +68,9 @@ OTHER: dict[str, dict[str, Any]] = {
     "sensitivity": {"seed": 2, "time": 5, "width": 4, "key": 1, "length": 2.0},
     "smoothing": {"after": "q", "added": (0.0, 3.0), "boundary": "two"},
     "streaming": {"seed": 2, "look_ahead": (1,), "context": 2, "noise": 1.0, "steps": 2},
+    "network-diagram": {"model": "nn.Linear(3, 2)", "input": "1,1,36,36"},
+    "pooling-shifts": {"pooling": "average", "shift": 2, "steps": 3, "trainings": 2, "seed": 2},
+    "samples": {"each": 3, "seed": 2},
     "vit-resolution": {"seed": 2, "steps": 20, "patch": 4, "sizes": (8, 10)},
     "token-costs": {"input": "two words", "width": 8, "layers": 2, "bpe": 300},
 }

@@ -17,12 +17,15 @@ from pellucid.lessons.hockey_stick import StartStudy
 from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.lesson import Curve
 from pellucid.lessons.logits import LogitRow, LogitStudy, TemperatureCurve
+from pellucid.lessons.network_diagram import DiagramLayer, NetworkDiagram
 from pellucid.lessons.one_hot import OneHotStudy
 from pellucid.lessons.parallel_steps import NetworkPasses, ParallelStudy, TokenPass
 from pellucid.lessons.path_length import PathGradients, PathStudy
+from pellucid.lessons.pooling_shifts import ShiftCurve, ShiftStudy
 from pellucid.lessons.position_encodings import PositionEncoding, PositionEncodings
 from pellucid.lessons.probability_losses import LossCurve, LossStudy
 from pellucid.lessons.road_to_attention import AttentionRoad
+from pellucid.lessons.sample_images import ClassSamples, SampleSheet
 from pellucid.lessons.saturation import SaturationStudy
 from pellucid.lessons.scalar_rnn import Unrolled, UnrolledNetworks
 from pellucid.lessons.score_scale import ScaledScores, ScoreScaleStudy, WidthScores
@@ -92,6 +95,37 @@ TINY_LESSONS: dict[str, object] = {
         1.0,
         2,
         (_tiny_loss("cross-entropy", (1.3, 0.7, 0.3)), _tiny_loss("squared error", (0.5, 0.25, 0.1))),
+    ),
+    "network-diagram": NetworkDiagram(
+        "nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(9, 2))",
+        (1, 4, 4),
+        (
+            DiagramLayer("Conv2d", "2 of 3×3", (2, 2, 2), 20),
+            DiagramLayer("ReLU", "", (2, 2, 2), 0),
+            DiagramLayer("Flatten", "", (8,), 0),
+            DiagramLayer("Linear", "9 to 2", (), 20, fails=True),
+        ),
+        40,
+        "Linear(9, 2) is fed 8 features",
+    ),
+    "pooling-shifts": ShiftStudy(
+        4,
+        99,
+        20,
+        5,
+        2,
+        (ShiftCurve("max", (0.9, 0.6), (0.05, 0.1)), ShiftCurve("strided", (0.9, 0.4), (math.nan, 0.0))),
+        ((("#000000", "#ffffff"), ("#000000", "#000000")), (("#000000", "#000000"), ("#ffffff", "#000000"))),
+    ),
+    "samples": SampleSheet(
+        "two images",
+        (2, 1),
+        2,
+        2,
+        (
+            ClassSamples("<cat>", 1, ((("#000000", "#ffffff"),),), ("image 1",)),
+            ClassSamples("dog", 1, ((("#ff8800", "#ffffff"),),), ("image 2",)),
+        ),
     ),
     "separable": SeparableStudy(
         ((1.0, 0.5, 1), (-1.0, 0.5, -1)),

@@ -221,7 +221,7 @@ def _accuracy_panel(record: ResolutionStudy) -> Panel:
     panel.words(panel.at(record.side, 0.0)[0], -6, "trained", QUIET, align="middle")
     panel.across(CHANCE, QUIET, "2 5")
     for way, colour, dash in WAYS:
-        points: list[Point] = [(result.side, share_of(result, way)) for result in record.results]
+        points: list[Point] = [(result.side, _share_by_way(result, way)) for result in record.results]
         panel.line(points, colour, dash=dash, says=way)
         for side, share in points:
             panel.dot(
@@ -236,7 +236,7 @@ def _accuracy_panel(record: ResolutionStudy) -> Panel:
     return panel
 
 
-def share_of(result: ResolutionResult, way: str) -> float:
+def _share_by_way(result: ResolutionResult, way: str) -> float:
     """The share told right when positions are placed in this way."""
     return {"interpolated": result.interpolated, "in reading order": result.in_order, "without": result.without}[way]
 
@@ -256,7 +256,7 @@ def _captions(record: ResolutionStudy) -> list[str]:
     ]
     if others:
         sizes = join_words([str(result.side) for result in others])
-        told = [f"{way} {join_words([percent(share_of(one, way)) for one in others])}" for way, *_ in WAYS]
+        told = [f"{way} {join_words([percent(_share_by_way(one, way)) for one in others])}" for way, *_ in WAYS]
         lines.append(f"Resized to {sizes} pixels, and nothing trained again: with positions {'; '.join(told)}.")
     return lines
 
