@@ -47,7 +47,7 @@ TIME = MaskKnobs().length
 FIGURES = [
     *("attention-maps", "masks", "road", "positions", "hand-set-attention", "convolution-like"),
     *("patches", "patch-attention", "vit-positions", "sensitivity", "scalar-rnn", "token-costs"),
-    *("path-length", "parallel-steps"),
+    *("path-length", "parallel-steps", "batch-size"),
 ]
 HOSTILE = "</text><script>alert(1)</script>"
 

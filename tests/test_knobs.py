@@ -13,6 +13,14 @@ from pellucid.records import as_plain
 
 # Settings that make each lesson quick, and for each knob a value that must be seen in what is measured.
 SMALL: dict[str, dict[str, Any]] = {
+    "batch-size": {
+        "source": "penguins",
+        "target": "species",
+        "batch_sizes": (4, 8),
+        "examples": 8,
+        "steps": 1,
+        "seeds": 1,
+    },
     "dead-unit": {"hidden": 8, "steps": 1, "batch": 2},
     "decay": {"steps": 20},
     "gains": {"hidden": 8, "depth": 2},
@@ -26,6 +34,19 @@ SMALL: dict[str, dict[str, Any]] = {
     "streaming": {"steps": 3, "look_ahead": (0, 2), "context": 4},
 }
 OTHER: dict[str, dict[str, Any]] = {
+    "batch-size": {
+        "target": "island",
+        "model": "logistic",
+        "norm": "batch",
+        "batch_sizes": (4, 16),
+        "examples": 16,
+        "steps": 2,
+        "optimizer": "sgd",
+        "learning_rate": 0.1,
+        "scaling": "linear",
+        "seeds": 2,
+        "seed": 2,
+    },
     "convolution-like": {"order": (2, 1, 3), "kernel": (0.2, 0.6, 0.2), "scales": (2.0,)},
     "dead-unit": {
         "seed": 2,

@@ -4,6 +4,7 @@ import math
 
 from pellucid.lessons.attention_masks import MaskForms, MasksCompared
 from pellucid.lessons.attention_sensitivity import SensitivityStudy
+from pellucid.lessons.batch_size import BatchSizeResult, BatchSizeStudy
 from pellucid.lessons.bigram_smoothing import SmoothedLoss, SmoothedRow, SmoothingStudy
 from pellucid.lessons.dead_unit import DeadUnitStudy
 from pellucid.lessons.decay import DecayStudy
@@ -70,6 +71,25 @@ def _tiny_loss(name: str, values: tuple[float, ...]) -> LossCurve:
 
 
 TINY_LESSONS: dict[str, object] = {
+    "batch-size": BatchSizeStudy(
+        source="a table of 100 rows",
+        network="mlp",
+        n_parameters=10,
+        rows_meet=False,
+        n_rows=80,
+        side="dev",
+        optimizer="sgd",
+        learning_rate=0.1,
+        scaling="none",
+        epochs=2.0,
+        steps=5,
+        noise_scale=12.0,
+        exponent=-1.0,
+        sizes=(
+            BatchSizeResult(2, 2.0, (1.0, 1.1), 1e-4, 1000, 80, (0.5, 0.6), (0.9, 0.8)),
+            BatchSizeResult(8, 8.0, (0.25, 0.24), 3e-5, 4000, 20, (0.7, 0.65), (0.75, math.nan)),
+        ),
+    ),
     # Two coins, the smaller side: 1 in three of four.
     "dice": DiceStudy(
         2, 2, 1, (ExactNumber(1, 1), ExactNumber(1, 4)), ExactNumber(5, 4), ExactNumber(5, 4), 0.433, 4, (3, 1), 5, 2.0

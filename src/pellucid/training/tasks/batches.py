@@ -269,15 +269,16 @@ class PairBatches(Epochs):
 
     Of every few batches, one has the shortest pairs and one the longest, so that little is padded: of words of 4 to 31
     letters it was half. All of an epoch sorted at once would save a little more, and was learned from more slowly: the
-    steps of one length undo those of another.
+    steps of one length undo those of another. by_length=False: each batch is a fair sample.
 
     >>> batches = PairBatches([([1], [1]), ([2], [2]), ([3], [3])], batch_size=2, seed=0)
     >>> sorted(source for step in (1, 2) for source in batches.batch(step).sources.flatten().tolist())
     [1, 2, 3]
     """
 
-    def __init__(self, pairs: Pairs, batch_size: int, seed: int) -> None:
+    def __init__(self, pairs: Pairs, batch_size: int, seed: int, *, by_length: bool = True) -> None:
         super().__init__(len(pairs), batch_size, seed)
+        self.by_length = by_length
         self.all = make_pair_batch(pairs)
         self.lengths = np.array([(len(source), len(target) + 1) for source, target in pairs]).reshape(-1, 2)
 
@@ -292,6 +293,8 @@ class PairBatches(Epochs):
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """Shuffled, dealt to pools of a few batches, and each pool sorted by length, cut, and its batches shuffled."""
+        if not self.by_length:
+            return super().shuffle(rng)
         found: list[Ints] = []
         pools = np.array_split(np.arange(self.per_epoch), max(1, round(self.per_epoch / POOL)))
         ends = [(pool[-1] + 1) * self.n_rows // self.per_epoch for pool in pools]

@@ -123,7 +123,7 @@ class PairTask(Task):
         return len(self.sides.train)
 
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
-        return PairBatches(self.sides.train, plan.batch_size, plan.seed)
+        return PairBatches(self.sides.train, plan.batch_size, plan.seed, by_length=not is_fair)
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
         return PairBatches(self.sides.dev, batch_size, plan.seed)
