@@ -185,7 +185,7 @@ def draw(record: ShiftStudy) -> Picture:
         words = svg_text(0, -8, f"moved by {shift}", INK)
         across, down = shift % 4, shift // 4
         marks += move_marks(
-            [words, pixel_image(image, CANVAS, CANVAS, is_photo=False), frame],
+            [words, pixel_image(image, CANVAS, CANVAS), frame],
             LEFT + across * (CANVAS + 34),
             24 + down * (CANVAS + 34),
         )
@@ -238,10 +238,10 @@ def _captions(record: ShiftStudy) -> list[str]:
     best = max(record.curves, key=lambda one: one.means[1])
     if len(record.curves) > 1:
         worst = min(record.curves, key=lambda one: one.means[1])
-        lost = [100 * (one.means[0] - one.means[1]) for one in (best, worst)]
+        lost = [f"{100 * (one.means[0] - one.means[1]):.2f}".replace("-", "−") for one in (best, worst)]
         lines.append(
-            f"One pixel, an eighth of a digit, costs {lost[0]:.2f} points with {_name(best.kind)}, and "
-            f"{lost[1]:.2f} with {_name(worst.kind)}."
+            f"One pixel, an eighth of a digit, costs {lost[0]} points with {_name(best.kind)}, and "
+            f"{lost[1]} with {_name(worst.kind)}."
         )
     return lines
 
