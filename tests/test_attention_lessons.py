@@ -1,23 +1,42 @@
 """Lessons and graphs of attention: each number held to a closed form, torch, loops or a search."""
 
+import copy
 import math
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from scipy import special
+from scipy.spatial.distance import jensenshannon
 from torch import nn
 from torch.nn import functional
 
 from pellucid.api.draw import draw
 from pellucid.api.drawn_records import _chosen_places
+from pellucid.data import open_data
+from pellucid.data.kinds import ListData
+from pellucid.data.prepare.tokens import Corpus, take_part
 from pellucid.errors import PellucidError
 from pellucid.figures.drawings.attention_graph import draw_attention_graph
-from pellucid.lessons import heads_and_groups, score_scale
+from pellucid.figures.drawings.heads import draw_heads
+from pellucid.lessons import heads_and_groups, heads_or_width, score_scale
 from pellucid.lessons.heads_and_groups import HeadsAndGroupsKnobs, best_single_head, multi_head
+from pellucid.lessons.heads_or_width import HeadsOrWidthKnobs
+from pellucid.lessons.lesson import train_small_run
 from pellucid.lessons.score_scale import PAIRS, ScoreScaleKnobs
-from pellucid.records import Attended, AttentionGraph, AttentionMaps
+from pellucid.models.sequences.configs import TransformerConfig
+from pellucid.models.sequences.transformer import Transformer
+from pellucid.records import Attended, AttentionGraph, AttentionMaps, HeadStudy
+from pellucid.records.plain import as_plain, from_plain
+from pellucid.runs import open_run
+from pellucid.training.checkpoints import load_network
+from pellucid.training.inference.attention_maps import transformer_weights
+from pellucid.training.inference.head_study import MOST_JUDGED, compare_heads, each_window, study_heads, switch_head_off
 from pellucid.training.rng import torch_rng
+from pellucid.training.run import ResumeOptions, reopen_data
+from pellucid.training.tasks.sequences import token_losses
 
 # The scale of scores
 
@@ -198,3 +217,122 @@ def test_a_graph_of_a_head_that_is_not_there_is_refused() -> None:
         _chosen_places("head", 3, 2)
     assert _chosen_places("head", 2, 2) == (1,)
     assert _chosen_places("layer", None, 5) == (0, 4)
+
+
+# Heads switched off, and how unlike they are
+
+
+def busy_transformer() -> Transformer:
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(7, context=12, width=12, depth=2, n_heads=3)).double().eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def test_a_head_that_is_switched_off_hands_on_zeros() -> None:
+    """Beside heads written out, of which one is left out."""
+    model = busy_transformer()
+    attention = model.blocks[1].attention
+    stream = torch.randn(2, 5, 12, dtype=torch.float64)
+    angles = model.positions.angles(0, 5).double()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    queries, keys, values = attention.project_heads(stream, angles)
+    for off in range(3):
+        wanted = torch.zeros(2, 5, 12, dtype=torch.float64)
+        for head in {0, 1, 2} - {off}:
+            scores = queries[:, head] @ keys[:, head].mT / 2
+            weights = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -math.inf).softmax(-1)
+            wanted += weights @ values[:, head] @ attention.combine.weight[:, 4 * head : 4 * head + 4].T
+        with torch.no_grad(), switch_head_off(attention, off):
+            assert torch.allclose(attention(stream, angles), wanted, atol=1e-12)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("has_boundary", [True, False])
+def test_entropy_and_divergence_are_scipys(has_boundary: bool) -> None:
+    model = busy_transformer()
+    stream = [0, 3, 1, 0, 2, 2, 5, 6, 0, 4, 0] if has_boundary else [1, 5, 2, 2, 6, 3, 4, 1, 1, 0, 2, 5]
+    part = Corpus(np.array(stream, np.uint8), has_boundary)
+    windows = [window.tolist() for window in each_window(part, context=4)]
+    assert windows == (
+        [[0, 3, 1], [0, 2, 2, 5, 6], [0, 4]] if has_boundary else [[1, 5, 2, 2], [6, 3, 4, 1], [1, 0, 2]]
+    )
+    entropies, even, distances = compare_heads(model, part, context=4)
+    own, apart, evens = [[] for _ in range(6)], {}, []
+    for window in windows:
+        weights = torch.cat([one[0] for one in transformer_weights(model, torch.tensor([window]))]).numpy()
+        for query in range(1, len(window)):
+            evens.append(math.log2(query + 1))
+            for a in range(6):
+                own[a].append(special.entr(weights[a, query]).sum() / math.log(2))
+                for b in range(6):
+                    apart.setdefault((a, b), []).append(
+                        jensenshannon(weights[a, query], weights[b, query], base=2) ** 2
+                    )
+    assert entropies == pytest.approx([np.mean(each) for each in own])
+    assert even == pytest.approx(np.mean(evens))
+    for (a, b), found in apart.items():
+        assert distances[a][b] == pytest.approx(np.nanmean(found), abs=1e-9)
+
+
+def test_the_heads_of_a_run_are_those_of_its_dev_side(tmp_path: Path) -> None:
+    """A small run, and each head's columns set to 0 in a copy, judged token by token."""
+    asked = {"model": "transformer", "size": "tiny", "threads": 1, "batch_size": 64}
+    names = open_data("names")
+    assert isinstance(names, ListData)
+    (tmp_path / "names.txt").write_text("\n".join(names.items[:1500]) + "\n")
+    with train_small_run({**asked, "steps": 1}, seed=1, data="copy-back:n=100,length=10") as (_, folder):
+        run = open_run(folder)
+        with pytest.raises(PellucidError, match="Heads are switched off in a transformer of a list or a text"):
+            study_heads(run)
+    small = {**asked, "steps": 60, "start": "scratch"}
+    with train_small_run(small, seed=1, data=str(tmp_path / "names.txt")) as (report, folder):
+        run = open_run(folder)
+        study = study_heads(run)
+        model, _ = load_network(run)
+        task = reopen_data(run, ResumeOptions())
+    trained = next(rung for rung in report.ladder.rungs if not rung.is_counted)
+    assert [(one.layer, one.head) for one in study.heads] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    part = take_part(task.parts["dev"], MOST_JUDGED)
+    whole = token_losses(model, part, task.context)
+    assert study.loss == pytest.approx(whole.mean())
+    assert study.loss == pytest.approx(trained.dev)
+    for one in study.heads:
+        other = copy.deepcopy(model)
+        with torch.no_grad():
+            other.core.blocks[one.layer].attention.combine.weight[:, 8 * one.head : 8 * one.head + 8] = 0
+        losses = token_losses(other, part, task.context)
+        assert one.loss == pytest.approx(losses.mean())
+        assert one.rise == pytest.approx((losses - whole).mean(), abs=1e-9)
+        items = np.add.reduceat(losses - whole, part.starts)
+        deviation = np.std(items - one.rise * np.diff(part.starts, append=len(losses)), ddof=1)
+        error = 1.96 * deviation * math.sqrt(len(items)) / len(losses)
+        assert (one.high - one.low) / 2 == pytest.approx(error, rel=0.03, abs=1e-4)
+        assert one.high > one.low
+    assert from_plain(HeadStudy, as_plain(study)) == study
+    assert draw_heads(study).title == "What the 4 heads of a transformer are good for"
+
+
+# One head or many
+
+
+def test_parameters_are_those_of_the_closed_form_and_of_torch() -> None:
+    study = heads_or_width.measure(HeadsOrWidthKnobs(width=16, heads=(1, 2, 8), wide=32, steps=1, repeats=1))
+    assert {split.parameters for split in study.splits} == {2 * 27 * 16 + 12 * 2 * 16 * 16}
+    theirs = nn.MultiheadAttention(32, 8, bias=False)
+    counted = sum(parameter.numel() for parameter in theirs.parameters())
+    assert {split.attention_parameters for split in study.splits} == {counted} == {4 * 32 * 32}
+    assert [split.weights for split in study.splits] == [heads * 128 * 128 for heads in (1, 2, 8)]
+    assert "2 · 27 · 16 + 12 · 2 · 16² = 7,008, the same however many heads" in heads_or_width.draw(study).caption[0]
+
+
+def test_the_best_loss_of_copying_is_that_of_guessing_the_first_symbols() -> None:
+    """Whoever knows the rule guesses the first three of twenty symbols, and has the other ten tokens for certain."""
+    study = heads_or_width.measure(HeadsOrWidthKnobs(data="copy-back", width=8, heads=(1,), wide=8, steps=1, repeats=1))
+    (item, *_) = open_data("copy-back:n=4000,k=3,n_symbols=20,length=12", kind="list").items
+    known = [0.0 if place >= 3 else math.log(20) for place in range(len(item) + 1)]
+    assert study.best == pytest.approx(sum(known) / len(known))
+    assert all(item[place] == item[place - 3] for place in range(3, len(item)))
+    with pytest.raises(PellucidError, match="which 3 heads cannot share in pairs"):
+        HeadsOrWidthKnobs(heads=(3,))

@@ -14,6 +14,7 @@ from pellucid.lessons.given_attention import GivenAttention, GivenAttentions, Gi
 from pellucid.lessons.grid_partition import GridPartition, GridStudy, Rectangle
 from pellucid.lessons.hand_set_attention import HandSetPass, HandSetVariants
 from pellucid.lessons.heads_and_groups import ChannelReads, HeadsAndGroups
+from pellucid.lessons.heads_or_width import HeadsOrWidth, HeadSplit, HeadTiming
 from pellucid.lessons.hockey_stick import StartStudy
 from pellucid.lessons.image_patches import ImagePatches
 from pellucid.lessons.lesson import Curve
@@ -277,6 +278,17 @@ TINY_LESSONS: dict[str, object] = {
         fixed_off=1e-16,
         shifts_off=0.0,
         one_head=1.0,
+    ),
+    "heads-or-width": HeadsOrWidth(
+        "three names",
+        width=4,
+        depth=2,
+        vocab_size=3,
+        best=1.5,
+        wide=8,
+        n_positions=2,
+        splits=(HeadSplit(1, 4, 408, (2.0, 2.1), 256, 4), HeadSplit(2, 2, 408, (1.9, 1.8), 256, 8)),
+        timings=(HeadTiming(1, 0.5, 1.5), HeadTiming(2, 0.6, 1.6)),
     ),
     "hockey-stick": StartStudy(
         source="three names",

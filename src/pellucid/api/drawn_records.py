@@ -22,6 +22,7 @@ from pellucid.records import (
     AttentionMaps,
     BigramCounts,
     ColumnHistogram,
+    HeadStudy,
     Ladder,
     LearningRateSearch,
     PatchAttention,
@@ -242,6 +243,21 @@ def _chosen_places(name: str, number: int | None, n: int) -> tuple[int, ...]:
     return (number - 1,)
 
 
+def _head_study(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    from pellucid.runs import open_run
+
+    if options.source is not None:
+        run = _open_run(options)
+        from pellucid.training.inference.head_study import study_heads
+
+        return Measured(study_heads(run), (f"{run.name}: {run.model} on {run.data.description}",))
+    seed = options.chosen_seed
+    with train_small_run(TINY_TRANSFORMER, seed) as (_, folder):
+        from pellucid.training.inference.head_study import study_heads
+
+        return Measured(study_heads(open_run(folder)), (_no_run_named(TINY_TRANSFORMER, "names", seed),))
+
+
 def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
     from pellucid.training.inference.language_models import TrainedModel
 
@@ -409,6 +425,7 @@ MEASURES: Mapping[type, Callable[[FigureCard[Any], DrawOptions], Measured]] = {
     LearningRateSearch: _search_learning_rate,
     AttentionMaps: _attention_maps,
     AttentionGraph: _attention_graph,
+    HeadStudy: _head_study,
     PatchPositions: _patch_positions,
     PatchAttention: _patch_attention,
 }

@@ -19,6 +19,9 @@ from pellucid.options import option
 from pellucid.records import Health, LayerStats, UnitMap
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
     from pellucid.data.prepare.tokens import SequenceSides
     from pellucid.models.sequences.windows import WindowMLP
     from pellucid.records import TrainingReport
@@ -164,6 +167,27 @@ def train_by_sgd(model: WindowMLP, batches: Batches, learning_rate: float, n_ste
             for parameter in model.parameters():
                 assert parameter.grad is not None
                 parameter.sub_(parameter.grad, alpha=learning_rate)
+        losses.append(loss.item())
+    return losses
+
+
+def train_by_adamw(model: Module, loss_of: Callable[[int], Tensor], learning_rate: float, n_steps: int) -> list[float]:
+    """AdamW, whose rate climbs for a tenth of the steps and then falls to nothing: the loss before each step.
+
+    loss_of: the loss of a step's batch, by its number from 1.
+    """
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters())
+    warmup = max(1, n_steps // 10)
+    losses = []
+    for step in range(1, n_steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * min(step / warmup, (n_steps + 1 - step) / max(1, n_steps - warmup))
+        optimizer.zero_grad()
+        loss = loss_of(step)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        optimizer.step()
         losses.append(loss.item())
     return losses
 

@@ -35,7 +35,7 @@ from pellucid.figures.charts.svg import (
 )
 from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import percent
-from pellucid.lessons.lesson import Lesson, seed_knob
+from pellucid.lessons.lesson import Lesson, seed_knob, train_by_adamw
 from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
@@ -192,16 +192,13 @@ def train_recogniser(train: Recordings, look_aheads: Sequence[int], knobs: Strea
             depth=DEPTH,
         )
     frames, tones = as_frames(train), torch.from_numpy(train.tones)
-    optimizer = torch.optim.AdamW(recogniser.parameters())
-    warmup = max(1, knobs.steps // 10)
-    for step in range(1, knobs.steps + 1):
+
+    def loss_of(step: int) -> Tensor:
         rows = numpy_rng(knobs.seed, step, "batch").integers(0, N_TRAIN, BATCH)
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * min(step / warmup, (knobs.steps + 1 - step) / max(1, knobs.steps - warmup))
         logits = recogniser(frames[rows], look_aheads[step % len(look_aheads)])
-        optimizer.zero_grad()
-        functional.cross_entropy(logits.flatten(0, 1), tones[rows].flatten()).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        return functional.cross_entropy(logits.flatten(0, 1), tones[rows].flatten())
+
+    train_by_adamw(recogniser, loss_of, LEARNING_RATE, knobs.steps)
     return recogniser.eval()
 
 

@@ -240,6 +240,31 @@ class AttentionGraph(NamedTuple):
     least: float
 
 
+class HeadEffect(NamedTuple):
+    """What a network loses without one head of attention, and how widely that head looks."""
+
+    layer: int  # both counted from 0
+    head: int
+    loss: float  # on dev without it, in nats
+    rise: float  # of the loss, and its 95 % interval
+    low: float
+    high: float
+    entropy: float  # of its weights in bits, in the mean over queries that could choose
+
+
+class HeadStudy(NamedTuple):
+    """Every head of a network switched off alone, how widely each looks, and how unlike any two are."""
+
+    source: str
+    loss: float  # with all heads
+    n_tokens: int  # of dev that the losses are means of
+    n_units: int  # items or windows, which are compared one by one
+    unit: str
+    even_entropy: float  # of weights that are all alike, in bits
+    heads: tuple[HeadEffect, ...]  # layer by layer
+    distances: Matrix  # Jensen–Shannon divergence in bits of the weights of any two heads, in the order of `heads`
+
+
 class PatchPositions(NamedTuple):
     """How alike the learned positions of a vision transformer are: cosines, by patch and patch."""
 
