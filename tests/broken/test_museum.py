@@ -66,7 +66,7 @@ def test_a_healthy_program_learns(healthy):
         return
     losses = []
     torch.manual_seed(0)
-    for _ in range(12):
+    for _ in range(24):
         loss = patient.loss_of(patient.outputs())
         patient.optimizer.zero_grad()
         loss.backward()
