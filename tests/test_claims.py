@@ -12,7 +12,7 @@ from pellucid.claims.judging import control_turns, interval, run_claim
 from pellucid.claims.running import run, run_ledger, stored_ledger
 from pellucid.errors import PellucidError
 from pellucid.figures.claims_page import draw_claim_result, ledger_html
-from pellucid.figures.words.claims import condition_words
+from pellucid.figures.words.claims import condition_words, tally_words
 from pellucid.options import check_options, option
 from pellucid.records import VERDICTS, ClaimResult, as_plain, from_plain
 
@@ -148,6 +148,8 @@ def test_the_ledger_is_searched():
     assert {one.family for one in list_claims(family="dice-and-grids").results} == {"dice-and-grids"}
     assert all(one.verdict == "fails" for one in list_claims(verdict="fails").results)
     assert "dice-expected-49-24" in [one.id for one in list_claims(search="DICE expectation").results]
+    assert list_claims(search="zebra").results == ()
+    assert tally_words(list_claims(search="zebra")) == "No claim is like that."
     assert find_result("grid-known-minimum").id == "grid-minimum-5"
 
 

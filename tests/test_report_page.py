@@ -26,7 +26,19 @@ from pellucid.records import BigramCounts, Confusion, Sample, SampledAt, Step, T
 
 HOSTILE = "</style></script></title><img src=x onerror=alert(1)><!--\u2028@@DATA@@'\"><svg onload=alert(2)>\x1b[2J"
 # What is chosen from a few words by us, or is read digit by digit.
-OURS = {"values", "gradients", "pixels", "kind", "severity", "where", "schedule", "optimizer", "start", "reason"}
+OURS = {
+    "scaling",
+    "values",
+    "gradients",
+    "pixels",
+    "kind",
+    "severity",
+    "where",
+    "schedule",
+    "optimizer",
+    "start",
+    "reason",
+}
 
 
 # The counting figures have tests of their own.

@@ -187,7 +187,7 @@ def draw(record: PathStudy) -> Picture:
     gradient_labels, way_labels = [], []
     for i, network in enumerate(record.networks):
         colour, dash = line_style(i)
-        name = NAMES[network.name]
+        name = NAMES.get(network.name, network.name)
         points: list[Point] = [
             (distance, value if value > 0 else math.nan) for distance, value in enumerate(network.gradients)
         ]
@@ -218,7 +218,7 @@ def _captions(record: PathStudy) -> list[str]:
         # Of the farther half: what is special about the last token and its neighbours is left behind there.
         each = (last / middle) ** (1 / (far - half)) if middle > 0 and last > 0 else 0.0
         growth = (network.operations[far] - network.operations[half]) / (far - half)
-        name = NAMES[network.name]
+        name = NAMES.get(network.name, network.name)
         said.append(
             f"{name[0].upper()}{name[1:]}: {rough(first)} of the last token arrives and {rough(last)} of the first, "
             f"× {each:.3f} for each token of the farther half; {network.operations[far]:,} operations, "

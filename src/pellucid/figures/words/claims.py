@@ -86,7 +86,9 @@ def tally_words(ledger: Ledger) -> str:
     """How many claims have which verdict."""
     counts = Counter([one.verdict for one in ledger.results])
     n_covered = sum([len(one.covers) for one in ledger.results])
-    told = join_words([f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]) or "none"
+    if not ledger.results:
+        return "No claim is like that."
+    told = join_words([f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]])
     covering = f", which decide {len(ledger.results) + n_covered} statements" if n_covered else ""
     return f"{count_of(len(ledger.results), 'claim')}{covering}: {told}."
 
