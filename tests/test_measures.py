@@ -8,6 +8,7 @@ from scipy import stats
 from sklearn import metrics
 
 from pellucid.data.prepare.tokens import Corpus
+from pellucid.records.intervals import student_factor
 from pellucid.training.tasks.metrics import (
     Units,
     accuracy,
@@ -22,7 +23,6 @@ from pellucid.training.tasks.metrics import (
     paired_gain,
     r_squared,
     root_mean_squared_error,
-    student_factor,
     token_units,
     tokens_right,
 )

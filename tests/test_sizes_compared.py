@@ -14,9 +14,9 @@ from pellucid.errors import PellucidError
 from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
 from pellucid.figures.show import record_text
 from pellucid.records import SizeRung
+from pellucid.records.intervals import student_factor
 from pellucid.runs import open_run
 from pellucid.training.comparison import size_intervals, size_ladder_of
-from pellucid.training.tasks.metrics import student_factor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -100,7 +100,7 @@ def interval(name: str, values: Sequence[float]) -> ClaimNumber:
     (3.0, 1.04, 4.96)
     """
     mean = statistics.fmean(values) if all(map(math.isfinite, values)) else values[0]
-    from pellucid.training.tasks.metrics import student_factor
+    from pellucid.records.intervals import student_factor
 
     if len(values) == 1 or not math.isfinite(mean):
         return ClaimNumber(name, float(mean), float(mean), float(mean))

@@ -369,7 +369,7 @@ def seed_mean(values: Sequence[float]) -> SeedMean:
     >>> seed_mean([1.0, 3.0]).mean
     2.0
     """
-    from pellucid.training.tasks.metrics import student_factor
+    from pellucid.records.intervals import student_factor
 
     mean = fmean(values)
     if len(values) < 2 or not math.isfinite(mean):

@@ -71,7 +71,7 @@ def measure(knobs: PoolingShiftKnobs) -> ShiftStudy:
     (10, 2698, 2)
     """
     from pellucid.data.readers.images import colours_of
-    from pellucid.training.tasks.metrics import student_factor
+    from pellucid.records.intervals import student_factor
 
     (images, classes), (held, truths), pixels = _read_digits(knobs.shift)
     side, n = images.shape[-1], knobs.trainings

@@ -14,6 +14,7 @@ from pellucid.data import Data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
 from pellucid.records import Ladder, Rung, SizeInterval, SizeLadder, SizeRung
+from pellucid.records.intervals import student_factor
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
 from pellucid.training.callbacks import Callbacks
@@ -21,7 +22,6 @@ from pellucid.training.options import TrainOptions
 from pellucid.training.run import measure_baselines, rank_ladder, train_on
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline
-from pellucid.training.tasks.metrics import student_factor
 from pellucid.training.tasks.task import Task
 
 SIZES_FILE = "sizes.json"

@@ -16,7 +16,8 @@ from pellucid.data.prepare import Examples, TablePreparation
 from pellucid.data.prepare.named_numbers import value_name
 from pellucid.models.contracts import ExampleModel
 from pellucid.records import Importance
-from pellucid.training.tasks.metrics import class_units, student_factor
+from pellucid.records.intervals import student_factor
+from pellucid.training.tasks.metrics import class_units
 
 Floats = npt.NDArray[Any]
 

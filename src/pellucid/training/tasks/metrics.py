@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.data.vocabularies import Vocabulary, word_spans
 from pellucid.records import Calibration, ConfidenceBin, Confusion, Gain, TokenAccuracy
+from pellucid.records.intervals import student_factor
 
 Floats = NDArray[Any]
 Classes = NDArray[np.int64]
@@ -319,27 +320,3 @@ def paired_gain(side: str, ours: Units, theirs: Units) -> Gain:
         error = math.sqrt(float((rest**2).sum()) * n / (n - 1)) / float(ours.sizes.sum())
         middle, factor = mean, student_factor(n - 1)
     return Gain(side, mean, round(middle - factor * error, 4), round(middle + factor * error, 4), n)
-
-
-def student_factor(freedom: int) -> float:
-    """How many standard errors a 95 % interval reaches to either side: the quantile of Student's t.
-
-    Fisher's expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), which is right to 1 in 400 from 3 degrees on; of
-    1 and 2 degrees, as two and three trainings have, there are closed forms.
-
-    >>> [round(student_factor(freedom), 2) for freedom in (1, 2, 4, 1000)]
-    [12.71, 4.3, 2.78, 1.96]
-    """
-    if freedom == 1:
-        return math.tan(0.475 * math.pi)
-    if freedom == 2:
-        return 0.95 * math.sqrt(2 / (1 - 0.95**2))
-    z, one = 1.959964, 1 / freedom
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term * one**power for power, term in enumerate(terms))
