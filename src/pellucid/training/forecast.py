@@ -44,15 +44,12 @@ def forecast_more_steps(evaluations: Sequence[Evaluation], verdict: Verdict, lad
         return Forecast(why, goal, unit, wanted)
     fell = fall_of_second_half(losses)
     each = max(fell, NOTHING * share)
-    return Forecast(
-        "",
-        goal,
-        unit,
-        wanted,
-        fell,
-        Span(0.0, USUAL * each, MOST * each),
-        Span(times_to_gain(wanted, MOST * each), times_to_gain(wanted, USUAL * each), math.inf),
-    )
+    left = losses[-1][1] + (1.0 if is_linear else 0.0)  # to a loss of 0, or an R² of 1: nobody gains more
+    # A loss that halved may halve again, which is less than it fell; far from 0 the two are the same.
+    usual = USUAL * each * left / (left + each) if left > 0 else 0.0
+    high = min(MOST * each, max(0.0, left))
+    times = Span(times_to_gain(wanted, high), times_to_gain(wanted, usual), math.inf)
+    return Forecast("", goal, unit, wanted, fell, Span(0.0, usual, high), times)
 
 
 def fall_of_second_half(losses: Sequence[tuple[int, float]]) -> float:
@@ -73,7 +70,7 @@ def times_to_gain(wanted: float, of_a_doubling: float) -> float:
     >>> times_to_gain(0.05, 0.025), times_to_gain(0.05, 0.01)
     (4.0, inf)
     """
-    doublings = wanted / of_a_doubling
+    doublings = wanted / of_a_doubling if of_a_doubling > 0 else math.inf
     return 2.0**doublings if doublings <= math.log2(FARTHEST) else math.inf
 
 
