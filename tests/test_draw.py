@@ -332,7 +332,7 @@ def test_a_figure_of_a_run_is_that_of_its_record(pellucid, tmp_path, run, figure
 
 def test_what_compares_trainings_names_what_a_run_has_instead(pellucid, tmp_path, run):
     instead_of = {name: lesson.figure_of_run for name, lesson in all_lessons().items() if lesson.figure_of_run}
-    assert set(instead_of) == {"decay", "hockey-stick", "saturation", "dead-unit", "gains"}
+    assert set(instead_of) == {"decay", "hockey-stick", "saturation", "dead-unit", "gains", "vit-resolution"}
     for figure, instead in instead_of.items():
         said = pellucid("draw", figure, run, "--out", "x.svg")
         assert said.returncode == 2

@@ -147,8 +147,8 @@ def each_window(part: Corpus, context: int) -> Iterator[np.ndarray[Any, Any]]:
 def entropy_bits(weights: Tensor) -> Tensor:
     """(..., n, m), rows that sum to one -> (..., n).
 
-    >>> entropy_bits(torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]))
-    tensor([1., 0.])
+    >>> entropy_bits(torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]))
+    tensor([1.0000, 1.5000])
     """
     nats: Tensor = -torch.special.xlogy(weights, weights).sum(-1)
     return nats / math.log(2)
