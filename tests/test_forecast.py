@@ -14,7 +14,17 @@ from tests.tiny_records import TINY_RUN
 
 from pellucid.figures.report_page import report_html
 from pellucid.figures.words.training import FORECAST_UNKNOWN, forecast_words, headline_words, plain_report
-from pellucid.records import CrossValidation, Evaluation, Forecast, Gain, Ladder, Measure, ModelMetrics, Rung, Span
+from pellucid.records import (
+    CrossValidation,
+    Evaluation,
+    Forecast,
+    ForecastSpan,
+    Gain,
+    Ladder,
+    Measure,
+    ModelMetrics,
+    Rung,
+)
 from pellucid.records import Verdict as FitVerdict
 from pellucid.training.forecast import FARTHEST, MOST, NOTHING, fall_of_second_half, forecast_more_steps, times_to_gain
 
@@ -49,7 +59,7 @@ def test_of_a_curve_that_falls_with_every_doubling_the_fall_is_found():
     # By hand: five evaluations stand for half of the way, and the last two for the end.
     half, end = statistics.mean(map(math.log2, (0.4, 0.45, 0.5, 0.55, 0.6))), math.log2(0.95) / 2
     assert found.fell == pytest.approx(0.03 * (end - half), rel=1e-9) == pytest.approx(0.03, rel=0.03)
-    assert found.doubled == Span(0.0, pytest.approx(found.fell, rel=0.02), MOST * found.fell)
+    assert found.doubled == ForecastSpan(0.0, pytest.approx(found.fell, rel=0.02), MOST * found.fell)
     assert found.times.usual == pytest.approx(2 ** (0.05 / found.doubled.usual))
     assert found.times.low == pytest.approx(2 ** (0.05 / (MOST * found.fell)))
 
@@ -64,7 +74,7 @@ def test_nobody_gains_more_than_there_is_to_lose():
     found = forecast_more_steps(curve(lambda x: 1.0, metric=lambda x: 1 - 0.8 * 0.5 ** (4 * x)), RESTING, rows)
     assert (found.unit, found.doubled.high) == ("R²", pytest.approx(0.05))
     solved = forecast_more_steps(curve(lambda x: 0.0), RESTING, AHEAD)
-    assert (solved.doubled, solved.times.low) == (Span(0.0, 0.0, 0.0), math.inf)
+    assert (solved.doubled, solved.times.low) == (ForecastSpan(0.0, 0.0, 0.0), math.inf)
 
 
 @given(
@@ -87,7 +97,7 @@ def test_of_a_flat_curve_nothing_more_is_promised():
     found = forecast_more_steps(curve(lambda x: 1.9), RESTING, AHEAD)
     assert found.fell == 0
     assert found.doubled.high == pytest.approx(MOST * NOTHING)  # of less it cannot be told
-    assert found.times == Span(math.inf, math.inf, math.inf)
+    assert found.times == ForecastSpan(math.inf, math.inf, math.inf)
     assert "0.05 more takes more than 8 times as many, if it comes at all." in forecast_words(run_with(found))
 
 
@@ -149,7 +159,7 @@ def run_with(found, ladder=AHEAD):
 
 
 def test_it_stands_in_the_headline_the_report_and_the_json():
-    found = Forecast("", "gain", "", 0.05, 0.02, Span(0.0, 0.02, 0.06), Span(1.78, 5.66, math.inf))
+    found = Forecast("", "gain", "", 0.05, 0.02, ForecastSpan(0.0, 0.02, 0.06), ForecastSpan(1.78, 5.66, math.inf))
     run = run_with(found)
     says = forecast_words(run)
     assert says == (

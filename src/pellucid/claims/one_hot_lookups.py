@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OneHotKnobs:
+class LookupKnobs:
     rows: int = option(3, "Rows of W, which has 27 columns.", minimum=1, maximum=1000)
     token: str = option(
         "one-hot",
@@ -30,11 +30,11 @@ class OneHotKnobs:
 
 
 @dataclass(frozen=True)
-class TenRowKnobs(OneHotKnobs):
+class TenRowKnobs(LookupKnobs):
     rows: int = option(10, "Rows of W, which has 27 columns.", minimum=1, maximum=1000)
 
 
-def measure_lookup(knobs: OneHotKnobs) -> Numbers:
+def measure_lookup(knobs: LookupKnobs) -> Numbers:
     """The tokens 1, 2 and 0 of three, each times W, beside the rows of W that they name."""
     import torch
 
@@ -186,7 +186,7 @@ FAMILY = ClaimFamily(
             decides="furthest apart",
             margin=lambda seen: min(seen["can be multiplied"] - 0.5, 1e-12 - seen["furthest apart"]),
             rule="the product is the row, to the last digit",
-            knobs=OneHotKnobs,
+            knobs=LookupKnobs,
             control={"token": "dense"},
             seeds=8,
         ),

@@ -28,7 +28,7 @@ from pellucid.errors import PellucidError
 from pellucid.layers.kv_cache import Cache, KeyValueCache, RingCache
 from pellucid.layers.masks import CAUSAL, EVERYTHING, Causal, Mask
 from pellucid.layers.positions.encodings import rotate
-from pellucid.layers.softargmax import Choice, softargmax
+from pellucid.layers.softargmax import WeightChoice, softargmax
 
 Scale = float | Callable[[int], float]  # a number, or how it follows from the width of the queries
 
@@ -51,7 +51,7 @@ def attend(
     mask: Mask = CAUSAL,
     bias: Tensor | None = None,
     temperature: float = 1.0,
-    choose: Choice = softargmax,
+    choose: WeightChoice = softargmax,
     dropout: float = 0.0,
 ) -> Tensor:
     """What each query gathers: `attention_weights(queries, keys, ...) @ values`, by one fused kernel where that can.
@@ -97,7 +97,7 @@ def attention_weights(
     mask: Mask = CAUSAL,
     bias: Tensor | None = None,
     temperature: float = 1.0,
-    choose: Choice = softargmax,
+    choose: WeightChoice = softargmax,
 ) -> Tensor:
     """How much of each key every query takes: softargmax((scale · queries · keys + bias) / temperature), written out.
 

@@ -7,7 +7,8 @@
     GumbelSoftmax       a draw: with noise on the scores each key is the best as often as softargmax says; soft, or
                         hard with the soft one's gradient
 
-Each is a `Choice`: scores (..., n, m), -∞ where a key may not be seen, and a temperature -> weights that sum to one.
+Each is a `WeightChoice`: scores (..., n, m), -∞ where a key may not be seen, and a temperature -> weights that sum to
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 
-class Choice(Protocol):
+class WeightChoice(Protocol):
     """What makes weights of scores.
 
     >>> def second_best(scores, temperature):

@@ -270,7 +270,7 @@ class Separability(NamedTuple):
     decayed: float  # the share that the weight decay takes off weights in so many steps
 
 
-class Span(NamedTuple):
+class ForecastSpan(NamedTuple):
     """Between what and what something lies nine times in ten, and what is usual."""
 
     low: float
@@ -286,8 +286,9 @@ class Forecast(NamedTuple):
     unit: str  # of the loss "", or R²
     wanted: float  # how much it lacks to the goal; nan where the models are judged by something else
     fell: float = 0.0  # by how much dev got better from half of the steps to the end
-    doubled: Span = Span(0.0, 0.0, 0.0)  # what twice the steps would bring
-    times: Span = Span(math.inf, math.inf, math.inf)  # how many times the steps to the goal; inf: farther than is known
+    doubled: ForecastSpan = ForecastSpan(0.0, 0.0, 0.0)  # what twice the steps would bring
+    # How many times the steps to the goal; inf: farther than is known.
+    times: ForecastSpan = ForecastSpan(math.inf, math.inf, math.inf)
 
 
 class Measure(NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pellucid.records import Evaluation, Forecast, Ladder, Span, Verdict
+from pellucid.records import Evaluation, Forecast, ForecastSpan, Ladder, Verdict
 
 USUAL, MOST = 1.0, 3.0  # times what the second half brought, for each doubling; at least it is nothing
 FARTHEST = 8.0  # times the steps, as far as was tried
@@ -48,8 +48,8 @@ def forecast_more_steps(evaluations: Sequence[Evaluation], verdict: Verdict, lad
     # A loss that halved may halve again, which is less than it fell; far from 0 the two are the same.
     usual = USUAL * each * left / (left + each) if left > 0 else 0.0
     high = min(MOST * each, max(0.0, left))
-    times = Span(times_to_gain(wanted, high), times_to_gain(wanted, usual), math.inf)
-    return Forecast("", goal, unit, wanted, fell, Span(0.0, usual, high), times)
+    times = ForecastSpan(times_to_gain(wanted, high), times_to_gain(wanted, usual), math.inf)
+    return Forecast("", goal, unit, wanted, fell, ForecastSpan(0.0, usual, high), times)
 
 
 def fall_of_second_half(losses: Sequence[tuple[int, float]]) -> float:

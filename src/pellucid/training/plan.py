@@ -210,7 +210,7 @@ def _evaluations_within(seconds: float, pace: Pace, n_dev: int) -> tuple[int, in
     return max(FEWEST_EVALUATIONS, n_evaluations), TRIED_PREDICTIONS if n_dev > TRIED_PREDICTIONS else 0
 
 
-class Sizes(NamedTuple):
+class PlannedSizes(NamedTuple):
     """The settings that a size decides: those that were asked for, and where the others come from."""
 
     given: tuple[str, ...]
@@ -218,7 +218,7 @@ class Sizes(NamedTuple):
     guessed: tuple[str, ...]  # from how much data, or time, there is
 
 
-def with_own_sizes(card: NetworkCard, task: Task, options: TrainOptions) -> tuple[TrainOptions, Sizes]:
+def with_own_sizes(card: NetworkCard, task: Task, options: TrainOptions) -> tuple[TrainOptions, PlannedSizes]:
     """The options with the network's own sizes beside those that were asked for, so that none is guessed.
 
     Where no size is asked for, or one by its name, that decides; and where a network has no sizes of its own.
@@ -228,14 +228,14 @@ def with_own_sizes(card: NetworkCard, task: Task, options: TrainOptions) -> tupl
     given = tuple(name for name in decided if name in options.network)
     left = [name for name in decided if name not in options.network]
     if options.size:
-        return options, Sizes(given, {}, ())
+        return options, PlannedSizes(given, {}, ())
     own: dict[str, Setting] = {
         field.name: field.default
         for field in dataclasses.fields(card.config)
         if field.name in left and given and task.has_own_sizes and field.default is not dataclasses.MISSING
     }
     options = dataclasses.replace(options, network={**own, **options.network})
-    return options, Sizes(given, own, tuple(name for name in left if name not in own))
+    return options, PlannedSizes(given, own, tuple(name for name in left if name not in own))
 
 
 def _n_parameters_alone(card: NetworkCard, config: Any) -> int:

@@ -47,6 +47,7 @@ from pellucid.records import (
     DataFacts,
     Ending,
     Evaluation,
+    ForecastSpan,
     InitialLoss,
     Ladder,
     NetworkFacts,
@@ -54,7 +55,6 @@ from pellucid.records import (
     PlanReason,
     Resumption,
     Separability,
-    Span,
     TrainingReport,
     Verdict,
     as_plain,
@@ -560,15 +560,15 @@ def forecast_words(report: TrainingReport) -> str:
     return f"{says}; {found.wanted:.2g} more takes {times}."
 
 
-def times_words(times: Span, seconds: float) -> str:
+def times_words(times: ForecastSpan, seconds: float) -> str:
     """How many times the steps, with the time that takes; seconds: what the run took.
 
-    >>> from pellucid.records import Span
-    >>> times_words(Span(1.5, 4.0, math.inf), 60.0)
+    >>> from pellucid.records import ForecastSpan
+    >>> times_words(ForecastSpan(1.5, 4.0, math.inf), 60.0)
     'about 4.0 times as many, 4 min (at least 1.5 times; at most is not known)'
-    >>> times_words(Span(3.0, math.inf, math.inf), 60.0)
+    >>> times_words(ForecastSpan(3.0, math.inf, math.inf), 60.0)
     'more than 8 times as many, if it comes at all (at least 3.0 times, 3 min)'
-    >>> times_words(Span(math.inf, math.inf, math.inf), 60.0)
+    >>> times_words(ForecastSpan(math.inf, math.inf, math.inf), 60.0)
     'more than 8 times as many, if it comes at all'
     """
     far = "more than 8 times as many, if it comes at all"
