@@ -37,7 +37,7 @@ from torch import Tensor
 
 from pellucid.data import ListData, open_data
 from pellucid.data.prepare.tokens import split_sequences
-from pellucid.decoding.sampling import draw
+from pellucid.decoding.sampling import draw_tokens
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
@@ -94,7 +94,7 @@ def taken_in_turns(arms: dict[str, Arm], turns: int, scale: dict[str, float]) ->
 
 
 def cached(model: SequenceModel, batch: int) -> None:
-    draw(NeuralReading(model), n_samples=batch, longest=N_TOKENS, start=[0])
+    draw_tokens(NeuralReading(model), n_samples=batch, longest=N_TOKENS, start=[0])
 
 
 @torch.inference_mode()
@@ -165,7 +165,7 @@ def generation(turns: int) -> list[Row]:
 def require_same(model: SequenceModel) -> None:
     """Cached and uncached choose the same tokens, past the edge of the context too."""
     first, second = (
-        [sample.tokens for sample in draw(way(model), n_samples=3, longest=CONTEXT + 20, start=[0])]
+        [sample.tokens for sample in draw_tokens(way(model), n_samples=3, longest=CONTEXT + 20, start=[0])]
         for way in (NeuralReading, ForwardReading)
     )
     if first != second:
@@ -176,11 +176,11 @@ def names(turns: int) -> Row:
     data = open_data("names")
     assert isinstance(data, ListData)
     items = split_sequences(data).train_items
-    model = lively(Transformer(TransformerConfig.sized("medium", 27, 16)))
+    model = lively(Transformer(TransformerConfig.of_size("medium", 27, 16)))
     known = set(items)
 
     def ours() -> int:
-        drawn = draw(NeuralReading(model), n_samples=N_NAMES, longest=15, start=[0], stop=0)
+        drawn = draw_tokens(NeuralReading(model), n_samples=N_NAMES, longest=15, start=[0], stop=0)
         return sum(_text(sample.tokens) in known for sample in drawn)
 
     def usual() -> int:

@@ -132,9 +132,12 @@ def show_wide_and_deep() -> None:
 def show_cost() -> None:
     sizes: dict[str, Case] = {
         "3 layers of 16": (nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)), (torch.randn(4, 8),)),
-        "transformer, tiny": (Transformer(TransformerConfig.sized("tiny", 27, 16)), (torch.randint(0, 27, (32, 16)),)),
+        "transformer, tiny": (
+            Transformer(TransformerConfig.of_size("tiny", 27, 16)),
+            (torch.randint(0, 27, (32, 16)),),
+        ),
         "transformer, 0.8 M": (
-            Transformer(TransformerConfig.sized("large", 27, 64)),
+            Transformer(TransformerConfig.of_size("large", 27, 64)),
             (torch.randint(0, 27, (32, 64)),),
         ),
         "12 layers of 768": (encoder(12, 768), (torch.randn(1, 128, 768),)),

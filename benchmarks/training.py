@@ -181,7 +181,7 @@ def sides_of(task: Task, folder: Path) -> tuple[int, int, Corpus, Corpus]:
 
 def arms_of(task: Task, folder: Path, part: float) -> tuple[Arm, Arm]:
     vocab_size, context, train, dev = sides_of(task, folder)
-    config = TransformerConfig.sized(task.size, vocab_size, context)
+    config = TransformerConfig.of_size(task.size, vocab_size, context)
     theirs = TransformerConfig(vocab_size, context, config.width, config.depth, config.n_heads, positions="learned")
     recipe = MODEL.recipe
     is_list = train.has_boundary

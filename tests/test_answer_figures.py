@@ -17,7 +17,7 @@ from tests.tiny_records import ANSWERING, TINY, TINY_IMAGES, TINY_PAIRS, TINY_RE
 
 from pellucid.errors import PellucidError
 from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
-from pellucid.figures.drawings.calibration import draw_calibration, interval
+from pellucid.figures.drawings.calibration import draw_calibration, wilson_interval
 from pellucid.figures.drawings.confusion import draw_confusion
 from pellucid.figures.drawings.ladder import draw_ladder
 from pellucid.figures.drawings.latent import classes_of, draw_latent
@@ -435,7 +435,7 @@ def test_of_very_many_classes_those_with_most_mistakes_are_drawn():
 @given(st.integers(1, 500), st.floats(0, 1))
 def test_the_interval_of_a_bin_is_wilsons(n, share):
     right = round(n * share)
-    low, high = interval(ConfidenceBin(0.0, 1.0, n, 0.5, right / n))
+    low, high = wilson_interval(ConfidenceBin(0.0, 1.0, n, 0.5, right / n))
     wanted = binomtest(right, n).proportion_ci(0.95, method="wilson")
     assert (low, high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decoding.beam import beam_search
-from pellucid.decoding.sampling import NEVER, FromContexts, draw
+from pellucid.decoding.sampling import NEVER, FromContexts, draw_tokens
 from pellucid.errors import PellucidError
 
 
@@ -93,7 +93,7 @@ def test_what_a_narrow_beam_finds_is_there_and_in_order(seed, width, power):
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 10_000), vocab=st.integers(1, 5), longest=st.integers(1, 6))
 def test_a_beam_of_1_is_greedy(seed, vocab, longest):
-    (greedy,) = draw(by_all(seed, vocab), n_samples=1, longest=longest, start=[0], stop=0, temperature=0)
+    (greedy,) = draw_tokens(by_all(seed, vocab), n_samples=1, longest=longest, start=[0], stop=0, temperature=0)
     (found,) = beam_search(by_all(seed, vocab), width=1, longest=longest, start=[0], stop=0)
     assert found.drawn.tokens == greedy.tokens
     assert found.drawn.is_cut == greedy.is_cut

@@ -91,7 +91,7 @@ def test_a_network_for_other_data_is_refused(name, kind, words):
 )
 def test_sizes_have_the_parameters_that_are_said(name, kind, size, shape, n_parameters):
     card = find_network(name, kind)
-    assert card.build(card.sized(size, *shape)).n_parameters == n_parameters
+    assert card.build(card.of_size(size, *shape)).n_parameters == n_parameters
 
 
 def test_the_catalogue_needs_neither_torch_nor_numpy():
@@ -122,7 +122,7 @@ class StripesConfig:
         check_options(self)
 
     @classmethod
-    def sized(cls, size, inputs):
+    def of_size(cls, size, inputs):
         return cls(inputs.numbers, inputs.categories, inputs.outputs)
 
 
@@ -144,7 +144,7 @@ catalogue.NETWORKS = (*catalogue.NETWORKS, catalogue.NetworkCard(
 from pellucid.models.examples.configs import ExampleShape
 card = catalogue.find_network("stripes", "table")
 assert "stripes" in catalogue.compared_networks("table")
-assert card.build(card.sized("tiny", ExampleShape((5,), (), 3))).n_parameters == 18
+assert card.build(card.of_size("tiny", ExampleShape((5,), (), 3))).n_parameters == 18
 """
 
 

@@ -36,7 +36,7 @@ def built(config: CNNConfig, seed: int = 1) -> CNN:
 
 
 def test_it_is_the_exams_network():
-    model = CNN(CNNConfig.sized("tiny", ExampleShape(numbers=(1, 32, 32), categories=(), outputs=10)))
+    model = CNN(CNNConfig.of_size("tiny", ExampleShape(numbers=(1, 32, 32), categories=(), outputs=10)))
     assert model.config == EXAM
     by_layer = [sum(p.numel() for p in part.parameters()) for part in (model.layers[0], model.layers[3], model.head)]
     assert by_layer == [208, 2_064, 1_450]
@@ -159,7 +159,7 @@ def test_what_a_head_cannot_read_is_refused():
 )
 def test_every_size_reads_every_picture(size, numbers):
     inputs = ExampleShape(numbers=numbers, categories=(), outputs=4)
-    for model in (CNN(CNNConfig.sized(size, inputs)), ResidualCNN(ResidualCNNConfig.sized(size, inputs))):
+    for model in (CNN(CNNConfig.of_size(size, inputs)), ResidualCNN(ResidualCNNConfig.of_size(size, inputs))):
         assert answered(model, pictures(2, *numbers, dtype=torch.float32)).shape == (2, 4)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decoding.novelty import Known, edit_distances, longest_copied
-from pellucid.decoding.sampling import FromContexts, draw, sampling_probabilities
+from pellucid.decoding.sampling import FromContexts, draw_tokens, sampling_probabilities
 from pellucid.errors import PellucidError
 
 # After each of 3 tokens the probabilities of the next; 0 is the boundary and never follows itself.
@@ -23,7 +23,7 @@ def scores(contexts):
 
 
 def drawn(n_samples=100, **options):
-    return draw(scores, **{"n_samples": n_samples, "longest": 50, "start": [0], "stop": 0, **options})
+    return draw_tokens(scores, **{"n_samples": n_samples, "longest": 50, "start": [0], "stop": 0, **options})
 
 
 def test_frequencies_are_the_probabilities():
@@ -59,7 +59,7 @@ def test_a_start_is_gone_on_from_and_is_no_part_of_the_result():
     # After 2 the boundary may come at once, after 0 never.
     assert any(sample.tokens == () for sample in drawn(100, start=[0, 2]))
     assert all(sample.tokens != () for sample in drawn(100, start=[0]))
-    endless = draw(
+    endless = draw_tokens(
         lambda contexts: np.log(np.eye(3)[contexts[:, -1]] + 1e-300), n_samples=2, longest=4, start=[2], stop=0
     )
     assert [(sample.tokens, sample.is_cut) for sample in endless] == [((2, 2, 2, 2), True)] * 2
@@ -83,7 +83,7 @@ class CountedReading(FromContexts):
 
 def test_the_start_is_read_once_and_finished_rows_are_dropped():
     reading = CountedReading()
-    found = draw(reading, n_samples=500, longest=50, start=[0, 1, 2], stop=0, seed=3)
+    found = draw_tokens(reading, n_samples=500, longest=50, start=[0, 1, 2], stop=0, seed=3)
     assert found == drawn(500, start=[0, 1, 2], seed=3)
     assert reading.asked[0] == (1, 3)
     rows = [shape[0] for shape in reading.asked[1:]]
@@ -97,9 +97,9 @@ def test_the_start_is_read_once_and_finished_rows_are_dropped():
 
 def test_nothing_is_asked_that_is_not_used():
     reading = CountedReading()
-    draw(reading, n_samples=1, longest=3, start=[0])
+    draw_tokens(reading, n_samples=1, longest=3, start=[0])
     assert reading.asked == [(1, 1), (1,), (1,)]
-    assert len(draw(scores, n_samples=3, longest=1, start=[0])) == 3
+    assert len(draw_tokens(scores, n_samples=3, longest=1, start=[0])) == 3
 
 
 def test_the_ith_sample_is_the_same_in_any_company():

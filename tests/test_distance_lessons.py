@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pellucid.errors import PellucidError
 from pellucid.lessons import parallel_steps, path_length
-from pellucid.lessons.parallel_steps import ParallelKnobs, growth_of, longest_chain, read_all, write_greedily
+from pellucid.lessons.parallel_steps import ParallelKnobs, growth_of, longest_chain, read_sequence, write_greedily
 from pellucid.lessons.path_length import PathLengthKnobs, gradient_norms, roll_cell
 from pellucid.lessons.scalar_rnn import ACTIVATIONS, unroll
 from pellucid.models.catalogue import find_network
@@ -169,8 +169,8 @@ def test_a_walk_through_the_graph_finds_the_same_chain(name: str, kind: str, set
     longest = {"longest_source": 7, "longest_target": 7} if kind == "pairs" else {}
     model = card.build(card.config(vocab_size=27, width=4, depth=2, **longest, **settings)).double().eval()
     with sdpa_kernel(SDPBackend.MATH):
-        loss = read_all(model, 1, 7)
-    assert longest_chain(partial(read_all, model, 1, 7)) == longest_path(loss.grad_fn, {})
+        loss = read_sequence(model, 1, 7)
+    assert longest_chain(partial(read_sequence, model, 1, 7)) == longest_path(loss.grad_fn, {})
 
 
 def test_what_is_written_into_a_cache_counts() -> None:

@@ -21,7 +21,7 @@ from pellucid.decoding.options import (
     require_seed,
     require_top_k_fits,
 )
-from pellucid.decoding.sampling import draw, log_softmax, sampling_probabilities, softmax
+from pellucid.decoding.sampling import draw_tokens, log_softmax, sampling_probabilities, softmax
 from pellucid.errors import PellucidError
 from pellucid.options import Option
 
@@ -101,7 +101,7 @@ def test_what_is_barred_is_never_drawn():
     scores = np.log([[0.4, 0.3, 0.2, 0.1]])
 
     def counts(**options):
-        samples = draw(lambda contexts: scores.repeat(len(contexts), 0), n_samples=4000, longest=1, **options)
+        samples = draw_tokens(lambda contexts: scores.repeat(len(contexts), 0), n_samples=4000, longest=1, **options)
         return np.bincount([sample.tokens[0] for sample in samples], minlength=4)
 
     assert all(counts())
@@ -116,7 +116,7 @@ def test_what_is_barred_is_never_drawn():
 
 def test_filters_leave_the_log_probability_as_the_model_gave_it():
     scores = np.log([[0.5, 0.25, 0.25]])
-    (sample,) = draw(lambda contexts: scores, n_samples=1, longest=3, top_k=1, temperature=0.5)
+    (sample,) = draw_tokens(lambda contexts: scores, n_samples=1, longest=3, top_k=1, temperature=0.5)
     assert sample.log_probability == pytest.approx(3 * math.log(0.5))
 
 
@@ -142,8 +142,8 @@ def test_softmax_and_its_logarithm():
         (lambda: require_length_penalty(math.nan), "the length penalty is nan"),
         (lambda: require_length_penalty(math.inf), "the length penalty is inf"),
         (lambda: require_seed(2**64), "the seed is 18446744073709551616"),
-        (lambda: draw(lambda contexts: contexts, n_samples=1, longest=1, top_k=0), "top-k is 0"),
-        (lambda: draw(lambda contexts: contexts, n_samples=1, longest=1, top_p=1.5), "top-p is 1.5"),
+        (lambda: draw_tokens(lambda contexts: contexts, n_samples=1, longest=1, top_k=0), "top-k is 0"),
+        (lambda: draw_tokens(lambda contexts: contexts, n_samples=1, longest=1, top_p=1.5), "top-p is 1.5"),
     ],
 )
 def test_what_cannot_be_wished_for(wish, said):

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from pellucid.data.sets.dedupe_sort import load
 from pellucid.decoding.beam import beam_search
-from pellucid.decoding.sampling import draw
+from pellucid.decoding.sampling import draw_tokens
 from pellucid.models import stepwise
 from pellucid.models.catalogue import networks_for
 from pellucid.models.contracts import PairModel
@@ -113,7 +113,7 @@ def test_a_beam_of_one_is_greedy(name):
         best = beam_search(PairReading(model, tokens), width=1, longest=longest, start=[0], stop=0)[0]
         assert list(best.drawn.tokens) == answer
         assert best.drawn.is_cut == (len(answer) == longest)
-        sample = draw(PairReading(model, tokens), n_samples=2, longest=longest, start=[0], stop=0, temperature=0)
+        sample = draw_tokens(PairReading(model, tokens), n_samples=2, longest=longest, start=[0], stop=0, temperature=0)
         assert [list(one.tokens) for one in sample] == [answer, answer]
 
 
@@ -209,7 +209,7 @@ def test_it_learns_to_sort(name):
     pairs = [([ord(c) - 64 for c in s], [ord(c) - 64 for c in t]) for s, t in load(n=1_000).pairs]
     known, new = pairs[:800], pairs[800:]
     torch.manual_seed(0)
-    model = CARDS[name].build(CARDS[name].sized("tiny", 5, 6, 4))
+    model = CARDS[name].build(CARDS[name].of_size("tiny", 5, 6, 4))
     learn(model, pad_rows([source for source, _ in known]), [target for _, target in known], steps=200)
     found = greedy_answers(model, pad_rows([source for source, _ in new]))
     assert sum(answer == target for answer, (_, target) in zip(found, new, strict=True)) >= 0.9 * len(new)

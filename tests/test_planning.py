@@ -41,7 +41,7 @@ def test_with_steps_the_plan_is_the_same_every_time(task):
     assert plans[0] == plans[1]
     config, plan = plans[0]
     assert (plan.steps, plan.evaluate_every, plan.sample_every, plan.save_every) == (100, 5, 12, 10)
-    assert config == find_network("mlp", "list").sized("medium", 27, 16)
+    assert config == find_network("mlp", "list").of_size("medium", 27, 16)
 
 
 def test_what_was_asked_for_is_in_the_plan(task):
@@ -189,7 +189,7 @@ def test_what_memory_cannot_hold_is_refused_before_it_is_made(task):
 @pytest.mark.parametrize("size", ["small", "medium", "large"])
 def test_the_rough_number_of_parameters_is_near(size):
     for card in networks_for("list").values():
-        config = card.sized(size, 65, 32)
+        config = card.of_size(size, 65, 32)
         assert 0.3 < SequenceTask.estimate_parameters(config) / card.build(config).n_parameters < 3, card.name
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.inspection.instrument.isolation import isolate
-from pellucid.inspection.instrument.loss_view import LossView, agreement, causal_input, loss_view
+from pellucid.inspection.instrument.loss_view import LossView, causal_input, loss_view, shift_agreement
 from pellucid.inspection.instrument.perturbation import change_input, largest_change
 from pellucid.inspection.instrument.recording import first_meeting, output_part
 from pellucid.inspection.instrument.short_run import (
@@ -244,7 +244,7 @@ def test_the_sequence_that_must_not_be_seen_ahead():
     def loss(scores: Tensor, wanted: Tensor) -> Tensor:
         return functional.cross_entropy(scores.flatten(0, 1), wanted.flatten())
 
-    assert agreement(tokens[:, :-1], tokens[:, 1:], by=1) == 1
+    assert shift_agreement(tokens[:, :-1], tokens[:, 1:], by=1) == 1
     assert causal_input(Specimen(model, (tokens[:, :-1],), tokens[:, 1:], loss)) == 0
     assert causal_input(Specimen(model, (tokens,), tokens, loss)) is None  # to copy is no reason to be causal
     assert causal_input(Specimen(model, (tokens,), is_causal=True)) == 0

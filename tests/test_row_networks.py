@@ -84,7 +84,7 @@ def test_one_hot_rows_are_the_rows_of_the_identity():
 @pytest.mark.parametrize("name", sorted({*networks_for("table")} & {*networks_for("images")}))
 def test_an_image_is_the_row_of_its_pixels(name):
     card = find_network(name, "images")
-    config = card.sized("tiny", ExampleShape((1, 4, 4), (), 3))
+    config = card.of_size("tiny", ExampleShape((1, 4, 4), (), 3))
     of_images, of_rows = card.build(config).eval(), card.build(dataclasses.replace(config, numbers=(16,))).eval()
     of_rows.load_state_dict(of_images.state_dict())
     images = torch.randn(64, 1, 4, 4)
@@ -95,7 +95,7 @@ def test_an_image_is_the_row_of_its_pixels(name):
 def test_pixels_have_no_neighbours(name):
     """Shuffled in the same way in every image, and with them the weights that read them, they say the same."""
     card = find_network(name, "images")
-    model = card.build(card.sized("tiny", ExampleShape((1, 4, 4), (), 3)))
+    model = card.build(card.of_size("tiny", ExampleShape((1, 4, 4), (), 3)))
     images, order = torch.randn(64, 16), torch.randperm(16)
     before = model(images.view(64, 1, 4, 4), NO_CODES)
     first = next(part for part in model.modules() if isinstance(part, nn.Linear) and part.in_features == 16)
@@ -183,7 +183,7 @@ def test_dropout_is_for_training_alone():
 
 
 def test_images_are_read_with_batch_norm_and_tables_without():
-    sized = find_network("mlp", "images").sized
+    sized = find_network("mlp", "images").of_size
     assert sized("small", ExampleShape((1, 8, 8), (), 10)).norm == "batch"
     assert sized("small", ExampleShape((64,), (), 10)).norm == "none"
 
@@ -323,5 +323,5 @@ def test_what_is_no_narrow_place_is_refused(change, said):
 
 def test_its_size_follows_the_row_and_not_the_labels():
     card = find_network("autoencoder", "images")
-    config = card.sized("large", ExampleShape((3,), (4,), outputs=2))
+    config = card.of_size("large", ExampleShape((3,), (4,), outputs=2))
     assert (config.outputs, config.latent) == (7, 3)

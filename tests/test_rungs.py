@@ -92,7 +92,7 @@ def test_a_neural_bigram_learns_what_counting_finds():
 
 def test_the_classic_mlp_has_as_many_parameters_as_the_lecture_says():
     assert WindowMLP(WindowMLPConfig(vocab_size=27, context=3, embedding=10, hidden=200)).n_parameters == 11_897
-    assert WindowMLPConfig.sized("tiny", 27, 8) == WindowMLPConfig(vocab_size=27, context=3, embedding=10, hidden=200)
+    assert WindowMLPConfig.of_size("tiny", 27, 8) == WindowMLPConfig(vocab_size=27, context=3, embedding=10, hidden=200)
     # In words: |V| k, then context k hidden + hidden, then hidden |V| + |V|.
     assert 27 * 10 + 3 * 10 * 200 + 200 + 200 * 27 + 27 == 11_897
 
@@ -190,7 +190,7 @@ def test_the_wavenet_has_the_lectures_parameters():
 def test_a_context_that_is_no_power_of_two_brings_the_nearest():
     with pytest.raises(PellucidError, match=r"a context of 7 tokens cannot be halved .* nearest that can is 8"):
         WavenetConfig(27, context=7)
-    assert [WavenetConfig.sized("medium", 27, context).context for context in (1, 3, 7, 8, 100)] == [2, 2, 4, 8, 8]
+    assert [WavenetConfig.of_size("medium", 27, context).context for context in (1, 3, 7, 8, 100)] == [2, 2, 4, 8, 8]
 
 
 @pytest.mark.parametrize(

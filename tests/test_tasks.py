@@ -231,7 +231,7 @@ def test_a_shift_moves_an_image_as_a_loop_would():
 def test_the_parameters_of_image_networks_are_estimated_well_enough(name, shape):
     card = find_network(name, "images")
     for size in SIZES:
-        config = card.sized(size, ExampleShape(shape, (), 10))
+        config = card.of_size(size, ExampleShape(shape, (), 10))
         # By it the plan chooses threads, and guesses how much faster a smaller size is.
         assert 0.4 < ExampleTask.estimate_parameters(config) / card.build(config).n_parameters < 2.5, size
 

@@ -12,7 +12,7 @@ from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.options import SampleOptions
-from pellucid.decoding.sampling import draw
+from pellucid.decoding.sampling import draw_tokens
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
 from pellucid.records import DataFacts, Evaluation
@@ -179,7 +179,7 @@ def test_alone_or_beside_others_cached_or_not(tmp_path, card):
     for n in (1, 2, 63, 64, 65):
         assert rounded(network.sample(n, seed=9)) == rounded(together[:n])
     options = {"n_samples": 64, "longest": 40, "start": [0], "stop": 0, "seed": 9}
-    cached, plain = (draw(network.reading(is_cached=way), **options) for way in (True, False))
+    cached, plain = (draw_tokens(network.reading(is_cached=way), **options) for way in (True, False))
     assert [sample.tokens for sample in cached] == [sample.tokens for sample in plain]
     torch.set_num_threads(2)
     assert rounded(network.sample(300, seed=9)) == rounded(together)

@@ -125,7 +125,7 @@ def test_a_configuration_that_cannot_be_is_refused():
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("numbers", [(1, 1, 1), (1, 8, 8), (3, 31, 17), (3, 64, 48)])
 def test_every_size_reads_every_picture(size, numbers):
-    config = ViTConfig.sized(size, ExampleShape(numbers=numbers, categories=(), outputs=4))
+    config = ViTConfig.of_size(size, ExampleShape(numbers=numbers, categories=(), outputs=4))
     assert answered(ViT(config).double(), pictures(2, *numbers)).shape == (2, 4)
     assert max(config.grid) <= 31
 

@@ -244,7 +244,7 @@ def test_the_first_loss_is_that_of_guessing(card):
     for inputs in inputs_for(card):
         if inputs.outputs > 1 and inputs.n_numbers <= 1024:
             torch.manual_seed(0)
-            model = card.build(card.sized("small", inputs))
+            model = card.build(card.of_size("small", inputs))
             examples = draw(inputs, n=64)
             guessing = math.log(inputs.outputs)
             if isinstance(model, Reconstructor):
@@ -258,7 +258,7 @@ def test_sizes_are_for_every_data(card):
     for inputs in inputs_for(card):
         numbers, codes, _ = draw(inputs, n=2)
         for size in ("tiny", "small"):
-            config = card.sized(size, inputs)
+            config = card.of_size(size, inputs)
             model = card.build(config).eval()
             assert (config.numbers, config.categories) == (inputs.numbers, inputs.categories)
             assert isinstance(model, Reconstructor) or config.outputs == inputs.outputs
@@ -267,7 +267,7 @@ def test_sizes_are_for_every_data(card):
 
 def test_sizes_grow(card):
     inputs = inputs_for(card)[-2]
-    sizes = [card.build(card.sized(size, inputs)).n_parameters for size in SIZES]
+    sizes = [card.build(card.of_size(size, inputs)).n_parameters for size in SIZES]
     has_settings = len(dataclasses.fields(card.config)) > len(BASE)
     assert sizes == sorted(set(sizes) if has_settings else sizes)
 

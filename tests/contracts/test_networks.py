@@ -259,7 +259,7 @@ def test_made_ready_for_inference_the_original_stays(card, start, tokens):
 
 def test_the_first_loss_is_that_of_guessing(card):
     torch.manual_seed(0)
-    model = card.build(card.sized("medium", 27, 8))
+    model = card.build(card.of_size("medium", 27, 8))
     loss = loss_of(model, draw(27, 64, 9)).item()
     assert abs(loss - math.log(27)) < 0.05 * math.log(27)
 
@@ -302,13 +302,13 @@ def test_a_copy_shares_the_counts_and_nothing_else(card, tokens):
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_are_for_every_data(card, size):
     for vocab_size, context in ((2, 1), (27, 8), (27, 16), (300, 64)):
-        model = card.build(card.sized(size, vocab_size, context))
+        model = card.build(card.of_size(size, vocab_size, context))
         assert model.vocab_size == vocab_size
         assert model.longest >= context
 
 
 def test_sizes_grow(card):
-    numbers = [card.build(card.sized(size, 27, 16)).n_parameters for size in SIZES]
+    numbers = [card.build(card.of_size(size, 27, 16)).n_parameters for size in SIZES]
     assert numbers == sorted(set(numbers))
 
 

@@ -277,7 +277,7 @@ def test_made_ready_for_inference_the_original_stays(card, sources, tokens):
 
 def test_the_first_loss_is_that_of_guessing(card):
     torch.manual_seed(0)
-    model = card.build(card.sized("medium", card.tiny.vocab_size, SOURCE, TIME - 1))
+    model = card.build(card.of_size("medium", card.tiny.vocab_size, SOURCE, TIME - 1))
     loss = loss_of(model, sources_for(card, 64), tokens_for(card, 64)).item()
     assert abs(loss - math.log(card.tiny.vocab_size)) < 0.05 * math.log(card.tiny.vocab_size)
 
@@ -285,7 +285,7 @@ def test_the_first_loss_is_that_of_guessing(card):
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_are_for_every_data(card, size):
     for vocab_size, longest_source, longest_target in ((2, 1, 1), (11, 8, 8), (27, 3, 40), (300, 64, 2)):
-        model = card.build(card.sized(size, vocab_size, longest_source, longest_target)).eval()
+        model = card.build(card.of_size(size, vocab_size, longest_source, longest_target)).eval()
         assert (model.vocab_size, model.longest_source, model.longest_target) == (
             vocab_size,
             longest_source,
@@ -299,7 +299,7 @@ def test_sizes_are_for_every_data(card, size):
 
 
 def test_sizes_grow(card):
-    numbers = [card.build(card.sized(size, 11, 8, 8)).n_parameters for size in SIZES]
+    numbers = [card.build(card.of_size(size, 11, 8, 8)).n_parameters for size in SIZES]
     assert numbers == sorted(set(numbers))
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pellucid.decoding.beam import beam_search
-from pellucid.decoding.sampling import draw
+from pellucid.decoding.sampling import draw_tokens
 from pellucid.models.catalogue import networks_for
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
@@ -117,7 +117,7 @@ def test_rows_are_kept_left_out_and_doubled_on_both_sides_of_the_edge(model):
 
 def test_what_is_drawn_is_the_same(model):
     options = {"n_samples": 20, "longest": 40, "start": [0], "stop": 0, "seed": 5}
-    cached, plain = draw(NeuralReading(model), **options), draw(ForwardReading(model), **options)
+    cached, plain = draw_tokens(NeuralReading(model), **options), draw_tokens(ForwardReading(model), **options)
     assert [sample.tokens for sample in cached] == [sample.tokens for sample in plain]
     assert [s.log_probability for s in cached] == pytest.approx([s.log_probability for s in plain], abs=1e-10)
     assert len({sample.tokens for sample in cached}) > 1
@@ -135,9 +135,9 @@ def test_in_double_precision_a_sample_is_the_same_in_any_company(model):
     chance lies as close to a border as that, which is once in about 10^14 tokens. Here some 10^4 are drawn.
     """
     options = {"longest": 100, "start": [0], "stop": 0, "seed": 11}
-    together = draw(NeuralReading(model), n_samples=1000, **options)
+    together = draw_tokens(NeuralReading(model), n_samples=1000, **options)
     for n_samples in (1, 2, 3, 64, 500):
-        some = draw(NeuralReading(model), n_samples=n_samples, **options)
+        some = draw_tokens(NeuralReading(model), n_samples=n_samples, **options)
         assert [sample.tokens for sample in some] == [sample.tokens for sample in together[:n_samples]]
 
 
@@ -150,7 +150,7 @@ def test_single_precision_becomes_double_before_anything_is_decided(transformer)
 def test_the_model_stays_as_it_was(model):
     model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    draw(NeuralReading(model), n_samples=3, longest=30, start=[0], stop=0)
+    draw_tokens(NeuralReading(model), n_samples=3, longest=30, start=[0], stop=0)
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.requires_grad for parameter in model.parameters())

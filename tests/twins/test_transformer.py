@@ -215,11 +215,11 @@ def _config(positions: str) -> TransformerConfig:
 
 def test_a_new_transformer_finds_every_token_as_likely():
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig.sized("small", vocab_size=27, context=16))
+    model = Transformer(TransformerConfig.of_size("small", vocab_size=27, context=16))
     scores = model(torch.randint(0, 27, (2, 16)))
     assert torch.equal(scores, torch.zeros_like(scores))
     assert 40_000 < model.n_parameters < 60_000
-    assert 780_000 < Transformer(TransformerConfig.sized("large", vocab_size=65, context=64)).n_parameters < 820_000
+    assert 780_000 < Transformer(TransformerConfig.of_size("large", vocab_size=65, context=64)).n_parameters < 820_000
 
 
 def test_what_cannot_be_built_is_refused():

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from pellucid.autograd.expression import CALLED, CONSTANTS, Operation, Output, Program, require_free_name
 from pellucid.autograd.rules import ADD, CONSTANT, DIVIDE, INPUT, MULTIPLY, NEGATE, POWER, SUBTRACT, Rule
-from pellucid.autograd.tokens import Token, tokens
+from pellucid.autograd.tokens import Token, split_tokens
 from pellucid.autograd.vector_functions import Emitter, VectorFunction
 from pellucid.errors import ExpressionError, TooLarge, nearest, quoted
 
@@ -121,7 +121,7 @@ class _Reader:
         self.unnamed: list[Output] = []
 
     def program(self) -> Program:
-        words = tokens(self.text)
+        words = split_tokens(self.text)
         word = next(words)
         while True:
             word = self.statement(word, words)

@@ -28,7 +28,7 @@ class Token(NamedTuple):
 _token: Callable[[tuple[str, str, int, int]], Token] = functools.partial(tuple.__new__, Token)
 
 
-def tokens(text: str) -> Iterator[Token]:
+def split_tokens(text: str) -> Iterator[Token]:
     """The words of the expression, one after the other, and an end."""
     pieces = _TOKEN.findall(text)  # words with the blanks before them
     if sum(map(len, pieces)) < len(text.rstrip(" \t")):

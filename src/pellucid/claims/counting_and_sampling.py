@@ -93,12 +93,12 @@ def draw_items(data: str, n: int, seed: int, temperature: float = 1.0) -> list[s
     """Items drawn from counted pairs, symbol by symbol, until the boundary returns."""
     import numpy as np
 
-    from pellucid.decoding.sampling import draw
+    from pellucid.decoding.sampling import draw_tokens
 
     found = count_list(data)
     with np.errstate(divide="ignore"):
         logs = np.log(found.counts / found.counts.sum(axis=1, keepdims=True))
-    drawn = draw(
+    drawn = draw_tokens(
         lambda contexts: logs[contexts[:, -1]],
         n_samples=n,
         longest=200,

@@ -57,7 +57,7 @@ class ExtremesKnobs:
         check_options(self)
 
 
-def draw_items(seed: int, n: int) -> Array:
+def draw_basket_sizes(seed: int, n: int) -> Array:
     from pellucid.data.sets import transactions
 
     return transactions.load(seed=seed, n=n).frame["items_scanned"].to_numpy().astype(float)
@@ -67,7 +67,7 @@ def measure_one_sided_extremes(knobs: ExtremesKnobs) -> Numbers:
     """Seconds at the till, told from the number of items; the top 1 % are all tested on, shared, or all trained on."""
     import numpy as np
 
-    items = draw_items(knobs.seed, 2 * knobs.rows)
+    items = draw_basket_sizes(knobs.seed, 2 * knobs.rows)
     rng = np.random.default_rng([knobs.seed, 8])
     truth = SECONDS_TO_PAY + SECONDS_PER_ITEM * items
     seconds = truth + rng.normal(size=len(items)) * (0.1 * truth if knobs.noise == "proportional" else 5.0)
@@ -103,7 +103,7 @@ def measure_shift(knobs: ShiftKnobs) -> Numbers:
     import numpy as np
 
     is_test = np.arange(knobs.rows) >= 0.8 * knobs.rows
-    items = draw_items(knobs.seed, knobs.rows)
+    items = draw_basket_sizes(knobs.seed, knobs.rows)
     if knobs.changes == "inputs":
         items = np.where(is_test, np.ceil(1.35 * items), items)
     slope = np.where(is_test & (knobs.changes == "law"), 1.35, 1.0) * SECONDS_PER_ITEM

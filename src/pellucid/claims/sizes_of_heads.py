@@ -92,7 +92,7 @@ def count_heads(knobs: HeadSizeKnobs) -> Numbers:
     return {"FLOPs over one head": flops[0] / flops[1], "parameters over one head": parameters[0] / parameters[1]}
 
 
-def time_heads(knobs: HeadSizeKnobs) -> Numbers:
+def time_softmax_of_heads(knobs: HeadSizeKnobs) -> Numbers:
     """Softmax of scores and what it mixes: all heads at once, beside one head, or beside the same heads in turn."""
     import torch
 
@@ -227,7 +227,7 @@ FAMILY = ClaimFamily(
             says="several heads are computed faster than a single one of the same width",
             where="log Q15",
             kind="cost",
-            measure=time_heads,
+            measure=time_softmax_of_heads,
             decides="times as long",
             margin=lambda seen: 0.95 - seen["times as long"],
             rule="on one thread of this processor eight heads take less than 0.95 of the time of one",

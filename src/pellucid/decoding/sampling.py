@@ -91,7 +91,7 @@ class Drawn:
     is_cut: bool  # stopped by length and not by the boundary
 
 
-def draw(
+def draw_tokens(
     source: Reading | Scores,
     *,
     n_samples: int,
@@ -107,7 +107,7 @@ def draw(
     filters: values of the sampling filters of `FILTERS` by name, such as top_k=5 and top_p=0.9, applied in its order.
 
     >>> alternate = lambda contexts: np.log(np.eye(3)[(contexts[:, -1] + 1) % 3] + 1e-300)
-    >>> [sample.tokens for sample in draw(alternate, n_samples=2, longest=9, start=[0], stop=0)]
+    >>> [sample.tokens for sample in draw_tokens(alternate, n_samples=2, longest=9, start=[0], stop=0)]
     [(1, 2), (1, 2)]
     """
     require_temperature(temperature)

@@ -10,12 +10,12 @@ from pellucid.figures.picture import Picture, picture, render
 from pellucid.figures.tables import html_table
 from pellucid.figures.words.claims import (
     KIND_WORDS,
+    claim_verdict_words,
     condition_lines,
     deciding_words,
     number_words,
     numbers_table,
     tally_words,
-    verdict_words,
 )
 from pellucid.figures.words.notation import cut_end
 from pellucid.records import VERDICTS, ClaimResult, Ledger
@@ -29,7 +29,7 @@ LOG_FROM = 20.0  # a knob whose values span more than this many times is drawn b
 
 def draw_claim_result(result: ClaimResult) -> Picture:
     """The margin along the knob that a claim turns on; of one without such a knob, its numbers with their intervals."""
-    caption = [f"{verdict_words(result)}: {result.statement} ({result.where})", *condition_lines(result)]
+    caption = [f"{claim_verdict_words(result)}: {result.statement} ({result.where})", *condition_lines(result)]
     marks, width, height = _curve(result) if result.curve else _numbers(result)
     return picture(result.id, caption, marks, width, height)
 
@@ -89,7 +89,7 @@ def ledger_html(ledger: Ledger, titles: dict[str, str]) -> str:
             "id": one.id,
             "family": one.family,
             "verdict": one.verdict,
-            "judged": verdict_words(one),
+            "judged": claim_verdict_words(one),
             "statement": one.statement,
             "where": one.where,
             "covers": ", ".join(one.covers),

@@ -81,7 +81,7 @@ def measure(knobs: ParallelKnobs) -> ParallelStudy:
             model = _build(card_name, kind, settings, knobs)
             passes: dict[str, list[TokenPass]] = {"training": [], "generation": []}
             for length in lengths:
-                for way, run in (("training", read_all), ("generation", write_greedily)):
+                for way, run in (("training", read_sequence), ("generation", write_greedily)):
                     # In double precision torch computes recurrent layers step by step, and each step is seen.
                     products = longest_chain(partial(run, model.double(), 1, length))
                     seconds = _seconds(partial(run, model.float(), knobs.batch, length), is_training=way == "training")
@@ -116,7 +116,7 @@ def _build(name: str, kind: str, settings: dict[str, Any], knobs: ParallelKnobs)
     return card.build(card.config(**shape, **settings)).eval()
 
 
-def read_all(model: SequenceModel | PairModel, batch: int, length: int) -> Any:
+def read_sequence(model: SequenceModel | PairModel, batch: int, length: int) -> Any:
     """The loss of training: every token is known, and all are scored in one pass."""
     import torch
     from torch.nn import functional

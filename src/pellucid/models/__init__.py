@@ -9,5 +9,5 @@ pairs/          networks that read a source and write a target
 
 from pellucid.models.catalogue import find_network
 card = find_network("transformer", "list")
-network = card.build(card.sized("small", vocab_size, context))
+network = card.build(card.of_size("small", vocab_size, context))
 """

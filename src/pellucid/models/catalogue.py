@@ -84,12 +84,12 @@ class NetworkCard:
         module, _, name = self.network.partition(":")
         return getattr(importlib.import_module(module), name)(config)
 
-    def sized(self, size: str, *shape: Any) -> Any:
+    def of_size(self, size: str, *shape: Any) -> Any:
         """The config of a size for data of this shape.
 
         shape: vocab_size and context; or ExampleShape; or vocab_size, longest_source and longest_target.
         """
-        return self.config.sized(size, *shape)
+        return self.config.of_size(size, *shape)
 
     def config_from(self, stored: Mapping[str, object]) -> Any:
         """A config from its stored form. A key that the network does not know is refused, and so is one missing."""

@@ -28,7 +28,7 @@ def load(seed: int = 0, n: int = IMAGES) -> PixelsData:
     )
 
 
-def load_table(seed: int = 0, n: int = IMAGES) -> TableData:
+def load_pixel_table(seed: int = 0, n: int = IMAGES) -> TableData:
     """The same as a table: 64 gray levels from 0 to 16, and the digit."""
     import polars
 
@@ -63,5 +63,5 @@ DATASET = DatasetCard(
     licence="CC BY 4.0",
     is_generated=False,
     load=load,
-    also={"table": load_table},
+    also={"table": load_pixel_table},
 )

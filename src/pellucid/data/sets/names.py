@@ -35,7 +35,7 @@ def load(seed: int = 0, n: int = 30_000) -> ListData:
     )
 
 
-def load_table(seed: int = 0, n: int = 30_000) -> TableData:
+def load_birth_table(seed: int = 0, n: int = 30_000) -> TableData:
     """The n most frequent names with their counts, as a table."""
     import polars
 
@@ -57,5 +57,5 @@ DATASET = DatasetCard(
     licence="a work of the United States government, in the public domain",
     is_generated=False,
     load=load,
-    also={"table": load_table},
+    also={"table": load_birth_table},
 )

@@ -30,7 +30,7 @@ def draw_calibration(seen: TrainingReport) -> Picture:
     right = Panel(x, Axis(0.0, 1.0, "share that is right"), SIDE, SIDE)
     right.line([(0.0, 0.0), (1.0, 1.0)], QUIET, width=2.0, dash="7 5", says="as often right as it says")
     for each in bins:
-        low, high = interval(each)
+        low, high = wilson_interval(each)
         right.line([(each.confidence, low), (each.confidence, high)], BLUE, width=2.5, fade=0.5)
     right.line([(each.confidence, each.share_right) for each in bins], BLUE, width=2.0, fade=0.6)
     for each in bins:
@@ -51,10 +51,10 @@ def draw_calibration(seen: TrainingReport) -> Picture:
     return picture(title, captions, marks, LEFT + SIDE + RIGHT, KEY + SIDE + BETWEEN + LOWER + BOTTOM)
 
 
-def interval(each: ConfidenceBin) -> tuple[float, float]:
+def wilson_interval(each: ConfidenceBin) -> tuple[float, float]:
     """Where the share that is right may be with 95 % certainty, by Wilson's formula; it never leaves 0 to 1.
 
-    >>> low, high = interval(ConfidenceBin(0.9, 1.0, 10, 0.95, 1.0))
+    >>> low, high = wilson_interval(ConfidenceBin(0.9, 1.0, 10, 0.95, 1.0))
     >>> round(low, 3), high
     (0.722, 1.0)
     """

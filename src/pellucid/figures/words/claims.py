@@ -48,7 +48,7 @@ def exact_words(value: float) -> str:
     return f"{value:,.6g}".replace("-", "−").replace("e+0", "e").replace("e+", "e")
 
 
-def verdict_words(result: ClaimResult) -> str:
+def claim_verdict_words(result: ClaimResult) -> str:
     """The verdict with its condition."""
     condition = condition_words(result.condition)
     return f"{result.verdict} {condition}" if condition else result.verdict
@@ -72,14 +72,14 @@ def ledger_parts(ledger: Ledger) -> Iterator[Part]:
         )
         for one in ledger.results:
             if one.family == family:
-                verdict = Cell(verdict_words(one), STYLES[one.verdict])
+                verdict = Cell(claim_verdict_words(one), STYLES[one.verdict])
                 table.add(one.id, one.statement, verdict, deciding_words(one) or one.reason)
         yield f"\n{family}\n"
         yield table
     yield f"\n{tally_words(ledger)}"
     for name, before in ledger.changed.items():
         now = next(one for one in ledger.results if one.id == name)
-        yield f"{name}: {verdict_words(now)} here and now, {before} in the stored ledger"
+        yield f"{name}: {claim_verdict_words(now)} here and now, {before} in the stored ledger"
 
 
 def tally_words(ledger: Ledger) -> str:
@@ -95,7 +95,7 @@ def tally_words(ledger: Ledger) -> str:
 
 def claim_parts(result: ClaimResult) -> Iterator[Part]:
     """One claim: what it says, how it was judged, its numbers, its condition and its control."""
-    yield f"{result.id}: {verdict_words(result)}"
+    yield f"{result.id}: {claim_verdict_words(result)}"
     yield f"  says     {result.statement} ({result.where})"
     if result.covers:
         yield f"  decides  {', '.join(result.covers)} too"

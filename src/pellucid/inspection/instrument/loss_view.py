@@ -207,17 +207,17 @@ def causal_input(specimen: Specimen) -> int | None:
         return places[0]
     if (wanted := wanted_classes(specimen)) is None:
         return None
-    asked = [place for place in places if agreement(specimen.inputs[place], wanted, by=1) == 1]
+    asked = [place for place in places if shift_agreement(specimen.inputs[place], wanted, by=1) == 1]
     return asked[0] if len(asked) == 1 else None
 
 
-def agreement(tokens: Tensor, wanted: Tensor, by: int) -> float:
+def shift_agreement(tokens: Tensor, wanted: Tensor, by: int) -> float:
     """The share of positions at which the token so many places further on is asked for, of those that are asked.
 
     0 where it cannot be told: of another shape, too short, or all the same.
 
     >>> tokens = torch.tensor([[1, 2, 3, 4]])
-    >>> agreement(tokens, torch.tensor([[2, 3, 4, 0]]), by=1)
+    >>> shift_agreement(tokens, torch.tensor([[2, 3, 4, 0]]), by=1)
     1.0
     """
     length = tokens.shape[1] if tokens.dim() == 2 else 0

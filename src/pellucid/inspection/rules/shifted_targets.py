@@ -4,7 +4,7 @@ What the loss asks for at each position is read off its slope, so that it does n
 shifted before the loss, inside it, or in both places, which is the usual mistake.
 """
 
-from pellucid.inspection.instrument.loss_view import agreement, sequence_inputs, wanted_classes
+from pellucid.inspection.instrument.loss_view import sequence_inputs, shift_agreement, wanted_classes
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 MEANINGS = {
@@ -20,7 +20,7 @@ def check(specimen: Specimen) -> Findings:
     if wanted is None:
         return
     for place in places:
-        agreeing = {by: agreement(specimen.inputs[place], wanted, by) for by in (1, 0, -1, 2)}
+        agreeing = {by: shift_agreement(specimen.inputs[place], wanted, by) for by in (1, 0, -1, 2)}
         best = max(agreeing, key=lambda by: agreeing[by])
         if agreeing[best] < 0.99 or sum(share > 0.5 for share in agreeing.values()) > 1:
             continue  # another task, or tokens that repeat so much that it cannot be told

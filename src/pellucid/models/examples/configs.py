@@ -52,7 +52,7 @@ class LogisticConfig:
         require_shapes(self.numbers, self.categories, self.outputs)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> LogisticConfig:
+    def of_size(cls, size: str, inputs: ExampleShape) -> LogisticConfig:
         """It comes in one size, which the data decide."""
         return cls(*inputs)
 
@@ -76,7 +76,7 @@ class RowMLPConfig:
         require_norm_groups("hidden", self.hidden, self.norm, self.groups)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> RowMLPConfig:
+    def of_size(cls, size: str, inputs: ExampleShape) -> RowMLPConfig:
         """small is two hidden layers of 64.
 
         Batch norm helped on images (digits: a dev loss of 0.073 with it and 0.103 without), and it hurt on tables (the
@@ -112,11 +112,11 @@ class TabMConfig:
         check_options(self)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> TabMConfig:
+    def of_size(cls, size: str, inputs: ExampleShape) -> TabMConfig:
         """Of many columns each has a shorter vector, so that the first matrix stays small beside the rows, and bends
         less: of ten thousand numbers 16 intervals each took five times as long a step as one.
 
-        >>> wide = TabMConfig.sized("tiny", ExampleShape(numbers=(10_000,), categories=(), outputs=2))
+        >>> wide = TabMConfig.of_size("tiny", ExampleShape(numbers=(10_000,), categories=(), outputs=2))
         >>> wide.embedding, wide.bins
         (1, 1)
         """
@@ -147,7 +147,7 @@ class DeepConfig:
         require_norm_groups("width", self.width, self.norm, self.groups)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> Self:
+    def of_size(cls, size: str, inputs: ExampleShape) -> Self:
         width, depth = {"tiny": (32, 4), "small": (64, 8), "medium": (128, 12), "large": (256, 16)}[size]
         return cls(*inputs, width, depth)
 
@@ -178,7 +178,7 @@ class AutoencoderConfig:
         require_whole("latent", self.latent, most=row - 1)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> AutoencoderConfig:
+    def of_size(cls, size: str, inputs: ExampleShape) -> AutoencoderConfig:
         """The latent layer has at most half of what the row has. The labels of the data do not matter."""
         latent, hidden, depth = {
             "tiny": (2, 64, 1),
@@ -229,10 +229,10 @@ class CNNConfig:
         return stages(channels, (height, width), layers)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> CNNConfig:
+    def of_size(cls, size: str, inputs: ExampleShape) -> CNNConfig:
         """Tiny is LeNet's plan; the others are wider and pool by the maximum. Small pictures have smaller windows.
 
-        >>> digits = CNNConfig.sized("small", ExampleShape(numbers=(1, 8, 8), categories=(), outputs=10))
+        >>> digits = CNNConfig.of_size("small", ExampleShape(numbers=(1, 8, 8), categories=(), outputs=10))
         >>> digits.filters, digits.kernels, digits.pools
         ((32, 64), (3, 3), (2, 1))
         """
@@ -262,10 +262,10 @@ class ResidualCNNConfig:
         check_options(self)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> ResidualCNNConfig:
+    def of_size(cls, size: str, inputs: ExampleShape) -> ResidualCNNConfig:
         """Two of three stages for pictures below 16 pixels; first filters as coarse as leave about 16 places a side.
 
-        >>> small = ResidualCNNConfig.sized("small", ExampleShape(numbers=(1, 8, 8), categories=(), outputs=10))
+        >>> small = ResidualCNNConfig.of_size("small", ExampleShape(numbers=(1, 8, 8), categories=(), outputs=10))
         >>> small.stride, small.stages
         (1, 2)
         """
@@ -300,13 +300,13 @@ class ViTConfig:
         return grid_of(self.numbers[1], self.numbers[2], self.patch)
 
     @classmethod
-    def sized(cls, size: str, inputs: ExampleShape) -> ViTConfig:
+    def of_size(cls, size: str, inputs: ExampleShape) -> ViTConfig:
         """About 4 patches a side, none smaller than 4 pixels.
 
         Patches half as large told less of the 8 × 8 digits and of the house numbers, at 2 and 4 times the cost.
 
         >>> digits, houses = (ExampleShape(numbers=(1, side, side), categories=(), outputs=10) for side in (8, 32))
-        >>> ViTConfig.sized("tiny", digits).patch, ViTConfig.sized("tiny", houses).patch
+        >>> ViTConfig.of_size("tiny", digits).patch, ViTConfig.of_size("tiny", houses).patch
         (4, 8)
         """
         depth, width, n_heads = {"tiny": (2, 16, 2), "small": (2, 32, 4), "medium": (4, 64, 4), "large": (6, 128, 4)}[

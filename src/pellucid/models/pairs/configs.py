@@ -41,7 +41,7 @@ class RNNEncoderDecoderConfig:
         require_share("width", self.width, 2, of="directions")
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> RNNEncoderDecoderConfig:
+    def of_size(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> RNNEncoderDecoderConfig:
         width, depth = {"tiny": (32, 1), "small": (64, 1), "medium": (128, 1), "large": (256, 2)}[size]
         return cls(vocab_size, longest_source, longest_target, width, depth)
 
@@ -62,7 +62,7 @@ class EncoderDecoderConfig:
         require_pair_config(self)
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderDecoderConfig:
+    def of_size(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderDecoderConfig:
         """About 8, 30, 235 thousand and 1.4 million parameters."""
         return cls(vocab_size, longest_source, longest_target, *TWO_STACKS[size])
 
@@ -83,7 +83,7 @@ class EncoderConfig:
         require_pair_config(self)
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderConfig:
+    def of_size(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> EncoderConfig:
         """About 7, 26, 152 and 797 thousand parameters."""
         return cls(vocab_size, longest_source, longest_target, *ONE_STACK[size])
 
@@ -119,7 +119,7 @@ class PairTransformerConfig:
         )
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> PairTransformerConfig:
+    def of_size(cls, size: str, vocab_size: int, longest_source: int, longest_target: int) -> PairTransformerConfig:
         """About 6, 25, 149 and 789 thousand parameters."""
         return cls(vocab_size, longest_source, longest_target, *ONE_STACK[size])
 

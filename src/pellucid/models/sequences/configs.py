@@ -33,7 +33,7 @@ class NeuralNGramConfig:
             )
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, context: int) -> NeuralNGramConfig:
+    def of_size(cls, size: str, vocab_size: int, context: int) -> NeuralNGramConfig:
         order = {"tiny": 2, "small": 3, "medium": 5, "large": 8}[size]
         return cls(vocab_size, min(order, context + 1))
 
@@ -61,7 +61,7 @@ class WindowMLPConfig:
         require_norm_groups("hidden", self.hidden, self.norm, self.groups)
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, context: int) -> WindowMLPConfig:
+    def of_size(cls, size: str, vocab_size: int, context: int) -> WindowMLPConfig:
         """tiny is the classic: 3 tokens, 10 numbers each, 200 hidden units."""
         reach, embedding, hidden, depth = {
             "tiny": (3, 10, 200, 1),
@@ -93,7 +93,7 @@ class WavenetConfig:
         return self.context.bit_length() - 1
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, context: int) -> WavenetConfig:
+    def of_size(cls, size: str, vocab_size: int, context: int) -> WavenetConfig:
         """The window is the largest power of 2 in what is given, at most 8, or 16 for large."""
         reach, embedding, hidden = {
             "tiny": (4, 8, 32),
@@ -129,7 +129,7 @@ class RecurrentConfig:
         check_options(self)
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, context: int) -> Self:
+    def of_size(cls, size: str, vocab_size: int, context: int) -> Self:
         width, depth = {"tiny": (32, 1), "small": (64, 1), "medium": (128, 1), "large": (256, 2)}[size]
         return cls(vocab_size, width, depth)
 
@@ -152,7 +152,7 @@ class TransformerConfig:
         require_heads(self.width, self.n_heads, self.positions)
 
     @classmethod
-    def sized(cls, size: str, vocab_size: int, context: int) -> TransformerConfig:
+    def of_size(cls, size: str, vocab_size: int, context: int) -> TransformerConfig:
         """About 6, 50, 200 and 800 thousand parameters."""
         depth, width, n_heads = {"tiny": (2, 16, 2), "small": (4, 32, 4), "medium": (4, 64, 4), "large": (4, 128, 4)}[
             size

@@ -316,7 +316,7 @@ def _draw(
 ) -> tuple[Sample, ...]:
     from pellucid.decoding.beam import beam_search
     from pellucid.decoding.novelty import describe_items, describe_texts
-    from pellucid.decoding.sampling import NEVER, draw
+    from pellucid.decoding.sampling import NEVER, draw_tokens
 
     start = model.start(prompt[-model.longest_prompt :])
     longest = LONGEST_ITEM if model.is_list else options.length or USUAL_LENGTH
@@ -333,7 +333,7 @@ def _draw(
         )
         drawn = [hypothesis.drawn for hypothesis in found][:n_samples]
     else:
-        drawn = draw(
+        drawn = draw_tokens(
             reading,
             n_samples=n_samples,
             longest=longest,

@@ -193,7 +193,7 @@ class ExampleTask(Task):
         return card
 
     def make_config(self, card: NetworkCard, size: str) -> Any:
-        return card.sized(size, self.inputs)
+        return card.of_size(size, self.inputs)
 
     def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
         network = super().build_network(card, config, plan)

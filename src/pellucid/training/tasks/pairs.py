@@ -110,7 +110,7 @@ class PairTask(Task):
         return [size for size in SIZES if n_letters >= self.worth[size]][-1]
 
     def make_config(self, card: NetworkCard, size: str) -> Any:
-        return card.sized(size, len(self.sides.vocabulary), self.sides.longest_source, self.sides.longest_target)
+        return card.of_size(size, len(self.sides.vocabulary), self.sides.longest_source, self.sides.longest_target)
 
     @staticmethod
     def estimate_parameters(config: Any) -> int:

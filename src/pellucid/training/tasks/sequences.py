@@ -19,7 +19,7 @@ from pellucid.data import ListData, TextData
 from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, Corpus, SequenceSides, split_sequences, take_part
 from pellucid.data.splits import SIDES, dev_of_train
 from pellucid.decoding.novelty import Known, describe_items, describe_texts
-from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw
+from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw_tokens
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
 from pellucid.models.contracts import Network, SequenceModel
@@ -181,7 +181,7 @@ class SequenceTask(Task):
         return find_network(name, "list")
 
     def make_config(self, card: NetworkCard, size: str) -> Any:
-        return card.sized(size, len(self.sides.vocabulary), self.context)
+        return card.of_size(size, len(self.sides.vocabulary), self.context)
 
     @staticmethod
     def estimate_parameters(config: Any) -> int:
@@ -316,7 +316,7 @@ class SequenceTask(Task):
         return tuple(describe_texts(drawn, decode, [], decode(self.sides.train.tokens[:MOST_SEARCHED].tolist())))
 
     def _draw(self, model: SequenceModel | CountModel, n_samples: int, seed: int, length: int) -> list[Drawn]:
-        return draw(
+        return draw_tokens(
             FromContexts(model.log_probabilities) if isinstance(model, CountModel) else NeuralReading(model),
             n_samples=n_samples if self.is_list else 1,
             longest=LONGEST_ITEM if self.is_list else length,
