@@ -120,9 +120,29 @@ def test_why_a_size_and_so_many_epochs_is_told_as_it_came_about(monkeypatch, tas
     by_data, by_time = reason_of(plan, "size-by-data"), reason_of(plan, "size-by-time")
     assert (by_data is None, by_time is None) == (is_slow, not is_slow)
     assert (by_time or by_data).facts["size"] == plan.size
-    assert (reason_of(plan, "epochs-limited") is None) == is_slow
+    assert (reason_of(plan, "epochs-at-first") is None) == is_slow
+    assert (plan.available > plan.seconds) != is_slow
+    assert not is_slow or plan.available == 0.0
     asked = plan_at(monkeypatch, task, Pace(milliseconds / 1e3, 1e-9, 0.0), minutes=1.0, size="small")
     assert not [one.kind for one in asked.reasons if one.kind.startswith("size-by-")]
+
+
+@pytest.mark.parametrize(("milliseconds", "kind"), [(1, "epochs-at-first"), (20, "epochs-at-first"), (30, None)])
+def test_beside_folds_a_plan_grows_only_where_they_have_the_time_to(monkeypatch, milliseconds, kind):
+    small = open_task(DataOptions("penguins", target="species"))
+    plan = plan_at(monkeypatch, small, Pace(milliseconds / 1e3, 1e-6, 0.0), "tabm", minutes=1.0)
+    found = [one for one in plan.reasons if one.kind.startswith("epochs-")]
+    assert [one.kind for one in found] == ([kind] if kind else [])
+    assert (plan.available > 0) == bool(kind)
+    assert all("epochs are planned at first, fewer if dev rises, more" in plan_reason(one) for one in found)
+
+
+def test_where_nothing_is_held_out_no_plan_grows_and_all_of_the_time_is_its():
+    task = open_task(DataOptions("xor"))
+    _, plan = choose_plan(task.find_card("mlp"), task, TrainOptions(model="mlp", kind="table", minutes=0.5))
+    assert (plan.steps, reason_of(plan, "epochs-at-first")) == (planning.ENOUGH_STEPS, None)
+    assert reason_of(plan, "epochs-limited-on-train") is not None
+    assert plan.available > plan.seconds
 
 
 def test_dropout_is_told_where_there_is_some_and_not_where_it_was_asked_for(task):
@@ -149,7 +169,9 @@ def test_a_cross_validation_leaves_half_of_the_time_and_a_few_hundred_steps(monk
         each: plan_at(monkeypatch, small, Pace(each, 1e-6, 0.0), "tabm", minutes=1.0) for each in (0.001, 0.03, 0.15)
     }
     assert [plan.folds for plan in plans.values()] == [5, 5, 5]
-    assert (plans[0.001].steps, reason_of(plans[0.001], "folds-by-time")) == (planning.ENOUGH_STEPS, None)
+    # 50 epochs of 9 batches; networks of three folds have the time to grow as far as this one may.
+    assert (plans[0.001].steps, reason_of(plans[0.001], "folds-by-time")) == (450, None)
+    assert plans[0.001].available == pytest.approx((60 * 0.92 - 6) / 4, rel=0.1)
     assert plans[0.03].steps == pytest.approx(reason_of(plans[0.03], "folds-by-time").facts["steps"] / 2, rel=0.1)
     assert plans[0.15].steps == FEWEST_STEPS
     assert plan_at(monkeypatch, small, Pace(0.03, 1e-6, 0.0), "tabm", minutes=1.0, folds=0).folds == 0

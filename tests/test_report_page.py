@@ -93,7 +93,7 @@ def test_the_page_holds_what_the_run_reached():
         earned_words(TINY_RUN.ladder),
         TINY_RUN.data.description,
         TINY_RUN.data.fingerprint,
-        ending_words(TINY_RUN.ending, TINY_RUN.evaluations, 4),
+        ending_words(TINY_RUN.ending, TINY_RUN.evaluations, TINY_RUN.plan),
         start_words(TINY_RUN.start),
         verdict_words(TINY_RUN.verdict, TINY_RUN.evaluations, TINY_RUN.ladder),
         TINY_RUN.findings[0].seen,

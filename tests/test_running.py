@@ -140,6 +140,42 @@ def test_it_goes_on_after_a_stop_as_it_would_have(late, names, tmp_path, step):
     assert fingerprint(tmp_path / "run") == fingerprint(late[0])
 
 
+@pytest.fixture(scope="module")
+def grown(names, tmp_path_factory):
+    """A run whose plan grew once because dev was falling; and what it reported."""
+    place = tmp_path_factory.mktemp("grown") / "grown"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            trainer,
+            "extend_plan",
+            lambda plan, evaluations, timings: Replan(15, 48, "dev") if timings[-1].step == 15 else None,
+        )
+        return place, train_run(names, WISHES, place, Callbacks(page=report_html))
+
+
+def test_a_run_that_grew_is_made_again_by_its_command(grown, names, tmp_path):
+    place, report = grown
+    assert (report.ending.step, report.plan.replans[0].steps) == (48, 24)
+    assert report.command[-2:] == ("--replan", "15:48:dev")
+    assert "(24 were planned, and more after step 15, where dev was still falling)" in headline_words(report)
+    # From there on it is evaluated half as often, and at the end.
+    assert [one.step for one in report.evaluations] == [*range(16), *range(16, 49, 2)]
+    asked = dataclasses.replace(WISHES, replan=report.command[-1])
+    again = train_run(names, asked, tmp_path / "again", Callbacks(page=report_html))
+    assert fingerprint(tmp_path / "again") == fingerprint(place)
+    assert again.command == report.command
+    assert (tmp_path / "again" / "replans.jsonl").read_bytes() == (place / "replans.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("step", [4, 15, 33])
+def test_a_run_that_grows_goes_on_after_a_stop_as_it_would_have(grown, names, tmp_path, step):
+    """Before, at and after the step at which its plan grew."""
+    with pytest.raises(Stopped):
+        train_run(names, dataclasses.replace(WISHES, replan="15:48:dev"), tmp_path / "run", StopAt(step))
+    resume_run(tmp_path / "run", ResumeOptions(), Callbacks(page=report_html))
+    assert fingerprint(tmp_path / "run") == fingerprint(grown[0])
+
+
 def test_a_finished_run_is_only_read(whole):
     before = fingerprint(whole)
     read = resume_run(whole, ResumeOptions(), Callbacks(page=report_html))

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid.errors import PellucidError
-from pellucid.records import Plan, Replan, Timing
+from pellucid.figures.words.training import growth_words, replan_words
+from pellucid.records import Evaluation, Plan, Replan, Timing
 from pellucid.training.optimizers import SCHEDULES, learning_rate_factor, planned_rate_factor
 from pellucid.training.options import TrainOptions
-from pellucid.training.trainer import PACED, TOLERATED, follow_clock
+from pellucid.training.trainer import GROWS_FROM, PACED, TOLERATED, extend_plan, follow_clock
 
 
 @pytest.mark.parametrize("decay", SCHEDULES)
@@ -107,9 +108,100 @@ def test_without_a_clock_nothing_is_changed():
     assert follow_clock(plan_of(100, seconds=9.0), [Timing(5, 9.0, 1.0)]) is None  # one timing has no pace
 
 
-@pytest.mark.parametrize("asked", ["340", "340:300", "900:1000", "0:10", "a:b", "340:500,500:600", "340:500,"])
+def grow_by(plan, dev_of, seconds_of=lambda step: 0.1, metric=None):
+    """Follow a plan that may grow; dev_of: the loss on dev after a step. The plan at its end, and the seconds."""
+    clock, timings, evaluations = 0.0, [], [Evaluation(0, 3.0, dev_of(0))]
+    step = 0
+    while step < plan.steps:
+        step += 1
+        clock += seconds_of(step)
+        if step % plan.evaluate_every == 0 or step == plan.steps:
+            timings.append(Timing(step, clock, 1.0))
+            evaluations.append(Evaluation(step, 2.0, dev_of(step), metric))
+            if change := extend_plan(plan, evaluations, timings) or follow_clock(plan, timings):
+                assert change.step == step < change.steps
+                plan = plan.changed_by(change)
+    return plan, clock
+
+
+def growing(steps=100, seconds=10.0, available=100.0):
+    return plan_of(steps, seconds=seconds)._replace(available=available)
+
+
+def test_a_plan_grows_as_long_as_dev_falls_and_ends_in_time():
+    plan, seconds = grow_by(growing(), lambda step: 3 - step / 1e4)
+    assert [(one.step, one.steps, one.why) for one in plan.replans[1:4]] == [
+        (60, 200, "dev"),
+        (120, 400, "dev"),
+        (240, 800, "dev"),
+    ]
+    assert plan.steps == pytest.approx(1000, rel=0.01)
+    assert seconds <= 100.0
+    # As often in all as a plan of its own would be, or twice: looking takes time too.
+    assert plan.steps / plan.evaluate_every <= 2 * 20
+    assert replan_words(plan) == (
+        " (100 were planned, and more after steps 60, 120, 240 and 1 more, where dev was still falling)"
+    )
+
+
+def test_it_stops_growing_where_dev_does_not_fall_any_more():
+    plan, _ = grow_by(growing(), lambda step: abs(step - 300) / 1e4)
+    assert plan.steps == 800  # at step 240 it fell still, and from 480 on it does not
+    unchanged, _ = grow_by(growing(), lambda step: abs(step - 50) / 1e4)
+    assert (unchanged.steps, replan_words(unchanged), growth_words(unchanged)) == (100, "", "")
+
+
+@pytest.mark.parametrize(
+    ("plan", "metric", "dev"),
+    [
+        (plan_of(100), None, 0.0),  # a number of steps that was asked for
+        (growing(available=0.0), None, 0.0),  # the time decided how many there are
+        (growing(available=10.5), None, 0.0),  # next to no time is left
+        (growing(), 1.0, 0.0),  # every answer on dev is right
+        (growing(), None, float("nan")),  # nothing was held out
+    ],
+)
+def test_where_a_plan_does_not_grow(plan, metric, dev):
+    assert grow_by(plan, lambda step: dev - step / 1e4, metric=metric)[0].steps == 100
+
+
+@pytest.mark.parametrize("pace", [0.2, 0.5, 1.0, 3.0])
+def test_a_plan_that_epochs_decided_has_all_of_the_time_and_not_more_steps_for_being_fast(pace):
+    """With dev at rest, so that it does not grow: a slow machine costs it no step as long as there is time."""
+    plan, _ = grow_by(growing(), lambda step: float(step), lambda step: 0.1 * pace)
+    assert plan.steps == 100
+    late, seconds = grow_by(growing(available=20.0), lambda step: float(step), lambda step: 0.4)
+    assert late.steps < 100
+    assert seconds < 22
+
+
+def test_a_plan_that_grew_goes_down_with_the_clock_if_it_must():
+    plan, seconds = grow_by(growing(), lambda step: 3 - step / 1e4, lambda step: 0.1 if step < 300 else 0.4)
+    assert {one.why for one in plan.replans[1:]} == {"dev", "clock"}
+    assert seconds < 115
+    assert "where dev was still falling; and changed on the way to end in time" in replan_words(plan)
+
+
+def test_growth_is_told_while_it_trains():
+    plan = growing(300).changed_by(Replan(180, 600, "dev"))
+    assert growth_words(plan) == "step 180: dev is still falling, so 600 steps are planned in place of 300"
+    assert growth_words(plan.changed_by(Replan(300, 500))) == ""
+    assert GROWS_FROM * 300 == 180
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["340", "340:300", "900:1000", "0:10", "a:b", "340:500,500:600", "340:500,", "340:500:", "340:500:it", "3:9:dev:1"],
+)
 def test_changes_that_cannot_be_are_refused(asked):
     with pytest.raises(PellucidError, match="each change is a step that there is"):
         TrainOptions(steps=900, replan=asked)
     with pytest.raises(PellucidError, match="without"):
         TrainOptions(replan="340:500")
+
+
+def test_changes_are_read_as_they_are_spelled():
+    changes = (Replan(180, 600, "dev"), Replan(400, 500))
+    asked = ",".join(change.spelled for change in changes)
+    assert asked == "180:600:dev,400:500"
+    assert TrainOptions(steps=300, replan=asked).replans == changes

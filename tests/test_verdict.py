@@ -128,7 +128,7 @@ def test_what_has_come_to_rest_is_stopped(decay):
     ending = first_ending(seen, plan(40, decay))
     assert ending.reason == "plateau"
     assert 0.5 <= ending.step / 4000 <= NEARLY_DONE
-    assert "dev has stood at 2.45" in ending_words(ending, seen, 4000)
+    assert "dev has stood at 2.45" in ending_words(ending, seen, plan(40))
 
 
 def test_a_small_squared_error_that_still_falls_by_a_tenth_is_no_plateau():
@@ -153,7 +153,24 @@ def test_over_fitting_is_stopped_and_the_best_is_named():
     assert (ending.reason, ending.best_step) == ("over-fit", 1000)
     # From 0.35 on dev is more than RISEN above the best; so many evaluations in a row are waited for.
     assert ending.step == 1000 + 400 + 100 * IN_A_ROW
-    assert "2.0000 at step 1,000" in ending_words(ending, seen, 4000)
+    assert "2.0000 at step 1,000" in ending_words(ending, seen, plan(40))
+
+
+@pytest.mark.parametrize(
+    ("available", "best", "metric", "seconds", "words"),
+    [
+        (0.0, 3000, None, 60.0, "All 4,000 steps of the plan are done."),
+        (90.0, 3000, None, 60.0, "Dev has not fallen since step 3,000, so no more were planned."),
+        (90.0, 4000, None, 60.0, "Dev was at its lowest at the last of them."),
+        (90.0, 4000, 1.0, 60.0, "Every answer on dev is right, so no more were planned."),
+        (90.0, 4000, None, 85.0, "There was no time for more."),
+    ],
+)
+def test_why_no_more_steps_were_planned_is_told_as_it_was(available, best, metric, seconds, words):
+    seen = [Evaluation(step, 2.0, 2.0 - (step == best), metric) for step in (3000, 4000)]
+    says = ending_words(Ending("budget", 4000, best), seen, plan(40)._replace(available=available), seconds)
+    assert says.startswith("All 4,000 steps of the plan are done.")
+    assert says.endswith(words)
 
 
 def test_a_rise_of_both_is_not_over_fitting():

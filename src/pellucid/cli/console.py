@@ -7,7 +7,7 @@ import sys
 from pellucid.figures.progress import ProgressLine, seconds_left
 from pellucid.figures.tables import show_lines, show_parts
 from pellucid.figures.words.ladder import baseline_table
-from pellucid.figures.words.training import data_lines, plan_lines, resumption_lines, start_words
+from pellucid.figures.words.training import data_lines, growth_words, plan_lines, resumption_lines, start_words
 from pellucid.records import (
     DataFacts,
     Evaluation,
@@ -77,6 +77,8 @@ class ConsoleCallbacks(Callbacks):
         self.plan = plan
         if self.line:
             self.line.replan(plan)
+            if words := growth_words(plan):
+                self.line.tell(words)
 
     def on_samples(self, samples: SampledAt) -> None:
         if self.line and self.with_samples:

@@ -69,7 +69,10 @@ class ProgressLine:
         if len(sampled.texts) == 1:
             shown = [cut_end(sampled.texts[0].replace("\n", "↵"), 70)]
         says = "answers" if self._measure.metric else "makes"
-        line = f"step {sampled.step:,} {says}: {', '.join(shown)}"
+        self.tell(f"step {sampled.step:,} {says}: {', '.join(shown)}")
+
+    def tell(self, line: str) -> None:
+        """A line that stays above the progress."""
         width = shutil.get_terminal_size((100, 24)).columns
         self._say("\n".join(textwrap.wrap(line, width)) if self._is_terminal else line)
 

@@ -135,7 +135,7 @@ def report_html(report: TrainingReport) -> str:
         if report.separability
         else "",
         trees="" if report.is_counted else trees_words(report.ladder),
-        ending=ending_words(report.ending, report.evaluations, report.plan.steps),
+        ending=ending_words(report.ending, report.evaluations, report.plan, report.rung.seconds),
         start=start_words(report.start),
         accuracy=accuracy_words(report.ladder, report.rung),
         parts=parts_words(report.parts) if report.parts else "",

@@ -12,25 +12,38 @@ from pellucid.records.answers import Answers, CrossValidation, Gain
 from pellucid.records.counting import Sample
 from pellucid.records.splitting import Leak, SplitChoice
 
+WORTH_GROWING = 0.1  # of a plan's steps: with time for fewer it does not grow
+
 
 class PlanReason(NamedTuple):
     """Why a plan is what it is: a name, and the numbers and names that it is said with."""
 
     # size-by-data, size-by-time, rest-by-data, rest-by-time, sizes-own, sizes-given, counting-scores, batch-limited,
-    # batch-by-time, few-steps, pace, epochs-limited, epochs-limited-on-train, dropout, folds or folds-by-time
+    # batch-by-time, few-steps, pace, epochs-at-first, epochs-limited, epochs-limited-on-train, dropout, folds or
+    # folds-by-time
     kind: str
     facts: Mapping[str, object]
 
 
 class Replan(NamedTuple):
-    """Where the number of steps was changed on the way, because the clock went faster or slower than was planned."""
+    """Where the number of steps was changed on the way, and why."""
 
     step: int  # after which
     steps: int  # that there are in all from then on
+    why: str = "clock"  # which went faster or slower than was planned; "dev": it was still falling
+
+    @property
+    def spelled(self) -> str:
+        """As the option that makes a run again has it.
+
+        >>> Replan(340, 500).spelled, Replan(340, 900, "dev").spelled
+        ('340:500', '340:900:dev')
+        """
+        return f"{self.step}:{self.steps}" + (f":{self.why}" if self.why != "clock" else "")
 
 
 class Plan(NamedTuple):
-    """What a run will do, fixed before its first step but for the number of steps, which may follow the clock."""
+    """What a run will do, fixed before its first step but for the number of steps, which may follow clock and dev."""
 
     steps: int
     batch_size: int  # items of a list, or windows of a text, in one step
@@ -61,15 +74,26 @@ class Plan(NamedTuple):
     folds: int = 0  # parts of the cross-validation after it; 0: none
     class_weights: str = "none"  # or "balanced": every class counts the same, however frequent it is
     replans: tuple[Replan, ...] = ()  # where steps were changed on the way; the first is how many there were before any
+    available: float = 0.0  # seconds that steps may take, where epochs and not the time decided how many; else 0
 
     def changed_by(self, change: Replan) -> Plan:
-        """The plan from that step on.
+        """The plan from that step on. With twice the steps it is looked at half as often: that costs time.
 
-        >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
-        >>> plan.changed_by(Replan(340, 500)).replans
-        (Replan(step=0, steps=900), Replan(step=340, steps=500))
+        >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 45, 5, 5, 5, 1, 1)
+        >>> [(change.step, change.steps) for change in plan.changed_by(Replan(340, 500)).replans]
+        [(0, 900), (340, 500)]
+        >>> plan.changed_by(Replan(540, 1800, "dev")).evaluate_every
+        90
         """
-        return self._replace(steps=change.steps, replans=(*(self.replans or (Replan(0, self.steps),)), change))
+        replans = self.replans or (Replan(0, self.steps),)
+        times, before = (max(1, steps // replans[0].steps) for steps in (change.steps, self.steps))
+        return self._replace(
+            steps=change.steps,
+            replans=(*replans, change),
+            evaluate_every=self.evaluate_every // before * times,
+            probe_every=self.probe_every // before * times,
+            sample_every=self.sample_every // before * times,
+        )
 
 
 class Step(NamedTuple):

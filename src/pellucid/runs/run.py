@@ -264,7 +264,7 @@ class Run:
     def report_with(self, result: RunResult) -> TrainingReport:
         """The record and the logs, together with a result that is not yet on the disk."""
         record, plan = self.record, self.plan
-        changes = ",".join([f"{change.step}:{change.steps}" for change in plan.replans[1:]])
+        changes = ",".join([change.spelled for change in plan.replans[1:]])
         return TrainingReport(
             name=self.name,
             folder=str(self.path),

@@ -132,7 +132,7 @@ class Callbacks:
         """The loss on train and dev was measured."""
 
     def on_replan(self, plan: Plan) -> None:
-        """The number of steps was changed, so that the run ends in time; this is the plan from now on."""
+        """The number of steps was changed, to end in time or because dev still falls; the plan from now on."""
 
     def on_samples(self, samples: SampledAt) -> None:
         """A few samples or predictions were made."""

@@ -6,6 +6,7 @@ Nothing heavy, so that a value that cannot be is refused before anything is read
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,7 @@ MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
 EXAMPLES = ("table", "images")  # kinds of data that a loss may be chosen for
 BYTES_OF_A_WEIGHT = 16  # the weight, its gradient and two numbers of the optimizer, of single precision
+CHANGE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})(?::(clock|dev))?")  # of the steps on the way, as Replan.spelled
 _NOT_OF_TRAINING = ("model", "minutes", "steps", "seed", "size", "replan")
 
 
@@ -138,8 +140,8 @@ class TrainOptions:
     )
     replan: str | None = option(
         None,
-        "Changes of {steps} on the way, as STEP:STEPS, with commas between: what makes a run again that followed the "
-        "clock.",
+        "Changes of the steps on the way, as STEP:STEPS, with commas between: what makes a run again that followed the "
+        "clock, or dev where it says STEP:STEPS:dev.",
         noun="the changes of steps on the way",
         example="340:500",
     )
@@ -169,20 +171,20 @@ class TrainOptions:
         """The changes of steps that were asked for.
 
         >>> TrainOptions(steps=900, replan="340:500").replans
-        (Replan(step=340, steps=500),)
+        (Replan(step=340, steps=500, why='clock'),)
         """
-        found, steps = [], self.steps
+        found, steps = list[Replan](), self.steps
         for change in self.replan.split(",") if self.replan else ():
-            at, _, then = change.partition(":")
-            if not (at.isdecimal() and then.isdecimal() and 0 < int(at) < min(steps or MOST_STEPS, int(then))):
+            asked = CHANGE.fullmatch(change)
+            found += [Replan(int(asked[1]), int(asked[2]), asked[3] or "clock")] if asked else []
+            if not asked or not 0 < found[-1].step < min(steps or MOST_STEPS, found[-1].steps):
                 raise PellucidError(
                     f"{{replan}} is {quoted(self.replan or '')}, where each change is a step that there is, and more "
                     "steps than were made by then",
                     fix="Write it as {replan}",
                     options={"replan": "340:500"},
                 )
-            found.append(Replan(int(at), int(then)))
-            steps = int(then)
+            steps = found[-1].steps
         return tuple(found)
 
     @property

@@ -22,6 +22,7 @@ from pellucid.models.contracts import Network
 from pellucid.models.settings import SIZES
 from pellucid.options import options_of
 from pellucid.records import Plan, PlanReason
+from pellucid.training.cross_validation import FEWEST_PARTS
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import OPTIMIZERS
 from pellucid.training.options import BYTES_OF_A_WEIGHT, Setting, TrainOptions
@@ -38,7 +39,8 @@ SPEEDS_UP = 0.6  # a network with a share s of the weights takes a share s^0.6 o
 EVALUATED = 25_000  # predictions of dev in an evaluation, where a number of steps is asked for
 TRIED_PREDICTIONS = 4_000  # that evaluations are timed on
 LEAST_STEPS = 20  # that are made even where there is no time for them
-ENOUGH_STEPS = 1_500  # that are made however often the data are seen, unless dev rises
+ENOUGH_STEPS = 1_500  # that are made however often the data are seen, unless dev rises; and
+FIRST_STEPS = 300  # where more are planned on the way as long as dev falls
 # Of data for each weight, below which a smaller network learns more. What is counted needs not be learned.
 TOKENS_OF_A_WEIGHT: Mapping[str, int] = {"scratch": 20, "counts": 5}
 # On counting the first steps have something to lose. After 250 steps on JavaScript, drugs and Turkish names, half the
@@ -121,9 +123,14 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         reasons.append(PlanReason("batch-by-time", {"batch_size": n, "steps": tried.n_steps * plan.batch_size // n}))
         tried = _try(card, config, tried.plan._replace(batch_size=n), task, options, deadline)
     plan, pace, per_epoch = tried.plan, tried.pace, tried.per_epoch
-    most = max(ENOUGH_STEPS, round(card.recipe.epochs * per_epoch))
-    n_steps = max(LEAST_STEPS, min(tried.n_steps, most))
     folds = task.usual_folds if options.folds is None else options.folds
+    by_epochs = round(card.recipe.epochs * per_epoch)
+    left = max(0.0, deadline - time.monotonic() - pace.prediction * task.n_finishing)
+    # Networks of folds make as many steps as this one: where it grows, the fewest that make sense must have room too.
+    available = left / (1 + FEWEST_PARTS) if folds else left
+    grows = task.measure.side == "dev" and pace.steps_within(available - tried.looking) > max(FIRST_STEPS, by_epochs)
+    most = max(FIRST_STEPS if grows else ENOUGH_STEPS, by_epochs)
+    n_steps = max(LEAST_STEPS, min(tried.n_steps, most))
     if folds:
         without, n_steps = n_steps, _steps_beside_folds(tried, n_steps, deadline)
         kind = "folds" if n_steps == without else "folds-by-time"
@@ -134,16 +141,23 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         reasons.append(PlanReason("few-steps", {"steps": n_steps, "wanted": FEWEST_STEPS, "minutes": minutes}))
     pace_facts = {"milliseconds": 1e3 * pace.step, "threads": plan.threads, "epochs": n_steps / per_epoch}
     reasons.append(PlanReason("pace", pace_facts))
-    if tried.n_steps > most:
-        kind = "epochs-limited" if task.measure.side == "dev" else "epochs-limited-on-train"
+    if is_cut := n_steps == most < tried.n_steps:
+        kind = "epochs-at-first" if grows else "epochs-limited"
+        kind = kind if task.measure.side == "dev" else "epochs-limited-on-train"
         reasons.append(PlanReason(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size or SIZES[0], options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
     plan = with_shift(plan, config, n_steps / per_epoch, options)
     plan = with_steps(plan, n_steps, options.training, tried.n_evaluations)
+    if grows and "save_every" not in options.training:
+        # By the steps that it may grow to: every checkpoint waits for the disk.
+        plan = plan._replace(save_every=max(plan.save_every, min(n_steps // 2, tried.n_steps // SAVES)))
     expected = plan.steps * pace.step + tried.looking + n_looks_of(plan.steps) * pace.look
     reasons += why
-    return config, plan._replace(seconds=expected, reasons=tuple(reasons), size=size, evaluated=tried.evaluated)
+    if not grows:
+        available = (BESIDE_FOLDS if folds else 1.0) * left if is_cut else 0.0
+    plan = plan._replace(seconds=expected, available=available, evaluated=tried.evaluated)
+    return config, plan._replace(reasons=tuple(reasons), size=size)
 
 
 def _steps_beside_folds(tried: _Tried, n_steps: int, deadline: float) -> int:

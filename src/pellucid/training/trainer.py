@@ -21,6 +21,7 @@ from pellucid.inspection.health import HealthProbe, is_look
 from pellucid.models.catalogue import NetworkCard
 from pellucid.models.contracts import Network, SequenceModel
 from pellucid.records import (
+    WORTH_GROWING,
     Ending,
     Evaluation,
     Health,
@@ -43,6 +44,7 @@ from pellucid.training.tasks.task import Batches, Task
 PACED = 3  # evaluations that the pace is told by, and
 TOLERATED = 0.06  # of the time, by which it may be missed
 LEAST_LEFT, MOST_LONGER = 4, 2  # a part of the steps between two evaluations; times the steps to go
+GROWS_FROM, GROWS_BY = 0.6, 2  # of the plan; times its steps
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,10 @@ class Trainer:
         """How the plan is to be changed after this step, if at all."""
         if self.asked:
             return next((change for change in self.asked if change.step == step), None)
-        return follow_clock(self.state.plan, self.timings) if is_evaluated else None
+        if not is_evaluated:
+            return None
+        plan = self.state.plan
+        return extend_plan(plan, self.evaluations, self.timings) or follow_clock(plan, self.timings)
 
     @property
     def start(self) -> InitialLoss:
@@ -208,17 +213,48 @@ def follow_clock(plan: Plan, timings: Sequence[Timing]) -> Replan | None:
     >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 45, 5, 5, 5, 1, 1, seconds=90.0)
     >>> follow_clock(plan, [Timing(45, 4.6, 9e3), Timing(90, 9.1, 9e3)])  # as planned, a tenth of a second each
     >>> follow_clock(plan, [Timing(45, 9.0, 4e3), Timing(90, 18.0, 4e3)])
-    Replan(step=90, steps=450)
+    Replan(step=90, steps=450, why='clock')
+
+    Where epochs and not the time decided how many there are, only those are changed that the time has no room for.
     """
     if not plan.seconds or len(timings) < 2 or timings[-1].step >= plan.steps:
         return None
-    last, before = timings[-1], timings[-min(PACED, len(timings))]
-    each = (last.seconds - before.seconds) / max(1, last.step - before.step)
-    to_go, fitting = plan.steps - last.step, int((plan.seconds - last.seconds) / max(each, 1e-9))
+    last, seconds, each = timings[-1], plan.available or plan.seconds, _seconds_of_step(timings)
+    to_go = plan.steps - last.step
+    most = to_go if plan.available else MOST_LONGER * to_go
     # So few that the rate would fall off a cliff would be worse than a little late.
-    fitting = min(max(fitting, plan.evaluate_every // LEAST_LEFT, 1), MOST_LONGER * to_go)
-    is_missed = abs(fitting - to_go) * each > TOLERATED * plan.seconds
+    fitting = min(max(int((seconds - last.seconds) / each), plan.evaluate_every // LEAST_LEFT, 1), most)
+    is_missed = abs(fitting - to_go) * each > TOLERATED * seconds
     return Replan(last.step, last.step + fitting) if is_missed else None
+
+
+def extend_plan(plan: Plan, evaluations: Sequence[Evaluation], timings: Sequence[Timing]) -> Replan | None:
+    """Twice the steps, where epochs and not the time decided how many there are and dev is still falling.
+
+    It falls where, late in the plan, it is at its best. What was left of the learning rate's way down then takes as
+    many steps more, never more than there is time for.
+
+    >>> plan = Plan(300, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 15, 5, 5, 5, 1, 1, seconds=3.0, available=90.0)
+    >>> timings = [Timing(165, 1.65, 9e3), Timing(180, 1.8, 9e3)]
+    >>> extend_plan(plan, [Evaluation(165, 2.0, 2.0), Evaluation(180, 1.9, 1.9)], timings)
+    Replan(step=180, steps=600, why='dev')
+    >>> extend_plan(plan, [Evaluation(165, 2.0, 2.0), Evaluation(180, 1.9, 2.1)], timings)
+    """
+    if not plan.available or len(timings) < 2 or not GROWS_FROM * plan.steps <= timings[-1].step < plan.steps:
+        return None
+    last, now = evaluations[-1], timings[-1]
+    # Where every answer is right already, only how sure it is can still grow.
+    if best_evaluation(evaluations) is not last or not math.isfinite(last.dev) or last.metric == 1.0:
+        return None
+    fitting = int((plan.available - now.seconds) / _seconds_of_step(timings))
+    steps = min(GROWS_BY * plan.steps, now.step + fitting)
+    return Replan(now.step, steps, "dev") if steps > (1 + WORTH_GROWING) * plan.steps else None
+
+
+def _seconds_of_step(timings: Sequence[Timing]) -> float:
+    """Of the last evaluations, which are in it; above 0."""
+    last, before = timings[-1], timings[-min(PACED, len(timings))]
+    return max(1e-9, (last.seconds - before.seconds) / max(1, last.step - before.step))
 
 
 class _Stopwatch:

@@ -44,6 +44,7 @@ from pellucid.figures.words.notation import (
 )
 from pellucid.figures.words.splitting import choice_sentences, dev_sentence, leak_words
 from pellucid.records import (
+    WORTH_GROWING,
     DataFacts,
     Ending,
     Evaluation,
@@ -63,6 +64,7 @@ from pellucid.records import (
 # What a configuration has from the data, which are told before it.
 GIVEN = {"vocab_size", "numbers", "categories", "outputs", "longest_source", "longest_target"}
 USUAL_LOSS = "cross-entropy"
+MOST_NAMED = 3  # steps in a sentence
 WIDEST, LEAST_BESIDE, NARROWEST = 64, 32, 16  # letters of a picture; with words beside it
 # A trial of some steps does not tell: on 21 lists and texts that others made, 800 steps brought 1 to 50 times what the
 # first 40 or 60 had, and on 8 of them these had made it worse.
@@ -82,6 +84,8 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
         "pace": "{milliseconds:.3g} ms a step, measured with {threads} thread{s}; {epochs:.1f} epochs",
         "batch-by-time": "a batch of {batch_size:,}, so that there is time for {steps:,} steps",
         "few-steps": "only {steps:,} steps fit; {wanted:,} would take {minutes:.1f} minutes",
+        "epochs-at-first": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned at first, fewer if "
+        "dev rises, more as long as it falls",
         "epochs-limited": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned, fewer if dev rises",
         "epochs-limited-on-train": "the time would allow {steps:,} steps; {epochs:.3g} epochs are planned",
         "folds": "after it, cross-validation over {folds} parts",
@@ -267,10 +271,11 @@ def start_words(start: InitialLoss) -> str:
     }[start.start]
 
 
-def ending_words(ending: Ending, evaluations: Sequence[Evaluation], planned: int) -> str:
-    """Why a training ended.
+def ending_words(ending: Ending, evaluations: Sequence[Evaluation], plan: Plan, seconds: float = 0.0) -> str:
+    """Why a training ended. seconds: that it took, where a plan without a clock does not care.
 
-    >>> ending_words(Ending("budget", 100, 80), [], planned=100)
+    >>> plan = Plan(100, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
+    >>> ending_words(Ending("budget", 100, 80), [], plan)
     'All 100 steps of the plan are done.'
     """
     if ending.reason == "counted":
@@ -278,16 +283,37 @@ def ending_words(ending: Ending, evaluations: Sequence[Evaluation], planned: int
     kept = next((one for one in evaluations if one.step == ending.best_step), None)
     last = next((one for one in evaluations if one.step == ending.step), None)
     if ending.reason == "budget" or kept is None or last is None:
-        return f"All {planned:,} steps of the plan are done."
+        return _done_words(plan, kept, last, seconds)
     if ending.reason == "over-fit":
         return (
             f"It over-fits: dev rose to {last.dev:.4f} from its best, {kept.dev:.4f} at step {kept.step:,}, "
             f"while train fell from {kept.train:.4f} to {last.train:.4f}."
         )
     ahead = f"would lower it by at most {ending.gain:.2g}" if ending.gain else "would earn nothing"
-    left = f"the {planned - last.step:,} steps left {ahead} at the pace seen"
+    left = f"the {plan.steps - last.step:,} steps left {ahead} at the pace seen"
     side = "train" if math.isnan(last.dev) else "dev"
     return f"A plateau: {side} has stood at {last.judged:.4f}; {left}."
+
+
+def _done_words(plan: Plan, kept: Evaluation | None, last: Evaluation | None, seconds: float) -> str:
+    """That all steps are done, and why no more were planned where they could have been.
+
+    >>> plan = Plan(600, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1, available=90.0)
+    >>> _done_words(plan, Evaluation(290, 2.0, 2.1), Evaluation(600, 1.9, 2.2), 6.0)
+    'All 600 steps of the plan are done. Dev has not fallen since step 290, so no more were planned.'
+    >>> _done_words(plan, Evaluation(600, 1.9, 2.0), Evaluation(600, 1.9, 2.0), 88.0)
+    'All 600 steps of the plan are done. There was no time for more.'
+    """
+    done = f"All {plan.steps:,} steps of the plan are done."
+    if not plan.available or kept is None or last is None or math.isnan(last.dev):
+        return done
+    if plan.available - seconds < WORTH_GROWING * seconds:
+        return f"{done} There was no time for more."
+    if kept.step < last.step:
+        return f"{done} Dev has not fallen since step {kept.step:,}, so no more were planned."
+    if kept.metric == 1.0:
+        return f"{done} Every answer on dev is right, so no more were planned."
+    return f"{done} Dev was at its lowest at the last of them."
 
 
 def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: Ladder) -> str:
@@ -450,7 +476,7 @@ def plain_report(report: TrainingReport) -> dict[str, object]:
     plain = {name: as_plain(getattr(report, name)) for name in names}
     words = {
         "start": start_words(report.start),
-        "ending": ending_words(report.ending, report.evaluations, report.plan.steps),
+        "ending": ending_words(report.ending, report.evaluations, report.plan, report.rung.seconds),
         "verdict": fit_words(report),
         "forecast": forecast_words(report),
         **(
@@ -481,7 +507,7 @@ def report_parts(report: TrainingReport) -> Iterator[Part]:
         yield Text("")
         yield FittedLines(lambda width: loss_picture(report, width))
     yield Text("")
-    yield Text(ending_words(report.ending, report.evaluations, report.plan.steps))
+    yield Text(ending_words(report.ending, report.evaluations, report.plan, report.rung.seconds))
     yield Text(f"{report.verdict.name}: {fit_words(report)}")
     if report.separability:
         yield Text(separability_words(report.separability, example_noun(report.data.kind)))
@@ -581,14 +607,40 @@ def times_words(times: ForecastSpan, seconds: float) -> str:
 
 
 def replan_words(plan: Plan) -> str:
-    """How many steps were planned, where the clock changed that on the way; else nothing.
+    """How many steps were planned, where that was changed on the way, and why; else nothing.
 
     >>> from pellucid.records import Replan
     >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
     >>> replan_words(plan.changed_by(Replan(340, 500)))
     ' (900 were planned, and changed on the way to end in time)'
+    >>> replan_words(plan.changed_by(Replan(540, 1800, "dev")).changed_by(Replan(1080, 2000, "dev")))
+    ' (900 were planned, and more after steps 540 and 1,080, where dev was still falling)'
     """
-    return f" ({plan.replans[0].steps:,} were planned, and changed on the way to end in time)" if plan.replans else ""
+    if not plan.replans:
+        return ""
+    grown = [f"{change.step:,}" for change in plan.replans if change.why == "dev"]
+    shown = grown if len(grown) <= MOST_NAMED else [*grown[:MOST_NAMED], f"{len(grown) - MOST_NAMED} more"]
+    says = (
+        [f"more after step{'s' * (len(grown) > 1)} {join_words(shown)}, where dev was still falling"] if grown else []
+    )
+    if len(grown) < len(plan.replans) - 1:
+        says.append("changed on the way to end in time")
+    return f" ({plan.replans[0].steps:,} were planned, and {'; and '.join(says)})"
+
+
+def growth_words(plan: Plan) -> str:
+    """What is said where a plan grows, while it trains; "" where its last change was no growth.
+
+    >>> from pellucid.records import Replan
+    >>> plan = Plan(900, 32, 8, "adamw", 1e-3, 0, 0, 0, 1, 0, "linear", 5, 5, 5, 5, 1, 1)
+    >>> growth_words(plan.changed_by(Replan(540, 1800, "dev")))
+    'step 540: dev is still falling, so 1,800 steps are planned in place of 900'
+    """
+    before, change = plan.replans[-2:] if plan.replans else (None, None)
+    if before is None or change is None or change.why != "dev":
+        return ""
+    says = f"dev is still falling, so {change.steps:,} steps are planned in place of {before.steps:,}"
+    return f"step {change.step:,}: {says}"
 
 
 def next_commands(report: TrainingReport) -> list[str]:

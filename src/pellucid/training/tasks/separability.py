@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pellucid.records import Plan, Separability
-from pellucid.training.optimizers import learning_rate_factor
+from pellucid.training.optimizers import planned_rate_factor
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def decayed_share(plan: Plan, steps: int) -> float:
     >>> round(decayed_share(plan, 100), 3), round(1 - (1 - 0.1 * 0.05) ** 100, 3)
     (0.394, 0.394)
     """
-    factors = [learning_rate_factor(step, plan.steps, plan.warmup, plan.schedule) for step in range(1, steps + 1)]
+    factors = [planned_rate_factor(plan, step) for step in range(1, steps + 1)]
     rate = plan.learning_rate / (1 - plan.momentum if plan.optimizer == "sgd" else 1.0)
     return 1.0 - math.exp(sum(math.log1p(-min(0.999, rate * factor * plan.weight_decay)) for factor in factors))
 
