@@ -21,7 +21,7 @@ from pellucid.figures.words.inspection import (
     versus_sentences,
 )
 from pellucid.inspection.instrument.isolation import borrow_module
-from pellucid.inspection.instrument.specimen import tensors_in
+from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.table.cost_scaling import cost_scaling, polynomial
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
 from pellucid.inspection.table.receptive_field import FieldAxis, through

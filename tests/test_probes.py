@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.loss_view import LossView, causal_input, loss_view, shift_agreement
+from pellucid.inspection.instrument.nests import main_tensor, with_main_tensor
 from pellucid.inspection.instrument.perturbation import change_input, largest_change
 from pellucid.inspection.instrument.recording import first_meeting, output_part
 from pellucid.inspection.instrument.short_run import (
@@ -18,15 +19,7 @@ from pellucid.inspection.instrument.short_run import (
     overfit_run,
     trainable_parameters,
 )
-from pellucid.inspection.instrument.specimen import (
-    Specimen,
-    is_fresh,
-    main_tensor,
-    run_module,
-    steps_taken,
-    was_trained,
-    with_main_tensor,
-)
+from pellucid.inspection.instrument.specimen import Specimen, is_fresh, run_module, steps_taken, was_trained
 from pellucid.inspection.rules.detached_path import NudgedWeights, autograd_slope, measured_slope
 
 ROWS, CLASSES = 12, 5

@@ -98,7 +98,7 @@ def test_its_card_says_what_it_proves_and_how(rule):
     for sentence in (rule.proves, rule.how):
         assert re.fullmatch(r"[a-z0-9(].*[^.\s]", sentence), "a clause that can follow a colon, without its full stop"
         assert len(sentence) <= 200
-    assert set(rule.needs) <= {"targets", "loss", "optimizer"}
+    assert set(rule.needs) <= {"targets", "loss", "optimizer", "step"}
 
 
 def test_it_finds_its_sick_patient(rule):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from pellucid.inspection.instrument.specimen import LossFunction
+    from pellucid.inspection.instrument.specimen import LossFunction, TrainStep
     from pellucid.inspection.watch import Watch
     from pellucid.records import Diagnosis, Finding, Health, Watched
 
@@ -31,6 +31,7 @@ def doctor(
     loss: LossFunction | str = "",
     optimizer: Optimizer | None = None,
     *,
+    step: TrainStep | None = None,
     more: Sequence[Any] = (),
     is_causal: bool | None = None,
     rules: Sequence[str] = (),
@@ -41,7 +42,9 @@ def doctor(
 
     batch: (inputs, targets), where inputs is a tensor or a tuple of what forward takes; a tensor alone has no targets;
     or the path of a .npy, .npz, .safetensors or .pt file.
+    targets are a tensor, or tensors in tuples, lists, dictionaries and dataclasses, as the loss takes them.
     loss: a function of outputs and targets, or a name such as "cross-entropy"; without it what needs it is passed over.
+    step: your own step of training, a function without arguments; it is called in a forked process alone.
     more: further batches of the same form. is_causal: whether position t must not see what comes after it, if you know.
     rules: the names of those to run; all where none is named.
 
@@ -52,7 +55,7 @@ def doctor(
     """
     from pellucid.inspection.doctor import build_specimen, diagnose
 
-    specimen = build_specimen(model, batch, loss, optimizer, more=more, is_causal=is_causal, name=name)
+    specimen = build_specimen(model, batch, loss, optimizer, step=step, more=more, is_causal=is_causal, name=name)
     return Shown(diagnose(specimen, rules, seed))
 
 

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pellucid.errors import PellucidError, TooLarge, quoted
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SUFFIXES = (".npy", ".npz", ".safetensors", ".pt")
 INPUTS, TARGETS = ("inputs", "input", "x", "tokens"), ("targets", "target", "y", "labels")  # the likeliest name first
@@ -24,7 +21,7 @@ class StoredBatch(NamedTuple):
     """What forward takes, and the targets where the file has them."""
 
     inputs: tuple[Any, ...]
-    targets: Tensor | None = None
+    targets: Any = None  # a tensor, or a nest of them; from a file always one
 
 
 def require_batch_file(path: Path) -> Path:

@@ -6,11 +6,12 @@ the patient leaves as it came.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,9 @@ from torch import Tensor, nn
 from pellucid.errors import PellucidError, one_line, quoted, require_one_of
 from pellucid.inspection.batch_file import StoredBatch, read_batch
 from pellucid.inspection.instrument.isolation import Snapshot, few_threads, first_line, isolate, require_initialized
-from pellucid.inspection.instrument.specimen import LossFunction, Specimen
+from pellucid.inspection.instrument.nests import tensors_in
+from pellucid.inspection.instrument.real_run import copy_differs
+from pellucid.inspection.instrument.specimen import LossFunction, Specimen, TrainStep
 from pellucid.inspection.losses import find_loss_function
 from pellucid.inspection.rules import DoctorRule, rules
 from pellucid.inspection.their_code import load_name, translate_errors
@@ -46,6 +49,7 @@ def examine_with(specimen: Specimen, chosen: Sequence[DoctorRule], seed: int = 0
     times: list[RuleTime] = []
     notes: list[str] = []
     state = Snapshot(specimen)
+    specimen, difference = with_faithful_copies(specimen)
     findings += [finding._replace(rule="opening") for finding in _opening(specimen, seed)]
     # The model itself was copied, so that this can only be the batch, as by an activation in place.
     notes += [f"one pass through the model changed {what}; it was put back" for what in state.restore()]
@@ -56,8 +60,30 @@ def examine_with(specimen: Specimen, chosen: Sequence[DoctorRule], seed: int = 0
             times.append(RuleTime(rule.name, seconds, passed_over))
             # A rule that changes something is a mistake of ours, and still nobody's weights may suffer for it.
             notes += [f"the rule {rule.name} changed {what}; it was put back" for what in state.restore()]
+    if difference:
+        findings = [_of_unfaithful_copies(difference), *[one for one in findings if one.severity != "sound"]]
     return Diagnosis(
         specimen.name, tuple(gravest_first(findings)), tuple(times), time.perf_counter() - began, tuple(notes)
+    )
+
+
+def with_faithful_copies(specimen: Specimen) -> tuple[Specimen, str]:
+    """The specimen, whose copies have its hooks if these change something, and how a copy still differs from it."""
+    difference = copy_differs(specimen)
+    if not difference:
+        return specimen, ""
+    hooked = replace(specimen, keeps_hooks=True)
+    with_hooks = copy_differs(hooked)
+    return (hooked, "") if not with_hooks else (specimen, difference)
+
+
+def _of_unfaithful_copies(difference: str) -> Finding:
+    return Finding.note(
+        "the model",
+        difference,
+        "most probes work on copies, so nothing here is certified as sound; findings are of the copy",
+        "look for hooks, for functions that hold on to the model's weights, and for tensors kept outside of it",
+        again="copied = copy.deepcopy(model); print((copied(x) - model(x)).abs().max())",
     )
 
 
@@ -172,12 +198,16 @@ def build_specimen(
     loss: LossFunction | str | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     *,
+    step: TrainStep | None = None,
     more: Sequence[Any] = (),
     is_causal: bool | None = None,
     name: str = "",
     whose: str = "",
 ) -> Specimen:
-    """What the doctor is shown; what cannot be one is refused. whose: " of 'net'", for messages."""
+    """What the doctor is shown; what cannot be one is refused. whose: " of 'net'", for messages.
+
+    A function without arguments in the place of the loss is a step of training.
+    """
     if not isinstance(model, nn.Module):
         fix = "Call the class first" if isinstance(model, type) else "Give an instance of torch.nn.Module"
         raise PellucidError(f"the model is a {type(model).__name__}, not a module", fix=fix)
@@ -191,9 +221,26 @@ def build_specimen(
         raise PellucidError(
             f"the loss is a {type(loss).__name__}", fix="Give a function of outputs and targets, or a name"
         )
+    if step is None and function is not None and _takes_nothing(function):
+        step, function = cast(TrainStep, function), None
     inputs, targets = split_batch(batch, whose)
     further = tuple(split_batch(one, whose) for one in more)
-    return Specimen(model, inputs, targets, function, optimizer, further, is_causal, name or type(model).__name__)
+    called = name or type(model).__name__
+    return Specimen(model, inputs, targets, function, optimizer, further, is_causal, called, step)
+
+
+def _takes_nothing(function: Any) -> bool:
+    """Whether a function is called without arguments, as a step of training is, and a loss is not.
+
+    >>> _takes_nothing(lambda: None), _takes_nothing(nn.MSELoss()), _takes_nothing(nn.functional.mse_loss)
+    (True, False, False)
+    """
+    called = function.forward if isinstance(function, nn.Module) else function
+    try:
+        inspect.signature(called).bind()
+    except (TypeError, ValueError):  # it wants something, or does not say what
+        return False
+    return True
 
 
 def split_batch(batch: Any, whose: str = "") -> StoredBatch:
@@ -214,8 +261,9 @@ def split_batch(batch: Any, whose: str = "") -> StoredBatch:
             fix="Give ((first, second), targets) where forward takes several inputs",
         )
     inputs, targets = batch
-    if targets is not None and not isinstance(targets, Tensor):
-        raise PellucidError(f"the targets{whose} are a {type(targets).__name__}", fix="Give them as one tensor")
+    if targets is not None and not tensors_in(targets):
+        came = type(targets).__name__
+        raise PellucidError(f"the targets{whose} are a {came} without a tensor in it", fix="Give them as tensors")
     if isinstance(inputs, dict):
         raise PellucidError(
             f"the inputs{whose} are a dictionary, and names cannot be told to forward",

@@ -15,8 +15,8 @@ from functools import lru_cache, partial
 import torch
 from torch import Tensor, nn
 
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.recording import by_unit, has_channels_first, is_norm
-from pellucid.inspection.instrument.specimen import main_tensor
 from pellucid.inspection.judgements import MAP_EXAMPLES, flatness, layer_stats, unit_map, weight_stats
 from pellucid.records import Health, LayerStats, UnitMap
 

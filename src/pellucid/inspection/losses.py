@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pellucid.errors import require_one_of
-from pellucid.inspection.instrument.specimen import LossFunction, main_tensor
+from pellucid.inspection.instrument.nests import main_tensor
+from pellucid.inspection.instrument.specimen import LossFunction
 
 
 def cross_entropy_loss(outputs: Any, targets: Tensor) -> Tensor:

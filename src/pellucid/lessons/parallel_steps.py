@@ -158,7 +158,7 @@ def longest_chain(run: Callable[[], object]) -> int:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from pellucid.inspection.instrument.recording import InterceptOperators
-    from pellucid.inspection.instrument.specimen import tensors_in
+    from pellucid.inspection.instrument.nests import tensors_in
     from pellucid.inspection.table.flops import RULES, short_name
     from pellucid.inspection.table.trace import address
 

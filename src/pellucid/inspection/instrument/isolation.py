@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from pellucid.errors import PellucidError
+from pellucid.inspection.instrument.nests import map_tensors, tensors_in
 
 if TYPE_CHECKING:
     from pellucid.inspection.instrument.specimen import Specimen
@@ -121,13 +122,7 @@ def own_inputs(value: Any) -> Any:
     >>> own_inputs({"x": [mine]})["x"][0] is mine
     False
     """
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {key: own_inputs(each) for key, each in value.items()}
-    if type(value) in (tuple, list):
-        return type(value)(own_inputs(each) for each in value)
-    return value
+    return map_tensors(lambda one: one.detach().clone(), value)
 
 
 @contextmanager
@@ -335,9 +330,8 @@ def _tensors(specimen: Specimen) -> Iterator[tuple[str, Tensor]]:
     yield from specimen.model.named_parameters()
     yield from specimen.model.named_buffers()
     for number, (inputs, targets) in enumerate([(specimen.inputs, specimen.targets), *specimen.more]):
-        for place, one in enumerate([*inputs, targets]):
-            if isinstance(one, Tensor):
-                yield f"tensor {place} of batch {number}", one
+        for place, one in enumerate(tensors_in((inputs, targets))):
+            yield f"tensor {place} of batch {number}", one
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.isolation import isolate, own_inputs
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor, with_main_tensor
+from pellucid.inspection.instrument.nests import main_tensor, with_main_tensor
+from pellucid.inspection.instrument.specimen import Specimen
 
 Kind = Literal["cross-entropy", "log-likelihood", "probabilities", "other"]
 MOST_NUMBERS = 2_000_000  # of outputs for which the least loss is searched
@@ -127,7 +128,7 @@ class LossView:
                 return math.nan
             found = self.value(self.as_outputs(free.detach().expand_as(self.tensor)))
         # A loss without a least value, as one that is linear, runs away from all that is asked for.
-        asked = self.specimen.targets
+        asked = self.specimen.target
         far = 1e5 * (1 + (float(asked.abs().max()) if asked is not None and asked.is_floating_point() else 0))
         return found if math.isfinite(found) and float(free.detach().abs().max()) < far else math.nan
 

@@ -20,8 +20,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or_none
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change
-from pellucid.inspection.instrument.specimen import Specimen, main_tensor
+from pellucid.inspection.instrument.specimen import Specimen
 
 NORMS = ("BatchNorm", "InstanceNorm", "LayerNorm", "GroupNorm", "RMSNorm", "SyncBatchNorm")
 _CHANNELS_FIRST = ("Conv", "BatchNorm", "InstanceNorm", "GroupNorm")

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or_none
+from pellucid.inspection.instrument.nests import map_tensors, tensors_in
 from pellucid.inspection.instrument.recording import InterceptOperators, gradients_of, operator_name
-from pellucid.inspection.instrument.specimen import Specimen, tensors_in
+from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.instrument.weight_growth import WeightGrowth, WeightSizes
 
 MOST_STEPS = 150
@@ -261,7 +262,10 @@ def _first_rows(specimen: Specimen, n_rows: int) -> Specimen | None:
     def cut(one: object) -> object:
         return one[:n_rows] if isinstance(one, Tensor) and one.dim() and len(one) == whole else one
 
-    targets = None if specimen.targets is None else specimen.targets[: len(specimen.targets) * n_rows // whole]
+    def cut_targets(one: Tensor) -> Tensor:
+        return one[: len(one) * n_rows // whole] if one.dim() else one
+
+    targets = map_tensors(cut_targets, specimen.targets)
     fewer = replace(specimen, inputs=tuple(map(cut, specimen.inputs)), targets=targets)
 
     def measure() -> Tensor | None:

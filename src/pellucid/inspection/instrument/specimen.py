@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,14 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import HOOKS, fixed_rng, isolate, own_inputs, try_or_none
+from pellucid.inspection.instrument.nests import main_tensor, map_tensors
 
-LossFunction = Callable[[Any, Tensor], Tensor]  # what the module put out, and the targets -> one number
+LossFunction = Callable[[Any, Any], Tensor]  # what the module put out, and the targets -> one number
+TrainStep = Callable[[], object]  # someone's own step of training; what it gives back may be the loss
 # Weights are told from fresh ones by how torch draws them: a first loss is judged of fresh ones, a plateau of others.
 _DRAWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 FEWEST_STEPS = 10  # before which nobody could know anything
 FEWEST_TO_TELL = 32  # of weights: with these, the largest of a layer as torch draws it is near its bound
-MAIN_KEYS = ("logits", "scores", "output", "last_hidden_state")
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,15 @@ class Specimen:
 
     model: nn.Module
     inputs: tuple[Any, ...]  # what forward is called with; the first dimension of its tensors is the batch
-    targets: Tensor | None = None
+    targets: Any = None  # a tensor, or a nest of them, as the loss takes it
     loss: LossFunction | None = None
     optimizer: torch.optim.Optimizer | None = None
-    more: tuple[tuple[tuple[Any, ...], Tensor | None], ...] = ()  # further batches: inputs and targets
+    more: tuple[tuple[tuple[Any, ...], Any], ...] = ()  # further batches: inputs and targets
     is_causal: bool | None = None  # whether it must not see ahead; None: it is not said
     name: str = "the model"
+    step: TrainStep | None = None  # their own step of training, of the module itself and of no copy
+    keeps_hooks: bool = False  # whether copies have the hooks of its modules, as they must where these change something
+    known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # measured once for all
 
     def outputs(self) -> Any:
         """What the module puts out for the batch, as it is."""
@@ -51,6 +55,11 @@ class Specimen:
     def main_output(self, inputs: tuple[Any, ...] | None = None, seed: int = 0) -> Tensor | None:
         """The main tensor of what the module puts out, for the batch or for other inputs; for copies alone."""
         return run_module(self.model, self.inputs if inputs is None else inputs, seed)
+
+    @property
+    def target(self) -> Tensor | None:
+        """The targets where they are one tensor."""
+        return self.targets if isinstance(self.targets, Tensor) else None
 
     @property
     def has_loss(self) -> bool:
@@ -64,15 +73,17 @@ class Specimen:
         return self.loss(outputs, self.targets)
 
     def copy(self, mode: str = "") -> Specimen:
-        """The same with a module and inputs of its own, without hooks and without the optimizer, which moves others.
+        """The same with a module and inputs of its own, without the optimizer and the step, which move others.
 
+        Hooks of modules stay behind, unless they are kept; those of weights, which change gradients, come along.
         mode: "eval" or "training" to put the copy into; as it is without one.
         """
-        model = _without_hooks(copy.deepcopy(self.model))
+        model = self._hooked(copy.deepcopy(self.model))
         return replace(
             self,
             model=model.train(mode == "training") if mode else model,
             optimizer=None,
+            step=None,
             inputs=own_inputs(self.inputs),
         )
 
@@ -85,14 +96,20 @@ class Specimen:
         True
         """
         model, optimizer = copy.deepcopy((self.model, self.optimizer))
-        return replace(self, model=_without_hooks(model), optimizer=optimizer, inputs=own_inputs(self.inputs))
+        inputs = own_inputs(self.inputs)
+        return replace(self, model=self._hooked(model), optimizer=optimizer, step=None, inputs=inputs)
+
+    def _hooked(self, copied: nn.Module) -> nn.Module:
+        """A copy of the module with the hooks that it is to have."""
+        _take_tensor_hooks(self.model, copied)
+        return copied if self.keeps_hooks else _without_hooks(copied)
 
     def double(self) -> Specimen:
         """A copy in float64, where rounding can be told from a difference; itself where it runs in no other."""
 
         def convert() -> Specimen:
             copied = self.copy()
-            inputs, targets = tuple(map(_double, copied.inputs)), _double(self.targets)
+            inputs, targets = map_tensors(_double, (copied.inputs, self.targets))
             double = replace(copied, model=copied.model.double(), inputs=inputs, targets=targets)
             with fixed_rng():
                 outputs = double.copy().outputs()
@@ -123,7 +140,7 @@ class Specimen:
     @property
     def is_rebuilding(self) -> bool:
         """Whether the targets are one of the inputs, as of an autoencoder."""
-        given, targets = [one for one in self.inputs if isinstance(one, Tensor)], self.targets
+        given, targets = [one for one in self.inputs if isinstance(one, Tensor)], self.target
         return targets is not None and any(torch.equal(one.to(targets), targets) for one in given)
 
     @property
@@ -133,8 +150,16 @@ class Specimen:
         return {id(one) for group in groups for one in group["params"]}
 
 
-def _double(value: Any) -> Any:
-    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+def _double(tensor: Tensor) -> Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _take_tensor_hooks(model: nn.Module, copied: nn.Module) -> None:
+    """What was hooked to weights, hooked to those of a copy: a copy loses it, and would be told other gradients."""
+    for one, other in zip(model.parameters(), copied.parameters(), strict=True):
+        for hook in (getattr(one, "_backward_hooks", None) or {}).values():
+            if other.requires_grad:
+                other.register_hook(hook)  # type: ignore[no-untyped-call]  # torch gives it no types
 
 
 def _without_hooks(model: nn.Module) -> nn.Module:
@@ -157,70 +182,6 @@ def run_module(
     with isolate(seed), torch.set_grad_enabled(with_gradients):
         found = main_tensor(model(*own_inputs(inputs)))
     return None if found is None else found.detach()
-
-
-def main_tensor(outputs: Any) -> Tensor | None:
-    """The main tensor of what a module puts out: itself, the first of a tuple, or `logits` of a record or dictionary.
-
-    >>> main_tensor({"logits": torch.zeros(2), "past": None}).shape
-    torch.Size([2])
-    """
-    if isinstance(outputs, Tensor):
-        return outputs
-    if isinstance(outputs, dict):
-        named = [outputs[key] for key in MAIN_KEYS if key in outputs]
-        return main_tensor((named or list(outputs.values()))[0]) if outputs else None
-    if isinstance(outputs, tuple | list):
-        return main_tensor(outputs[0]) if outputs else None
-    return None
-
-
-def with_main_tensor(outputs: Any, tensor: Tensor) -> Any:
-    """The same outputs with another main tensor; `main_tensor` gives it back.
-
-    >>> with_main_tensor((torch.zeros(1), "state"), torch.ones(1))
-    (tensor([1.]), 'state')
-    """
-    if isinstance(outputs, dict):
-        key = next((key for key in MAIN_KEYS if key in outputs), None)
-        key = next(iter(outputs)) if key is None else key
-        changed = copy.copy(outputs)
-        changed[key] = with_main_tensor(outputs[key], tensor)
-        return changed
-    if isinstance(outputs, tuple | list):
-        parts = [with_main_tensor(outputs[0], tensor), *outputs[1:]]
-        return type(outputs)(*parts) if hasattr(outputs, "_fields") else type(outputs)(parts)
-    return tensor
-
-
-def tensors_in(value: Any) -> list[Tensor]:
-    """Every tensor of a value, in order: of tuples, lists, dictionaries and records, also inside one another.
-
-    >>> [tuple(one.shape) for one in tensors_in({"a": torch.zeros(2), "b": (None, [torch.zeros(3)])})]
-    [(2,), (3,)]
-    """
-    found: list[Tensor] = []
-    _gather(value, found)
-    return found
-
-
-def _gather(value: Any, found: list[Tensor]) -> None:
-    if isinstance(value, Tensor):
-        found.append(value)
-    elif value is None or isinstance(value, int | float | str):
-        return  # most of what operations are given; asked first, since this runs for each of them
-    elif isinstance(value, tuple | list):
-        for one in value:
-            if isinstance(one, Tensor):
-                found.append(one)
-            elif one is not None:
-                _gather(one, found)
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            _gather(one, found)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for part in fields(value):
-            _gather(getattr(value, part.name, None), found)
 
 
 def steps_taken(optimizer: torch.optim.Optimizer | None) -> int:

@@ -28,7 +28,7 @@ class DoctorRule:
     how: str  # one sentence: what is done to the module
     check: Callable[[Specimen], Iterable[Finding]]
     again: str = ""  # code that shows it again; for findings that have none of their own
-    needs: tuple[str, ...] = ()  # of: targets, loss, optimizer; without them the rule is passed over
+    needs: tuple[str, ...] = ()  # of: targets, loss, optimizer, step; without them the rule is passed over
 
     def missing(self, specimen: Specimen) -> list[str]:
         """What the rule needs and the specimen has not."""

@@ -59,11 +59,11 @@ def _of_gradients(specimen: Specimen, of_batch: dict[str, Tensor]) -> Findings:
 def _reductions(specimen: Specimen, outputs: Any) -> tuple[float, float, float]:
     """The loss of the batch, of the batch twice over, and the mean of that of its halves."""
     assert specimen.loss is not None
-    assert specimen.targets is not None
-    assert len(specimen.targets) >= 2
-    rows, half = torch.arange(len(specimen.targets)), len(specimen.targets) // 2
+    assert specimen.target is not None
+    assert len(specimen.target) >= 2
+    rows, half = torch.arange(len(specimen.target)), len(specimen.target) // 2
     whole, twice, one, other = (
-        specimen.loss(_select_rows(outputs, which, len(rows)), specimen.targets[which]).item()
+        specimen.loss(_select_rows(outputs, which, len(rows)), specimen.target[which]).item()
         for which in (rows, torch.cat([rows, rows]), rows[:half], rows[half : 2 * half])
     )
     return whole, twice, (one + other) / 2 if len(rows) == 2 * half else whole

@@ -165,7 +165,7 @@ def _in_eval(specimen: Specimen, place: int, where: str, seen: str, meeting: Mee
         return Finding.note(where, seen, means, "quantise with ranges that are fixed")
     is_norm = "Norm" in type(module).__name__
     is_time_first = any(getattr(one, "batch_first", True) is False for one in module.modules())
-    targets = specimen.targets
+    targets = specimen.target
     is_one_each = targets is not None and targets.shape == specimen.inputs[place].shape[:1]
     is_doubtful = is_norm or (is_time_first and not is_one_each)
     fix = "look there for a view or reshape where a transpose is meant, or a softmax, mean or norm over dimension 0"

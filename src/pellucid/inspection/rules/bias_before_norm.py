@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb, relative_change
 from pellucid.inspection.instrument.recording import ModuleCall, record
-from pellucid.inspection.instrument.specimen import main_tensor
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 

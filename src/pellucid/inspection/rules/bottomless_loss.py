@@ -33,7 +33,7 @@ def check(specimen: Specimen) -> Findings:
     seen = f"with outputs moved downhill by {', '.join(f'{far:g}' for far in FAR)} the loss is {reached}"
     ratios = [deeper / loss if loss else 0.0 for loss, deeper in itertools.pairwise(losses)]
     if losses[-1] < -1 and all(5 < ratio < 20 for ratio in ratios):
-        targets = specimen.targets
+        targets = specimen.target
         largest = f"; targets reach from {targets.min():.3g} to {targets.max():.3g}" if targets is not None else ""
         yield Finding.suspicious(
             "loss",

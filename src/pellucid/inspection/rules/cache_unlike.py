@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import isolate
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.perturbation import is_beyond_rounding, largest_change, size_of
-from pellucid.inspection.instrument.specimen import main_tensor, run_module
+from pellucid.inspection.instrument.specimen import run_module
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NAMES = ("past_key_values", "past_key_value", "past", "cache", "kv_cache", "caches", "state", "hidden", "hx")

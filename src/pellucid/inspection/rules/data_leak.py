@@ -15,7 +15,7 @@ ALIKE = 1 - 1e-5  # a correlation that no measurement reaches
 
 
 def check(specimen: Specimen) -> Findings:
-    targets = specimen.targets
+    targets = specimen.target
     if targets is None or targets.dtype is torch.bool or targets.numel() != len(targets.reshape(-1, 1)):
         return
     for place, given in enumerate(specimen.inputs):

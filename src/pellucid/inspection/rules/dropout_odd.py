@@ -6,8 +6,8 @@ seeds then give other outputs, which is the proof.
 
 from torch import Tensor
 
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.recording import FunctionCall, Recording, part_name, record
-from pellucid.inspection.instrument.specimen import main_tensor
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NEARLY_ALL = 0.9

@@ -70,7 +70,7 @@ def _equal_rows(specimen: Specimen, given: Tensor, rows: list[bytes]) -> Finding
 
 def several_answers(specimen: Specimen) -> int:
     """How many inputs come more than once, with different targets."""
-    targets, rows = specimen.targets, _rows(specimen.inputs)
+    targets, rows = specimen.target, _rows(specimen.inputs)
     if targets is None or not targets.dim() or len(targets) != len(rows):
         return 0
     answers: dict[bytes, set[bytes]] = {}

@@ -20,7 +20,7 @@ FAR = 3.0  # spreads of shuffled losses by which the right one must be better
 
 
 def check(specimen: Specimen) -> Findings:
-    view, targets = loss_view(specimen), specimen.targets
+    view, targets = loss_view(specimen), specimen.target
     if view is None or targets is None or not targets.dim() or len(targets) < FEWEST_ROWS or not was_trained(specimen):
         return
     if len(view.tensor) != len(targets) or not math.isfinite(view.loss_now):

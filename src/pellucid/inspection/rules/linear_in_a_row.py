@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from pellucid.inspection.instrument.isolation import try_or_none
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb, relative_change
 from pellucid.inspection.instrument.recording import ModuleCall, record
-from pellucid.inspection.instrument.specimen import main_tensor
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 TRANSPARENT = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)  # give on what they read, while evaluating

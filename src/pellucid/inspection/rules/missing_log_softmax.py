@@ -34,7 +34,7 @@ def check(specimen: Specimen) -> Findings:
 
 def _asks_for_targets(specimen: Specimen, view: LossView) -> bool:
     """Whether it is the likelihood of the targets, and not just any loss that is linear in the outputs."""
-    wanted, targets = view.wanted_classes(), specimen.targets
+    wanted, targets = view.wanted_classes(), specimen.target
     if wanted is None or targets is None or wanted.shape != targets.shape:
         return False
     asked = wanted >= 0

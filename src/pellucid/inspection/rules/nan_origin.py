@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, isolate, try_or_none
+from pellucid.inspection.instrument.nests import main_tensor, tensors_in
 from pellucid.inspection.instrument.recording import (
     InterceptFunctions,
     ModuleCall,
@@ -27,7 +28,6 @@ from pellucid.inspection.instrument.recording import (
     gradients_of,
     part_name,
 )
-from pellucid.inspection.instrument.specimen import main_tensor, tensors_in
 from pellucid.inspection.instrument.weight_growth import USUAL
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
@@ -97,7 +97,7 @@ def _forward(specimen: Specimen, outcome: str, origins: Sequence[NanOrigin]) -> 
 def _came_with(specimen: Specimen) -> tuple[str, str, str] | None:
     """Where the numbers that are none came in with the inputs, the targets or the weights."""
     named = [(f"input {which}", one) for which, one in enumerate(tensors_in(specimen.inputs))]
-    named += [] if specimen.targets is None else [("the targets", specimen.targets)]
+    named += [("the targets", one) for one in tensors_in(specimen.targets)]
     for name, one in named:
         if one.is_floating_point() and bool(one.isnan().any()):
             at = one.isnan().nonzero()[0].tolist()

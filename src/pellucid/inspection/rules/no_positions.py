@@ -109,7 +109,7 @@ def _sequence(specimen: Specimen) -> int | None:
 
 def _asks_for_order(specimen: Specimen, double: Specimen) -> bool:
     """Whether a sequence is to be told, or attention reads tokens: a bag of words is read without."""
-    if specimen.targets is not None and specimen.targets.dim() >= 2 and specimen.targets.shape[1] >= FEWEST:
+    if specimen.target is not None and specimen.target.dim() >= 2 and specimen.target.shape[1] >= FEWEST:
         return True
     seen = None if specimen.tokens is None else record(double, _ATTENTION)
     return seen is not None and bool(seen.functions)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.recording import Recording, activation_slopes, part_name, record
-from pellucid.inspection.instrument.specimen import main_tensor
 from pellucid.inspection.judgements import NEARLY_ZERO, judge_saturation
 from pellucid.inspection.rules import DoctorRule, Findings, Specimen
 

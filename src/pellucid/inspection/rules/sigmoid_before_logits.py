@@ -44,7 +44,7 @@ def check(specimen: Specimen) -> Findings:
 
 def yes_or_no(specimen: Specimen, view: LossView) -> Tensor | None:
     """The targets in the shape of the outputs, where there is one of 0 or 1 for each and both occur; else None."""
-    targets = specimen.targets
+    targets = specimen.target
     if targets is None or targets.numel() != view.tensor.numel():
         return None
     shaped = targets.reshape(view.tensor.shape).to(view.tensor)

@@ -18,7 +18,7 @@ WRONG = 0.001  # the probability given to what is true, where slopes are compare
 
 def check(specimen: Specimen) -> Findings:
     view = loss_view(specimen)
-    targets = specimen.targets
+    targets = specimen.target
     if view is None or targets is None or targets.shape != view.tensor.shape or not _is_squared_error(view, targets):
         return
     if yes_or_no(specimen, view) is None or not is_within_0_and_1(specimen, view.tensor):

@@ -14,11 +14,12 @@ from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.recording import InterceptOperators, operator_name
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
+SLACK = 1e-3  # of what a shuffle of the targets changes
 _PAIRWISE = ("add", "sub", "mul", "div", "pow", "minimum", "maximum")
 
 
 def check(specimen: Specimen) -> Findings:
-    view, targets = loss_view(specimen), specimen.targets
+    view, targets = loss_view(specimen), specimen.target
     if view is None or targets is None or view.has_classes:
         return
     found = list(_of_targets(view, targets))
@@ -32,17 +33,19 @@ def _of_targets(view: LossView, targets: Tensor) -> Findings:
     if targets.numel() != view.tensor.numel():
         yield from _one_for_many(view, targets)
         return
-    # Spread over unlike numbers, so that no shuffle leaves the right loss as it is.
-    drawn = torch.randn(made, generator=torch.Generator().manual_seed(0)).to(view.tensor).sigmoid()
+    drawn = _unlike_outputs(view, targets)
     apart = view.value(drawn)
     paired = view.with_targets(targets.reshape(made)).value(drawn)
     shuffled = view.with_targets(_shuffle(targets)).value(drawn)
     paired_shuffled = view.with_targets(_shuffle(targets).reshape(made)).value(drawn)
-    slack = 1e-4 * (1 + abs(apart))
+    # By what a shuffle changes: beside large targets that is little of the whole loss, and all that is asked here.
+    slack = SLACK * abs(paired - paired_shuffled)
+    if not slack > 0:
+        return  # no order of the targets can be told from another
     if abs(apart - paired) <= slack:
         seen = f"outputs {made} and targets {given}: the loss is {view.loss_now:.4g}, as row by row"
         yield Finding.sound("loss", seen, "each output is compared with its own target")
-    elif abs(apart - shuffled) <= slack < abs(paired - paired_shuffled):
+    elif abs(apart - shuffled) <= slack:
         own = view.with_targets(targets.reshape(made)).loss_now
         yield Finding.broken(
             "loss",
@@ -52,6 +55,15 @@ def _of_targets(view: LossView, targets: Tensor) -> Findings:
             f"give both one shape: {'outputs.squeeze(-1)' if len(made) > len(given) else 'targets.squeeze(-1)'}",
             again="print(model(x).shape, y.shape, loss(model(x), y), loss(model(x), y.view_as(model(x))))",
         )
+
+
+def _unlike_outputs(view: LossView, targets: Tensor) -> Tensor:
+    """Outputs that all differ, where the targets lie: so that a shuffle changes the right loss by as much as it can."""
+    drawn = torch.randn(view.tensor.shape, generator=torch.Generator().manual_seed(0)).to(view.tensor)
+    if view.kind == "probabilities" or not targets.is_floating_point():
+        return drawn.sigmoid()
+    values = targets.to(view.tensor)
+    return values.mean() + drawn * (values.std(correction=0) + 1e-3)
 
 
 def _one_for_many(view: LossView, targets: Tensor) -> Findings:

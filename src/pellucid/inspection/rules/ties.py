@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.instrument.isolation import fixed_rng, try_or_none
+from pellucid.inspection.instrument.nests import main_tensor
 from pellucid.inspection.instrument.recording import parameter_role
-from pellucid.inspection.instrument.specimen import main_tensor, stated
+from pellucid.inspection.instrument.specimen import stated
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 _STACKS = (nn.TransformerEncoder, nn.TransformerDecoder)  # torch's own begin with copies of one layer

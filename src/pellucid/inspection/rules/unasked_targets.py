@@ -11,7 +11,7 @@ from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 
 def check(specimen: Specimen) -> Findings:
-    view, targets = loss_view(specimen), specimen.targets
+    view, targets = loss_view(specimen), specimen.target
     wanted = view.wanted_classes() if view is not None else None
     if view is None or wanted is None or targets is None or targets.is_floating_point():
         return

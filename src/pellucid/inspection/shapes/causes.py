@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from pellucid.inspection.expression.modules import spell_module
 from pellucid.inspection.instrument.isolation import first_line, isolate, own_inputs
+from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.instrument.recording import InterceptFunctions, hook_modules
-from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.records.inspection import ShapeFact, SizeOrigin
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)

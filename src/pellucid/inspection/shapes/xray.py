@@ -13,7 +13,7 @@ from torch import nn
 from pellucid.errors import one_line
 from pellucid.inspection.expression.modules import spell_module
 from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng, is_small
-from pellucid.inspection.instrument.specimen import tensors_in
+from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.shapes.causes import (
     Attempt,
     Cause,

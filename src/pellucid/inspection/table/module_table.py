@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from pellucid.errors import one_line
 from pellucid.inspection.instrument.isolation import borrow_module, fixed_rng, own_inputs, unwrap_compiled
+from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.instrument.recording import hook_modules
-from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.cost_scaling import KeyCache, cost_scaling
 from pellucid.inspection.table.flops import formula_of
 from pellucid.inspection.table.receptive_field import FieldFollower, measure_field, receptive_field

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.inspection.instrument.isolation import first_line, fixed_rng, own_inputs, without_fused_attention
+from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.instrument.recording import InterceptOperators, hook_modules
-from pellucid.inspection.instrument.specimen import tensors_in
 from pellucid.inspection.table.flops import RULES, flops_of, has_no_rule, named_arguments, short_name
 
 Fact = TypeVar("Fact")
