@@ -392,7 +392,7 @@ FAMILY = ClaimFamily(
             margin=lambda seen: seen["cosine, pre"] - seen["cosine, post"] - 0.1,
             rule="a gradient arrives at the first block with a cosine to itself that is higher by 0.1 or more",
             knobs=TwoOrdersKnobs,
-            control={"scale": 0.0},
+            control={"depth": 24},
             search=Search("depth", 1, 48, n_values=6, is_log=True),
             second=two_orders_by_torch,
             tolerance=1e-5,
