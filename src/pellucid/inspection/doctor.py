@@ -23,11 +23,12 @@ from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.instrument.real_run import copy_differs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen, TrainStep
 from pellucid.inspection.losses import find_loss_function
-from pellucid.inspection.rules import DoctorRule, rules
+from pellucid.inspection.rules import ANY, DoctorRule, rules
 from pellucid.inspection.their_code import load_name, translate_errors
 from pellucid.records import Diagnosis, Finding, RuleTime, as_plain, gravest_first
 
 LONGEST_REASON = 160
+GRAVE = ("broken", "suspicious")
 
 
 def diagnose(specimen: Specimen, names: Sequence[str] = (), seed: int = 0) -> Diagnosis:
@@ -62,9 +63,54 @@ def examine_with(specimen: Specimen, chosen: Sequence[DoctorRule], seed: int = 0
             notes += [f"the rule {rule.name} changed {what}; it was put back" for what in state.restore()]
     if difference:
         findings = [_of_unfaithful_copies(difference), *[one for one in findings if one.severity != "sound"]]
-    return Diagnosis(
-        specimen.name, tuple(gravest_first(findings)), tuple(times), time.perf_counter() - began, tuple(notes)
-    )
+    in_order = hang_under_causes(findings, {rule.name: rule for rule in chosen})
+    return Diagnosis(specimen.name, tuple(in_order), tuple(times), time.perf_counter() - began, tuple(notes))
+
+
+def hang_under_causes(findings: Sequence[Finding], known: Mapping[str, DoctorRule]) -> list[Finding]:
+    """The findings in the order in which they are best mended: each cause, with what follows from it behind it.
+
+    >>> known = rules()
+    >>> cut = Finding.broken("head", "no gradient", "cut", "mend")._replace(rule="detached-path")
+    >>> symptom = Finding.suspicious("model", "does not learn", "slow", "look")._replace(rule="cannot-overfit")
+    >>> [(one.rule, one.cause) for one in hang_under_causes([symptom, cut], known)]
+    [('detached-path', ''), ('cannot-overfit', 'detached-path')]
+    """
+    grave = [one for one in gravest_first(findings) if one.severity in GRAVE]
+    caused: dict[str, list[Finding]] = {}
+    roots: list[Finding] = []
+    for one in grave:
+        cause = _cause_of(one, grave, known)
+        if cause:
+            caused.setdefault(cause, []).append(one._replace(cause=cause))
+        else:
+            roots.append(one)
+    hung: list[Finding] = []
+    for root in roots:
+        hung += [root, *_consequences(root.rule, caused)]
+    return [*hung, *gravest_first(one for one in findings if one.severity not in GRAVE)]
+
+
+def _cause_of(finding: Finding, grave: Sequence[Finding], known: Mapping[str, DoctorRule]) -> str:
+    """The rule of the gravest finding that explains this one; "" where none does."""
+    follows = known[finding.rule].follows if finding.rule in known else ()
+    for other in grave:
+        if other.rule == finding.rule or other.rule not in known:
+            continue
+        is_root = not known[other.rule].follows
+        if other.rule in follows or (follows == ANY and is_root):
+            # Of two that each explain the other, the one that is seen first is the cause.
+            if finding.rule in known[other.rule].follows:
+                continue
+            return other.rule
+    return ""
+
+
+def _consequences(rule: str, caused: dict[str, list[Finding]]) -> list[Finding]:
+    found: list[Finding] = []
+    for one in caused.pop(rule, []):
+        found += [one, *_consequences(one.rule, caused)]
+    return found
 
 
 def with_faithful_copies(specimen: Specimen) -> tuple[Specimen, str]:
@@ -94,7 +140,8 @@ def with_findings(diagnosis: Diagnosis, more: Iterable[Finding]) -> Diagnosis:
     >>> with_findings(Diagnosis("net", (), (), 0.0), [found]).findings == (found,)
     True
     """
-    return diagnosis._replace(findings=tuple(gravest_first([*diagnosis.findings, *more])))
+    findings = hang_under_causes([*diagnosis.findings, *more], rules())
+    return diagnosis._replace(findings=tuple(findings))
 
 
 def _chosen_rules(names: Sequence[str]) -> list[DoctorRule]:

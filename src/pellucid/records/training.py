@@ -195,6 +195,7 @@ class Finding(NamedTuple):
     step: int = 0
     rule: str = ""  # of the doctor that found it; the doctor fills it in
     again: str = ""  # how to see it again
+    cause: str = ""  # the rule whose finding this one follows from; "" where it stands for itself
 
     @classmethod
     def broken(cls, where: str, seen: str, means: str, try_next: str, again: str = "", step: int = 0) -> Finding:

@@ -361,22 +361,29 @@ def finding_parts(findings: Sequence[Finding]) -> Iterator[Part]:
     """All findings: what is not sound in full, with what it means and what to try; what is sound in a line each."""
     for finding in findings:
         if finding.severity != "sound":
-            yield Text("")
-            yield Text.assemble(
-                (finding.severity, STYLES.get(finding.severity, "")),
-                printable(f"  {end_sentence(finding_heading(finding))}"),
-                (printable(f"  [{finding.rule}]") if finding.rule else "", "dim"),
-            )
-            means, try_next = [end_sentence(words) if words else "" for words in (finding.means, finding.try_next)]
-            for label, words in (("means", means), ("try", try_next), ("again", finding.again)):
-                if words:
-                    yield indent(Text.assemble((f"{label:<6}", "dim"), printable(words)))
+            yield from _grave_parts(finding)
     sound = [finding for finding in findings if finding.severity == "sound"]
     if sound:
         yield heading("Proven sound")
     for finding in sound:
         words = finding_heading(finding._replace(where=finding.rule or finding.where))
         yield indent(Text.assemble(("✓ ", "green"), printable(words)))
+
+
+def _grave_parts(finding: Finding) -> Iterator[Part]:
+    """One finding in full; what follows from another stands indented below it, without what to try."""
+    yield Text("")
+    severity = (finding.severity, STYLES.get(finding.severity, ""))
+    rule = (printable(f"  [{finding.rule}]") if finding.rule else "", "dim")
+    said = printable(f"  {end_sentence(finding_heading(finding))}")
+    if finding.cause:
+        yield indent(Text.assemble(("follows from it: ", "dim"), severity, said, rule))
+        return
+    yield Text.assemble(severity, said, rule)
+    means, try_next = [end_sentence(words) if words else "" for words in (finding.means, finding.try_next)]
+    for label, words in (("means", means), ("try", try_next), ("again", finding.again)):
+        if words:
+            yield indent(Text.assemble((f"{label:<6}", "dim"), printable(words)))
 
 
 def finding_heading(finding: Finding) -> str:

@@ -10,9 +10,10 @@ from pellucid.cards import cards
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.records import Finding
 
-__all__ = ["DoctorRule", "Finding", "Findings", "Specimen", "rules"]
+__all__ = ["ANY", "DoctorRule", "Finding", "Findings", "Specimen", "rules"]
 
 Findings = Iterator[Finding]
+ANY = ("any",)  # of what else is found: for rules that see that something is wrong, and not what
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class DoctorRule:
     check: Callable[[Specimen], Iterable[Finding]]
     again: str = ""  # code that shows it again; for findings that have none of their own
     needs: tuple[str, ...] = ()  # of: targets, loss, optimizer, step; without them the rule is passed over
+    follows: tuple[str, ...] = ()  # rules whose findings explain one of this; ANY for a symptom that has many causes
 
     def missing(self, specimen: Specimen) -> list[str]:
         """What the rule needs and the specimen has not."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run, trainable_parameters
-from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
+from pellucid.inspection.rules import ANY, DoctorRule, Finding, Findings, Specimen
 from pellucid.inspection.rules.duplicated_inputs import several_answers
 
 ENOUGH = 0.8  # of the gap
@@ -111,4 +111,5 @@ RULE = DoctorRule(
     how="trains a copy on the batch for up to 150 steps of Adam at three rates, without dropout",
     check=check,
     needs=("targets", "loss"),
+    follows=ANY,
 )

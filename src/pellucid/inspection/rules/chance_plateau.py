@@ -8,7 +8,7 @@ import math
 
 from pellucid.inspection.instrument.loss_view import loss_view
 from pellucid.inspection.instrument.specimen import steps_taken, was_trained
-from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
+from pellucid.inspection.rules import ANY, DoctorRule, Finding, Findings, Specimen
 
 EARNED = 0.02  # of the best constant's loss; less than this is nothing
 
@@ -47,4 +47,5 @@ RULE = DoctorRule(
     how="compares the loss with the least that constant outputs can have, for weights that were trained",
     check=check,
     needs=("targets", "loss"),
+    follows=ANY,
 )

@@ -81,4 +81,5 @@ RULE = DoctorRule(
     how="measures the slope of every activation at what it is given, over all batches, by autograd",
     check=check,
     again="layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))",
+    follows=("inputs-unnormalised",),
 )

@@ -48,4 +48,5 @@ RULE = DoctorRule(
     how="makes 30 real steps on the batch in a forked process, and compares its loss in both modes",
     check=check,
     needs=("targets", "loss", "optimizer"),
+    follows=("wrong-mode", "dropout-odd", "batch-mixing", "non-determinism"),
 )

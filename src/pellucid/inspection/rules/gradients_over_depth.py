@@ -62,4 +62,5 @@ RULE = DoctorRule(
     check=check,
     again="for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()",
     needs=("targets", "loss"),
+    follows=("saturated", "dead-units", "nan-origin", "post-norm-depth"),
 )

@@ -123,4 +123,12 @@ RULE = DoctorRule(
     how="compares the loss of weights as they were drawn with ln K and the labels' entropy, and shrinks large layers",
     check=check,
     needs=("targets", "loss"),
+    follows=(
+        "double-softmax",
+        "sigmoid-before-logits",
+        "missing-log-softmax",
+        "inputs-unnormalised",
+        "future-leak",
+        "shifted-targets",
+    ),
 )

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
 from pellucid.inspection.instrument.specimen import was_trained
-from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
+from pellucid.inspection.rules import ANY, DoctorRule, Finding, Findings, Specimen
 
 SHUFFLES = 20
 FEWEST_ROWS = 8
@@ -75,4 +75,5 @@ RULE = DoctorRule(
     how="compares the loss with those of shuffled, moved and renamed labels",
     check=check,
     needs=("targets", "loss"),
+    follows=ANY,
 )

@@ -7,7 +7,7 @@ a hundred times the rate. Between lie orders of magnitude, in which nothing is p
 import math
 
 from pellucid.inspection.instrument.short_run import ShortRun, short_run
-from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
+from pellucid.inspection.rules import ANY, DoctorRule, Finding, Findings, Specimen
 
 STEPS = 5
 RISES = 1.1  # times the first loss, at the end
@@ -104,4 +104,5 @@ RULE = DoctorRule(
     check=check,
     again="loss(model(*inputs), targets) before and after loss.backward(); optimizer.step(), five times on one batch",
     needs=("targets", "loss", "optimizer"),
+    follows=ANY,
 )

@@ -151,4 +151,5 @@ RULE = DoctorRule(
     how="runs the loss backward for these weights, for nudged ones, and after a few steps downhill",
     check=check,
     again="loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])",
+    follows=("detached-path", "dead-units", "symmetry", "nan-origin"),
 )

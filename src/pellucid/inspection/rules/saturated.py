@@ -52,4 +52,5 @@ RULE = DoctorRule(
     how="measures the slope of each at what it is given, by autograd",
     check=check,
     again="layer.register_forward_hook(lambda module, args, out: print((out.abs() > 0.97).float().mean()))",
+    follows=("inputs-unnormalised",),
 )

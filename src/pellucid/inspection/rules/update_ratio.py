@@ -8,7 +8,7 @@ import math
 
 from pellucid.inspection.instrument.short_run import short_run
 from pellucid.inspection.judgements import judge_updates
-from pellucid.inspection.rules import DoctorRule, Findings, Specimen
+from pellucid.inspection.rules import ANY, DoctorRule, Findings, Specimen
 
 STEPS = 3
 
@@ -29,4 +29,5 @@ RULE = DoctorRule(
     check=check,
     again="before = p.detach().clone(); optimizer.step(); print((p - before).std() / before.std())",
     needs=("targets", "loss", "optimizer"),
+    follows=ANY,
 )
