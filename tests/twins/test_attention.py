@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from pellucid import layers
 from pellucid.errors import PellucidError
-from pellucid.layers.attention import attend, attend_columns, attention_weights, inverse_root
+from pellucid.layers.attention import MultiHeadAttention, attend, attend_columns, attention_weights, inverse_root
 from pellucid.layers.masks import CAUSAL, EVERYTHING, BooleanMask, Local, PaddingMask
 from pellucid.layers.softargmax import GumbelSoftmax, hardargmax, softargmax, straight_through
 
@@ -147,6 +147,29 @@ def test_what_cannot_be_asked_is_refused():
         attend(queries, keys, values, mask=EVERYTHING, temperature=0.0)
     with pytest.raises(PellucidError, match="a band of -1 positions before"):
         Local(-1, 0)
+    # By itself torch's fused kernel takes such values, and passes over the third key.
+    for choose in (softargmax, hardargmax):
+        with pytest.raises(PellucidError, match="3 keys came with 2 values"):
+            attend(queries, keys, values[:2], mask=EVERYTHING, choose=choose)
+
+
+def test_heads_have_the_scale_that_they_are_given():
+    attention = MultiHeadAttention(8, n_heads=2, scale=1.0)
+    usual = MultiHeadAttention(8, n_heads=2)
+    usual.load_state_dict(attention.state_dict())
+    stream = torch.randn(1, 5, 8, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        unscaled = attention(stream, stream, mask=CAUSAL)
+        assert not torch.allclose(usual(stream, stream, mask=CAUSAL), unscaled)
+        keys, values = attention.project_memory(stream)
+        assert torch.allclose(attention.recall(stream, keys, values, mask=CAUSAL), unscaled, atol=1e-6)
+        assert torch.allclose(attention.advance(stream, attention.cache(1, longest=5)), unscaled, atol=1e-6)
+        usual.project[0] *= 2.0  # √4: heads are 4 wide
+        assert usual.shift is not None
+        assert not usual.shift.any()
+        assert torch.allclose(usual(stream, stream, mask=CAUSAL), unscaled, atol=1e-6)
+        weights = usual.weights(stream, stream, mask=CAUSAL)
+        assert torch.allclose(attention.weights(stream, stream, mask=CAUSAL), weights, atol=1e-6)
 
 
 sizes = st.integers(1, 6)

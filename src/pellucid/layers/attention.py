@@ -64,6 +64,7 @@ def attend(
     tensor([[1.],
             [2.]])
     """
+    _require_a_value_each(keys, values)
     if choose is not softargmax:
         weights = attention_weights(
             queries, keys, scale=scale, mask=mask, bias=bias, temperature=temperature, choose=choose
@@ -187,11 +188,18 @@ class MultiHeadAttention(nn.Module):
     torch.Size([1, 2, 3, 5])
 
     has_output=False leaves W_O out: what the heads found stands side by side, and nothing mixes it. dropout is of the
-    weights, in training alone.
+    weights, in training alone. scale: of the scores, from the width of a head.
     """
 
     def __init__(
-        self, width: int, n_heads: int, *, has_bias: bool = True, has_output: bool = True, dropout: float = 0.0
+        self,
+        width: int,
+        n_heads: int,
+        *,
+        has_bias: bool = True,
+        has_output: bool = True,
+        dropout: float = 0.0,
+        scale: Scale = inverse_root,
     ) -> None:
         super().__init__()
         if width % n_heads:
@@ -200,7 +208,7 @@ class MultiHeadAttention(nn.Module):
                 f"({width} / {n_heads} = {width / n_heads:g})",
                 fix=f"The nearest width that can is {max(1, round(width / n_heads)) * n_heads}",
             )
-        self.width, self.n_heads, self.dropout = width, n_heads, dropout
+        self.width, self.n_heads, self.dropout, self.scale = width, n_heads, dropout, scale
         # Three matrices, one each for queries, keys and values, in one tensor: one product makes all three.
         self.project = nn.Parameter(torch.empty(3, width, width))
         self.shift = nn.Parameter(torch.zeros(3 * width)) if has_bias else None
@@ -215,14 +223,16 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """bias: on the scores, broadcasts to (batch, heads, n, m). angles: rotary, in self-attention alone."""
         queries, keys, values = self._project(stream, memory, angles)
-        return self._combine(attend(queries, keys, values, mask=mask, bias=bias, dropout=self._dropout))
+        return self._combine(
+            attend(queries, keys, values, scale=self.scale, mask=mask, bias=bias, dropout=self._dropout)
+        )
 
     def weights(
         self, stream: Tensor, memory: Tensor, *, mask: Mask, bias: Tensor | None = None, angles: Tensor | None = None
     ) -> Tensor:
         """How much of each position of the memory each head takes: (batch, heads, n, m). Only this call makes them."""
         queries, keys, _ = self._project(stream, memory, angles)
-        return attention_weights(queries, keys, mask=mask, bias=bias)
+        return attention_weights(queries, keys, scale=self.scale, mask=mask, bias=bias)
 
     def advance(
         self, stream: Tensor, cache: Cache, *, bias: Tensor | None = None, angles: Tensor | None = None
@@ -230,7 +240,7 @@ class MultiHeadAttention(nn.Module):
         """Self-attention of the next positions, (batch, n, width), on all that the cache holds and on themselves."""
         queries, keys, values = self._project(stream, stream, angles)
         keys, values = cache.append(keys, values)
-        return self._combine(attend(queries, keys, values, mask=cache.mask, bias=bias))
+        return self._combine(attend(queries, keys, values, scale=self.scale, mask=cache.mask, bias=bias))
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory that is asked again and again: each (batch, heads, m, head_width)."""
@@ -240,7 +250,9 @@ class MultiHeadAttention(nn.Module):
     def recall(self, stream: Tensor, keys: Tensor, values: Tensor, *, mask: Mask, bias: Tensor | None = None) -> Tensor:
         """What the stream gathers from a memory by its `project_memory` keys and values."""
         (queries,) = self._linear(stream, 0, 1)
-        return self._combine(attend(queries, keys, values, mask=mask, bias=bias, dropout=self._dropout))
+        return self._combine(
+            attend(queries, keys, values, scale=self.scale, mask=mask, bias=bias, dropout=self._dropout)
+        )
 
     def cache(self, batch: int, longest: int) -> KeyValueCache:
         """An empty one for this attention: up to `longest` positions."""
@@ -343,6 +355,15 @@ class AsymmetricAttention(nn.Module):
 
 def _beta(scale: Scale, queries: Tensor) -> float:
     return scale(queries.shape[-1]) if callable(scale) else scale
+
+
+def _require_a_value_each(keys: Tensor, values: Tensor) -> None:
+    # torch's fused kernel on the processor counts the values alone: with fewer it passes over the last keys, and with
+    # more it reads keys from behind their end.
+    if keys.shape[-2] != values.shape[-2]:
+        raise PellucidError(
+            f"{keys.shape[-2]} keys came with {values.shape[-2]} values", fix="Give each key one value of its own"
+        )
 
 
 def _require_warm(temperature: float) -> None:
