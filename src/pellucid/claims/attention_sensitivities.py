@@ -171,11 +171,10 @@ def derive_moved_query(knobs: MovedQueryKnobs) -> Numbers:
         step = torch.zeros(knobs.width, dtype=torch.float64)
         return {"outputs that move": float(move_query(queries, keys, values, which=MOVED, by=step).can_move.sum())}
 
-    def outputs(tokens: Tensor) -> Tensor:
-        return _attend_tokens(tokens, knobs)
-
-    slopes = torch.func.jacrev(outputs)(queries)[:, :, MOVED]  # (positions, width, width)
-    return {"outputs that move": float((slopes.abs().amax((1, 2)) > STILL).sum())}
+    tokens = queries.requires_grad_()
+    outputs = _attend_tokens(tokens, knobs).square().sum(-1)
+    slopes = [torch.autograd.grad(one, tokens, retain_graph=True)[0][MOVED] for one in outputs]
+    return {"outputs that move": float(sum([bool(slope.abs().max() > STILL) for slope in slopes]))}
 
 
 # How far an output moves, by the key's weight and by β
