@@ -7,6 +7,7 @@ the two poolings, so Python does not even begin with it: what is said of its siz
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from pellucid.models.examples.configs import CNNConfig
 from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
+
+    from pellucid.models.examples.cnn import CNN
 
 CHANNELS, SIDE, SCORES = 16, 3, 10  # what the head reads, and how many scores it gives
 # Digits that the authors of both sets say they have: Netzer et al. 2011, LeCun et al. 1998.
@@ -107,7 +110,7 @@ def run_small_cnn(knobs: SmallCNNKnobs) -> Numbers:
     return {"flattened": float(maps.flatten(1).shape[1]), **found}
 
 
-def _build_small_cnn(knobs: SmallCNNKnobs) -> nn.Module:
+def _build_small_cnn(knobs: SmallCNNKnobs) -> CNN:
     from pellucid.models.examples.cnn import CNN
 
     return CNN(knobs.config)
@@ -158,7 +161,7 @@ def run_student_code(knobs: StudentCodeKnobs) -> Numbers:
     text = write_student_code(knobs.commas, knobs.features)
     found = {"can be read": 0.0, "sizes do not match": 0.0, "scores": 0.0}
     try:
-        compile(text, "code", "eval")
+        ast.parse(text, mode="eval")
     except SyntaxError:
         return found
     found["can be read"] = 1.0

@@ -10,6 +10,7 @@ in post-norm it changes nothing.
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -259,11 +260,9 @@ def run_corrected_code(knobs: CodeKnobs) -> Numbers:
     def attend_alone(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         return block.attention(queries, keys, mask=EVERYTHING)  # type: ignore[no-any-return]  # of a module's call
 
-    try:
-        compile("def forward(x):\n    x = x + 1\nreturn x", "printed", "exec")
-        printed = {"its last line as printed": 1.0}
-    except SyntaxError:  # it stands outside of the function
-        printed = {"its last line as printed": 0.0}
+    # As it is indented in print, it stands outside of the function, where Python takes no return.
+    code = ast.parse("def forward(x):\n    x = x + 1\nreturn x")
+    printed = {"its last line as printed": float(not any(isinstance(line, ast.Return) for line in code.body))}
     attention: Any = layer.self_attn if knobs.attention == "torch's" else attend_alone
     try:
         level = layer.norm1(x)
