@@ -251,3 +251,25 @@ def test_mistakes_are_named_as_the_file_numbers_its_lines(tmp_path):
         noun, number = example.what.split()
         assert noun == "line"
         assert lines[int(number) - 1].endswith(example.truth)
+
+
+def test_of_rows_that_have_a_truth_it_says_how_many_are_right(runs, tmp_path):
+    """Some have none: the others are counted all the same; and where no row has one, nothing is said."""
+    run = open_run(runs("classes"))
+    frame = open_data("penguins").frame.head(20)
+    told = frame.with_columns(
+        polars.when(polars.int_range(20) < 5).then(None).otherwise(polars.col("species")).alias("species")
+    )
+    for rows, name in ((told, "some"), (told.head(5), "none"), (frame, "all")):
+        rows.write_csv(tmp_path / f"{name}.csv")
+    found = {
+        name: predict_examples(run, read_examples(run, [str(tmp_path / f"{name}.csv")]))
+        for name in ("some", "none", "all")
+    }
+    right = [
+        one.answer == truth for one, truth in zip(found["some"].predictions[5:], frame["species"][5:], strict=True)
+    ]
+    says = f"the truth is known of 15 of them: {sum(right)} of 15 are right, {100 * sum(right) / 15:.2f} %"
+    assert says in found["some"].notes
+    assert not any("truth" in note for note in found["none"].notes)
+    assert any(note.startswith("the truth is known: ") and "of 20 are right" in note for note in found["all"].notes)

@@ -42,7 +42,7 @@ class NewExamples:
     numbers: np.ndarray[Any, Any] | None = None
     codes: np.ndarray[Any, Any] | None = None
     sources: list[list[int]] = field(default_factory=list)
-    truths: list[str] = field(default_factory=list)  # where they are known
+    truths: list[str] = field(default_factory=list)  # "" of those whose is not known; empty where none is
     notes: tuple[str, ...] = ()
 
 
@@ -167,9 +167,10 @@ def _read_rows(run: Run, tables: Sequence[TableData]) -> NewExamples:
         notes += read.notes
         if read.n_unknown:
             notes.append(f"{read.n_unknown:,} cells hold a category that the network was not trained on")
-        has_truth = preparation.target in table.frame.columns and not table.frame[preparation.target].null_count()
-        truths += [str(value) for value in table.frame[preparation.target]] if has_truth else []
-    known = truths if len(truths) == len(names) else []
+        has_truth = preparation.target in table.frame.columns
+        told = table.frame[preparation.target] if has_truth else [None] * len(table)
+        truths += ["" if value is None else str(value) for value in told]
+    known = truths if any(truths) else []
     return NewExamples(names, np.concatenate(numbers), np.concatenate(codes), truths=known, notes=tuple(notes))
 
 
@@ -292,5 +293,7 @@ def _count_right(found: tuple[Prediction, ...], examples: NewExamples, kind: str
     """How many answers are right, where the truth is known and an answer is either right or wrong."""
     if not examples.truths or (kind != "pairs" and not found[0].ranked):
         return []
-    n_right = sum(one.answer == truth for one, truth in zip(found, examples.truths, strict=True))
-    return [f"the truth is known: {n_right:,} of {len(found):,} are right, {100 * n_right / len(found):.2f} %"]
+    known = [(one.answer, truth) for one, truth in zip(found, examples.truths, strict=True) if truth]
+    n_right = sum(answer == truth for answer, truth in known)
+    of_some = f" of {len(known):,} of them" if len(known) < len(found) else ""
+    return [f"the truth is known{of_some}: {n_right:,} of {len(known):,} are right, {100 * n_right / len(known):.2f} %"]
