@@ -305,3 +305,13 @@ def test_what_all_of_dev_does_not_confirm_is_undone(tmp_path, monkeypatch):
     assert report.ending.best_step == 0
     assert report.verdict.reason == "nothing learned"
     assert network.dev == pytest.approx(report.ladder.best_count.dev, abs=1e-6)
+
+
+def test_first_weights_that_counting_leaves_no_room_for_are_refused_before_anything_is_counted(sources, tmp_path):
+    class Told(Callbacks):
+        def on_baselines(self, ladder):
+            raise AssertionError("it counted first")
+
+    asked = TrainOptions(model="neural-ngram", steps=5, threads=1, network={"init": "normal"})
+    with pytest.raises(PellucidError, match="init changes nothing where a network starts from counting"):
+        train_run(sources["list"], asked, tmp_path / "run", Told())

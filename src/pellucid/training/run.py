@@ -92,6 +92,7 @@ def train_run(
     """A new run in a new folder. read: the data, where they are open already; began: when, by the monotonic clock."""
     began = began or time.monotonic()
     task = open_task(data, read)
+    task.require_options(options)  # before anything is fitted, which takes a while
     callbacks.on_data(task.facts)
     baselines = measure_baselines(task, options, callbacks)
     spent = time.monotonic() - began
