@@ -139,6 +139,16 @@ def test_the_gradient_of_each_matrix_is_the_measured_one(combination):
                 assert matrix.grad.view(-1)[place].item() == pytest.approx((above - below) / (2 * step), abs=1e-7), name
 
 
+@pytest.mark.parametrize("combination", [COMBINATION, IDENTITY], ids=["one head", "two heads"])
+@pytest.mark.parametrize("is_hard", [True, False])
+def test_a_batch_is_its_rows(is_hard, combination):
+    model = HandSetDecoder(is_hard=is_hard, combination=combination)
+    rows = [encode_tokens(words.split()) for words in ("D A A START A D STOP", "C B B C START B C")]
+    logits = model(torch.stack(rows))
+    for found, row in zip(logits, rows, strict=True):
+        assert torch.allclose(found, model(row), atol=1e-14)
+
+
 def test_what_is_no_example_is_refused():
     with pytest.raises(PellucidError, match=r"'E' is no token of this model\. It has A, B, C, D, START, STOP"):
         encode_tokens(["E", "START", "STOP"])

@@ -59,7 +59,7 @@ class HandSetVariants(NamedTuple):
 
 
 class HandSetDecoder:
-    """tokens: (time,) -> logits: (time, vocab). A gradient can be asked for each of its matrices.
+    """tokens: (..., time) -> logits: (..., time, vocab). A gradient can be asked for each of its matrices.
 
     combination: W_O, a row for each number of each head. The heads begin alike, all with the same matrices.
 
@@ -95,18 +95,18 @@ class HandSetDecoder:
         }
 
     def attend(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Z, heads side by side, (time, heads · 2), and the attention matrices, (heads, time, time)."""
-        from pellucid.layers.attention import attention_weights, join_heads
+        """Z, heads side by side, (..., time, heads · 2), and the attention matrices, (..., heads, time, time)."""
+        from pellucid.layers.attention import attention_weights
         from pellucid.layers.masks import CAUSAL
         from pellucid.layers.softargmax import hardargmax, softargmax
 
-        stream = self.embedding[tokens]
-        queries, keys, values = stream @ self.queries, stream @ self.keys, stream @ self.values  # (heads, time, 2)
+        stream = self.embedding[tokens].unsqueeze(-3)  # (..., 1, time, 4): all heads read the same
+        queries, keys, values = stream @ self.queries, stream @ self.keys, stream @ self.values  # (..., heads, time, 2)
         weights = attention_weights(queries, keys, mask=CAUSAL, choose=hardargmax if self.is_hard else softargmax)
-        return join_heads((weights @ values)[None])[0], weights
+        return (weights @ values).transpose(-3, -2).flatten(-2), weights
 
     def score(self, z: Tensor) -> Tensor:
-        """(time, heads · 2) -> logits, (time, vocab)."""
+        """(..., time, heads · 2) -> logits, (..., time, vocab)."""
         return z @ self.combination @ self.embedding.t()
 
 
