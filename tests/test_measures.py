@@ -18,10 +18,12 @@ from pellucid.training.tasks.metrics import (
     exact_match,
     log_loss,
     mean_absolute_error,
+    mean_absolute_error_interval,
     mean_squared_error,
     number_units,
     paired_gain,
     r_squared,
+    r_squared_interval,
     root_mean_squared_error,
     token_units,
     tokens_right,
@@ -186,6 +188,20 @@ def _true_gain(p_ours: float, p_theirs: float) -> float:
     places = (np.arange(20_000) + 0.5) / 20_000
     ours, theirs = (stats.norm.cdf((p - places) / 0.1).mean() for p in (p_ours, p_theirs))
     return float(ours - theirs)
+
+
+@pytest.mark.parametrize("n", [2, 5, 40, 2_000])
+def test_no_interval_reaches_beyond_what_is_possible(n):
+    """Shares differ by at most 1, R² is at most 1, and no distance is below 0; where they are reached, that is told."""
+    won = paired_gain("dev", units_of([1] * n), units_of([0] * n))
+    lost = paired_gain("dev", units_of([0] * n), units_of([1] * n))
+    assert (won.mean, lost.mean) == (1, -1)
+    assert -1 <= won.low < won.high == 1
+    assert (lost.low, lost.high) == (-won.high, -won.low)
+    truths = np.arange(n + 1.0)
+    nearly = truths + np.where(np.arange(n + 1) == n // 2, 0.5, 0.0)
+    assert r_squared_interval(nearly, truths)[1] <= 1
+    assert mean_absolute_error_interval(nearly, truths)[0] >= 0
 
 
 def test_few_rows_tell_nothing():

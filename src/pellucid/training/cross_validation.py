@@ -156,4 +156,4 @@ def _join(
         none = [np.zeros(len(next(iter(part.effects.values()), part.truth))) for part in parts]
         rows = [part.effects.get(column, zeros) for part, zeros in zip(parts, none, strict=True)]
         effects[column] = np.concatenate(rows) / spread
-    return found, importances_of(effects)
+    return found, importances_of(effects, is_share=is_classes)

@@ -409,7 +409,7 @@ class ExampleTask(Task):
             assert isinstance(self.sides.preparation, TablePreparation)
             variance = float(self.sides.dev.targets.var()) * self.sides.preparation.deviation**2
             effects = {name: effect / (variance or 1.0) for name, effect in effects.items()}
-        return importances_of(effects)
+        return importances_of(effects, is_share=self.sides.task == "classification")
 
     def files(self, plan: Plan) -> Mapping[str, str | bytes]:
         train = self.sides.train

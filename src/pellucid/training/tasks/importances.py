@@ -82,16 +82,21 @@ def column_places(preparation: TablePreparation) -> dict[str, tuple[list[int], l
     return found
 
 
-def importances_of(effects: Mapping[str, Floats]) -> tuple[Importance, ...]:
+def importances_of(effects: Mapping[str, Floats], *, is_share: bool = False) -> tuple[Importance, ...]:
     """The mean of what each column is worth, with its 95 % interval over the rows, the largest first.
+
+    is_share: of answers that are right, of which no more than all can be lost.
 
     >>> importances_of({"width": np.array([0.0, 1.0, 1.0, 0.0]), "age": np.zeros(4)})[0]
     Importance(column='width', fall=0.5, low=-0.4176, high=1.4176, n_rows=4)
+    >>> importances_of({"width": np.array([0.0, 1.0, 1.0, 0.0])}, is_share=True)[0].high
+    1.0
     """
-    found = []
+    found, most = [], 1.0 if is_share else math.inf
     for name, rows in effects.items():
         n = len(rows)
         error = student_factor(n - 1) * float(rows.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
         mean = float(rows.mean())
-        found.append(Importance(name, round(mean, 6), round(mean - error, 4), round(mean + error, 4), n))
+        low, high = max(-most, mean - error), min(most, mean + error)
+        found.append(Importance(name, round(mean, 6), round(low, 4), round(high, 4), n))
     return tuple(sorted(found, key=lambda one: -one.fall))

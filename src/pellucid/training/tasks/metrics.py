@@ -173,7 +173,7 @@ def mean_absolute_error_interval(answers: Floats, truths: Floats) -> tuple[float
     if len(distances) < 2:
         return -math.inf, math.inf
     error = 1.96 * float(distances.std(ddof=1)) / math.sqrt(len(distances))
-    return float(distances.mean()) - error, float(distances.mean()) + error
+    return max(0.0, float(distances.mean()) - error), float(distances.mean()) + error
 
 
 def r_squared_interval(answers: Floats, truths: Floats) -> tuple[float, float]:
@@ -185,7 +185,7 @@ def r_squared_interval(answers: Floats, truths: Floats) -> tuple[float, float]:
     explained = r_squared(answers, truths)
     rest = (truths - answers) ** 2 - (1 - explained) * deviations
     error = 1.96 * float(rest.std(ddof=1)) / float(deviations.mean()) / math.sqrt(len(truths))
-    return explained - error, explained + error
+    return explained - error, min(1.0, explained + error)
 
 
 def mean_squared_error(answers: Floats, truths: Floats) -> float:
@@ -301,8 +301,9 @@ def number_units(answers: Floats, targets: Floats) -> Units:
 def paired_gain(side: str, ours: Units, theirs: Units) -> Gain:
     """What ours earns over theirs on the same units, with its 95 % interval.
 
-    Right or wrong: the interval of Bonett and Price (2012), which holds for few rows too. Else the mean of the
-    differences with Student's t, units of different size counting by their size.
+    Right or wrong: the interval of Bonett and Price (2012), which holds for few rows too; where it reaches beyond what
+    two shares can differ by, it ends there. Else the mean of the differences with Student's t, units of different size
+    counting by their size.
 
     >>> right, wrong = np.array([1.0] * 90 + [0.0] * 10), np.array([1.0] * 80 + [0.0] * 20)
     >>> paired_gain("dev", Units(right, np.ones(100)), Units(wrong, np.ones(100)))
@@ -314,9 +315,10 @@ def paired_gain(side: str, ours: Units, theirs: Units) -> Gain:
     mean = float(differences.sum() / ours.sizes.sum())
     if set(np.unique(differences)) <= {-1.0, 0.0, 1.0}:
         won, lost = ((int(np.count_nonzero(differences == sign)) + 1) / (n + 2) for sign in (1, -1))
-        middle, error, factor = won - lost, math.sqrt((won + lost - (won - lost) ** 2) / (n + 2)), 1.96
+        middle, reach = won - lost, 1.96 * math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
+        low, high = max(-1.0, middle - reach), min(1.0, middle + reach)
     else:
         rest = differences - mean * ours.sizes
-        error = math.sqrt(float((rest**2).sum()) * n / (n - 1)) / float(ours.sizes.sum())
-        middle, factor = mean, student_factor(n - 1)
-    return Gain(side, mean, round(middle - factor * error, 4), round(middle + factor * error, 4), n)
+        reach = math.sqrt(float((rest**2).sum()) * n / (n - 1)) / float(ours.sizes.sum()) * student_factor(n - 1)
+        low, high = mean - reach, mean + reach
+    return Gain(side, mean, round(low, 4), round(high, 4), n)
