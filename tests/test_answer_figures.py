@@ -48,6 +48,7 @@ from pellucid.records import (
     Step,
     TrainingReport,
     as_plain,
+    make_note,
 )
 from pellucid.records.plain import from_plain
 
@@ -286,7 +287,7 @@ def test_nothing_of_the_data_is_markup_or_moves_the_cursor(capsys):
     print("\n".join(data_lines(hostile.data)))
     predictions = Predictions(HOSTILE, "cnn", HOSTILE, "classification", (Prediction(HOSTILE, HOSTILE, 0.5),))
     show(predictions)
-    show(TINY["accuracy-by-size"]._replace(source=HOSTILE, notes=(HOSTILE,)))
+    show(TINY["accuracy-by-size"]._replace(source=HOSTILE, notes=(make_note("data-changed", name=HOSTILE),)))
     show_parts(novelty_parts((Sample(HOSTILE, 1.0, 3, "new", HOSTILE, 1, HOSTILE),)))
     said = capsys.readouterr().out
     assert "\x1b" not in said
@@ -309,6 +310,7 @@ def test_the_progress_of_images_tells_images_and_answers():
 
 
 def test_predictions_in_a_terminal(capsys):
+    new = (make_note("written", sentence="island Dream is new"),)
     predictions = Predictions(
         "flowers",
         "mlp",
@@ -316,10 +318,10 @@ def test_predictions_in_a_terminal(capsys):
         "classification",
         (
             Prediction("row 1", "setosa", 0.97, (("setosa", 0.97), ("virginica", 0.02))),
-            Prediction("row 2", "virginica", 0.6, (("virginica", 0.6), ("setosa", 0.4)), ("island Dream is new",)),
-            Prediction("row 3", "virginica", 0.6, (("virginica", 0.6),), ("island Dream is new",)),
+            Prediction("row 2", "virginica", 0.6, (("virginica", 0.6), ("setosa", 0.4)), new),
+            Prediction("row 3", "virginica", 0.6, (("virginica", 0.6),), new),
         ),
-        ("2 columns are not read",),
+        (make_note("written", sentence="2 columns are not read"),),
     )
     show(predictions)
     assert capsys.readouterr().out == (

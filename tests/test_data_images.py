@@ -18,6 +18,7 @@ from pellucid.data import DataChanged, ImagesData, decode_images, open_data
 from pellucid.data.readers import images
 from pellucid.data.readers.images import MOST_PIXELS, decode_image, find_trouble
 from pellucid.errors import PellucidError, TooLarge
+from pellucid.figures.words.notes import note_sentences
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +109,7 @@ def test_truncated_images_are_found_before_training(folder):
     assert says.count("cut") == 3
     data = open_data(folder, skip_bad=True)
     assert len(data) == 6
-    assert "5 images that cannot be read were left out" in data.notes
+    assert "5 images that cannot be read were left out" in note_sentences(data.notes)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_the_first_frame_is_used_and_noted(folder):
         content = encoded(frames[0], kind, save_all=True, append_images=frames[1:], **options)
         (folder / "cat" / name).write_bytes(content)
         assert abs(int(decode_image(content)[2, 2]) - 10) <= 1
-    assert "3 images have several frames; the first is used" in open_data(folder).notes
+    assert "3 images have several frames; the first is used" in note_sentences(open_data(folder).notes)
 
 
 def test_one_conversion_for_all():
@@ -250,7 +251,7 @@ def test_the_same_image_twice(folder):
     copy = (folder / "cat" / "0.png").read_bytes()
     (folder / "dog" / "copy.png").write_bytes(copy)
     (folder / "cat" / "again.png").write_bytes(copy)
-    notes = open_data(folder).notes
+    notes = note_sentences(open_data(folder).notes)
     assert "2 images are byte for byte the same as an earlier one" in notes
     assert "1 images stand in more than one class" in notes
 
@@ -283,9 +284,9 @@ def test_links_are_not_followed_and_the_hidden_left_out(folder, tmp_path):
     (folder / "readme.md").write_text("x")
     data = open_data(folder)
     assert (len(data), data.classes) == (6, ("cat", "dog"))
-    assert "5 hidden files and folders were left out" in data.notes
-    assert "2 links were not followed" in data.notes
-    assert any(note.startswith("1 files outside class folders") for note in data.notes)
+    assert "5 hidden files and folders were left out" in note_sentences(data.notes)
+    assert "2 links were not followed" in note_sentences(data.notes)
+    assert any(note.startswith("1 files outside class folders") for note in note_sentences(data.notes))
 
 
 def test_many_images_are_told_and_remembered(tmp_path, cache, monkeypatch):

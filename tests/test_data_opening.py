@@ -8,6 +8,7 @@ from pellucid import cards
 from pellucid.data import DatasetCard, ListData, PairsData, TableData, TextData, datasets, open_data, require_kind
 from pellucid.data.readers import guess_kind
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 
@@ -53,7 +54,7 @@ def test_the_line_says_what_why_and_the_flag(tmp_path):
     path.write_text("emma\nava\nemma\n\n")
     data = open_data(path)
     assert data.description == ("names.txt: a list of 3 items (short lines, no commas)")
-    assert data.notes == ("1 empty lines were left out", "1 of the 3 items repeat an earlier one")
+    assert note_sentences(data.notes) == ["1 empty lines were left out", "1 of the 3 items repeat an earlier one"]
 
 
 def test_pairs_are_checked_line_by_line(tmp_path):
@@ -70,10 +71,10 @@ def test_pairs_are_checked_line_by_line(tmp_path):
         with pytest.raises(PellucidError, match=says):
             open_data(path, kind="pairs")
     path.write_text("a\tb\na\tc\na\tb\n")
-    assert open_data(path).notes == (
+    assert note_sentences(open_data(path).notes) == [
         "1 of the 3 pairs repeat an earlier one",
         "1 pairs give a source another target than before",
-    )
+    ]
 
 
 def test_a_name_is_the_set_and_a_path_is_the_file(tmp_path, monkeypatch):
@@ -81,7 +82,10 @@ def test_a_name_is_the_set_and_a_path_is_the_file(tmp_path, monkeypatch):
     (tmp_path / "names").write_text("my own\nlist of\nnames\n")
     embedded = open_data("names")
     assert len(embedded) == 30_000
-    assert embedded.notes[0] == "the set that comes with pellucid, not the file; for the file write ./names"
+    assert (
+        note_sentences(embedded.notes)[0]
+        == "the set that comes with pellucid, not the file; for the file write ./names"
+    )
     assert open_data("./names").items == ["my own", "list of", "names"]
     assert open_data(Path("names")).items == ["my own", "list of", "names"]
     with pytest.raises(PellucidError, match=r"the data set xor is a table. It can be read as table"):
@@ -94,7 +98,7 @@ def test_the_reference_files_are_told_apart():
     names = open_data(SHARED / "names.txt")
     assert isinstance(names, ListData)
     assert (len(names), len(set(names.items))) == (32_033, 29_494)
-    assert names.notes == ("2,539 of the 32,033 items repeat an earlier one",)
+    assert note_sentences(names.notes) == ["2,539 of the 32,033 items repeat an earlier one"]
     play = open_data(SHARED / "shakespeare.txt")
     assert isinstance(play, TextData)
     assert len(play) == 1_115_394

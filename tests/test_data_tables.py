@@ -27,6 +27,7 @@ from pellucid.data.readers import read_table, sources
 from pellucid.data.readers.columns import MISSING, stack_tables
 from pellucid.data.readers.sources import MemorySource
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.splitting import leak_words
 
 
@@ -75,7 +76,7 @@ def test_one_row_and_fewer_rows_than_classes_need(write):
 def test_a_byte_order_mark_is_not_part_of_the_first_name(write):
     data = open_data(write("\ufeffspecies,mass\na,1\nb,2\n"))
     assert data.frame.columns == ["species", "mass"]
-    assert data.notes == ("a byte order mark at the start was left out",)
+    assert note_sentences(data.notes) == ["a byte order mark at the start was left out"]
     assert choose_target(data, "mass").name == "mass"
 
 
@@ -174,7 +175,7 @@ def test_rows_without_a_target_are_left_out_and_counted_or_refused():
     data = open_data("penguins")
     target = choose_target(data, "sex")
     assert target.frame.height == 333
-    assert "11 of 344 rows have no sex and were left out" in target.notes
+    assert "11 of 344 rows have no sex and were left out" in note_sentences(target.notes)
     with pytest.raises(PellucidError, match=r"11 of 344 rows have no target 'sex' \(first: line 5\)"):
         choose_target(data, "sex", refuse_missing=True)
     with pytest.raises(PellucidError, match="contradict"):
@@ -191,8 +192,11 @@ def test_none_is_a_category_where_it_is_frequent_among_words():
     assert data.frame["alley"].null_count() == 0
     assert data.frame["side"].null_count() == 3  # one in fifty: a gap
     assert data.frame["size"].null_count() == 75  # numbers have no name for nothing
-    assert "'alley' holds 'None' 50 times, read as a category; missing_values=words reads it as missing" in data.notes
-    assert "missing cells: side 3, size 75" in data.notes
+    assert (
+        "'alley' holds 'None' 50 times, read as a category; missing_values=words reads it as missing"
+        in note_sentences(data.notes)
+    )
+    assert "missing cells: side 3, size 75" in note_sentences(data.notes)
     assert table(text, missing_values="words").frame["alley"].null_count() == 50
     assert table("alley,x\nNone,1\nNone,2\n", names_none=["alley"]).frame["alley"].to_list() == ["None", "None"]
     assert table(text, names_none=[]).frame["alley"].null_count() == 50
@@ -205,7 +209,7 @@ def test_a_constant_target():
 
 def test_a_class_with_one_member_is_noted():
     target = choose_target(table("x,y\n1,a\n2,a\n3,a\n4,b\n5,b\n6,c\n"), "y")
-    assert "1 classes have one member, which stays in train" in target.notes
+    assert "1 classes have one member, which stays in train" in note_sentences(target.notes)
 
 
 def test_numbers_are_no_classes():
@@ -235,7 +239,7 @@ def test_numbers_that_would_be_rounded_stay_text(cell):
     data = table(f"a,b\n{cell},2\n3,3\n")
     assert data.frame["a"].to_list() == [cell, "3"]
     assert kinds(data)["a"] == "text"
-    assert "kept as text and not rounded" in data.notes[0]
+    assert "kept as text and not rounded" in note_sentences(data.notes)[0]
     assert table("a,b\n9007199254740992,2\n3,3\n").frame["a"].to_list() == [2**53, 3]
 
 
@@ -243,7 +247,7 @@ def test_one_list_of_missing_cells_and_a_count_for_each_column():
     cells = [cell for cell in MISSING if cell] + [""]
     data = table("a,b\n" + "".join(f"{cell},x\n" for cell in cells) + "1,y\n2.5,\n")
     assert data.frame["a"].to_list() == [None] * len(cells) + [1.0, 2.5]
-    assert data.notes[0] == f"missing cells: a {len(cells)}, b 1"
+    assert note_sentences(data.notes)[0] == f"missing cells: a {len(cells)}, b 1"
     strict = table("a,b\nNA,x\n,y\n", missing_values="empty")
     assert strict.frame["a"].to_list() == ["NA", None]
     with pytest.raises(PellucidError, match="Choose one of usual, words, empty"):
@@ -258,11 +262,11 @@ def test_nan_is_missing_among_numbers_and_a_name_among_names():
 
 def test_columns_that_say_nothing_are_left_out_with_a_note():
     data = table("x,empty,same,y\n1,,7,a\n2,,7,b\n3,,7,a\n4,,7,b\n")
-    assert "'empty' has no value at all" in data.notes
+    assert "'empty' has no value at all" in note_sentences(data.notes)
     target = choose_target(data, "y")
     assert target.features == ("x",)
-    assert "empty has no value and was left out" in target.notes
-    assert "same is the same in every row and was left out" in target.notes
+    assert "empty has no value and was left out" in note_sentences(target.notes)
+    assert "same is the same in every row and was left out" in note_sentences(target.notes)
     with pytest.raises(PellucidError, match="no column is left to predict"):
         choose_target(table("x,y\n1,a\n1,b\n1,a\n1,b\n"), "y")
 
@@ -270,7 +274,10 @@ def test_columns_that_say_nothing_are_left_out_with_a_note():
 def test_types_are_decided_on_the_whole_column():
     data = table("a,b\n" + "1,2\n" * 200_000 + "1,oops\n")
     assert kinds(data) == {"a": "numeric", "b": "category"}
-    assert data.notes[-1] == "'b' is text because of 'oops' (some.csv:200002); 200,000 of its cells are numbers"
+    assert (
+        note_sentences(data.notes)[-1]
+        == "'b' is text because of 'oops' (some.csv:200002); 200,000 of its cells are numbers"
+    )
     assert table("a\n" + "1\n" * 200_000 + "1.5\n").frame["a"].dtype == polars.Float64
 
 
@@ -284,8 +291,8 @@ def test_dressed_numbers_and_dates():
         "day": "order",
         "when": "category",
     }
-    assert "'price' looks like numbers, as '$1.50'; as_number=price reads them" in data.notes
-    assert any("'when' looks like dates" in note for note in data.notes)
+    assert "'price' looks like numbers, as '$1.50'; as_number=price reads them" in note_sentences(data.notes)
+    assert any("'when' looks like dates" in note for note in note_sentences(data.notes))
     read = table(content, as_number=("price", "share", "big"))
     assert read.frame.select("price", "share", "big").rows() == [(1.5, 5, 1234), (2.0, 6, 12345)]
     with pytest.raises(
@@ -300,7 +307,7 @@ def test_dates_with_dots_are_read_day_first_and_those_with_slashes_are_not():
     data = table("when,x\n31.12.2024,1\n1.2.2023,2\n,3\n")
     assert kinds(data)["when"] == "order"
     assert data.frame["when"].to_list() == ["2024-12-31", "2023-02-01", None]
-    assert any("day first, as 31.12.2024 is 2024-12-31" in note for note in data.notes)
+    assert any("day first, as 31.12.2024 is 2024-12-31" in note for note in note_sentences(data.notes))
     for cells in ("31.12.2024,1\n12.31.2024,2", "31/12/2024,1\n1/2/2023,2", "30.2.2024,1\n1.2.2024,2"):
         assert kinds(table(f"when,x\n{cells}\n"))["when"] != "order"
 
@@ -322,7 +329,7 @@ def test_a_feature_that_is_the_target():
     assert leak_words(leak).startswith("copy gives the target away: correlation 1.0000")
     labels = table("x,code,y\n" + "".join(f"{i * i % 11},{'pq'[i % 2]},{'ab'[i % 2]}\n" for i in range(40)))
     assert [(leak.column, leak.kind) for leak in choose_target(labels, "y").leaks] == [("code", "foretells")]
-    assert any("rows repeat an earlier one" in note for note in choose_target(labels, "y").notes)
+    assert any("rows repeat an earlier one" in note for note in note_sentences(choose_target(labels, "y").notes))
 
 
 def test_what_does_not_fit_is_refused_with_the_size(write, monkeypatch):
@@ -498,7 +505,7 @@ def test_json_lines_read_back(write):
         (1, 1.5, "nan", "true", None), (2, 2.0, "NA", None, str(2**60)), (None, None, None, "false", None)
     ]  # fmt: skip
     mixed = open_data(write('{"a": 1}\n{"a": "x"}\n', "some.jsonl"))
-    assert mixed.notes[-1] == "'a' mixes texts and numbers, so it is text; first text on line 2"
+    assert note_sentences(mixed.notes)[-1] == "'a' mixes texts and numbers, so it is text; first text on line 2"
 
 
 cell = st.one_of(

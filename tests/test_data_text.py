@@ -17,6 +17,7 @@ from pellucid.data import Bytes, Characters, DataChanged, ListData, TextData, op
 from pellucid.data.prepare import encode_text
 from pellucid.data.readers import sources
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 
 ROOT = Path(__file__).parent.parent
 
@@ -97,7 +98,7 @@ def test_one_distinct_symbol(write, content):
 def test_a_byte_order_mark_is_no_character(write):
     data = open_data(write("\ufeffTo be, or not to be, that is the question."))
     assert data.read().startswith("To be")
-    assert data.notes == ("a byte order mark at the start was left out",)
+    assert note_sentences(data.notes) == ["a byte order mark at the start was left out"]
     names = open_data(write("\ufeffemma\nolivia\n"))
     assert names.items == ["emma", "olivia"]
 
@@ -107,10 +108,12 @@ def test_line_ends_are_kept_counted_and_made_unix_on_request(write):
     path = write(content)
     kept = open_data(path, kind="text")
     assert kept.read() == content
-    assert kept.notes[0].startswith("line ends kept as they are: 1 CRLF, 1 lone CR, 1 U+0085, U+2028 or U+2029")
+    assert note_sentences(kept.notes)[0].startswith(
+        "line ends kept as they are: 1 CRLF, 1 lone CR, 1 U+0085, U+2028 or U+2029"
+    )
     unix = open_data(path, kind="text", newlines="unix")
     assert unix.read() == content.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n")
-    assert unix.notes[0].startswith("made LF: 1 CRLF, 1 lone CR")
+    assert note_sentences(unix.notes)[0].startswith("made LF: 1 CRLF, 1 lone CR")
     assert kept.fingerprint == unix.fingerprint
     assert open_data(write("emma\r\nava\r\n")).items == ["emma", "ava"]
     assert open_data(write("emma\rava\r")).items == ["emma", "ava"]
@@ -122,12 +125,12 @@ def test_a_line_end_on_the_border_of_two_pieces(write):
     content = "x" * (PIECE - 1) + "\r\n" + "é" * PIECE
     data = open_data(write(content), kind="text", newlines="unix")
     assert data.read() == content.replace("\r\n", "\n")
-    assert "1 CRLF" in data.notes[0]
+    assert "1 CRLF" in note_sentences(data.notes)[0]
 
 
 def test_nul_is_for_bytes_only(write):
     data = open_data(write("some words\0and more words"))
-    assert "a NUL at character 11" in data.notes[0]
+    assert "a NUL at character 11" in note_sentences(data.notes)[0]
     with pytest.raises(PellucidError, match=r"there is a NUL in some.txt at character 11. Try tokens='bytes'"):
         Characters.of(data, has_boundary=False)
     assert encode_text(data, Bytes(has_boundary=False)).tokens[10] == 0
@@ -240,7 +243,7 @@ def test_too_many_symbols(monkeypatch):
 
 def test_only_white_space(write):
     data = open_data(write("  \n \n\t\n"))
-    assert data.notes == ("there is nothing but white space in it",)
+    assert note_sentences(data.notes) == ["there is nothing but white space in it"]
     assert "only empty lines" in refusal(write("  \n \n"), kind="list")
 
 

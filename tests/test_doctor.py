@@ -17,13 +17,14 @@ from pellucid.errors import PellucidError
 from pellucid.figures.show import record_json, show
 from pellucid.figures.tables import show_parts
 from pellucid.figures.words.inspection import diagnosis_parts
+from pellucid.figures.words.notes import note_sentences
 from pellucid.inspection.doctor import diagnose, examine_with, specimen_from
 from pellucid.inspection.instrument.isolation import Snapshot, is_same, rng_state
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.losses import LOSSES, find_loss_function
 from pellucid.inspection.rules import DoctorRule, rules
 from pellucid.layers.losses import hinge_losses
-from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain
+from pellucid.records import SEVERITIES, Diagnosis, Finding, RuleTime, as_plain, make_note
 from pellucid.records.plain import from_plain
 
 
@@ -163,7 +164,7 @@ def test_what_a_rule_meddles_with_is_put_back_and_told(meddle, names):
     diagnosis = asked(check, patient=patient)
     assert same(bits_of(patient), before)
     for name in names:
-        assert f"the rule tried changed {name}; it was put back" in diagnosis.notes
+        assert f"the rule tried changed {name}; it was put back" in note_sentences(diagnosis.notes)
 
 
 def test_random_numbers_go_on_as_if_nothing_had_been():
@@ -252,7 +253,7 @@ def test_a_module_that_changes_its_batch_leaves_it_as_it_was():
     model = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3))
     diagnosis = diagnose(Specimen(model, (x,), torch.arange(16) % 3, nn.CrossEntropyLoss()))
     assert torch.equal(x, before)
-    assert any("tensor 0 of batch 0" in note for note in diagnosis.notes)
+    assert any("tensor 0 of batch 0" in note for note in note_sentences(diagnosis.notes))
 
 
 # The verb
@@ -365,7 +366,7 @@ TOLD = Diagnosis(
     ),
     (RuleTime("future-leak", 0.25), RuleTime("cache", 0.0, "does not apply")),
     1.25,
-    ("it was put back",),
+    (make_note("written", sentence="it was put back"),),
 )
 
 

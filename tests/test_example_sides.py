@@ -32,6 +32,7 @@ from pellucid.data.readers.sources import MemorySource
 from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.data.splits.assignment import sides_of
 from pellucid.errors import LONGEST_LINE, PREFIX, PellucidError
+from pellucid.figures.words.notes import note_sentences
 
 
 def table(content, name="some.csv"):
@@ -98,7 +99,7 @@ def test_equal_rows_share_a_side_whatever_their_row_number_and_target():
 def test_cases_of_a_few_kinds_are_divided_by_their_place_and_that_is_said():
     rows = [("rgb"[i % 3], "xy"[i % 2], int(i % 7 == 0)) for i in range(600)]
     few, more = (table_sides(csv("colour,axis,y", rows[:n]), "y") for n in (300, 600))
-    assert "the rows have 6 different forms only, so equal ones stand on every side" in few.notes
+    assert "the rows have 6 different forms only, so equal ones stand on every side" in note_sentences(few.notes)
     for side in SIDES:
         assert len({rows[place][:2] for place in more.places[side]}) == 6
         assert set(few.places[side]) <= set(more.places[side])
@@ -137,7 +138,7 @@ def test_a_class_with_one_member_stays_in_train():
         rows[place] = (rows[place][0], f"single{place}")
     sides = table_sides(csv("x,y", rows), "y")
     assert {0, 17, 31, 59} <= set(sides.places["train"])
-    assert "4 classes have one member, which stays in train" in sides.notes
+    assert "4 classes have one member, which stays in train" in note_sentences(sides.notes)
     assert set(sides.train.targets) == set(range(6))
 
 
@@ -287,10 +288,10 @@ def test_what_a_network_cannot_read_is_left_out_with_a_note():
     sides = table_sides(cats_and_dogs(), "pet", leave_out=["born"])
     assert sides.preparation.features == ("weight", "coat")
     assert sides.preparation.category_sizes == (3,)
-    assert "id only tells an order and was left out" in sides.notes
-    assert "left out as asked: born" in sides.notes
-    assert "name holds text that names no groups and was left out" in sides.notes
-    assert sides.notes[0].startswith("pet: classification into 2 classes (it holds texts)")
+    assert "id only tells an order and was left out" in note_sentences(sides.notes)
+    assert "left out as asked: born" in note_sentences(sides.notes)
+    assert "name holds text that names no groups and was left out" in note_sentences(sides.notes)
+    assert note_sentences(sides.notes)[0].startswith("pet: classification into 2 classes (it holds texts)")
 
 
 def test_a_curve_over_counted_steps_can_be_learned():
@@ -303,8 +304,8 @@ def test_columns_that_say_nothing_in_train_are_left_out_with_a_note():
     rows = [(1, "", i * 0.5, "ab"[i % 2]) for i in range(60)]
     sides = table_sides(csv("one,none,x,y", rows), "y")
     assert sides.preparation.features == ("x",)
-    assert "one is the same in every row and was left out" in sides.notes
-    assert "none has no value and was left out" in sides.notes
+    assert "one is the same in every row and was left out" in note_sentences(sides.notes)
+    assert "none has no value and was left out" in note_sentences(sides.notes)
     # One odd cell, of a row that is held out: the same in all of train.
     for held in range(60):
         odd = [(2 if i == held else 1, "", row[2], row[3]) for i, row in enumerate(rows)]
@@ -312,14 +313,14 @@ def test_columns_that_say_nothing_in_train_are_left_out_with_a_note():
         if held not in found.places["train"]:
             break
     assert found.preparation.features == ("x",)
-    assert "one is the same in every row of train and was left out" in found.notes
+    assert "one is the same in every row of train and was left out" in note_sentences(found.notes)
 
 
 def test_leaks_and_repeated_rows_are_said():
     rows = [(i % 7, (i % 7) * 2.5, "ab"[i % 2]) for i in range(60)]
     sides = table_sides(csv("x,double,y", rows), "double")
     assert [leak.column for leak in sides.leaks] == ["x"]
-    assert any("rows repeat an earlier one" in note for note in sides.notes)
+    assert any("rows repeat an earlier one" in note for note in note_sentences(sides.notes))
 
 
 def test_of_bad_targets_are_refused_by_name():
@@ -339,7 +340,7 @@ def test_of_bad_targets_are_refused_by_name():
 def test_rows_without_a_target_are_left_out_and_places_stay_true():
     data = cats_and_dogs()
     sides = table_sides(data, "weight")
-    assert "20 of 200 rows have no weight and were left out" in sides.notes
+    assert "20 of 200 rows have no weight and were left out" in note_sentences(sides.notes)
     places = np.concatenate([sides.places[side] for side in SIDES])
     assert len(places) == 180
     assert not data.frame["weight"][places].null_count()
@@ -391,7 +392,7 @@ def test_new_rows_are_read_as_the_old_ones_were():
         assert np.array_equal(read.numbers[sides.places[side]], getattr(sides, side).numbers)
         assert np.array_equal(read.codes[sides.places[side]], getattr(sides, side).codes)
     assert read.n_unknown == sides.n_unknown
-    assert read.notes == ("not read, for the network does not know them: 'id', 'name', 'born'",)
+    assert note_sentences(read.notes) == ["not read, for the network does not know them: 'id', 'name', 'born'"]
 
 
 def test_new_rows_need_no_target_and_may_have_anything_else():
@@ -400,7 +401,7 @@ def test_new_rows_need_no_target_and_may_have_anything_else():
     assert read.codes.tolist() == [[2], [0]]
     assert read.n_unknown == 1
     assert read.numbers[1].tolist() == [0, 1]
-    assert read.notes == ("not read, for the network does not know them: 'a', 'b', 'c' and 1 more",)
+    assert note_sentences(read.notes) == ["not read, for the network does not know them: 'a', 'b', 'c' and 1 more"]
 
 
 def test_new_rows_without_a_feature_are_refused_by_its_name():
@@ -483,7 +484,7 @@ def test_equal_images_share_a_side_and_every_class_trains():
     assert set(sides.train.targets) == {0, 1}
     lonely = image_sides(pixels(different, [0] * 39 + [1]))
     assert 39 in lonely.places["train"]
-    assert "1 classes have one image, which stays in train" in lonely.notes
+    assert "1 classes have one image, which stays in train" in note_sentences(lonely.notes)
 
 
 @pytest.mark.parametrize(
@@ -502,7 +503,7 @@ def test_the_common_size_is_the_documented_one(folder, sizes, wanted, note):
     sides = image_sides(folder({"a": pictures[:6], "b": pictures[6:]}))
     assert sides.preparation.size == wanted
     assert sides.train.numbers.shape[2:] == (wanted[1], wanted[0])
-    assert not note or note in sides.notes
+    assert not note or note in note_sentences(sides.notes)
 
 
 def test_colour_is_seen_where_there_is_some(folder):
@@ -675,7 +676,9 @@ def test_dates_become_numbers_and_new_rows_are_read_alike():
     days = [datetime.date(2023, 1, 1) + datetime.timedelta(days=i) for i in range(300)]
     rows = [(f"{day:%Y/%m/%d}", i % 7 + 0.5, 10.5 + 5 * (day.isoweekday() == 6)) for i, day in enumerate(days)]
     sides = table_sides(csv("sold,x,y", rows), "y", split=SplitRequest("hash"))
-    assert "sold is read as its month, day, weekday, day of year" in sides.notes  # of one year, without hours
+    assert "sold is read as its month, day, weekday, day of year" in note_sentences(
+        sides.notes
+    )  # of one year, without hours
     assert sides.preparation.dates == ("sold",)
     assert sides.preparation.features == ("x", "sold (month)", "sold (day)", "sold (weekday)", "sold (day of year)")
     weekday = sides.train.numbers[:, 3]
@@ -712,7 +715,7 @@ def test_whole_numbers_that_name_are_categories_too_and_those_that_measure_are_n
     assert sides.preparation.named == ("school",)
     assert [column.name for column in sides.preparation.numeric] == ["school", "age"]
     assert [column.name for column in sides.preparation.categories] == ["school (value)"]
-    assert any("the order of school tells little" in note for note in sides.notes)
+    assert any("the order of school tells little" in note for note in note_sentences(sides.notes))
     again = preparation_from_json(preparation_to_json(sides.preparation))
     new = again.read(read_memory(frame.head(5), kind="table", fewest_rows=1))
     np.testing.assert_array_equal(

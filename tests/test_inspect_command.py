@@ -19,6 +19,7 @@ from pellucid.api.inspect_child import inspect_job
 from pellucid.cli import main
 from pellucid.errors import ExpressionError, PellucidError
 from pellucid.figures.show import record_json, show
+from pellucid.figures.words.notes import note_sentences
 from pellucid.inspection.sandbox import MOST_PRINTED, run_in_child
 from pellucid.inspection.their_code import as_module, insert_missing_commas, load_name
 from pellucid.records import Inspection
@@ -288,7 +289,7 @@ odd = nn.ModuleDict({"\\x1b[2J": nn.Linear(4, 2)})
     unknown = found("Unknown")
     assert unknown.parameters == 10
     assert unknown.failure is None
-    assert "none can be guessed" in unknown.notes[0]
+    assert "none can be guessed" in note_sentences(unknown.notes)[0]
     refusing = found("refusing", "2,4")
     assert refusing.parameters == 16
     assert refusing.failure is not None

@@ -20,6 +20,7 @@ from pellucid.figures.words.inspection import (
     versus_cells,
     versus_sentences,
 )
+from pellucid.figures.words.notes import note_sentences
 from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.table.cost_scaling import cost_scaling, polynomial
@@ -671,7 +672,7 @@ def test_a_module_that_runs_only_once():
 
     seen = tabulate_module(Once(), torch.randn(1, 2))
     assert seen.seconds == 0
-    assert seen.notes == ("it ran once, and then raised ValueError: only once",)
+    assert note_sentences(seen.notes) == ["it ran once, and then raised ValueError: only once"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from pellucid.api.train import compare, rate, resume, train
 from pellucid.data import open_data
 from pellucid.data.readers.memory import read_memory
 from pellucid.errors import PellucidError, Stopped
+from pellucid.figures.words.notes import note_sentences
 from pellucid.records import Step, Timing
 from pellucid.training.callbacks import Callbacks
 
@@ -171,7 +172,7 @@ def test_a_list_in_memory_trains_as_its_file_does(inside, tmp_path):
     weights = [run.folder / "model.safetensors" for run in (from_file, in_memory)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
     drawn = in_memory.sample(2)
-    assert "what is new is not known: the data of data-mlp came from Python's memory" in drawn.notes[-1]
+    assert "what is new is not known: the data of data-mlp came from Python's memory" in note_sentences(drawn.notes)[-1]
 
 
 class StopAt(Callbacks):

@@ -10,6 +10,7 @@ from pellucid.data.options import DataOptions
 from pellucid.data.prepare.tokens import Corpus, take_part
 from pellucid.data.readers.memory import MEMORY, read_memory
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.training import plan_reason
 from pellucid.models.catalogue import find_network, networks_for
 from pellucid.records import PlanReason
@@ -231,7 +232,7 @@ def test_a_short_text_shrinks_the_context(tmp_path):
     (tmp_path / "short.txt").write_text("the cat sat on the mat and the dog lay by the door, as ever. " * 4)
     found = open_task(DataOptions(str(tmp_path / "short.txt"), kind="text", context=256))
     assert found.context < 256
-    assert any("context 256 needs 257 tokens" in note for note in found.facts.notes)
+    assert any("context 256 needs 257 tokens" in note for note in note_sentences(found.facts.notes))
 
 
 @pytest.mark.parametrize(

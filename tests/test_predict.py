@@ -12,6 +12,7 @@ import torch
 from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.data.options import DataOptions
+from pellucid.figures.words.notes import note_sentences
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import load_network
@@ -106,7 +107,7 @@ def test_rows_are_answered_as_they_were_in_training(runs, tmp_path):
         for one, truth in zip(found.predictions, frame[task.sides.places["dev"].tolist()]["species"], strict=True)
     )
     assert n_right / len(found.predictions) == answers.metrics["accuracy"]
-    assert f"{n_right:,} of {len(found.predictions):,} are right" in found.notes[-1]
+    assert f"{n_right:,} of {len(found.predictions):,} are right" in note_sentences(found.notes)[-1]
 
 
 def test_a_number_comes_in_its_own_units(runs, tmp_path):
@@ -125,8 +126,8 @@ def test_a_category_never_seen_and_a_column_too_many_are_told(runs, tmp_path):
     table.write_csv(tmp_path / "odd.csv")
     run = open_run(runs("classes"))
     asked = read_examples(run, [str(tmp_path / "odd.csv")])
-    assert any("4 cells hold a category" in note for note in asked.notes)
-    assert any("'colour'" in note for note in asked.notes)
+    assert any("4 cells hold a category" in note for note in note_sentences(asked.notes))
+    assert any("'colour'" in note for note in note_sentences(asked.notes))
     assert len(predict_examples(run, asked).predictions) == 4
 
 
@@ -150,7 +151,10 @@ def test_sources_are_answered_greedily_and_by_beam(runs, tmp_path):
         assert all(0 < share <= 1 for share in shares)
         assert one.answer == other.answer or shares[0] > 0  # a beam finds what is at least as likely
     (tmp_path / "pairs.tsv").write_text("DAA\tAD\nCCC\tC\n")
-    assert "of 2 are right" in predict_examples(run, read_examples(run, [str(tmp_path / "pairs.tsv")])).notes[-1]
+    assert (
+        "of 2 are right"
+        in note_sentences(predict_examples(run, read_examples(run, [str(tmp_path / "pairs.tsv")])).notes)[-1]
+    )
 
 
 def test_the_command_prints_a_table_json_and_csv(runs, digits, tmp_path, capsys):
@@ -222,7 +226,7 @@ def test_one_new_row_and_a_folder_of_class_folders_are_enough(runs, digits, tmp_
     run = open_run(runs("images"))
     found = predict_examples(run, read_examples(run, [str(tmp_path / "sorted")]))
     n_right = sum(one.answer == Path(one.what).parent.name for one in found.predictions)
-    assert f"{n_right} of 12 are right" in found.notes[-1]
+    assert f"{n_right} of 12 are right" in note_sentences(found.notes)[-1]
 
 
 def test_rows_and_images_that_were_trained_on_are_told(runs, folder):
@@ -232,11 +236,13 @@ def test_rows_and_images_that_were_trained_on_are_told(runs, folder):
     notes = {}
     for side in ("train", "dev"):
         frame[sides.places[side]].write_csv(folder / f"{side}.csv")
-        notes[side] = " ".join(predict_examples(run, read_examples(run, [str(folder / f"{side}.csv")])).notes)
+        notes[side] = " ".join(
+            note_sentences(predict_examples(run, read_examples(run, [str(folder / f"{side}.csv")])).notes)
+        )
     assert f"was trained on all of {len(sides.train)} rows" in notes["train"]
     assert "was trained on" not in notes["dev"]
     (run.path / "trained-on.bin").rename(folder / "away.bin")
-    again = predict_examples(run, read_examples(run, [str(folder / "train.csv")])).notes
+    again = note_sentences(predict_examples(run, read_examples(run, [str(folder / "train.csv")])).notes)
     (folder / "away.bin").rename(run.path / "trained-on.bin")
     assert "was trained on" not in " ".join(again)  # as of a run that was made before they were kept
 
@@ -270,6 +276,7 @@ def test_of_rows_that_have_a_truth_it_says_how_many_are_right(runs, tmp_path):
         one.answer == truth for one, truth in zip(found["some"].predictions[5:], frame["species"][5:], strict=True)
     ]
     says = f"the truth is known of 15 of them: {sum(right)} of 15 are right, {100 * sum(right) / 15:.2f} %"
-    assert says in found["some"].notes
-    assert not any("truth" in note for note in found["none"].notes)
-    assert any(note.startswith("the truth is known: ") and "of 20 are right" in note for note in found["all"].notes)
+    assert says in note_sentences(found["some"].notes)
+    assert not any("truth" in note for note in note_sentences(found["none"].notes))
+    whole = note_sentences(found["all"].notes)
+    assert any(note.startswith("the truth is known: ") and "of 20 are right" in note for note in whole)

@@ -7,6 +7,7 @@ from torch import nn
 from pellucid.api.inspect import find_target, inspect
 from pellucid.api.inspect_child import inspect_published
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 from pellucid.layers.convolution import Convolution, Dense, Pooling, stages
 from pellucid.models.catalogue import PUBLISHED, find_published
 from pellucid.models.examples.published import PublishedViT, ResNet50
@@ -48,7 +49,7 @@ def test_parameters_and_multiply_adds_are_the_published_ones(published):
     assert seen.parameters == published.parameters == by_hand[0]
     assert seen.flops_by_operation == 2 * by_hand[1]
     assert seen.flops_by_operation / 2e9 == pytest.approx(published.multiply_adds, abs=0.0006)
-    assert f"here {published.parameters:,} and {by_hand[1] / 1e9:.3f} · 10⁹" in seen.notes[-1]
+    assert f"here {published.parameters:,} and {by_hand[1] / 1e9:.3f} · 10⁹" in note_sentences(seen.notes)[-1]
     assert seen.failure is None
 
 

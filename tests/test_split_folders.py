@@ -12,6 +12,7 @@ from pellucid.data.prepare import pair_sides, table_sides
 from pellucid.data.prepare.tokens import split_sequences
 from pellucid.data.splits import SIDES
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.splitting import choice_sentences
 from pellucid.training.tasks import open_task
 
@@ -41,7 +42,7 @@ def test_a_table_keeps_its_sides(divided, tmp_path, file_format):
     assert choice_sentences(sides.split)[0] == "divided as the folder is"
     test = open_data(folder / f"test.{file_format}")
     assert data.frame["x"][sides.places["test"]].to_list() == test.frame["x"].to_list()
-    assert "day is read as its day, weekday, day of year" in sides.notes
+    assert "day is read as its day, weekday, day of year" in note_sentences(sides.notes)
     with pytest.raises(PellucidError, match="divided before"):
         open_task(DataOptions(str(folder), target="y", strategy="hash"))
     with pytest.raises(PellucidError, match="Leave kind out"):

@@ -13,6 +13,7 @@ from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.data.splits.groups import beyond_neighbours, find_group, intraclass
 from pellucid.data.splits.split import split_data
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.splitting import choice_sentences, reasons, verdict_sentences
 from pellucid.training.tasks import open_task
 
@@ -48,7 +49,7 @@ def test_customers_with_labels_of_their_own_are_never_divided(is_text, is_shuffl
     assert not held["train"] & held["dev"]
     assert not held["train"] & held["test"]
     assert "customer" not in sides.preparation.features
-    assert any(note.startswith("customer is the group") for note in sides.notes)
+    assert any(note.startswith("customer is the group") for note in note_sentences(sides.notes))
     said = choice_sentences(sides.split)[0]
     assert "no customer stands on two sides: customer has 400 values with 5 rows each on average" in said
     assert "they share label beyond chance (intraclass correlation 1.00)" in said
@@ -225,10 +226,10 @@ def test_classes_that_only_come_later_and_missing_targets_are_told():
     kinds = ["c" if day > 285 else "" if day == 3 else "ab"[day % 2] for day in range(300)]
     data = table({"date": days, "x": np.arange(300) / 100 + 0.001, "kind": kinds})
     sides = table_sides(data, "kind", split=SplitRequest("time", order="date"))
-    assert "never in train, so no model can know them: 'c'" in sides.notes
-    assert "1 of 300 rows have no kind and were left out" in sides.notes
+    assert "never in train, so no model can know them: 'c'" in note_sentences(sides.notes)
+    assert "1 of 300 rows have no kind and were left out" in note_sentences(sides.notes)
     report = split_data(data, SplitRequest(target="kind", repeats=0)).report
-    assert "1 of 300 rows have no kind; train leaves them out" in report.notes
+    assert "1 of 300 rows have no kind; train leaves them out" in note_sentences(report.notes)
 
 
 def test_the_group_itself_is_not_compared_between_sides():

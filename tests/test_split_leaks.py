@@ -9,6 +9,7 @@ from pellucid.data.splits import SplitRequest
 from pellucid.data.splits.leaks import avoided_errors, find_leaks
 from pellucid.data.splits.split import split_data
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.splitting import verdict_sentences
 from pellucid.figures.words.training import data_notes
 from pellucid.training.tasks import open_task
@@ -87,11 +88,13 @@ def test_train_tells_leaks_and_leaves_out_what_it_is_told(tmp_path):
     said = data_notes(task.facts)
     assert said[0].startswith("died_on_day gives the target away: that it is missing avoids 100 % of the errors")
     assert said[1].startswith("code gives the target away")
-    assert "number has another whole number in every row, as identifiers have, and was left out" in task.facts.notes
+    assert "number has another whole number in every row, as identifiers have, and was left out" in note_sentences(
+        task.facts.notes
+    )
     without = open_task(DataOptions(str(path), target="died", leave_out="died_on_day,code,score"))
     assert not without.facts.leaks
     assert without.sides.preparation.features == ("age", "ward")
-    assert "left out as asked: died_on_day, code, score" in without.facts.notes
+    assert "left out as asked: died_on_day, code, score" in note_sentences(without.facts.notes)
     with pytest.raises(PellucidError, match="Perhaps you meant 'score'"):
         open_task(DataOptions(str(path), target="died", leave_out="scor"))
 

@@ -13,6 +13,7 @@ from pellucid.data.splits import SplitRequest
 from pellucid.data.splits.split import split_data
 from pellucid.errors import PellucidError
 from pellucid.figures.show import record_text
+from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.splitting import reasons, verdict_sentences
 
 N = 40_000
@@ -187,7 +188,7 @@ def test_a_class_with_one_member_trains():
     frame = pl.DataFrame({"x": range(1000), "c": ["a"] * 999 + ["b"]})
     division = split_data(table(frame), SplitRequest("stratified", by="x", together_with=("c",)))
     assert division.sides[-1] == 0
-    assert any("1 of them have fewer than 3 rows" in note for note in division.report.notes)
+    assert any("1 of them have fewer than 3 rows" in note for note in note_sentences(division.report.notes))
 
 
 def test_pairs_stay_with_their_source():

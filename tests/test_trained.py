@@ -14,6 +14,7 @@ from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.options import SampleOptions
 from pellucid.decoding.sampling import draw_tokens
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notes import note_sentences
 from pellucid.models.catalogue import find_network
 from pellucid.records import DataFacts, Evaluation
 from pellucid.runs import RunWriter, open_run
@@ -223,12 +224,12 @@ def test_data_that_are_gone_or_changed_leave_novelty_unknown(tiny, tmp_path):
     (tmp_path / "own.txt").write_text("emma\nava\n")
     network = load_trained(tiny)
     assert {sample.where for sample in network.sample(3)} == {"not known"}
-    assert "own.txt is not what the run was trained on any more" in network.known.note
+    assert "own.txt is not what the run was trained on any more" in note_sentences(network.known.notes)[0]
     assert network.score("emma").where == ""
     (tmp_path / "own.txt").unlink()
     network = load_trained(tiny)
     assert {sample.where for sample in network.sample(3)} == {"not known"}
-    assert "is gone" in network.known.note
+    assert "is gone" in note_sentences(network.known.notes)[0]
 
 
 def test_a_run_that_was_moved_is_the_same_run(tiny, tmp_path):

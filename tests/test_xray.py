@@ -12,6 +12,7 @@ from torch.nn import functional
 from pellucid.errors import PellucidError
 from pellucid.figures.words import shapes
 from pellucid.figures.words.inspection import broadcast_sentence, inspection_notes
+from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.shapes import (
     LONGEST_CHAIN,
     chain_lines,
@@ -367,7 +368,7 @@ def test_an_input_is_guessed_where_it_can_be_told(text, shapes):
     model = build_module(text).module
     guess = guess_inputs(model)
     assert " ".join(map(str, guess.shapes)) == shapes
-    assert "guessed" in guess.description
+    assert "guessed" in note_sentences([guess.note])[0]
     if shapes:
         assert attempt_forward(copy.deepcopy(model), make_inputs(guess.shapes, model)).error is None
 
@@ -387,7 +388,7 @@ def test_without_an_input_there_is_still_a_table():
     seen = inspect_module(nn.Sequential(nn.ReLU(), nn.ReLU()))
     assert [row.path for row in seen.rows] == ["", "0", "1"]
     assert seen.parameters == 0
-    assert "none can be guessed" in seen.notes[0]
+    assert "none can be guessed" in note_sentences(seen.notes)[0]
 
 
 def test_lazy_modules_need_an_input_and_get_it():
@@ -401,7 +402,7 @@ def test_weights_that_are_not_held_are_counted():
     seen = inspect_expression(build_module("nn.Sequential(nn.Linear(100000, 50000), nn.Linear(50000, 2))"), ())
     assert seen.parameters == 100_001 * 50_000 + 100_002
     assert seen.failure is None
-    assert any("only shapes were followed" in note for note in seen.notes)
+    assert any("only shapes were followed" in note for note in note_sentences(seen.notes))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pellucid.api.drawn_records import MEASURES, DrawOptions, Measured
 from pellucid.api.results import require_output_path, write_output
 from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.figures.picture import FigureCard, Picture, all_figures
+from pellucid.figures.words.notes import note_sentences
 from pellucid.lessons.lesson import Lesson, all_lessons
 from pellucid.options import given_options, options_of
 
@@ -80,7 +81,7 @@ def draw(
         asked = DrawOptions(source=None if source is None else str(source), **options)
         require_options(card, asked)
         measured = MEASURES[card.needs](card, asked)
-    drawn = DrawnFigure(figure, *measured, card.draw(measured.record))
+    drawn = DrawnFigure(figure, measured.record, tuple(note_sentences(measured.notes)), card.draw(measured.record))
     if out is not None:
         from pellucid.figures.picture import picture_file
 

@@ -28,13 +28,16 @@ from pellucid.records import (
     PatchAttention,
     PatchPositions,
     SizeLadder,
+    Statement,
     TrainingReport,
+    make_note,
 )
 
 if TYPE_CHECKING:
     import numpy
 
     from pellucid.data import ListData, TextData, Vocabulary
+    from pellucid.data.kinds import Data
     from pellucid.data.prepare import ImagePreparation
     from pellucid.models.examples.vit import ViT
     from pellucid.runs import Run
@@ -81,10 +84,14 @@ class Measured(NamedTuple):
     """A record to draw, and how it came about."""
 
     record: Any
-    notes: tuple[str, ...]
+    notes: tuple[Statement, ...]
 
 
 # Data
+
+
+def _about_data(data: Data) -> tuple[Statement, ...]:
+    return (make_note("drawn-of-data", description=data.description), *data.notes)
 
 
 def _open_sequences(options: DrawOptions) -> ListData | TextData:
@@ -106,7 +113,7 @@ def _count_bigrams(card: FigureCard[Any], options: DrawOptions) -> Measured:
     require_used(options, data.kind)
     from pellucid.models.counting.simple_models import bigram_counts
 
-    return Measured(bigram_counts(data, options.boundary), (data.description, *data.notes))
+    return Measured(bigram_counts(data, options.boundary), _about_data(data))
 
 
 def _column_histogram(card: FigureCard[Any], options: DrawOptions) -> Measured:
@@ -119,7 +126,7 @@ def _column_histogram(card: FigureCard[Any], options: DrawOptions) -> Measured:
     from pellucid.data.splits.tails import measure_histogram
 
     record = measure_histogram(data, options.column or "", **({} if options.bins is None else {"bins": options.bins}))
-    return Measured(record, (data.description, *data.notes))
+    return Measured(record, _about_data(data))
 
 
 def _search_learning_rate(card: FigureCard[Any], options: DrawOptions) -> Measured:
@@ -150,9 +157,12 @@ def _open_run(options: DrawOptions) -> Run:
     return open_run(options.source)
 
 
-def _no_run_named(network: Mapping[str, Any], data: str, seed: int) -> str:
-    article = "an" if network["model"][0] in "aeim" else "a"
-    return f"no run was named: {article} {network['model']} of {data}, {network['steps']} steps, seed {seed}"
+def _about_run(run: Run) -> Statement:
+    return make_note("drawn-of-run", run=run.name, model=run.model, description=run.data.description)
+
+
+def _no_run_named(network: Mapping[str, Any], data: str, seed: int) -> Statement:
+    return make_note("no-run-named", model=network["model"], data=data, steps=network["steps"], seed=seed)
 
 
 def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
@@ -174,7 +184,8 @@ def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
             f"{card.name} could show",
             fix=f"Draw ladder of it, or bigram-matrix of {report.data.source}",
         )
-    return Measured(report, (f"{report.name}: {report.network.name} on {report.data.description}",))
+    note = make_note("drawn-of-run", run=report.name, model=report.network.name, description=report.data.description)
+    return Measured(report, (note,))
 
 
 def _ladder_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
@@ -250,7 +261,7 @@ def _head_study(card: FigureCard[Any], options: DrawOptions) -> Measured:
         run = _open_run(options)
         from pellucid.training.inference.head_study import study_heads
 
-        return Measured(study_heads(run), (f"{run.name}: {run.model} on {run.data.description}",))
+        return Measured(study_heads(run), (_about_run(run),))
     seed = options.chosen_seed
     with train_small_run(TINY_TRANSFORMER, seed) as (_, folder):
         from pellucid.training.inference.head_study import study_heads
@@ -264,7 +275,7 @@ def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
     model = TrainedModel(run)
     text = _first_text(model) if options.input is None else options.input
     _require_readable(model.vocabulary, text)
-    return _maps_of_text(model, text, f"{run.name}: {run.model} on {run.data.description}")
+    return _maps_of_text(model, text, _about_run(run))
 
 
 def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
@@ -283,7 +294,7 @@ def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
     model = load_network(run)[0].for_inference().double()
     assert isinstance(model, PairModel)
     record = pair_maps(model, vocabulary, wanted.sources[0], f"A run of {run.model}")
-    return Measured(record, (f"{run.name}: {run.model} on {run.data.description}",))
+    return Measured(record, (_about_run(run),))
 
 
 def _maps_of_small_transformer(options: DrawOptions) -> Measured:
@@ -302,13 +313,13 @@ def _maps_of_small_transformer(options: DrawOptions) -> Measured:
         return _maps_of_text(TrainedModel(open_run(run)), text, _no_run_named(TINY_TRANSFORMER, "names", seed))
 
 
-def _maps_of_text(trained: TrainedModel, text: str, note: str) -> Measured:
+def _maps_of_text(trained: TrainedModel, text: str, note: Statement) -> Measured:
     from pellucid.training.inference.attention_maps import text_maps
 
     n_tokens = len(trained.vocabulary.encode(text))
     notes = [note]
     if n_tokens > trained.longest_prompt:
-        notes.append(f"the input has {n_tokens:,} tokens; the last {trained.longest_prompt:,} are read")
+        notes.append(make_note("input-cut", n=n_tokens, n_used=trained.longest_prompt))
     return Measured(text_maps(trained, text), tuple(notes))
 
 
@@ -367,7 +378,7 @@ def _patch_attention(card: FigureCard[Any], options: DrawOptions) -> Measured:
 
 
 @contextmanager
-def _open_vit(options: DrawOptions) -> Iterator[tuple[Run, str]]:
+def _open_vit(options: DrawOptions) -> Iterator[tuple[Run, Statement]]:
     """The run that was named, or one that is trained for it, and a note on it."""
     from pellucid.runs import open_run
 
@@ -381,7 +392,7 @@ def _open_vit(options: DrawOptions) -> Iterator[tuple[Run, str]]:
         raise PellucidError(
             f"{run.name} is a run of {run.model}, and patches are read by vit", fix="Name a run of vit, or none"
         )
-    yield run, f"{run.name}: vit on {run.data.description}"
+    yield run, _about_run(run)
 
 
 def _load_vit(run: Run) -> ViT:

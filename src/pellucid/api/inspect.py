@@ -82,8 +82,7 @@ def inspect_targets(
     from pellucid.inspection.batch_file import require_batch_file
     from pellucid.inspection.expression.syntax import parse_shape
     from pellucid.inspection.sandbox import run_in_child
-    from pellucid.records import Inspection
-    from pellucid.records.plain import from_plain
+    from pellucid.records import Inspection, from_plain, make_note
 
     if inputs and batch:
         raise PellucidError(
@@ -104,9 +103,8 @@ def inspect_targets(
         answer = run_in_child(CHILD, job, seconds=timeout, folder=folder, whose=targets[0].name)
     found = [from_plain(Inspection, one) for one in answer.plain]
     if files:
-        names = ", ".join(dict.fromkeys(Path(file).name for file in files))
-        printed = f", which printed {answer.n_printed:,} bytes" if answer.n_printed else ""
-        note = f"running your code: {names} was run in a process of its own{printed}"
+        names = list(dict.fromkeys(Path(file).name for file in files))
+        note = make_note("own-process", files=names, n_printed=answer.n_printed)
         found[0] = found[0]._replace(notes=(*found[0].notes, note))
     return found
 

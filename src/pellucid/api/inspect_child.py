@@ -18,7 +18,7 @@ from pellucid.inspection.instrument.isolation import borrow_module
 from pellucid.inspection.shapes.causes import attempt_forward
 from pellucid.inspection.their_code import as_module, load_name, translate_errors
 from pellucid.models.catalogue import PublishedNetwork, find_published
-from pellucid.records import Inspection, as_plain
+from pellucid.records import Inspection, as_plain, make_note
 from pellucid.records.inspection import Mistake
 
 USUAL_LENGTH = 16
@@ -85,12 +85,14 @@ def inspect_published(published: PublishedNetwork, inputs: tuple[Any, ...] = ())
         model = published.build().eval()
     given = tuple(one.to("meta") if isinstance(one, Tensor) else one for one in inputs)
     seen = inspect_module(model, given or (example_pictures(),), published.name)
-    counted = (
-        f"{published.parameters:,} parameters, {published.multiply_adds:g} · 10⁹ multiply-adds for 224 × 224 pixels"
+    counted = make_note(
+        "published",
+        parameters=published.parameters,
+        multiply_adds=published.multiply_adds,
+        own_parameters=seen.parameters,
+        own_multiply_adds=seen.flops_by_operation / 2e9,
     )
-    here = f"here {seen.parameters:,} and {seen.flops_by_operation / 2e9:.3f} · 10⁹, each of which is 2 FLOPs"
-    held = "only shapes were followed: nothing was computed, and no weight is held"
-    return seen._replace(notes=(*seen.notes, held, f"published: {counted}; {here}"))
+    return seen._replace(notes=(*seen.notes, make_note("shapes-only"), counted))
 
 
 def _given_inputs(job: Mapping[str, Any], model: nn.Module) -> tuple[Tensor, ...]:

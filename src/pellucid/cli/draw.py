@@ -148,7 +148,7 @@ def command(
     drawn = draw(figure, source, out=out, **given_flags(ctx, options))
     drawing = drawn.drawing
     if as_json:
-        from pellucid.records import as_plain
+        from pellucid.figures.words.notes import plain_with_notes
 
         document = {
             "figure": drawn.name,
@@ -157,7 +157,7 @@ def command(
             "notes": drawn.notes,
             "data": drawn.record,
         }
-        click.echo(json.dumps(as_plain(document), ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps(plain_with_notes(document), ensure_ascii=False, allow_nan=False))
         return
     from pellucid.figures.tables import show_lines
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
+from pellucid.records import Statement
 
 if TYPE_CHECKING:
     import numpy
@@ -92,7 +93,7 @@ class _AnyData(ABC):
     _: KW_ONLY
     because: str  # how it was taken for this, or where it comes from
     fingerprint: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     is_file: bool = False  # and no set that comes with pellucid, so that it could be read as another kind
     # (example,): places in SIDES, where the data were divided before
     sides: "numpy.ndarray[Any, Any] | None" = field(default=None, repr=False, compare=False)

@@ -18,6 +18,7 @@ from pellucid.figures.words.inspection import (
 )
 from pellucid.figures.words.ladder import ladder_parts, plain_ladder, size_ladder_parts
 from pellucid.figures.words.learning_rate import rate_parts
+from pellucid.figures.words.notes import plain_with_notes
 from pellucid.figures.words.splitting import split_parts
 from pellucid.figures.words.tokens import token_parts
 from pellucid.figures.words.training import plain_report, report_parts
@@ -38,7 +39,6 @@ from pellucid.records import (
     TrainingReport,
     Versus,
     Watched,
-    as_plain,
 )
 
 # What a terminal shows of each kind of record. Those that can show more take it as options of their own.
@@ -85,5 +85,5 @@ def record_text(record: object) -> str:
 
 def record_json(record: object) -> str:
     """The record as JSON. Numbers that JSON cannot write are the words nan, inf and -inf."""
-    plain = PLAIN[type(record)](record) if type(record) in PLAIN else as_plain(record)
+    plain = PLAIN[type(record)](record) if type(record) in PLAIN else plain_with_notes(record)
     return json.dumps(plain, ensure_ascii=False, allow_nan=False)

@@ -273,6 +273,6 @@ def indent(*parts: Part) -> Padding:
     return Padding(Group(*[_renderable(part) for part in parts]), INDENT, expand=False)
 
 
-def note_lines(notes: Iterable[str]) -> list[Text]:
+def note_lines(sentences: Iterable[str]) -> list[Text]:
     """A line for each note."""
-    return [Text(f"note: {printable(note)}", "yellow") for note in notes]
+    return [Text(f"note: {printable(sentence)}", "yellow") for sentence in sentences]

@@ -25,7 +25,7 @@ from pellucid.inspection.instrument.specimen import LossFunction, Specimen, Trai
 from pellucid.inspection.losses import find_loss_function
 from pellucid.inspection.rules import ANY, DoctorRule, rules
 from pellucid.inspection.their_code import load_name, translate_errors
-from pellucid.records import Diagnosis, Finding, RuleTime, as_plain, gravest_first
+from pellucid.records import Diagnosis, Finding, RuleTime, Statement, as_plain, gravest_first, make_note
 
 LONGEST_REASON = 160
 GRAVE = ("broken", "suspicious")
@@ -48,19 +48,19 @@ def examine_with(specimen: Specimen, chosen: Sequence[DoctorRule], seed: int = 0
     began = time.perf_counter()
     findings: list[Finding] = []
     times: list[RuleTime] = []
-    notes: list[str] = []
+    notes: list[Statement] = []
     state = Snapshot(specimen)
     specimen, difference = with_faithful_copies(specimen)
     findings += [finding._replace(rule="opening") for finding in _opening(specimen, seed)]
     # The model itself was copied, so that this can only be the batch, as by an activation in place.
-    notes += [f"one pass through the model changed {what}; it was put back" for what in state.restore()]
+    notes += [make_note("pass-changed", what=what) for what in state.restore()]
     with few_threads(specimen.model):
         for rule in chosen:
             found, seconds, passed_over = _ask_rule(rule, specimen, seed)
             findings += found
             times.append(RuleTime(rule.name, seconds, passed_over))
             # A rule that changes something is a mistake of ours, and still nobody's weights may suffer for it.
-            notes += [f"the rule {rule.name} changed {what}; it was put back" for what in state.restore()]
+            notes += [make_note("rule-changed", rule=rule.name, what=what) for what in state.restore()]
     if difference:
         findings = [_of_unfaithful_copies(difference), *[one for one in findings if one.severity != "sound"]]
     in_order = hang_under_causes(findings, {rule.name: rule for rule in chosen})
@@ -370,5 +370,5 @@ def examine_file(job: Mapping[str, Any]) -> object:
     with translate_errors(path):
         specimen = specimen_from(found.value, name, str(job["batch"]), str(job["loss"]))
         diagnosis = diagnose(specimen, list(job["rules"]), int(job["seed"]))
-    mended = [f"{path.name} was read as if mended: {mistake}" for mistake in found.mistakes]
+    mended = [make_note("file-mended", file=path.name, mistake=str(mistake)) for mistake in found.mistakes]
     return as_plain(diagnosis._replace(notes=(*mended, *diagnosis.notes)))

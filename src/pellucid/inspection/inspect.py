@@ -27,6 +27,7 @@ from pellucid.inspection.shapes.causes import NO_USERS_FILES, attempt_forward, u
 from pellucid.inspection.shapes.xray import FailureReport, WorkingRepair, explain_failure
 from pellucid.inspection.table.module_table import table_of_trace, tabulate_module
 from pellucid.inspection.table.trace import ForwardFailed, Trace
+from pellucid.records import Statement, make_note
 from pellucid.records.inspection import Inspection, Mistake, RepairChange, ShapeXray, SilentBroadcast
 
 LONGEST_SECONDS = 3.0  # of a forward that is run twice more
@@ -47,7 +48,7 @@ def inspect_expression(built: BuiltModule, inputs: tuple[Any, ...], name: str = 
     seen, found = _inspect(built.module, inputs, name)
     text = _mend_text(built, found.mended[0] if found and found.mended else None)
     if not built.is_held:
-        seen = seen._replace(notes=(*seen.notes, "its weights are larger than is held here: only shapes were followed"))
+        seen = seen._replace(notes=(*seen.notes, make_note("weights-not-held")))
     return seen._replace(
         mistakes=tuple(map(as_mistake, built.written.mistakes)), mended=text if text != built.written.text else ""
     )
@@ -58,7 +59,7 @@ def as_mistake(error: ExpressionError) -> Mistake:
 
 
 def _inspect(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Inspection, FailureReport | None]:
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     is_guessed = not inputs
     if not inputs and _is_lazy(model):
         raise PellucidError(
@@ -68,11 +69,11 @@ def _inspect(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Insp
         )
     if not inputs:
         guess = guess_inputs(model)
-        notes = (guess.description,)
+        notes = (guess.note,)
         inputs = make_inputs(guess.shapes, model)
     if inputs and _is_lazy(model):
         model(*inputs)  # which gives its parameters their shapes
-        notes = ("its lazy parameters got their shapes from these inputs",)
+        notes = (make_note("lazy-parameters"),)
     if not inputs:
         # The table without shapes, for nothing was run.
         return table_of_trace(model, Trace.of(model), None, name)._replace(notes=notes), None
@@ -86,7 +87,7 @@ def _inspect(model: nn.Module, inputs: tuple[Any, ...], name: str) -> tuple[Insp
             return seen._replace(refused_guess=failure, notes=(*notes, *seen.notes)), None
         return seen._replace(failure=failure, notes=(*notes, *seen.notes)), found
     if seen.seconds > LONGEST_SECONDS:
-        notes = (*notes, f"silent broadcasts were not looked for, as a forward takes {seen.seconds:.1f} s")
+        notes = (*notes, make_note("broadcasts-not-looked-for", seconds=seen.seconds))
     else:
         seen = seen._replace(broadcasts=tuple(silent_broadcasts(model, inputs)))
     return seen._replace(notes=(*notes, *seen.notes)), None
@@ -259,7 +260,7 @@ class GuessedInputs(NamedTuple):
     """Inputs that a module seems to want, and why; none where it cannot be told."""
 
     shapes: tuple[InputShape, ...]
-    description: str
+    note: Statement
 
 
 def make_inputs(shapes: Sequence[InputShape], model: nn.Module) -> tuple[Tensor, ...]:
@@ -300,11 +301,10 @@ def guess_inputs(model: nn.Module) -> GuessedInputs:
             break
         first = first or shapes
         if _runs(model, shapes):
-            return GuessedInputs(shapes, f"no input was given: {' and '.join(map(str, shapes))} was guessed")
+            return GuessedInputs(shapes, make_note("input-guessed", shapes=list(map(str, shapes))))
     if not first:
-        return GuessedInputs((), "no input was given and none can be guessed: give one")
-    guessed = f"{' and '.join(map(str, first))} was guessed"
-    return GuessedInputs(first, f"no input was given: {guessed}, and no other size that was tried fits")
+        return GuessedInputs((), make_note("no-guess"))
+    return GuessedInputs(first, make_note("guess-refused", shapes=list(map(str, first))))
 
 
 def _n_wanted(model: nn.Module) -> int:

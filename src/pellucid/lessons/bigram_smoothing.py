@@ -15,6 +15,7 @@ from pellucid.figures.picture import Picture, picture
 from pellucid.figures.words.notation import most_frequent, percent, rough, short, spoken_label, symbol_labels
 from pellucid.lessons.lesson import Lesson
 from pellucid.options import check_options, option
+from pellucid.records import Statement, make_note
 
 if TYPE_CHECKING:
     from pellucid.data import ListData, TextData
@@ -58,7 +59,7 @@ class SmoothingStudy(NamedTuple):
     n_dev_unseen: int  # of these, those whose bigram never occurs in train
     rows: tuple[SmoothedRow, ...]
     losses: tuple[SmoothedLoss, ...]  # s grows from 0
-    notes: tuple[str, ...] = ()  # what the data were taken for
+    notes: tuple[Statement, ...] = ()  # what the data were taken for
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def smooth_counts(
         n_dev_unseen=int(n_dev[in_train == 0].sum()),
         rows=tuple([SmoothedRow(s, tuple(_add_s(row, sums[place], s, vocab_size).tolist())) for s in added]),
         losses=tuple([SmoothedLoss(s, *[_loss(*side, s, vocab_size) for side in measured]) for s in TRIED]),
-        notes=(data.description, *data.notes),
+        notes=(make_note("drawn-of-data", description=data.description), *data.notes),
     )
 
 

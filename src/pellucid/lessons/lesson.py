@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from pellucid.cards import cards
 from pellucid.figures.picture import Picture
 from pellucid.options import option
-from pellucid.records import Health, LayerStats, UnitMap
+from pellucid.records import Health, LayerStats, Statement, UnitMap
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +75,7 @@ class Lesson(Generic[Record]):
     knobs: type = NoKnobs
     argument: str = ""  # the knob that may also be said behind the lesson's name, such as what is read
     figure_of_run: str = ""  # the figure that shows of one run what this lesson compares in several trainings
-    notes: Callable[[Record], tuple[str, ...]] = lambda record: ()  # how the record came about, for the terminal
+    notes: Callable[[Record], tuple[Statement, ...]] = lambda record: ()  # how the record came about, for the terminal
 
     @property
     def options(self) -> tuple[str, ...]:

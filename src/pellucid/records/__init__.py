@@ -7,6 +7,7 @@
     inspection   a module: its parts, shapes that disagree, what the doctor proved
     splitting    a division into train, dev and test
     tokens       a text as symbols and indices, and what reading it costs
+    statements   what is to be said, as a name and facts: notes, reasons, what a layer wanted
     claims       what testing a claim gave
     plain        records as what JSON can hold, and back
 
@@ -22,5 +23,6 @@ from pellucid.records.inspection import *
 from pellucid.records.plain import as_plain as as_plain
 from pellucid.records.plain import from_plain as from_plain
 from pellucid.records.splitting import *
+from pellucid.records.statements import *
 from pellucid.records.tokens import *
 from pellucid.records.training import *

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from pellucid.records.statements import Statement
+
 Matrix = tuple[tuple[float, ...], ...]  # by rows
 Colours = tuple[tuple[str, ...], ...]  # an image by its rows of colours, such as #ff8800
 
@@ -156,7 +158,7 @@ class Prediction(NamedTuple):
     answer: str
     probability: float | None
     ranked: tuple[tuple[str, float], ...] = ()  # the likeliest classes
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     value: float | None = None  # where the answer is a number: all of its digits
 
 
@@ -168,7 +170,7 @@ class Predictions(NamedTuple):
     target: str
     task: str
     predictions: tuple[Prediction, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
 
 
 class SizeRung(NamedTuple):
@@ -200,7 +202,7 @@ class SizeLadder(NamedTuple):
     metric: str
     sizes: tuple[int, ...]
     rungs: tuple[SizeRung, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     intervals: tuple[SizeInterval, ...] = ()  # where there were several trainings
 
 

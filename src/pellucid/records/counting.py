@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pellucid.records.statements import Statement
+
 
 class BigramCount(NamedTuple):
     """How often one symbol follows another. The symbols are given by their places in a list."""
@@ -122,7 +124,7 @@ class Samples(NamedTuple):
     temperature: float
     seed: int
     samples: tuple[Sample, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     filters: Mapping[str, float] = MappingProxyType({})  # the sampling filters that were asked for, such as top_k
     beam: int = 0  # 0: drawn by chance
     length_penalty: float = 0.0
@@ -148,7 +150,7 @@ class ScoredText(NamedTuple):
     model: ModelFacts | TrainedFacts
     surprises: tuple[Surprise, ...]
     where: str  # "train", "dev" or "new"; "" for running text, or where it is not known
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
 
     @property
     def nats(self) -> float:

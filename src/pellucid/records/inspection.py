@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from pellucid.records.statements import Statement
 from pellucid.records.training import Finding, Health, Step
 
 
@@ -160,7 +161,7 @@ class Inspection(NamedTuple):
     cache_bytes_per_token: int | None = None
     scaling: CostScaling | None = None
     uncounted: tuple[str, ...] = ()  # operations with products that no rule counts
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     mistakes: tuple[Mistake, ...] = ()  # in the expression or the file, as missing commas
     mended: str = ""  # the whole expression as it works, where it did not
 
@@ -225,7 +226,7 @@ class Diagnosis(NamedTuple):
     findings: tuple[Finding, ...]  # the gravest first, those that are sound last
     rules: tuple[RuleTime, ...]
     seconds: float
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
 
     @property
     def is_ill(self) -> bool:

@@ -7,6 +7,8 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from pellucid.records.statements import Statement
+
 Record = TypeVar("Record")
 
 
@@ -44,6 +46,8 @@ def from_plain(kind: type[Record], plain: object) -> Record:
 
 
 def _make(kind: Any, plain: object, where: str) -> Any:
+    if kind is Statement and isinstance(plain, str):
+        return Statement("written", {"sentence": plain})  # a run from before 2026-11 holds sentences
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind in (object, Any):
         return plain

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pellucid.records.statements import Statement
+
 # Judgements. The numbers they judge are always shown, so that the reader can judge too.
 DRIFT_MATTERS = 0.05
 HEAVY_SKEWNESS = 2.0
@@ -194,7 +196,7 @@ class SplitReport:
     n_distinct: int
     agreements: Sequence[Agreement]
     straddles: Sequence[Straddle]
-    notes: Sequence[str]
+    notes: Sequence[Statement]
     has_found_something_wrong: bool
     # Of a table:
     tails: Sequence[Tail] = ()

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from pellucid.records.statements import Statement
+
 
 class TokenExample(NamedTuple):
     """One prediction: the tokens that are looked at, and the one that comes after them."""
@@ -57,4 +59,4 @@ class TokenListing(NamedTuple):
     n_characters: int
     n_costed: int  # of them, those that the costs are of, from the first on
     costs: tuple[TokenCost, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pellucid.records.answers import Answers, CrossValidation, Gain
 from pellucid.records.counting import Sample
 from pellucid.records.splitting import Leak, SplitChoice
+from pellucid.records.statements import Statement
 
 WORTH_GROWING = 0.1  # of a plan's steps: with time for fewer it does not grow
 
@@ -374,7 +375,7 @@ class Ladder(NamedTuple):
 
     source: str
     rungs: tuple[Rung, ...]  # the best on dev first
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     measure: Measure = Measure()
     cross_validation: CrossValidation | None = None  # of the network of a run on a small table
 
@@ -415,7 +416,7 @@ class DataFacts(NamedTuple):
     symbols: tuple[str, ...]  # or the classes
     items: Mapping[str, int]  # of each side; of a text 0
     n_tokens: Mapping[str, int]  # predicted, of each side: tokens, classes or numbers
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     first: tuple[str, ...] = ()  # a few items of train, or how the text begins
     first_pairs: tuple[tuple[str, str], ...] = ()  # a few sources of train with their targets
     class_counts: tuple[int, ...] = ()  # of train, for each of the classes in `symbols`

@@ -13,7 +13,7 @@ from pathlib import Path
 from pellucid.data import Data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
-from pellucid.records import Ladder, Rung, SizeInterval, SizeLadder, SizeRung
+from pellucid.records import Ladder, Rung, SizeInterval, SizeLadder, SizeRung, make_note
 from pellucid.records.intervals import student_factor
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
@@ -54,9 +54,16 @@ def compare_networks(
         asked = replace(each, folds=0) if task.usual_folds and not each.steps else each
         report = train_on(task, simple, data, asked, folder / name.replace(" ", "-"), heard)
         rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
+        verdict, ending = report.verdict.name, report.ending
         notes.append(
-            f"{name}: {report.verdict.name}; it ended by {report.ending.reason} after "
-            f"{report.ending.step:,} of {report.plan.steps:,} steps"
+            make_note(
+                "rung-ended",
+                name=name,
+                verdict=verdict,
+                reason=ending.reason,
+                step=ending.step,
+                steps=report.plan.steps,
+            )
         )
     return rank_ladder(Ladder(task.facts.description, tuple(rungs), tuple(notes), task.measure))
 

@@ -23,6 +23,7 @@ from pellucid.data.splits.assignment import split_list, training_sides
 from pellucid.data.splits.hashing import Words
 from pellucid.decoding.novelty import Known
 from pellucid.errors import PellucidError, quoted
+from pellucid.records import Statement, make_note
 from pellucid.runs import Damaged, Run
 from pellucid.runs.disk import is_regular, read_regular
 
@@ -132,7 +133,7 @@ class KnownData:
 
     items: Known | None = None  # of a list
     text: str = ""  # of running text: its train side
-    note: str = ""  # why there is nothing to compare with
+    notes: tuple[Statement, ...] = ()  # why there is nothing to compare with
 
 
 def load_known_data(run: Run, vocabulary: Vocabulary) -> KnownData:
@@ -140,9 +141,9 @@ def load_known_data(run: Run, vocabulary: Vocabulary) -> KnownData:
     try:
         data = open_with(data_options_of(run, find_source(run)))
     except PellucidError as error:
-        return KnownData(note=f"what is new is not known: {error.what}")
+        return KnownData(notes=(make_note("data-gone", error=error.what),))
     if data.fingerprint != run.data.fingerprint:
-        return KnownData(note=f"what is new is not known: {data.name} is not what the run was trained on any more")
+        return KnownData(notes=(make_note("data-changed", name=data.name),))
     if isinstance(data, ListData):
         split = split_list(data.items, divided=training_sides(data.items, data.divided_by, data.sides))
         return KnownData(Known(split.train, split.dev))
@@ -150,5 +151,5 @@ def load_known_data(run: Run, vocabulary: Vocabulary) -> KnownData:
     tokens = encode_text(data, vocabulary).tokens
     train = tokens[: int(len(tokens) * text_cuts(data)[0])]
     if len(train) > MOST_SEARCHED:
-        return KnownData(note=f"what was copied is not known: train has {len(train):,} tokens")
+        return KnownData(notes=(make_note("train-too-long", n=len(train)),))
     return KnownData(text=vocabulary.decode(train.tolist()))

@@ -19,7 +19,7 @@ from pellucid.data.splits import FRACTIONS, SIDES, TWO_SIDES, SplitRequest
 from pellucid.data.splits.assignment import DEV, TEST, TRAIN, SideNumbers, by_hash, hold_out_by_hash
 from pellucid.data.splits.hashing import Words, numbered_hashes
 from pellucid.errors import PellucidError, quoted
-from pellucid.records import Leak, SplitChoice
+from pellucid.records import Leak, SplitChoice, Statement
 
 if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
@@ -67,7 +67,7 @@ class ExampleSides:
     classes: tuple[str, ...]
     target: str
     name_of: Callable[[int], str] = field(repr=False)  # where a user finds a row or an image
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     n_unknown: int = 0  # cells of dev and test with a category that train does not have
     split: SplitChoice | None = None  # of a table: how it was divided, and why
     leaks: tuple[Leak, ...] = ()  # features that give the target away

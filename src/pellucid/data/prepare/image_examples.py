@@ -28,7 +28,7 @@ from pellucid.data.readers.images import LARGEST_FILE, decode_image, decode_imag
 from pellucid.data.readers.sources import FileSource, read_all, require_memory
 from pellucid.data.splits.hashing import Words
 from pellucid.errors import PellucidError, require_one_of
-from pellucid.records import SplitChoice
+from pellucid.records import SplitChoice, Statement, make_note
 
 Pixels = NDArray[np.uint8]  # (image, height, width) or (image, height, width, 3)
 LARGEST_SIDE = 1 << 12  # pixels; more is a mistake
@@ -87,7 +87,7 @@ def image_sides(
     pixels, labels = images.pixels, images.labels.astype(np.int64)
     single = int((np.bincount(labels, minlength=len(data.classes)) == 1).sum())
     if single:
-        notes.append(f"{single:,} classes have one image, which stays in train")
+        notes.append(make_note("single-images", n=single))
     hashes = pixel_hashes(pixels)
     places = divide_examples(hashes, labels, data.divided_by)
     n_different = 0 if len(places["dev"]) else len(np.unique(hashes))
@@ -120,9 +120,11 @@ def pixel_hashes(pixels: Pixels) -> Words:
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
-def _in_pixels(data: ImagesData | PixelsData, size: tuple[int, int] | None, mode: str) -> tuple[PixelsData, list[str]]:
+def _in_pixels(
+    data: ImagesData | PixelsData, size: tuple[int, int] | None, mode: str
+) -> tuple[PixelsData, list[Statement]]:
     """The images in one size and mode; where none is asked for, in those that suit them, with a note."""
-    notes: list[str] = []
+    notes: list[Statement] = []
     if isinstance(data, PixelsData):
         size = size or (data.pixels.shape[2], data.pixels.shape[1])
         mode = mode or ("rgb" if data.pixels.ndim == 4 else "gray")
@@ -141,27 +143,21 @@ def _in_pixels(data: ImagesData | PixelsData, size: tuple[int, int] | None, mode
     return decode_images(data, size=size, mode=mode), notes
 
 
-def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[str]]:
+def _common_size(data: ImagesData) -> tuple[tuple[int, int], list[Statement]]:
     sizes = {(file.width, file.height) for file in data.files}
     width, height = min(sizes)
     if len(sizes) == 1 and width in USUAL_SIDES and height in USUAL_SIDES:
         return (width, height), []
-    what = f"of {len(sizes):,} sizes" if len(sizes) > 1 else f"{width}×{height}"
-    return USUAL_SIZE, [
-        f"the images are {what}, and are read as {USUAL_SIZE[0]}×{USUAL_SIZE[1]}; image_size changes that"
-    ]
+    return USUAL_SIZE, [make_note("image-size", n_sizes=len(sizes), size=(width, height), read_as=USUAL_SIZE)]
 
 
-def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, str]:
+def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, Statement]:
     step = -(-len(data.files) // LOOKED_AT)
     some = replace(data, files=data.files[::step])
     seen = decode_images(some, size=size, mode="rgb").pixels
     if int((seen.max(axis=-1) - seen.min(axis=-1)).max()) > COLOUR:
-        return "rgb", "the images have colour, and are read as rgb; colour=gray changes that"
-    return (
-        "gray",
-        f"none of {len(some):,} images looked at has colour, so they are read as gray; colour=rgb changes that",
-    )
+        return "rgb", make_note("images-in-colour")
+    return "gray", make_note("images-in-gray", n=len(some))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from pellucid.data.splits.groups import is_identifier_name
 from pellucid.data.splits.hashing import Words, numbered_hashes, row_hashes
 from pellucid.data.splits.proposal import choose_sides
 from pellucid.errors import PellucidError, nearest, quoted
-from pellucid.records import SplitChoice
+from pellucid.records import SplitChoice, Statement, make_note
 
 if TYPE_CHECKING:
     import polars
@@ -41,6 +41,7 @@ UNKNOWN = 0  # the code of a category that train does not have
 REPEATED = 10  # a table whose rows occur so often each, on average, counts cases of a few kinds
 BYTES_A_CELL = 4 + 8 + 8  # float32 for the network, and float64 twice on the way
 FEWEST_NUMBERED = 20  # rows, from which on a number for each is no chance
+MOST_NAMED = 3  # columns that are not known
 RECONSTRUCTION = "reconstruction"
 
 
@@ -109,11 +110,10 @@ def table_sides(
         classes=chosen.classes,
         target=target,
         notes=(
-            *([chosen.description] if chosen.description else []),
             *chosen.notes,
             *_notes_on_unread(table, chosen.features, [*features, *dates], group, leave_out),
             *_notes_on_dates(dates, features),
-            *[f"the order of {name} tells little, so each of its numbers is read as a category too" for name in named],
+            *[make_note("number-as-category", column=name) for name in named],
             *_notes_on_late_classes(chosen.classes, labels[places["train"]]),
             *about_train,
             *about_forms,
@@ -146,7 +146,9 @@ def _divide(
     return whole_as_train(len(rows)), hashes, SplitChoice("none", has_too_few, target=target, n_different=n_different)
 
 
-def _hashes(rows: TableData, features: set[str], target: str, places: NDArray[np.int64]) -> tuple[Words, list[str]]:
+def _hashes(
+    rows: TableData, features: set[str], target: str, places: NDArray[np.int64]
+) -> tuple[Words, list[Statement]]:
     """What the sides of rows are told by, and a note where that is only their place in the table.
 
     The target does not count: of equal features with two targets, one would always be held out, and train would learn
@@ -160,7 +162,7 @@ def _hashes(rows: TableData, features: set[str], target: str, places: NDArray[np
         return hashes, []
     # A few kinds of rows, as many as there were cases of them: holding kinds out would be another task.
     numbered = numbered_hashes(int(places[-1]) + 1, seed="")[places]
-    return numbered, [f"the rows have {n_forms:,} different forms only, so equal ones stand on every side"]
+    return numbered, [make_note("few-forms", n=n_forms)]
 
 
 def _choose(table: TableData, target: str, task: str, refuse_missing: bool) -> Target:
@@ -176,9 +178,9 @@ def _choose(table: TableData, target: str, task: str, refuse_missing: bool) -> T
             fix=f"Add {{target}}; it has {some}{more}{'; or read it as {kind}' * (len(names) == 2)}",
             options={"target": names[0], "kind": "pairs"},
         )
-    notes: list[str] = []
+    notes: list[Statement] = []
     features = usable_features(table.name, table.frame, "", notes)
-    return Target("", RECONSTRUCTION, table.frame, features, (), "", tuple(notes))
+    return Target("", RECONSTRUCTION, table.frame, features, (), tuple(notes))
 
 
 def _readable(table: TableData, names: tuple[str, ...], parts: Sequence[str]) -> list[str]:
@@ -214,33 +216,29 @@ def _is_identifier(table: TableData, name: str) -> bool:
 
 def _notes_on_unread(
     table: TableData, names: tuple[str, ...], read: Sequence[str], group: str, leave_out: Sequence[str]
-) -> list[str]:
+) -> list[Statement]:
     """Why each of the columns that are not read is not."""
-    why = {
-        "order": "only tells an order",
-        "text": "holds text that names no groups",
-        "numeric": "has another whole number in every row, as identifiers have,",
-    }
+    why = {"order": "order", "text": "text", "numeric": "identifier"}
     kinds = {column.name: column.kind for column in table.columns}
-    notes, is_read = [], {*read, *leave_out}
-    for name in names:
-        if name == group:
-            notes.append(f"{name} is the group, whose values train and dev do not share, and was left out")
-        elif name not in is_read:
-            notes.append(f"{name} {why[kinds[name]]} and was left out")
-    return [*notes, *([f"left out as asked: {', '.join(leave_out)}"] if leave_out else [])]
+    is_read = {*read, *leave_out} - {group}
+    notes = [
+        make_note("left-out", column=name, why="group" if name == group else why[kinds[name]])
+        for name in names
+        if name not in is_read
+    ]
+    return [*notes, *([make_note("left-out-as-asked", columns=list(leave_out))] if leave_out else [])]
 
 
-def _notes_on_dates(dates: Sequence[str], features: Sequence[str]) -> list[str]:
+def _notes_on_dates(dates: Sequence[str], features: Sequence[str]) -> list[Statement]:
     """What is read of each column of dates."""
     told = {name: [part for part in PARTS if date_part_name(name, part) in features] for name in dates}
-    return [f"{name} is read as its {', '.join(parts)}" for name, parts in told.items() if parts]
+    return [make_note("date-parts", column=name, parts=parts) for name, parts in told.items() if parts]
 
 
-def _notes_on_late_classes(classes: Sequence[str], train: NDArray[np.int64]) -> list[str]:
+def _notes_on_late_classes(classes: Sequence[str], train: NDArray[np.int64]) -> list[Statement]:
     """The classes that no row of train has, as happens where rows are divided by time."""
-    late = [quoted(one, 24) for place, one in enumerate(classes) if place not in set(train.tolist())]
-    return [f"never in train, so no model can know them: {', '.join(late[:5])}"] if late else []
+    late = [one for place, one in enumerate(classes) if place not in set(train.tolist())]
+    return [make_note("late-classes", classes=late)] if late else []
 
 
 def _labels(chosen: Target) -> NDArray[np.int64]:
@@ -292,7 +290,7 @@ class PreparedRows(NamedTuple):
     numbers: NDArray[np.float32]
     codes: NDArray[np.int64]
     n_unknown: int  # cells with a category that train does not have
-    notes: tuple[str, ...]
+    notes: tuple[Statement, ...]
 
 
 @dataclass(frozen=True)
@@ -347,9 +345,7 @@ class TablePreparation:
         missing = [name for name in columns_read if name not in there]
         if missing:
             raise _not_there(missing, names, table.name)
-        others = [quoted(name, 20) for name in names]
-        many = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        notes = (f"not read, for the network does not know them: {', '.join(others[:3])}{many}",) if others else ()
+        notes = (make_note("unknown-columns", columns=names[:MOST_NAMED], n=len(names)),) if names else ()
         table = with_values(with_date_parts(table, self.dates), self.named)
         rows = [_numbers(table, column.name) for column in self.numeric]
         columns = [standardise(row, one.mean, one.deviation) for row, one in zip(rows, self.numeric, strict=True)]
@@ -384,7 +380,7 @@ class TablePreparation:
 
 def learn_columns(
     table: TableData, names: Sequence[str], train: NDArray[np.int64]
-) -> tuple[tuple[NumericColumn, ...], tuple[CategoryColumn, ...], list[str]]:
+) -> tuple[tuple[NumericColumn, ...], tuple[CategoryColumn, ...], list[Statement]]:
     """The named columns as train has them, and notes on those that say nothing there."""
     numeric, categories, notes = [], [], []
     for name in names:
@@ -396,7 +392,7 @@ def learn_columns(
             column = column[train]
             n_different = column.drop_nulls().n_unique()
         if n_different < 2:
-            notes.append(f"{name} is the same in every row of train and was left out")
+            notes.append(make_note("left-out", column=name, why="constant in train"))
         elif column.dtype.is_numeric():
             mean, deviation = mean_and_deviation(values)
             numeric.append(NumericColumn(name, mean, deviation, has_gaps=len(there) < len(values)))

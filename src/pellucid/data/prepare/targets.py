@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pellucid.data.kinds import TableData, unknown_column
 from pellucid.data.splits.leaks import find_leaks
 from pellucid.errors import PellucidError, quoted, require_one_of
-from pellucid.records import Leak
+from pellucid.records import Leak, Statement, make_note
 
 if TYPE_CHECKING:
     import polars
@@ -28,8 +28,7 @@ class Target:
     frame: "polars.DataFrame"  # without the rows that miss the target
     features: tuple[str, ...]
     classes: tuple[str, ...]  # empty for regression
-    description: str
-    notes: tuple[str, ...]
+    notes: tuple[Statement, ...]  # the first says how it is predicted, and why
     leaks: tuple[Leak, ...] = ()  # features that give the target away
 
 
@@ -37,8 +36,8 @@ def choose_target(table: TableData, name: str, *, task: str = "", refuse_missing
     """Take a column as the target, for classification or regression, or say why it cannot be.
 
     >>> from pellucid.data import open_data
-    >>> choose_target(open_data("penguins"), "species").description
-    'species: classification into 3 classes (it holds texts); task=regression to predict a number'
+    >>> choose_target(open_data("penguins"), "species").notes[0]
+    Statement(kind='target', facts={'column': 'species', 'n_classes': 3, 'because': 'texts'})
     """
     if task:
         require_one_of("task", task, TARGET_TASKS)
@@ -53,7 +52,7 @@ def choose_target(table: TableData, name: str, *, task: str = "", refuse_missing
         )
     is_number = column.dtype.is_numeric()
     is_few = column.dtype.is_integer() and n_different <= min(FEW_NUMBERS, len(column) // 2)
-    because = "it holds texts" if not is_number else "few whole numbers" if is_few else "it holds numbers"
+    because = "texts" if not is_number else "few whole numbers" if is_few else "numbers"
     chosen = task or ("classification" if not is_number or is_few else "regression")
     if chosen == "regression" and not is_number:
         raise PellucidError(
@@ -63,17 +62,14 @@ def choose_target(table: TableData, name: str, *, task: str = "", refuse_missing
         )
     classes = _classes(column, table.name, is_number, notes) if chosen == "classification" else ()
     features = usable_features(table.name, frame, name, notes)
-    what = f"classification into {len(classes)} classes" if classes else "regression"
-    asked = "asked for" if task else because
-    otherwise = "task=regression to predict a number" if classes else "task=classification to predict a class"
+    described = make_note("target", column=name, n_classes=len(classes), because="asked" if task else because)
     return Target(
         name=name,
         task=chosen,
         frame=frame,
         features=features,
         classes=classes,
-        description=f"{name}: {what} ({asked}); {otherwise}",
-        notes=tuple(notes),
+        notes=(described, *notes),
         leaks=find_leaks(frame, _tellable(table, features), name, is_class=bool(classes)),
     )
 
@@ -107,7 +103,7 @@ def likely_targets(table: TableData) -> list[str]:
     return [table.columns[place].name for place in sorted(range(last + 1), key=unlikeliness)]
 
 
-def _with_target(table: TableData, name: str, refuse_missing: bool) -> "tuple[polars.DataFrame, list[str]]":
+def _with_target(table: TableData, name: str, refuse_missing: bool) -> "tuple[polars.DataFrame, list[Statement]]":
     is_missing = table.frame[name].is_null()
     n_missing = int(is_missing.sum())
     if not n_missing:
@@ -122,10 +118,11 @@ def _with_target(table: TableData, name: str, refuse_missing: bool) -> "tuple[po
             fix="Fill it in, or leave {refuse_missing_target} out, and they are left out",
             options={"refuse_missing_target": None},
         )
-    return table.frame.filter(~is_missing), [f"{n_missing:,} of {len(table):,} rows have no {name} and were left out"]
+    note = make_note("rows-without-target", n=n_missing, n_all=len(table), target=name)
+    return table.frame.filter(~is_missing), [note]
 
 
-def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[str]) -> tuple[str, ...]:
+def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[Statement]) -> tuple[str, ...]:
     counts = column.value_counts().sort(column.name)
     n = counts.height
     if n > MOST_CLASSES or (is_number and n > len(column) / 2 and n > FEW_NUMBERS):
@@ -140,19 +137,19 @@ def _classes(column: "polars.Series", table: str, is_number: bool, notes: list[s
         )
     single = int((counts["count"] == 1).sum())
     if single:
-        notes.append(f"{single:,} classes have one member, which stays in train")
+        notes.append(make_note("single-members", n=single))
     return tuple(str(value) for value in counts[column.name])
 
 
-def usable_features(table: str, frame: "polars.DataFrame", target: str, notes: list[str]) -> tuple[str, ...]:
+def usable_features(table: str, frame: "polars.DataFrame", target: str, notes: list[Statement]) -> tuple[str, ...]:
     """The other columns: without those that say nothing, and with a warning for those that say too much."""
     features = []
     for column in frame.get_columns():
         if column.name == target:
             continue
         if column.drop_nulls().n_unique() < 2:
-            why = "has no value" if column.null_count() == len(column) else "is the same in every row"
-            notes.append(f"{column.name} {why} and was left out")
+            why = "empty" if column.null_count() == len(column) else "constant"
+            notes.append(make_note("left-out", column=column.name, why=why))
             continue
         features.append(column.name)
     if not features and target:
@@ -160,5 +157,5 @@ def usable_features(table: str, frame: "polars.DataFrame", target: str, notes: l
     if not features:
         raise PellucidError(f"every column of {table} is the same in all rows", fix="Give it more rows")
     if n_same := frame.height - frame.unique().height:
-        notes.append(f"{n_same:,} rows repeat an earlier one")
+        notes.append(make_note("repeated-rows", n=n_same))
     return tuple(features)

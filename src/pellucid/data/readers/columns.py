@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.kinds import MISSING_WORDS, Column, TableData
 from pellucid.errors import PellucidError, quoted
+from pellucid.records import Statement, make_note
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "-")
 NOT_A_NUMBER = ("nan", "-nan", "+nan", "NAN", "-NaN")
@@ -42,7 +43,7 @@ class DecidedColumn(NamedTuple):
 
     values: polars.Series
     column: Column
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
 
 
 def decide_column(
@@ -66,15 +67,14 @@ def decide_column(
     if dtype == polars.Boolean:
         return _decided(cells.cast(polars.String), "category")
     if dtype.is_temporal():
-        note = f"{quoted(cells.name)} holds dates, which sort in time"
-        return _decided(cells.dt.to_string("iso"), "order", note)
+        return _decided(cells.dt.to_string("iso"), "order", make_note("dates", column=cells.name))
     texts = cells.cast(polars.String)
     if not is_typed:
         return _parse_cells(texts, place, missing_values, as_number, names_none)
     if texts.null_count() == len(texts):
-        return _decided(texts, "text", f"{quoted(texts.name)} has no value at all")
+        return _decided(texts, "text", make_note("no-value", column=texts.name))
     if texts.drop_nulls().str.contains(_DAY).all():
-        return _decided(texts, "order", f"{quoted(texts.name)} holds dates, which sort in time")
+        return _decided(texts, "order", make_note("dates", column=texts.name))
     return _decided(texts, "category" if is_category(texts) else "text")
 
 
@@ -122,7 +122,7 @@ def _parse_cells(
             return _decided(kept, "category", *([note] if names_none is None else []))
     cells = cells.set(is_missing, None) if n_missing else cells
     if n_missing == len(cells):
-        return _decided(cells, "text", f"{quoted(cells.name)} has no value at all")
+        return _decided(cells, "text", make_note("no-value", column=cells.name))
     if as_number:
         cells = _plain_numbers(cells, place)
     whole = cells.cast(polars.Int64, strict=False)
@@ -146,7 +146,7 @@ def _parse_cells(
     return _texts(cells, different.drop_nulls(), n_missing, is_number, place)
 
 
-def _names_none(bare: polars.Series, is_missing: polars.Series, is_known: bool | None) -> str | None:
+def _names_none(bare: polars.Series, is_missing: polars.Series, is_known: bool | None) -> Statement | None:
     """The note on a column of categories in which "None" or the like is one of them; None where it is not.
 
     is_known: whether it is one, where that was decided before, as for the new rows of a trained network.
@@ -158,11 +158,10 @@ def _names_none(bare: polars.Series, is_missing: polars.Series, is_known: bool |
         is_known = is_frequent and len(others) > 0 and is_category(others) and not others.str.contains(_NO_WORD).any()
     if not is_known or not len(words):
         return None
-    which = " and ".join(f"{quoted(word)} {n:,} times" for word, n in words.value_counts(sort=True).iter_rows())
-    return f"{quoted(bare.name)} holds {which}, read as a category; missing_values=words reads it as missing"
+    return make_note("none-as-category", column=bare.name, counts=dict(words.value_counts(sort=True).iter_rows()))
 
 
-def _decided(values: polars.Series, kind: str, *notes: str) -> DecidedColumn:
+def _decided(values: polars.Series, kind: str, *notes: Statement) -> DecidedColumn:
     return DecidedColumn(values, Column(values.name, kind, values.null_count()), notes)
 
 
@@ -170,7 +169,7 @@ def _whole_numbers(cells: polars.Series, whole: polars.Series) -> DecidedColumn:
     """cells: as they came; whole: as Int64, with a gap where that cannot hold one."""
     ends = [abs(end) for end in (whole.min(), whole.max()) if isinstance(end, int)]
     if whole.null_count() > cells.null_count() or max(ends, default=0) > EXACT:
-        return keep_as_text(cells, "numbers beyond 2^53")
+        return keep_as_text(cells, "huge")
     is_order = not whole.null_count() and len(whole) >= 10 and bool((whole.diff().drop_nulls() > 0).all())
     return _decided(whole, "order" if is_order else "numeric")
 
@@ -186,14 +185,13 @@ def _numbers(cells: polars.Series, bare: polars.Series, place: RowPlace) -> Deci
     if not present.str.contains(_WHOLE).all():
         return _fractions(cells, bare.cast(polars.Float64), place, "too large for a number")
     if present.str.contains(_LEADING_ZERO).any():
-        return keep_as_text(cells, "numbers that begin with 0")
+        return keep_as_text(cells, "leading zero")
     return _whole_numbers(cells, bare.str.strip_prefix("+").cast(polars.Int64, strict=False))
 
 
 def keep_as_text(cells: polars.Series, why: str) -> DecidedColumn:
-    """A column whose numbers are names: a float would round them, or drop the 0 they begin with."""
-    note = f"{quoted(cells.name)} holds {why}, so it is kept as text and not rounded"
-    return _decided(cells.cast(polars.String), "text", note)
+    """A column whose numbers are names: a float would round them ("huge"), or drop the "leading zero"."""
+    return _decided(cells.cast(polars.String), "text", make_note("kept-as-text", column=cells.name, why=why))
 
 
 def _refuse_broken_numbers(bare: polars.Series, strange: polars.Series, place: RowPlace) -> None:
@@ -222,21 +220,20 @@ def _texts(
     n_numbers = int(is_number.sum())
     kind = "category" if is_category(cells) else "text"
     if present.str.contains(_DAY).all():
-        return _decided(cells, "order", f"{quoted(name)} holds dates, which sort in time")
+        return _decided(cells, "order", make_note("dates", column=name))
     if (days := _days_with_dots(cells, present)) is not None:
-        read = f"as {present[0]!s} is {days.drop_nulls()[0]}"
-        return _decided(days, "order", f"{quoted(name)} holds dates, day first, {read}; they sort in time")
+        note = make_note("dates-day-first", column=name, written=str(present[0]), day=days.drop_nulls()[0])
+        return _decided(days, "order", note)
     if present.str.contains(_OTHER_DAY).all():
-        note = "looks like dates, kept as text; write them as 2024-12-31 to use their order"
+        note = make_note("looks-like-dates", column=name)
     elif present.str.contains(_DRESSED).all():
-        note = f"looks like numbers, as {quoted(str(present[0]))}; as_number={name} reads them"
+        note = make_note("looks-like-numbers", column=name, cell=str(present[0]))
     elif n_numbers >= 0.9 * (len(cells) - n_missing):
         row = int((~is_number & cells.is_not_null()).arg_max() or 0)
-        odd = f"{quoted(str(cells[row]))} ({place(row)})"
-        note = f"is text because of {odd}; {n_numbers:,} of its cells are numbers"
+        note = make_note("text-by-one-cell", column=name, cell=str(cells[row]), place=place(row), n=n_numbers)
     else:
         return _decided(cells, kind)
-    return _decided(cells, kind, f"{quoted(name)} {note}")
+    return _decided(cells, kind, note)
 
 
 def _days_with_dots(cells: polars.Series, present: polars.Series) -> polars.Series | None:
@@ -291,14 +288,14 @@ def make_table(
     *,
     because: str,
     fingerprint: str,
-    notes: Sequence[str] = (),
+    notes: Sequence[Statement] = (),
     row_word: str = "line",
     lines: NDArray[Any] | None = None,
 ) -> TableData:
     """The table of columns whose types are decided."""
     columns = tuple(one.column for one in decided)
-    gaps = [f"{column.name} {column.n_missing:,}" for column in columns if column.n_missing]
-    missing = [f"missing cells: {', '.join(gaps)}"] if gaps else []
+    gaps = {column.name: column.n_missing for column in columns if column.n_missing}
+    missing = [make_note("missing-cells", gaps=gaps)] if gaps else []
     frame = polars.DataFrame([one.values for one in decided])
     return TableData(
         name=name,

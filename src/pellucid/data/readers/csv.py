@@ -19,6 +19,7 @@ from pellucid.data.readers import require_header, require_rows
 from pellucid.data.readers.sources import PIECE, Source, read_all
 from pellucid.data.readers.text import characters, guessed_encoding
 from pellucid.errors import PellucidError, TooLarge, quoted
+from pellucid.records import make_note
 
 if TYPE_CHECKING:
     import polars
@@ -50,17 +51,17 @@ def read_csv(source: Source, options: ReadOptions, because: str) -> TableData:
         )
     content = read_all(source)
     fingerprint = hashlib.sha256(content).hexdigest()
-    notes: list[str] = []
+    notes = []
     if options.encoding != "utf-8":
         content = "".join(characters(source, options.encoding)).encode("utf-8")
     else:
         _require_utf8(content, name, separator)
     if content.startswith(BOM):
         content = content[len(BOM) :]
-        notes.append("a byte order mark at the start was left out")
+        notes.append(make_note("byte-order-mark"))
     if b"\r" in content and b"\n" not in content:
         content = content.replace(b"\r", b"\n")
-        notes.append("lines end in CR alone, read as LF")
+        notes.append(make_note("cr-read-as-lf"))
     content = content.rstrip(b"\r\n")
     if not content.strip():
         raise PellucidError(f"{name} holds no table, only white space", fix="Check that it is the file you meant")

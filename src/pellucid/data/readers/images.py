@@ -33,7 +33,7 @@ from pellucid.data.kinds import COLOURS, ImageFile, ImagesData, PixelsData, Read
 from pellucid.data.readers import png_strips
 from pellucid.data.readers.sources import missing_file, notes_on_counts, quoted_name, require_memory, unreadable
 from pellucid.errors import DataChanged, PellucidError, TooLarge, quoted, require_one_of
-from pellucid.records.plain import from_plain
+from pellucid.records import Statement, from_plain, make_note
 
 if TYPE_CHECKING:
     import numpy
@@ -169,20 +169,20 @@ def _inside(path: Path, folder: Path) -> str:
     return quoted(os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace"), 48)
 
 
-def _notes(found: _Found, good: Sequence[tuple[str, Path, ImageFacts]], n_bad: int, n_emptied: int) -> list[str]:
+def _notes(found: _Found, good: Sequence[tuple[str, Path, ImageFacts]], n_bad: int, n_emptied: int) -> list[Statement]:
     """What was left out, and images that occur twice: between classes they contradict, between splits they leak."""
     labels: dict[str, set[str]] = {}
     for label, _, one in good:
         labels.setdefault(one.sha256, set()).add(label)
     return notes_on_counts(
-        (n_bad, "images that cannot be read were left out"),
-        (found.n_hidden, "hidden files and folders were left out"),
-        (found.n_links, "links were not followed"),
-        (found.n_deeper, "files outside class folders, or folders inside them, were left out"),
-        (n_emptied, "classes have no readable image and were left out"),
-        (len(good) - len(labels), "images are byte for byte the same as an earlier one"),
-        (sum(len(classes) > 1 for classes in labels.values()), "images stand in more than one class"),
-        (sum(one.is_animated for _, _, one in good), "images have several frames; the first is used"),
+        make_note("unreadable-images", n=n_bad),
+        make_note("hidden-files", n=found.n_hidden),
+        make_note("links", n=found.n_links),
+        make_note("files-elsewhere", n=found.n_deeper),
+        make_note("classes-without-images", n=n_emptied),
+        make_note("repeated-images", n=len(good) - len(labels)),
+        make_note("images-in-several-classes", n=sum(len(classes) > 1 for classes in labels.values())),
+        make_note("animated-images", n=sum(one.is_animated for _, _, one in good)),
     )
 
 

@@ -21,6 +21,7 @@ from pellucid.data.readers.columns import (
 from pellucid.data.readers.sources import Source, read_all
 from pellucid.data.readers.text import characters
 from pellucid.errors import PellucidError, TooLarge, quoted
+from pellucid.records import make_note
 
 LONGEST_OBJECT = 16 << 20
 
@@ -114,11 +115,11 @@ def _decide(column: str, values: list[Any], lines: list[int], name: str) -> Deci
     except UnicodeEncodeError:
         raise PellucidError(f"column {quoted(column)} of {name} holds half a surrogate pair", fix="Remove it") from None
     if is_number and not is_exact:
-        return keep_as_text(series, "numbers beyond 2^53")
+        return keep_as_text(series, "huge")
     decided = decide_column(series, lambda row: f"{name}:{lines[row]:,}", is_typed=True)
     if str in types and len(types) > 1:
         at = next(i for i, value in enumerate(values) if isinstance(value, str))
-        note = f"{quoted(column)} mixes texts and numbers, so it is text; first text on line {lines[at]:,}"
+        note = make_note("texts-and-numbers", column=column, line=lines[at])
         return decided._replace(notes=(*decided.notes, note))
     return decided
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from pellucid.errors import DataChanged, PellucidError, TooLarge, did_you_mean, quoted
+from pellucid.records import Statement
 
 PIECE = 1 << 20
 STDIN = "-"
@@ -208,13 +209,9 @@ def read_standard_input() -> Source:
         raise unreadable(Path("standard input"), error) from error
 
 
-def notes_on_counts(*counts: tuple[int, str]) -> list[str]:
-    """A note for each count that is not 0.
-
-    >>> notes_on_counts((1200, "links were not followed"), (0, "empty lines were left out"))
-    ['1,200 links were not followed']
-    """
-    return [f"{n:,} {what}" for n, what in counts if n]
+def notes_on_counts(*notes: Statement) -> list[Statement]:
+    """Those whose count, `n`, is not 0."""
+    return [note for note in notes if note.facts["n"]]
 
 
 def physical_memory() -> int:

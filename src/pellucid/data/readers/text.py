@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pellucid.data.kinds import ListData, PairsData, ReadOptions, TextData
 from pellucid.data.readers.sources import PIECE, Source, notes_on_counts, require_memory
 from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.records import Statement, make_note
 
 # fmt: off
 ENCODINGS = (
@@ -78,9 +79,9 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
         notes=(
             *notes_of(found, newlines, is_by_line=True),
             *notes_on_counts(
-                (n_empty, "empty lines were left out"),
-                (n_repeats, f"of the {len(items):,} items repeat an earlier one"),
-                (n_spaced, "items begin or end with white space, which is kept"),
+                make_note("empty-lines", n=n_empty),
+                make_note("repeated-items", n=n_repeats, n_all=len(items)),
+                make_note("spaced-items", n=n_spaced),
             ),
         ),
     )
@@ -94,7 +95,6 @@ def read_text(source: Source, options: ReadOptions, because: str = "") -> TextDa
             f"{source.name} holds only one distinct symbol, {quoted(found.only_symbol)}",
             fix="There is nothing to learn from it; check that it is the file you meant",
         )
-    nul = f"a NUL at character {found.first_nul + 1:,}; only tokens=bytes can take it"
     return TextData(
         name=source.name,
         source=source,
@@ -104,7 +104,10 @@ def read_text(source: Source, options: ReadOptions, because: str = "") -> TextDa
         first_nul=found.first_nul,
         because=because,
         fingerprint=found.fingerprint,
-        notes=(*notes_of(found, options.newlines), *([nul] if found.first_nul >= 0 else [])),
+        notes=(
+            *notes_of(found, options.newlines),
+            *([make_note("nul", character=found.first_nul + 1)] if found.first_nul >= 0 else []),
+        ),
     )
 
 
@@ -135,9 +138,9 @@ def read_pairs(source: Source, options: ReadOptions, because: str = "") -> Pairs
         notes=(
             *notes_of(found, options.newlines),
             *notes_on_counts(
-                (n_empty, "empty lines were left out"),
-                (n_repeats, f"of the {len(pairs):,} pairs repeat an earlier one"),
-                (n_torn, "pairs give a source another target than before"),
+                make_note("empty-lines", n=n_empty),
+                make_note("repeated-pairs", n=n_repeats, n_all=len(pairs)),
+                make_note("contradicting-pairs", n=n_torn),
             ),
         ),
     )
@@ -242,20 +245,17 @@ def scan_text(source: Source, encoding: str) -> Scan:
     )
 
 
-def notes_of(found: Scan, newlines: str, *, is_by_line: bool = False) -> tuple[str, ...]:
+def notes_of(found: Scan, newlines: str, *, is_by_line: bool = False) -> list[Statement]:
     """What a reader should be told once about a text. is_by_line: the CR of CRLF is no part of an item."""
-    separators = (found.n_separators, "U+0085, U+2028 or U+2029")
-    odd = notes_on_counts((found.n_crlf, "CRLF"), (found.n_cr, "lone CR"), separators)
-    notes = ["a byte order mark at the start was left out"] if found.has_bom else []
-    if is_by_line and newlines == "keep" and found.n_crlf and len(odd) == 1:
-        notes.append(f"{found.n_crlf:,} lines end in CRLF, which was left out")
-    elif odd and newlines == "keep":
-        notes.append(f"line ends kept as they are: {', '.join(odd)}; newlines=unix makes each LF")
-    elif odd:
-        notes.append(f"made LF: {', '.join(odd)}")
+    n_crlf, n_cr, n_separators = found.n_crlf, found.n_cr, found.n_separators
+    notes = [make_note("byte-order-mark")] if found.has_bom else []
+    if is_by_line and newlines == "keep" and n_crlf and not (n_cr or n_separators):
+        notes.append(make_note("crlf-left-out", n=n_crlf))
+    elif n_crlf or n_cr or n_separators:
+        notes.append(make_note("line-ends", n_crlf=n_crlf, n_cr=n_cr, n_separators=n_separators, newlines=newlines))
     if found.is_blank:
-        notes.append("there is nothing but white space in it")
-    return tuple(notes)
+        notes.append(make_note("only-white-space"))
+    return notes
 
 
 def _undecodable(source: Source, encoding: str, offset: int) -> PellucidError:

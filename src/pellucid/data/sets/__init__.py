@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.cards import cards
 from pellucid.data.kinds import Column, Data, PairsData, TableData
 from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.records import make_note
 
 if TYPE_CHECKING:
     import numpy
@@ -70,8 +71,7 @@ def load_dataset(source: str, kind: str = "") -> Data:
     load = loaders[kind or card.kind]
     data = load(**_settings(name, settings, load))
     if os.path.lexists(card.name):
-        note = f"the set that comes with pellucid, not the file; for the file write ./{card.name}"
-        data = replace(data, notes=(note, *data.notes))
+        data = replace(data, notes=(make_note("set-not-file", name=card.name), *data.notes))
     return data
 
 

@@ -5,6 +5,7 @@ import hashlib
 from pellucid.data.kinds import TextData
 from pellucid.data.readers.sources import MemorySource
 from pellucid.data.sets import DatasetCard
+from pellucid.records import make_note
 
 
 def load(seed: int = 0, n: int = 0) -> TextData:
@@ -25,7 +26,7 @@ def load(seed: int = 0, n: int = 0) -> TextData:
         first_nul=-1,
         because=f"the manual topics of this Python {version}",
         fingerprint=hashlib.sha256(content).hexdigest(),
-        notes=("other versions of Python have other texts",),
+        notes=(make_note("python-version"),),
     )
 
 

@@ -21,7 +21,7 @@ from pellucid.data.splits.assignment import SideNumbers
 from pellucid.data.splits.distributions import Levels
 from pellucid.data.splits.hashing import Words, item_hashes, mix, row_hashes
 from pellucid.errors import printable
-from pellucid.records import Straddle
+from pellucid.records import Statement, Straddle, make_note
 
 if TYPE_CHECKING:
     import polars as pl
@@ -86,7 +86,7 @@ def is_in_train(hashes: Words, sides: SideNumbers) -> NDArray[np.bool_]:
     return found
 
 
-def near_items(items: list[str], sides: SideNumbers, noun: str) -> tuple[list[Straddle], list[str]]:
+def near_items(items: list[str], sides: SideNumbers, noun: str) -> tuple[list[Straddle], list[Statement]]:
     """Near-duplicates of dev and test items in train, copies left out, and notes on what was not looked for."""
     is_copy = is_in_train(item_hashes(items), sides)
     is_alike = is_in_train(item_hashes([fold_text(item) for item in items]), sides) & ~is_copy
@@ -101,7 +101,7 @@ def near_items(items: list[str], sides: SideNumbers, noun: str) -> tuple[list[St
         is_close[held] = one_edit_apart([items[row] for row in held], train)
         found[f"{noun} one edit apart, 4 to 32 characters long"] = is_close
     else:
-        notes.append(f"{noun} one edit apart were not looked for: {n_characters:,} characters are too many")
+        notes.append(make_note("edits-not-looked-for", noun=noun, n_characters=n_characters))
     straddling = []
     for what, is_near in found.items():
         for number, side in enumerate(SIDES[1:], 1):
@@ -210,7 +210,7 @@ def near_rows(
     sides: SideNumbers,
     left_out: Sequence[str],
     show: Callable[[int], str],
-) -> tuple[list[Straddle], list[str]]:
+) -> tuple[list[Straddle], list[Statement]]:
     """Rows of dev and test that have such a twin in train, and notes where equality would say nothing.
 
     Left out are the key and order columns and whole numbers that differ in every row, such as an id.
@@ -225,20 +225,16 @@ def near_rows(
     is_blurred = any(frame[name].dtype.is_float() or frame[name].dtype == pl.String for name in kept)
     if not kept or not (without or is_blurred):
         return [], []
-    words = f"without {', '.join(without)}" if without else "after rounding"
     most = float(np.prod([float(levels[name].n_levels) if name in levels else float(n) for name in kept]))
     if most < TELLING * n:
-        return [], [_says_nothing(words, int(most), n)]
+        return [], [make_note("near-not-counted", without=without, n_rows=n, n_forms=int(most))]
     hashes = row_hashes(frame.select([_blur(frame[name]) for name in kept]))
     found = find_twins(hashes, sides)
     if found.n_distinct < TELLING * n:
-        return [], [_says_nothing(words, found.n_distinct, n)]
+        return [], [make_note("near-not-counted", without=without, n_rows=n, n_forms=found.n_distinct)]
+    words = f"without {', '.join(without)}" if without else "after rounding"
     what = f"rows equal {words}, fractions to {DIGITS} digits, text without case, spaces and punctuation"
     return straddles(found, sides, what, is_leak=False, show=show), []
-
-
-def _says_nothing(words: str, n_distinct: int, n: int) -> str:
-    return f"near-duplicates not counted: {words}, {n:,} rows have at most {n_distinct:,} different forms"
 
 
 def _blur(column: "pl.Series") -> "pl.Series":

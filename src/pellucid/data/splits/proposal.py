@@ -35,7 +35,7 @@ from pellucid.data.splits.groups import find_group
 from pellucid.data.splits.hashing import Words, row_hashes
 from pellucid.data.splits.tails import heavy_tail, most_telling
 from pellucid.errors import PellucidError, quoted
-from pellucid.records import Drift, GroupColumn, HeavyTail, OrderColumn, SplitChoice
+from pellucid.records import Drift, GroupColumn, HeavyTail, OrderColumn, SplitChoice, Statement, make_note
 from pellucid.records.splitting import worst_drift
 
 MOST_CATEGORIES = 1000  # a text column with more different values is no category, and is not compared
@@ -51,7 +51,7 @@ class SplitProposal:
 
     request: SplitRequest
     levels: Mapping[str, Levels]  # of each column that has a distribution to compare
-    notes: list[str]
+    notes: list[Statement]
     order: OrderColumn | None
     drifts: list[Drift]
     skewed: Mapping[str, HeavyTail]
@@ -222,7 +222,7 @@ def require_columns(data: TableData, request: SplitRequest) -> None:
             raise unknown_column(name, data.frame.columns, data.name)
 
 
-def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
+def _comparable(data: TableData) -> tuple[dict[str, Levels], list[Statement]]:
     """The levels of each column that has a distribution to compare, and a note on those that have not."""
     import polars as pl
 
@@ -236,8 +236,7 @@ def _comparable(data: TableData) -> tuple[dict[str, Levels], list[str]]:
             others.append(column.name)
         else:
             levels[column.name] = found
-    note = f"not compared, for they hold text: {', '.join(map(quoted, others[:5]))}" if others else ""
-    return levels, [note] if note else []
+    return levels, [make_note("not-compared", columns=others)] if others else []
 
 
 def level_of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:

@@ -18,7 +18,7 @@ from pellucid.data.splits.leaks import find_leaks
 from pellucid.data.splits.proposal import level_of, most_skewed, propose_split, require_columns, sides_by
 from pellucid.data.splits.tails import most_telling, quantile, tails
 from pellucid.errors import PellucidError, printable
-from pellucid.records import Agreement, HeavyTail, Leak, SplitReport, Straddle, Wander
+from pellucid.records import Agreement, HeavyTail, Leak, SplitReport, Statement, Straddle, Wander, make_note
 from pellucid.records.splitting import worst_drift
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     if strata:
         notes.append(_about(strata))
     if request.target and (n_missing := frame[request.target].null_count()):
-        notes.append(f"{n_missing:,} of {frame.height:,} rows have no {request.target}; train leaves them out")
+        notes.append(make_note("target-missing", n=n_missing, n_all=frame.height, target=request.target))
     if order and request.strategy != "time" and found and not found.sorted_by:
-        notes.append(f"{order} tells an order: for a model that is to foresee what comes later, take strategy=time")
+        notes.append(make_note("tells-order", column=order))
     report = _report(data, asked, request, sides, twins, [*straddling, *near], compared, [*notes, *about_near])
     worst = worst_drift(proposal.drifts)
     looks_ahead = worst is not None and worst.matters and request.strategy not in ("time", "group")
@@ -150,7 +150,7 @@ def _report(
     twins: Twins,
     straddles: Sequence[Straddle],
     agreements: Sequence[Agreement],
-    notes: Sequence[str],
+    notes: Sequence[Statement],
 ) -> SplitReport:
     sizes = dict(zip(SIDES, np.bincount(sides, minlength=len(SIDES)).tolist(), strict=True))
     return SplitReport(
@@ -223,12 +223,9 @@ def _torn(data: TableData, column: str, sides: SideNumbers) -> list[Straddle]:
     )
 
 
-def _about(strata: Strata) -> str:
-    bins = ", ".join(f"{100 * (1 - mark):.3g} %" for mark in strata.marks if mark > 0.95)
-    said = f"{strata.n_strata:,} strata: quantile bins{f', the top {bins} in bins of their own' if bins else ''}"
-    if strata.n_too_small:
-        said += f"; {strata.n_too_small:,} of them have fewer than {strata.n_sides} rows, which all train"
-    return said
+def _about(strata: Strata) -> Statement:
+    tops = [1 - float(mark) for mark in strata.marks if mark > 0.95]
+    return make_note("strata", n=strata.n_strata, tops=tops, n_too_small=strata.n_too_small, n_sides=strata.n_sides)
 
 
 def _show_row(data: TableData, row: int) -> str:

@@ -6,6 +6,7 @@ from pellucid.figures.charts.svg import COLOURS, INK, LINE, QUIET, line_key, mov
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import SizeResult, results_by_size, rungs_by_model, spread_words, winner_lines
 from pellucid.figures.words.notation import count_of, cut_end, is_share, metric_words
+from pellucid.figures.words.notes import note_sentences
 from pellucid.records import SizeLadder
 
 WIDTH, HEIGHT, RIGHT, KEY = 760.0, 480.0, 300.0, 40.0
@@ -91,7 +92,7 @@ def _captions(seen: SizeLadder) -> list[str]:
             if seen.intervals
             else f"{spread} Bars go from the worst of them to the best."
         )
-    return [*said, *winner_lines(seen), *seen.notes]
+    return [*said, *winner_lines(seen), *note_sentences(seen.notes)]
 
 
 FIGURE = FigureCard(

@@ -7,6 +7,7 @@ from pellucid.figures.charts.svg import BLUE, INK, LINE, ORANGE, QUIET, move_mar
 from pellucid.figures.picture import FigureCard, Picture, picture
 from pellucid.figures.words.ladder import gap_size, gap_words, rank_rungs
 from pellucid.figures.words.notation import count_of, cut_end, duration, is_share, loss_unit_words, metric_words
+from pellucid.figures.words.notes import note_sentences
 from pellucid.records import Ladder, Rung
 
 LABELS, WIDTH, NOTES, ROW, TOP = 230.0, 600.0, 330.0, 40.0, 40.0
@@ -123,7 +124,7 @@ def _captions(seen: Ladder, rungs: list[Rung]) -> list[str]:
     left_out = [rung.name for rung in seen.rungs if not math.isfinite(places(seen, rung)[0])]
     if left_out:
         said.append(f"Not drawn, because the {metric or 'loss'} is not a finite number: {', '.join(left_out)}.")
-    return [*said, *seen.notes]
+    return [*said, *note_sentences(seen.notes)]
 
 
 FIGURE = FigureCard(

@@ -11,6 +11,7 @@ from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, note_lines, right
 from pellucid.figures.words.ladder import models_table, shown_metrics
 from pellucid.figures.words.notation import chance_words, count_of, cut_end, is_share, metric_words, percent
+from pellucid.figures.words.notes import note_sentences
 from pellucid.records import (
     AnsweredExample,
     Answers,
@@ -437,7 +438,7 @@ def _prediction_notes(predictions: Predictions) -> list[str]:
     """Those of all, and those of single examples, each said once with how many it is true of."""
     single: dict[str, list[str]] = {}
     for each in predictions.predictions:
-        for note in each.notes:
+        for note in note_sentences(each.notes):
             single.setdefault(note, []).append(each.what)
     more = {note: f" and {len(whose) - 1:,} more" * (len(whose) > 1) for note, whose in single.items()}
-    return [*predictions.notes, *[f"{whose[0]}{more[note]}: {note}" for note, whose in single.items()]]
+    return [*note_sentences(predictions.notes), *[f"{whose[0]}{more[note]}: {note}" for note, whose in single.items()]]

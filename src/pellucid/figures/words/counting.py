@@ -9,6 +9,7 @@ from rich.text import Text
 from pellucid.errors import printable
 from pellucid.figures.tables import BAR, Cell, Part, Table, TableColumn, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, large_count, nats_words, ordinal, rough
+from pellucid.figures.words.notes import note_sentences, plain_with_notes
 from pellucid.records import CountedParts, ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts, as_plain
 
 LONGEST = 28  # letters of one cell
@@ -66,7 +67,7 @@ def sample_parts(samples: Samples) -> Iterator[Part]:
     yield from [Text(printable(line), "dim") for line in lines]
     yield Text("")
     yield from novelty_parts(samples.samples)
-    yield from note_lines(samples.notes)
+    yield from note_lines(note_sentences(samples.notes))
 
 
 def novelty_parts(samples: tuple[Sample, ...]) -> Iterator[Part]:
@@ -162,14 +163,14 @@ def score_parts(scored: ScoredText) -> Iterator[Part]:
         yield Text(
             "it is new: neither in train nor in dev" if scored.where == "new" else f"it is one of {scored.where}'s"
         )
-    yield from note_lines(scored.notes)
+    yield from note_lines(note_sentences(scored.notes))
 
 
 def plain_score(scored: ScoredText) -> dict[str, object]:
     """The scores as what JSON can hold, with their sums."""
     loss = scored.loss
     sums = {"nats": scored.nats, "mean_nats": loss.nats, "mean_bits": loss.bits, "perplexity": loss.perplexity}
-    return {**as_plain(scored), "sums": as_plain(sums)}
+    return {**plain_with_notes(scored), "sums": as_plain(sums)}
 
 
 def learned_words(scored: ScoredText) -> str:

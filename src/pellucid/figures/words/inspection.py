@@ -9,6 +9,7 @@ from rich.text import Text
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, Table, TableColumn, heading, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, cut_end, duration, end_sentence, memory_size, percent, with_prefix
+from pellucid.figures.words.notes import note_sentences, plain_with_notes
 from pellucid.figures.words.shapes import failure_parts, failure_sentence, mistake_parts
 from pellucid.records import (
     CostScaling,
@@ -23,7 +24,6 @@ from pellucid.records import (
     Versus,
     VersusRow,
     Watched,
-    as_plain,
 )
 
 STYLES = {"broken": "bold red", "suspicious": "yellow", "note": "", "sound": "green"}
@@ -214,7 +214,7 @@ def _times(sizes: Sequence[int]) -> str:
 
 def inspection_notes(seen: Inspection) -> Iterator[str]:
     """How it was looked at, and that what was guessed proves nothing."""
-    yield from seen.notes
+    yield from note_sentences(seen.notes)
     if seen.refused_guess:
         because = failure_sentence(seen.refused_guess)
         yield f"forward does not take what was guessed, which proves nothing: {because}; give an input"
@@ -333,12 +333,12 @@ def diagnosis_parts(diagnosis: Diagnosis, *, is_whole: bool = False) -> Iterator
         yield indent(made)
     elif n_unknown:
         yield Text(f"\n{count_of(n_unknown, 'rule')} did not apply or could not tell; --all shows why", "dim")
-    yield from note_lines(diagnosis.notes)
+    yield from note_lines(note_sentences(diagnosis.notes))
 
 
 def plain_diagnosis(diagnosis: Diagnosis) -> dict[str, object]:
     """The diagnosis as what JSON can hold, with whether anything is broken."""
-    return {**as_plain(diagnosis), "is_ill": diagnosis.is_ill}
+    return {**plain_with_notes(diagnosis), "is_ill": diagnosis.is_ill}
 
 
 def diagnosis_words(diagnosis: Diagnosis) -> str:

@@ -17,6 +17,7 @@ from pellucid.figures.words.notation import (
     metric_words,
     percent,
 )
+from pellucid.figures.words.notes import note_sentences, plain_with_notes
 from pellucid.records import (
     TREES,
     CrossValidation,
@@ -56,13 +57,13 @@ def ladder_parts(ladder: Ladder) -> Iterator[Part]:
     networks = [rung for rung in rank_rungs(ladder) if not rung.is_counted]
     if networks and (words := accuracy_words(ladder, networks[0])):
         yield Text(words)
-    yield from note_lines(ladder.notes)
+    yield from note_lines(note_sentences(ladder.notes))
 
 
 def plain_ladder(ladder: Ladder) -> dict[str, object]:
     """The ladder as what JSON can hold, with each rung's gap to the best simple model."""
     rungs = [{**rung._asdict(), "gap": ladder.gap(rung)} for rung in ladder.rungs]
-    return {**as_plain(ladder), "rungs": as_plain(rungs)}
+    return {**plain_with_notes(ladder), "rungs": as_plain(rungs)}
 
 
 def ladder_table(ladder: Ladder) -> Table:
@@ -480,7 +481,7 @@ def size_ladder_parts(ladder: SizeLadder) -> Iterator[Part]:
     if winners := winner_lines(ladder):
         yield Text("")
         yield Text("\n".join([printable(line) for line in winners]), "bold")
-    yield from note_lines(ladder.notes)
+    yield from note_lines(note_sentences(ladder.notes))
 
 
 def rungs_by_model(ladder: SizeLadder) -> dict[str, list[SizeRung]]:

@@ -10,6 +10,7 @@ from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, heading, indent, right
 from pellucid.figures.words.answers import describe_source
 from pellucid.figures.words.notation import percent, short
+from pellucid.figures.words.notes import note_sentences, plain_with_notes
 from pellucid.records import (
     Agreement,
     Drift,
@@ -22,7 +23,6 @@ from pellucid.records import (
     Straddle,
     Wander,
 )
-from pellucid.records.plain import as_plain
 from pellucid.records.splitting import DRIFT_MATTERS, worst_drift
 
 SHARED_TARGET = 0.01  # what is written as 0.00 is not said
@@ -53,8 +53,8 @@ def split_parts(report: SplitReport) -> Iterator[Part]:
     yield _straddles(report)
     if report.notes:
         yield heading("Notes")
-        for note in report.notes:
-            yield indent(Text(printable(note)))
+        for sentence in note_sentences(report.notes):
+            yield indent(Text(printable(sentence)))
     yield heading("Verdict")
     for number, sentence in enumerate(verdict_sentences(report)):
         is_grave = report.has_found_something_wrong and number == 0
@@ -63,7 +63,7 @@ def split_parts(report: SplitReport) -> Iterator[Part]:
 
 def split_json(report: SplitReport) -> dict[str, object]:
     """The report as JSON can hold it, with the sentences that a terminal shows."""
-    return {**as_plain(report), "because": reasons(report), "verdict": verdict_sentences(report)}
+    return {**plain_with_notes(report), "because": reasons(report), "verdict": verdict_sentences(report)}
 
 
 def _strategy(report: SplitReport) -> Iterator[Part]:

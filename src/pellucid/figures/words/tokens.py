@@ -8,6 +8,7 @@ from rich.text import Text
 from pellucid.errors import printable, quoted
 from pellucid.figures.tables import Cell, FittedLines, Part, Table, heading, indent, note_lines, right
 from pellucid.figures.words.notation import count_of, token_label, with_prefix
+from pellucid.figures.words.notes import note_sentences
 from pellucid.records import AxisSizes, TokenExample, TokenListing
 
 LONGEST_CONTEXT = 12  # tokens of a context that are shown, its last ones
@@ -37,7 +38,7 @@ def token_parts(listing: TokenListing) -> Iterator[Part]:
         yield heading(_costs_words(listing))
         yield indent(_cost_table(listing))
         yield indent(Text(_ratio_words(listing), "bold"))
-    yield from note_lines(listing.notes)
+    yield from note_lines(note_sentences(listing.notes))
 
 
 def _source_lines(listing: TokenListing) -> list[str]:

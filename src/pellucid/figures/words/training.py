@@ -42,6 +42,7 @@ from pellucid.figures.words.notation import (
     percent,
     rough,
 )
+from pellucid.figures.words.notes import fill_sentence, note_sentences, plain_with_notes
 from pellucid.figures.words.splitting import choice_sentences, dev_sentence, leak_words
 from pellucid.records import (
     WORTH_GROWING,
@@ -56,9 +57,9 @@ from pellucid.records import (
     PlanReason,
     Resumption,
     Separability,
+    Statement,
     TrainingReport,
     Verdict,
-    as_plain,
 )
 
 # What a configuration has from the data, which are told before it.
@@ -115,7 +116,7 @@ def data_lines(data: DataFacts) -> list[str]:
 
 def data_notes(data: DataFacts) -> list[str]:
     """What to know of the data before they are learned from: what gives the target away, how rows were divided."""
-    return [*map(leak_words, data.leaks), *split_notes(data), *data.notes]
+    return [*map(leak_words, data.leaks), *split_notes(data), *note_sentences(data.notes)]
 
 
 def split_notes(data: DataFacts) -> list[str]:
@@ -200,7 +201,7 @@ def plan_reason(reason: PlanReason) -> str:
     facts = {**reason.facts, "s": "" if reason.facts.get("threads") == 1 else "s"}
     if "rest" in facts:
         facts["rest"] = _rest_words(facts["rest"])
-    return _fill(PLAN_REASONS.get(reason.kind, ""), facts)
+    return fill_sentence(PLAN_REASONS, Statement(reason.kind, facts))
 
 
 def _rest_words(rest: object) -> str:
@@ -212,14 +213,6 @@ def _rest_words(rest: object) -> str:
     if isinstance(rest, Mapping):
         return join_words([f"{name} {value}" for name, value in rest.items()] or ["nothing"])
     return join_words(list(map(str, rest)) or ["nothing"]) if isinstance(rest, list | tuple) else str(rest)
-
-
-def _fill(template: str, facts: Mapping[str, object]) -> str:
-    """The sentence with its numbers. A run's folder may come from anyone: what does not fit is not known."""
-    try:
-        return template.format(**facts) or "not known"
-    except (KeyError, ValueError, AttributeError, TypeError, IndexError):
-        return "not known"
 
 
 def resumption_lines(resumed: Resumption) -> list[str]:
@@ -473,7 +466,7 @@ def separability_words(found: Separability, noun: str = "row") -> str:
 def plain_report(report: TrainingReport) -> dict[str, object]:
     """The run as what JSON can hold: all but what was logged step by step, which stands in the run's own files."""
     names = [field.name for field in dataclasses.fields(report) if field.name not in ("health", "command", "steps")]
-    plain = {name: as_plain(getattr(report, name)) for name in names}
+    plain = {name: plain_with_notes(getattr(report, name)) for name in names}
     words = {
         "start": start_words(report.start),
         "ending": ending_words(report.ending, report.evaluations, report.plan, report.rung.seconds),

@@ -20,6 +20,7 @@ from pellucid.inspection.table.cost_scaling import KeyCache, cost_scaling
 from pellucid.inspection.table.flops import formula_of
 from pellucid.inspection.table.receptive_field import FieldFollower, measure_field, receptive_field
 from pellucid.inspection.table.trace import ForwardFailed, TensorFacts, Trace, TracedCall, trace_forward
+from pellucid.records import Statement, make_note
 from pellucid.records.inspection import Inspection, ModuleRow, NamedShape
 
 Result = TypeVar("Result")
@@ -50,7 +51,7 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
         if trace.failure is not None:
             raise ForwardFailed(trace) from trace.failure
         has_numbers = not any(one.is_meta for one in tensors_in((given, list(ours.parameters()))))
-        timing, note = _run_again(lambda: time_forward(ours, given, trace.modules)) if has_numbers else (None, "")
+        timing, notes = _run_again(lambda: time_forward(ours, given, trace.modules)) if has_numbers else (None, ())
         seen = table_of_trace(model, trace, timing, name)
         namer = Namer(trace)
         axes = [namer.time_axis(one.shape) if isinstance(one, Tensor) else None for one in given]
@@ -59,21 +60,21 @@ def tabulate_module(model: nn.Module, inputs: Tensor | tuple[Any, ...], name: st
             timing is not None and timing.whole < QUICK and all(one.device.type == "cpu" for one in tensors_in(given))
         )
         scaling = cost_scaling(ours, given, axes, namer.sizes.batch, is_quick)
-        measured, _ = _run_again(lambda: measure_field(ours, given)) if fields.n_windows and has_numbers else (None, "")
+        measured, _ = _run_again(lambda: measure_field(ours, given)) if fields.n_windows and has_numbers else (None, ())
     return seen._replace(
         cache_bytes_per_token=cache.bytes_per_token(namer.sizes.batch),
         scaling=scaling,
         receptive_field=receptive_field(fields, measured),
-        notes=(*seen.notes, note) if note else seen.notes,
+        notes=(*seen.notes, *notes),
     )
 
 
-def _run_again(look: Callable[[], Result]) -> tuple[Result | None, str]:
+def _run_again(look: Callable[[], Result]) -> tuple[Result | None, tuple[Statement, ...]]:
     """What came of running the module once more, and why nothing did where it does not run twice."""
     try:
-        return look(), ""
+        return look(), ()
     except Exception as raised:  # a forward may raise anything
-        return None, one_line(f"it ran once, and then raised {type(raised).__name__}: {raised}")
+        return None, (make_note("ran-once", error=type(raised).__name__, message=one_line(str(raised))),)
 
 
 def table_of_trace(model: nn.Module, trace: Trace, timing: ForwardTimes | None, name: str = "") -> Inspection:

@@ -17,7 +17,17 @@ from pellucid.data import Vocabulary
 from pellucid.decoding.options import USUAL_LENGTH, SampleOptions, require_top_k_fits
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.models.catalogue import find_network
-from pellucid.records import MeanLoss, ModelFacts, Sample, Samples, ScoredText, Surprise, TrainedFacts
+from pellucid.records import (
+    MeanLoss,
+    ModelFacts,
+    Sample,
+    Samples,
+    ScoredText,
+    Statement,
+    Surprise,
+    TrainedFacts,
+    make_note,
+)
 from pellucid.runs import Run
 from pellucid.training.run_data import MOST_SEARCHED, KnownData, load_known_data, load_vocabulary
 
@@ -43,7 +53,7 @@ class LanguageModel(ABC):
     """What samples and scores need of a model."""
 
     vocabulary: Vocabulary
-    notes: tuple[str, ...] = ()  # on its data
+    notes: tuple[Statement, ...] = ()  # on its data
 
     @property
     def is_list(self) -> bool:
@@ -290,21 +300,21 @@ def draw_samples(model: LanguageModel, options: SampleOptions, track: Track = li
         require_top_k_fits(int(options.filters["top_k"]), len(model.vocabulary))
     prompt, notes = encode_known(options.prompt, model.vocabulary, options.unknown, "the prompt")
     if len(prompt) > model.longest_prompt:
-        notes = (*notes, f"the prompt has {len(prompt):,} tokens; the last {model.longest_prompt:,} were used")
+        notes = (*notes, make_note("prompt-cut", n=len(prompt), n_used=model.longest_prompt))
     n_samples = options.count or (FEW if model.is_list else 1)
     if options.temperature == 0 and options.beam is None and n_samples > 1:
         n_samples = 1
-        notes = (*notes, "temperature 0 always takes the likeliest token, so one sample stands for all")
+        notes = (*notes, make_note("one-sample"))
     samples = _draw(model, options, prompt, n_samples, track)
     if any(sample.is_cut for sample in samples):
-        notes = (*notes, f"… marks a sample that had no end after {LONGEST_ITEM:,} tokens and was cut")
+        notes = (*notes, make_note("samples-cut", n=LONGEST_ITEM))
     return Samples(
         model.facts,
         options.prompt,
         options.temperature,
         options.seed,
         samples,
-        (*model.notes, *notes, *([model.known.note] if model.known.note else [])),
+        (*model.notes, *notes, *model.known.notes),
         options.filters,
         options.beam or 0,
         options.length_penalty,
@@ -361,14 +371,13 @@ def score_text(model: LanguageModel, text: str, unknown: str = "error") -> Score
     surprises = model.surprises(tokens)
     n_impossible = sum(surprise.nats == math.inf for surprise in surprises)
     if n_impossible:
-        notes = (*notes, f"the loss is infinite: {n_impossible} never seen after what stands before; s 0.1 mends it")
+        notes = (*notes, make_note("loss-infinite", n=n_impossible))
     known = model.known if model.is_list else KnownData()
     where = known.items.where(text) if known.items else ""
-    notes = (*model.notes, *notes, *([known.note] if known.note else []))
-    return ScoredText(text, model.facts, surprises, where, notes)
+    return ScoredText(text, model.facts, surprises, where, (*model.notes, *notes, *known.notes))
 
 
-def encode_known(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> tuple[list[int], tuple[str, ...]]:
+def encode_known(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> tuple[list[int], tuple[Statement, ...]]:
     """The tokens of a text, and a note on what was skipped; unless told to skip, what is unknown is named."""
     if vocabulary.kind == "characters":
         known = set(vocabulary.symbols)
@@ -383,8 +392,8 @@ def encode_known(text: str, vocabulary: Vocabulary, unknown: str, noun: str) -> 
                 options={"unknown": "skip"},
             )
         if strange:
-            skipped = ", ".join(dict.fromkeys(quoted(letter) for _, letter in strange[:10]))
-            return vocabulary.encode(text, unknown), (f"{noun}: {skipped} left out, never seen in the data",)
+            letters = list(dict.fromkeys(letter for _, letter in strange[:10]))
+            return vocabulary.encode(text, unknown), (make_note("letters-left-out", noun=noun, letters=letters),)
     return vocabulary.encode(text, unknown), ()
 
 

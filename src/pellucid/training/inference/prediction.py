@@ -22,7 +22,7 @@ from pellucid.data.readers.sources import missing_file
 from pellucid.data.sets import is_dataset
 from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import find_network
-from pellucid.records import Prediction, Predictions
+from pellucid.records import Prediction, Predictions, Statement, make_note
 from pellucid.runs import Run
 from pellucid.training.run_data import load_pair_vocabulary, load_preparation, load_trained_on
 
@@ -43,7 +43,7 @@ class NewExamples:
     codes: np.ndarray[Any, Any] | None = None
     sources: list[list[int]] = field(default_factory=list)
     truths: list[str] = field(default_factory=list)  # "" of those whose is not known; empty where none is
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
 
 
 def require_answers(run: Run) -> None:
@@ -156,7 +156,7 @@ def _read_rows(run: Run, tables: Sequence[TableData]) -> NewExamples:
     assert isinstance(preparation, TablePreparation)
     names: list[str] = []
     truths: list[str] = []
-    notes: list[str] = []
+    notes: list[Statement] = []
     numbers, codes = [], []
     for table in tables:
         read = preparation.read(table)
@@ -166,7 +166,7 @@ def _read_rows(run: Run, tables: Sequence[TableData]) -> NewExamples:
         codes.append(read.codes)
         notes += read.notes
         if read.n_unknown:
-            notes.append(f"{read.n_unknown:,} cells hold a category that the network was not trained on")
+            notes.append(make_note("unknown-categories", n=read.n_unknown))
         has_truth = preparation.target in table.frame.columns
         told = table.frame[preparation.target] if has_truth else [None] * len(table)
         truths += ["" if value is None else str(value) for value in told]
@@ -278,22 +278,19 @@ def _write_targets(run: Run, model: PairModel, examples: NewExamples, beam: int)
     return tuple(found)
 
 
-def _count_trained_on(run: Run, examples: NewExamples) -> list[str]:
+def _count_trained_on(run: Run, examples: NewExamples) -> list[Statement]:
     """How many of the rows or images the network learned from: of these it may know the answers by heart."""
     if examples.numbers is None or examples.codes is None:
         return []
     n_known = int(np.isin(example_hashes(examples.numbers, examples.codes), load_trained_on(run)).sum())
-    noun = f"{KINDS[run.kind].example}{'s' * (len(examples.names) != 1)}"
-    how_many = f"{'all' if n_known == len(examples.names) > 1 else f'{n_known:,}'} of {len(examples.names):,} {noun}"
-    by_heart = "it may know the answers by heart, and says less well of others"
-    return [f"the network was trained on {how_many}: {by_heart}"] if n_known else []
+    note = make_note("trained-on", n=n_known, n_all=len(examples.names), one=KINDS[run.kind].example)
+    return [note] if n_known else []
 
 
-def _count_right(found: tuple[Prediction, ...], examples: NewExamples, kind: str) -> list[str]:
+def _count_right(found: tuple[Prediction, ...], examples: NewExamples, kind: str) -> list[Statement]:
     """How many answers are right, where the truth is known and an answer is either right or wrong."""
     if not examples.truths or (kind != "pairs" and not found[0].ranked):
         return []
     known = [(one.answer, truth) for one, truth in zip(found, examples.truths, strict=True) if truth]
     n_right = sum(answer == truth for answer, truth in known)
-    of_some = f" of {len(known):,} of them" if len(known) < len(found) else ""
-    return [f"the truth is known{of_some}: {n_right:,} of {len(known):,} are right, {100 * n_right / len(known):.2f} %"]
+    return [make_note("truth-known", n=n_right, n_known=len(known), n_all=len(found))]

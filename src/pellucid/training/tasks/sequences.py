@@ -29,7 +29,7 @@ from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
 from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_to_bytes, with_own_scores
 from pellucid.models.stepwise import NeuralReading
-from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample
+from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample, Statement, make_note
 from pellucid.training.loop import loss_on_counting, next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
@@ -94,7 +94,7 @@ def _require_learnable(data: ListData | TextData, sides: SequenceSides) -> None:
             raise PellucidError(f"{data.name} has {noun}, too few for a {name} side", fix=f"Give it {wanted} or more")
 
 
-def _fit_context(sides: SequenceSides, wanted: int) -> tuple[int, tuple[str, ...]]:
+def _fit_context(sides: SequenceSides, wanted: int) -> tuple[int, tuple[Statement, ...]]:
     """The context that every side has room for. Of a list it is the longest item and its boundary."""
     asked = wanted or DEFAULT_CONTEXT
     if sides.train.has_boundary:
@@ -103,7 +103,7 @@ def _fit_context(sides: SequenceSides, wanted: int) -> tuple[int, tuple[str, ...
     if asked <= room:
         return asked, ()
     smaller = min(len(side.tokens) for side in (sides.train, sides.dev))
-    return room, (f"context {asked} needs {asked + 1} tokens on each side and one has {smaller:,}: {room} is used",)
+    return room, (make_note("context-cut", asked=asked, needed=asked + 1, smaller=smaller, used=room),)
 
 
 def _first_items(sides: SequenceSides) -> tuple[str, ...]:
