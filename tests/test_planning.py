@@ -13,7 +13,7 @@ from pellucid.errors import PellucidError
 from pellucid.figures.words.notes import note_sentences
 from pellucid.figures.words.training import plan_reason
 from pellucid.models.catalogue import find_network, networks_for
-from pellucid.records import PlanReason
+from pellucid.records import Statement
 from pellucid.training import plan as planning
 from pellucid.training.options import TrainOptions
 from pellucid.training.plan import (
@@ -69,7 +69,7 @@ def test_a_batch_is_never_larger_than_the_data(task):
     wishes = TrainOptions(model="mlp", steps=5, batch_size=999)
     _, plan = choose_plan(find_network("mlp", "list"), replace(task, sides=few), wishes)
     assert plan.batch_size == 5
-    assert PlanReason("batch-limited", {"batch_size": 5, "asked": 999}) in plan.reasons
+    assert Statement("batch-limited", {"batch_size": 5, "asked": 999}) in plan.reasons
 
 
 def test_minutes_become_steps(task):
@@ -260,7 +260,7 @@ def test_what_the_start_took_is_taken_off_the_budget(task):
 def test_of_squares_of_probabilities_the_plan_says_how_flat_they_are():
     """Of classes alone: a square is the usual loss of numbers."""
 
-    def reasons(target: str, loss: str) -> list[PlanReason]:
+    def reasons(target: str, loss: str) -> list[Statement]:
         task = open_task(DataOptions("penguins", target=target, drop_missing_target=True))
         plan = choose_plan(find_network("mlp", "table"), task, TrainOptions(steps=5, loss=loss))[1]
         return [reason for reason in plan.reasons if reason.kind == "flat-loss"]

@@ -1,6 +1,5 @@
 """What was seen of a module: its parts, what they cost, where shapes disagree, and what the doctor proved."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from pellucid.records.statements import Statement
@@ -40,22 +39,15 @@ class ModuleRow(NamedTuple):
     readers: tuple[str, ...] = ()  # of a module that was never called: who reads its parameters; "" is the whole
 
 
-class ShapeFact(NamedTuple):
-    """What came, what was wanted or what was changed: a name, and the numbers, names and code that it is said with."""
-
-    kind: str  # as figures/words/shapes.py has it
-    facts: Mapping[str, object]
-
-
 class RepairChange(NamedTuple):
     """One change to a module, to what it is given or to how it is run."""
 
     path: str  # of the module; "" for the whole
-    change: ShapeFact
+    change: Statement
     writes: tuple[
         str, ...
     ] = ()  # the layers that stand in an expression in its place; none: it cannot be written there
-    reason: ShapeFact | None = None
+    reason: Statement | None = None
 
 
 class Repair(NamedTuple):
@@ -94,9 +86,9 @@ class ShapeXray(NamedTuple):
     error: str  # the first line of what torch said, behind the name of the error
     layer: str = ""  # the module as it is written, "Linear(120, 10)"; "": its kind and path
     hook: str = ""  # of the module, where that raised
-    fed: ShapeFact | None = None
+    fed: Statement | None = None
     origin: SizeOrigin | None = None  # of the number that came
-    wanted: ShapeFact | None = None
+    wanted: Statement | None = None
     chain: tuple[ShapeStep, ...] = ()  # up to the failing one
     repairs: tuple[Repair, ...] = ()
 

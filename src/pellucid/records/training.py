@@ -16,16 +16,6 @@ from pellucid.records.statements import Statement
 WORTH_GROWING = 0.1  # of a plan's steps: with time for fewer it does not grow
 
 
-class PlanReason(NamedTuple):
-    """Why a plan is what it is: a name, and the numbers and names that it is said with."""
-
-    # size-by-data, size-by-time, rest-by-data, rest-by-time, sizes-own, sizes-given, counting-scores, batch-limited,
-    # batch-by-time, few-steps, pace, epochs-at-first, epochs-limited, epochs-limited-on-train, dropout, folds or
-    # folds-by-time
-    kind: str
-    facts: Mapping[str, object]
-
-
 class Replan(NamedTuple):
     """Where the number of steps was changed on the way, and why."""
 
@@ -64,7 +54,7 @@ class Plan(NamedTuple):
     threads: int
     seed: int
     seconds: float = 0.0  # that the steps were expected to take; 0: not measured
-    reasons: tuple[PlanReason, ...] = ()  # how it was chosen
+    reasons: tuple[Statement, ...] = ()  # how it was chosen
     size: str = ""  # of the network
     loss: str = "cross-entropy"  # what is made small; the penalty comes on top of it
     penalty: str = ""  # on the weights: l1, l2 or linf2; "" for none

@@ -21,7 +21,7 @@ from pellucid.models.catalogue import NetworkCard, Recipe
 from pellucid.models.contracts import Network
 from pellucid.models.settings import SIZES
 from pellucid.options import options_of
-from pellucid.records import Plan, PlanReason
+from pellucid.records import Plan, Statement
 from pellucid.training.cross_validation import FEWEST_PARTS
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import OPTIMIZERS
@@ -84,19 +84,19 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     size = options.size or task.suggest_size()
     options, sizes = with_own_sizes(card, task, options)
     config = config_for(card, task, size, options.network)
-    reasons: list[PlanReason] = []
+    reasons: list[Statement] = []
     by = "rest" if sizes.given else "size"
     if sizes.guessed:
         facts: dict[str, object] = {"size": size, "n_train": n_train, "one": task.measure.one, "rest": sizes.guessed}
-        reasons.append(PlanReason(f"{by}-by-data", facts))
+        reasons.append(Statement(f"{by}-by-data", facts))
     elif not options.size and sizes.given:
         size = ""
-        reasons.append(PlanReason("sizes-own" if sizes.own else "sizes-given", {"rest": sizes.own}))
+        reasons.append(Statement("sizes-own" if sizes.own else "sizes-given", {"rest": sizes.own}))
     plan = draft(card, config, task, options)
     if options.batch_size is not None and plan.batch_size != options.batch_size:
-        reasons.append(PlanReason("batch-limited", {"batch_size": plan.batch_size, "asked": options.batch_size}))
+        reasons.append(Statement("batch-limited", {"batch_size": plan.batch_size, "asked": options.batch_size}))
     if sizes.given and plan.start == "counts":
-        reasons.append(PlanReason("counting-scores", {"parameters": _n_parameters_alone(card, config)}))
+        reasons.append(Statement("counting-scores", {"parameters": _n_parameters_alone(card, config)}))
     reasons += loss_reasons(task, plan)
     if options.steps:
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
@@ -110,7 +110,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         smaller = _size_with_time(card, task, options, size, tried)
         facts = {"size": smaller, "larger": size, "epochs": tried.n_steps / tried.per_epoch, "rest": sizes.guessed}
         reasons = [one for one in reasons if one.kind not in SIZE_REASONS]  # the size is no longer that one
-        reasons.append(PlanReason(f"{by}-by-time", facts))
+        reasons.append(Statement(f"{by}-by-time", facts))
         size = smaller
         config = config_for(card, task, size, options.network)
         plan = draft(card, config, task, options)
@@ -120,7 +120,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         alone = _try(card, config, plan._replace(threads=1), task, options, deadline)
         tried = alone if alone.pace.step < tried.pace.step else tried
     if tried.n_steps < task.wanted_steps and options.batch_size is None and (n := _smaller_batch(tried, task)):
-        reasons.append(PlanReason("batch-by-time", {"batch_size": n, "steps": tried.n_steps * plan.batch_size // n}))
+        reasons.append(Statement("batch-by-time", {"batch_size": n, "steps": tried.n_steps * plan.batch_size // n}))
         tried = _try(card, config, tried.plan._replace(batch_size=n), task, options, deadline)
     plan, pace, per_epoch = tried.plan, tried.pace, tried.per_epoch
     folds = task.usual_folds if options.folds is None else options.folds
@@ -134,17 +134,17 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     if folds:
         without, n_steps = n_steps, _steps_beside_folds(tried, n_steps, deadline)
         kind = "folds" if n_steps == without else "folds-by-time"
-        reasons.append(PlanReason(kind, {"folds": folds, "steps": without}))
+        reasons.append(Statement(kind, {"folds": folds, "steps": without}))
     plan = plan._replace(folds=folds)
     if n_steps < FEWEST_STEPS:
         minutes = options.minutes + (FEWEST_STEPS - n_steps) * pace.step / 60
-        reasons.append(PlanReason("few-steps", {"steps": n_steps, "wanted": FEWEST_STEPS, "minutes": minutes}))
+        reasons.append(Statement("few-steps", {"steps": n_steps, "wanted": FEWEST_STEPS, "minutes": minutes}))
     pace_facts = {"milliseconds": 1e3 * pace.step, "threads": plan.threads, "epochs": n_steps / per_epoch}
-    reasons.append(PlanReason("pace", pace_facts))
+    reasons.append(Statement("pace", pace_facts))
     if is_cut := n_steps == most < tried.n_steps:
         kind = "epochs-at-first" if grows else "epochs-limited"
         kind = kind if task.measure.side == "dev" else "epochs-limited-on-train"
-        reasons.append(PlanReason(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
+        reasons.append(Statement(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size or SIZES[0], options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
     plan = with_shift(plan, config, n_steps / per_epoch, options)
@@ -274,23 +274,23 @@ def config_for(card: NetworkCard, task: Task, size: str, asked: Mapping[str, Any
     return config
 
 
-def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOptions) -> tuple[Any, list[PlanReason]]:
+def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOptions) -> tuple[Any, list[Statement]]:
     """The configuration with dropout where the data are seen often: a hundredth for each time, up to the recipe's."""
     if not card.recipe.dropout or epochs < DROPOUT_FROM or "dropout" in options.network:
         return config, []
     dropout = min(card.recipe.dropout, round(epochs / 100, 2))
-    reason = PlanReason("dropout", {"dropout": dropout, "epochs": epochs})
+    reason = Statement("dropout", {"dropout": dropout, "epochs": epochs})
     return dataclasses.replace(config, dropout=dropout), [reason]
 
 
-def loss_reasons(task: Task, plan: Plan) -> list[PlanReason]:
+def loss_reasons(task: Task, plan: Plan) -> list[Statement]:
     """What is to be known of a loss of numbers that was asked for classes: how steep it is where it is wrong."""
     from pellucid.layers.losses import ON_PROBABILITIES, slope_beside_cross_entropy
 
     if task.default_loss != "cross-entropy" or plan.loss not in ON_PROBABILITIES:
         return []
     part = slope_beside_cross_entropy(plan.loss, WRONG)
-    return [PlanReason("flat-loss", {"loss": plan.loss, "p": WRONG, "part": part})]
+    return [Statement("flat-loss", {"loss": plan.loss, "p": WRONG, "part": part})]
 
 
 def with_shift(plan: Plan, config: Any, epochs: float, options: TrainOptions) -> Plan:

@@ -7,7 +7,7 @@ from rich.text import Text
 from pellucid.errors import printable
 from pellucid.figures.tables import Part, indent
 from pellucid.figures.words.notation import cut_end, end_sentence
-from pellucid.records import Mistake, Repair, RepairChange, ShapeFact, ShapeStep, ShapeXray, SizeOrigin
+from pellucid.records import Mistake, Repair, RepairChange, ShapeStep, ShapeXray, SizeOrigin, Statement
 
 LONGEST_CHAIN = 12  # steps that are shown
 FED = {
@@ -95,9 +95,9 @@ def mistake_parts(mistake: Mistake) -> Iterator[Part]:
 def failure_sentence(failure: ShapeXray) -> str:
     """The whole in one sentence.
 
-    >>> fed = ShapeFact("count", {"n": 144, "unit": "features"})
+    >>> fed = Statement("count", {"n": 144, "unit": "features"})
     >>> seen = ShapeXray("1", "Linear", "", "RuntimeError: ...", "Linear(120, 10)", "", fed, SizeOrigin((16, 3, 3)))
-    >>> change = RepairChange("1", ShapeFact("replace", {}), ("nn.Linear(144, 10)",))
+    >>> change = RepairChange("1", Statement("replace", {}), ("nn.Linear(144, 10)",))
     >>> failure_sentence(seen._replace(repairs=(Repair((change,)),)))
     'Linear(120, 10) is fed 144 = 16·3·3 features: nn.Linear(144, 10) works'
     """
@@ -123,7 +123,7 @@ def repair_words(repair: Repair) -> str:
 def change_words(change: RepairChange) -> str:
     """One change, and why.
 
-    >>> change_words(RepairChange("", ShapeFact("code", {"new": "x[None]"}), (), ShapeFact("batch-of-one", {})))
+    >>> change_words(RepairChange("", Statement("code", {"new": "x[None]"}), (), Statement("batch-of-one", {})))
     'x[None]: a batch of one'
     """
     reason = f": {_fill(REASONS, change.reason)}" if change.reason else ""
@@ -192,7 +192,7 @@ def _shapes(shapes: Sequence[Sequence[object]]) -> str:
     return ", ".join(map(shape_words, shapes))
 
 
-def _fill(sentences: Mapping[str, str], said: ShapeFact, factors: str = "") -> str:
+def _fill(sentences: Mapping[str, str], said: Statement, factors: str = "") -> str:
     """The sentence of a fact, with all that can be made of its numbers."""
     facts = said.facts
     shape, shapes, sizes = (_listed(facts.get(name)) for name in ("shape", "shapes", "sizes"))

@@ -54,7 +54,6 @@ from pellucid.records import (
     Ladder,
     NetworkFacts,
     Plan,
-    PlanReason,
     Resumption,
     Separability,
     Statement,
@@ -192,10 +191,10 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     return [*found, *[("because", plan_reason(reason)) for reason in plan.reasons]]
 
 
-def plan_reason(reason: PlanReason) -> str:
+def plan_reason(reason: Statement) -> str:
     """Why a plan is what it is.
 
-    >>> plan_reason(PlanReason("size-by-data", {"size": "tiny", "n_train": 2000, "one": "token"}))
+    >>> plan_reason(Statement("size-by-data", {"size": "tiny", "n_train": 2000, "one": "token"}))
     'size tiny, because train has 2,000 tokens'
     """
     facts = {**reason.facts, "s": "" if reason.facts.get("threads") == 1 else "s"}

@@ -21,7 +21,7 @@ from pellucid.inspection.expression.modules import spell_module
 from pellucid.inspection.instrument.isolation import first_line, isolate, own_inputs
 from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.instrument.recording import InterceptFunctions, hook_modules
-from pellucid.records.inspection import ShapeFact, SizeOrigin
+from pellucid.records import SizeOrigin, Statement
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 CHANNEL_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
@@ -136,16 +136,16 @@ def users_line(error: BaseException | None) -> str:
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
-def fact(kind: str, **facts: object) -> ShapeFact:
-    return ShapeFact(kind, facts)
+def fact(kind: str, **facts: object) -> Statement:
+    return Statement(kind, facts)
 
 
 class Cause(NamedTuple):
     """What came and what was wanted, and as numbers where there is one of each."""
 
     kind: str  # what the repairs go by: "features", "channels", "rank", "index", "size", "type", "operation", ...
-    fed: ShapeFact | None = None
-    wanted: ShapeFact | None = None
+    fed: Statement | None = None
+    wanted: Statement | None = None
     came: int = 0
     asked: int = 0
     origin: SizeOrigin | None = None
@@ -183,7 +183,7 @@ def _size(kind: str, came: int, asked: int, unit: str, module: Any, argument: st
     return Cause(kind, fact("count", n=came, unit=unit), wanted, came, asked)
 
 
-def _rank(x: Tensor, wanted: ShapeFact) -> Cause:
+def _rank(x: Tensor, wanted: Statement) -> Cause:
     return Cause("rank", fact("rank", shape=tuple(x.shape)), wanted)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pellucid.inspection.expression.modules import is_of_torch, rebuild_module, spell_module
 from pellucid.inspection.shapes.causes import Attempt, Cause, fact
-from pellucid.records.inspection import RepairChange, ShapeFact
+from pellucid.records import RepairChange, Statement
 
 
 @dataclass
@@ -67,7 +67,7 @@ def insert_before(
     change: Callable[[Any], Any],
     *,
     writes: tuple[str, ...] = (),
-    reason: ShapeFact | None = None,
+    reason: Statement | None = None,
 ) -> Change:
     """Something done to what a module is given, before it is. layer: how the module is written; code: the change."""
 
@@ -96,7 +96,7 @@ def flatten_before(path: str, module: nn.Module, **arguments: Any) -> Change:
 
 
 def change_inputs(
-    told: ShapeFact, change: Callable[[Tensor], Tensor], *, reason: ShapeFact | None = None, group: str = ""
+    told: Statement, change: Callable[[Tensor], Tensor], *, reason: Statement | None = None, group: str = ""
 ) -> Change:
     """Something done to every tensor that the model is given."""
 
@@ -106,7 +106,7 @@ def change_inputs(
     return Change(RepairChange("", told, reason=reason), make, group)
 
 
-def change_operation(told: ShapeFact, path: str, name: str, instead: Callable[..., Any]) -> Change:
+def change_operation(told: Statement, path: str, name: str, instead: Callable[..., Any]) -> Change:
     """Another operation wherever torch's own of that name raises."""
 
     def make(trial: ChangedCopy) -> None:

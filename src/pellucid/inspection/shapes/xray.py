@@ -64,7 +64,7 @@ def explain_failure(model: nn.Module, inputs: tuple[Any, ...]) -> FailureReport 
     >>> import torch
     >>> seen = explain_failure(nn.Sequential(nn.Flatten(), nn.Linear(120, 10)), (torch.ones(2, 16, 3, 3),)).seen
     >>> seen.layer, seen.fed, seen.origin.factors, seen.repairs[0].changes[0].writes
-    ('Linear(120, 10)', ShapeFact(kind='count', facts={'n': 144, 'unit': 'features'}), (16, 3, 3),
+    ('Linear(120, 10)', Statement(kind='count', facts={'n': 144, 'unit': 'features'}), (16, 3, 3),
     ('nn.Linear(144, 10)',))
     """
     with borrow_module(model) as ours:
