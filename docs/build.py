@@ -70,16 +70,17 @@ def commands_page() -> str:
 
 def doctor_page() -> str:
     rows = "\n".join(
-        f"| {rule.name} | {rule.proves} | {rule.how} | {', '.join(rule.needs) or 'nothing more'} |"
+        f"| {rule.name} | {rule.proves} | {rule.how} | {rule.cannot_see} | {', '.join(rule.needs) or 'nothing more'} |"
         for rule in doctors_rules().values()
     )
     return f"""# The rules of the doctor
 
-What each rule proves and how, as its file in `src/pellucid/inspection/rules/` says it; written by `docs/build.py`. A
-rule that lacks what it needs is passed over, and one that fails on a strange module is reported as "not known".
+What each rule proves, how, and what it can't see, as its file in `src/pellucid/inspection/rules/` says it; written by
+`docs/build.py`, and shown by `pellucid doctor --explain RULE`. A rule that lacks what it needs is passed over, and one
+that fails on a strange module is reported as "not known".
 
-| rule | proves | how | needs |
-|---|---|---|---|
+| rule | proves | how | can't see | needs |
+|---|---|---|---|---|
 {rows}
 """
 

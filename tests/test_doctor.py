@@ -92,7 +92,7 @@ def test_looking_changes_nothing_and_sees_the_same_every_time():
 
 def asked(check, needs=(), patient=None):
     """The diagnosis of one rule alone, made for the test."""
-    rule = DoctorRule("tried", "what it proves", "how", check, needs=needs)
+    rule = DoctorRule("tried", "what it proves", "how", check, "nothing", needs=needs)
     return examine_with(patient or busy_patient(), [rule])
 
 

@@ -173,3 +173,18 @@ def test_a_run_whose_data_are_gone_is_refused_until_they_are_given(place, monkey
         main(["doctor", "table", "--data", "gone.csv", "--rule", "no-gradient"])
     assert "no-gradient: all" in capsys.readouterr().out
     assert ended.value.code == 0
+
+
+def test_a_rule_is_explained(pellucid):
+    said = told(pellucid("doctor", "--explain", "future-leak"))
+    assert "outputs of a causal module move" in said
+    assert "can't see" in said
+    assert json.loads(told(pellucid("doctor", "--explain", "cannot-overfit", "--json")))["follows"] == ["any"]
+    for words, wrong in (
+        (["--explain", "future-leek"], "Perhaps you meant future-leak"),
+        (["--explain", "future-leak", "net.py:patient"], "Leave one of them out"),
+        ([], "no model is named"),
+    ):
+        refused = pellucid("doctor", *words)
+        assert refused.returncode == 2
+        assert wrong in refused.stderr

@@ -239,7 +239,7 @@ def test_a_rule_is_a_file(tmp_path):
         "from pellucid.records import Finding\n"
         "def check(specimen):\n"
         "    yield Finding.sound('the module', specimen.name, 'it has a name')\n"
-        "RULE = DoctorRule('named', 'the module has a name', 'reads its name', check)\n"
+        "RULE = DoctorRule('named', 'the module has a name', 'reads its name', check, 'what it is')\n"
     )
     found = run_with(
         "import pellucid.inspection.rules as rules\n"

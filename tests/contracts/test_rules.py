@@ -95,7 +95,7 @@ def test_each_file_carries_one_rule_of_its_name_and_each_rule_has_patients():
 
 def test_its_card_says_what_it_proves_and_how(rule):
     assert rule.again == rule.again.strip()
-    for sentence in (rule.proves, rule.how):
+    for sentence in (rule.proves, rule.how, rule.cannot_see):
         assert re.fullmatch(r"[a-z0-9(].*[^.\s]", sentence), "a clause that can follow a colon, without its full stop"
         assert len(sentence) <= 200
     assert set(rule.needs) <= {"targets", "loss", "optimizer", "step"}

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pellucid.api.results import require_output_path, write_output
-from pellucid.errors import PellucidError, did_you_mean, quoted
+from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
 from pellucid.figures import Shown
 from pellucid.runs import open_run
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pellucid.inspection.instrument.specimen import LossFunction, TrainStep
     from pellucid.inspection.watch import Watch
-    from pellucid.records import Diagnosis, Finding, Health, Watched
+    from pellucid.records import Diagnosis, Finding, Health, RuleExplanation, Watched
 
 CHILD = "pellucid.inspection.doctor:examine_file"
 LONGEST = 120.0  # seconds that code of someone's own may take
@@ -57,6 +57,21 @@ def doctor(
 
     specimen = build_specimen(model, batch, loss, optimizer, step=step, more=more, is_causal=is_causal, name=name)
     return Shown(diagnose(specimen, rules, seed))
+
+
+def explain_rule(name: str) -> RuleExplanation:
+    """What a rule of the doctor proves, how, and what it cannot see; an unknown one is answered with the nearest.
+
+    >>> explain_rule("future-leak").proves
+    'outputs of a causal module move when only later inputs change'
+    """
+    from pellucid.inspection.rules import rules
+    from pellucid.records import RuleExplanation
+
+    known = rules()
+    require_one_of("rule of the doctor", name, known)
+    rule = known[name]
+    return RuleExplanation(rule.name, rule.proves, rule.how, rule.cannot_see, rule.needs, rule.follows)
 
 
 def doctor_run(word: str | Path, *, data: str = "", rules: Sequence[str] = (), seed: int = 0) -> Diagnosis:

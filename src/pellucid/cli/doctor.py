@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pellucid.api.doctor import LONGEST, doctor_file, doctor_run
+from pellucid.api.doctor import LONGEST, doctor_file, doctor_run, explain_rule
 from pellucid.cli.contract import EXIT_FOUND, show_answer
 from pellucid.cli.options import command_named, json_option
 from pellucid.errors import PellucidError, quoted
@@ -16,8 +16,9 @@ from pellucid.runs import is_run
     "pellucid doctor names-transformer",
     "pellucid doctor model.py:patient",
     "pellucid doctor model.py:Net --batch batch.npz --loss cross-entropy --all",
+    "pellucid doctor --explain future-leak",
 )
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="MODEL", default="")
 @click.option("--batch", default="", metavar="FILE", help="Inputs and targets: .npy, .npz, .safetensors or .pt.")
 @click.option(
     "--loss", default="", metavar="NAME", help="Loss function: cross-entropy, mse, l1, huber, bce, nll or multi-margin."
@@ -26,6 +27,7 @@ from pellucid.runs import is_run
 @click.option("--rule", "rules", multiple=True, metavar="NAME", help="Only this rule; may be given several times.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the probes.")
 @click.option("--timeout", type=float, default=LONGEST, show_default=True, help="Seconds that your file may take.")
+@click.option("--explain", default="", metavar="RULE", help="What this rule proves, how, and what it can't see.")
 @click.option("--all", "is_whole", is_flag=True, help="Also every rule with its time, and why it said nothing.")
 @json_option
 @click.pass_context
@@ -38,6 +40,7 @@ def command(
     rules: tuple[str, ...],
     seed: int,
     timeout: float,
+    explain: str,
     is_whole: bool,
     as_json: bool,
 ) -> None:
@@ -45,9 +48,17 @@ def command(
 
     MODEL is a run of pellucid train, examined on its own dev data with its own loss, or file.py:name: a function that
     returns (model, inputs, targets, loss) and perhaps the optimizer, or a module or class, for which --batch and --loss
-    are given. Your file is run in a process of its own. Each finding says where, what was seen, what it means, one fix
-    and how to see it again. Nothing of the model is changed.
+    are given. In place of the loss it may return a function without arguments: your own step of training. Your file is
+    run in a process of its own. Each finding says where, what was seen, what it means, one fix and how to see it again.
+    What follows from it stands below it. Nothing of the model is changed.
     """
+    if explain:
+        if model:
+            raise PellucidError("--explain is about a rule, and a model was given, too", fix="Leave one of them out")
+        show_answer(explain_rule(explain), as_json=as_json)
+        return
+    if not model:
+        raise PellucidError("no model is named", fix="Give a run, or file.py:name")
     if is_run(model) or ".py" not in model:
         for name, given in (("batch", batch), ("loss", loss)):
             if given:

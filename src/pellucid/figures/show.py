@@ -11,6 +11,7 @@ from pellucid.figures.words.counting import plain_score, sample_parts, score_par
 from pellucid.figures.words.derivation import derivation_parts, plain_derivation
 from pellucid.figures.words.inspection import (
     diagnosis_parts,
+    explanation_parts,
     inspection_parts,
     plain_diagnosis,
     versus_parts,
@@ -31,6 +32,7 @@ from pellucid.records import (
     LearningRateSearch,
     Ledger,
     Predictions,
+    RuleExplanation,
     Samples,
     ScoredText,
     SizeLadder,
@@ -51,6 +53,7 @@ PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
     Predictions: prediction_parts,
     LearningRateSearch: rate_parts,
     Ledger: ledger_parts,
+    RuleExplanation: explanation_parts,
     Samples: sample_parts,
     ScoredText: score_parts,
     SizeLadder: size_ladder_parts,

@@ -211,6 +211,17 @@ class RuleTime(NamedTuple):
     passed_over: str = ""
 
 
+class RuleExplanation(NamedTuple):
+    """What a rule of the doctor proves, how, and what it cannot see."""
+
+    name: str
+    proves: str
+    how: str
+    cannot_see: str
+    needs: tuple[str, ...]
+    follows: tuple[str, ...]  # rules whose findings explain one of this
+
+
 class Diagnosis(NamedTuple):
     """Everything that the doctor proved of one module."""
 

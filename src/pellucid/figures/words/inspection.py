@@ -20,6 +20,7 @@ from pellucid.records import (
     ModuleRow,
     NamedShape,
     ReceptiveField,
+    RuleExplanation,
     SilentBroadcast,
     Versus,
     VersusRow,
@@ -334,6 +335,21 @@ def diagnosis_parts(diagnosis: Diagnosis, *, is_whole: bool = False) -> Iterator
     elif n_unknown:
         yield Text(f"\n{count_of(n_unknown, 'rule')} did not apply or could not tell; --all shows why", "dim")
     yield from note_lines(note_sentences(diagnosis.notes))
+
+
+def explanation_parts(rule: RuleExplanation) -> Iterator[Part]:
+    """What a terminal shows of a rule of the doctor."""
+    yield Text(rule.name, "bold")
+    causes = "whatever else is found" if rule.follows == ("any",) else ", ".join(rule.follows)
+    for label, words in (
+        ("proves", rule.proves),
+        ("how", rule.how),
+        ("can't see", rule.cannot_see),
+        ("needs", ", ".join(rule.needs)),
+        ("follows from", causes),
+    ):
+        if words:
+            yield indent(Text.assemble((f"{label:<14}", "dim"), printable(words)))
 
 
 def plain_diagnosis(diagnosis: Diagnosis) -> dict[str, object]:

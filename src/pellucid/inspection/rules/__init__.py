@@ -28,6 +28,7 @@ class DoctorRule:
     proves: str  # one sentence: what a finding of it proves
     how: str  # one sentence: what is done to the module
     check: Callable[[Specimen], Iterable[Finding]]
+    cannot_see: str  # one clause: what a certificate of it does not rule out
     again: str = ""  # code that shows it again; for findings that have none of their own
     needs: tuple[str, ...] = ()  # of: targets, loss, optimizer, step; without them the rule is passed over
     follows: tuple[str, ...] = ()  # rules whose findings explain one of this; ANY for a symptom that has many causes

@@ -111,5 +111,6 @@ RULE = DoctorRule(
     proves="that gradients of several batches were added up, or that the loss is no mean over rows",
     how="compares gradients that are there with those of this batch, and the loss of rows with that of them twice",
     check=check,
+    cannot_see="a loop that clears gradients at the wrong moment, unless its own step is given",
     needs=("targets", "loss"),
 )

@@ -207,5 +207,6 @@ RULE = DoctorRule(
     proves="that attention is nearly decided before it has learned anything, or that its scores grow with the width",
     how="measures the entropy of every softmax whose weights are multiplied with values, also of fused ones",
     check=check,
+    cannot_see="attention that is written without a softmax, or whose weights meet no values",
     again="-(weights * weights.log()).nansum(-1).mean() / math.log(weights.shape[-1])",
 )

@@ -81,5 +81,6 @@ RULE = DoctorRule(
     proves="that a bias can never learn, because the norm behind it takes its effect away",
     how="shifts the bias in a float64 copy that trains, and compares what the whole puts out",
     check=check,
+    cannot_see="biases that are wasted for other reasons",
     again="layer.bias.grad.norm() / layer.weight.grad.norm()  # after loss.backward()",
 )

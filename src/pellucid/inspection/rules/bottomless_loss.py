@@ -59,5 +59,6 @@ RULE = DoctorRule(
     proves="the loss falls without end when outputs grow",
     how="moves the outputs downhill by 100, 1000 and 10000, and looks whether the loss falls in proportion",
     check=check,
+    cannot_see="a loss that falls without end along other ways than straight down its slope",
     needs=("targets", "loss"),
 )

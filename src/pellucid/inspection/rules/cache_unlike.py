@@ -122,4 +122,5 @@ RULE = DoctorRule(
     proves="reading token by token with the cache gives other scores than reading the whole",
     how="reads the batch's tokens one by one with the module's own cache and compares with one pass over all of them",
     check=check,
+    cannot_see="caches that are kept outside of the module's own calls",
 )

@@ -110,6 +110,7 @@ RULE = DoctorRule(
     proves="a copy of it does not learn this one batch by heart at any of several rates",
     how="trains a copy on the batch for up to 150 steps of Adam at three rates, without dropout",
     check=check,
+    cannot_see="whether it will do well on other data, or with its own optimizer and rate",
     needs=("targets", "loss"),
     follows=ANY,
 )

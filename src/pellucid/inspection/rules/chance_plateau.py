@@ -46,6 +46,7 @@ RULE = DoctorRule(
     proves="trained weights earn nothing over the best answer that ignores its input",
     how="compares the loss with the least that constant outputs can have, for weights that were trained",
     check=check,
+    cannot_see="models that were hardly trained, and batches of one answer",
     needs=("targets", "loss"),
     follows=ANY,
 )

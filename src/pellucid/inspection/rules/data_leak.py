@@ -69,5 +69,6 @@ RULE = DoctorRule(
     proves="a column of the inputs is the target, up to scale and shift",
     how="correlates each column of the inputs with the target over the rows of the batch",
     check=check,
+    cannot_see="targets that are hidden in several columns together, or by more than scale and shift",
     needs=("targets",),
 )

@@ -80,6 +80,7 @@ RULE = DoctorRule(
     proves="that units pass no gradient on, whichever of the given examples is read",
     how="measures the slope of every activation at what it is given, over all batches, by autograd",
     check=check,
+    cannot_see="units that are flat on these examples and not on others",
     again="layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))",
     follows=("inputs-unnormalised",),
 )

@@ -198,4 +198,5 @@ RULE = DoctorRule(
     how="nudges all weights whose gradient is exactly 0, and those that the graph does not lead to by much more, and "
     "looks whether the loss moves",
     check=check,
+    cannot_see="cuts between weights that cancel each other, and losses with kinks at every weight",
 )

@@ -123,5 +123,6 @@ RULE = DoctorRule(
     how="adds a number to all scores, which only a loss with a softmax ignores, sums the outputs under these weights "
     "and others, and measures the loss of perfect ones",
     check=check,
+    cannot_see="a softmax that is taken in the loss along another axis than the classes",
     needs=("targets", "loss"),
 )

@@ -108,5 +108,6 @@ RULE = DoctorRule(
     proves="that dropout drops everything, twice, the answers, or in use",
     how="watches the calls of dropout while training and while evaluating, and runs twice from other seeds",
     check=check,
+    cannot_see="noise that is not drawn by torch's dropout",
     again="model.eval(); (model(*inputs) - model(*inputs)).abs().max()",
 )

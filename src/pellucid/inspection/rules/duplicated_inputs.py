@@ -106,4 +106,5 @@ RULE = DoctorRule(
     proves="rows of the batch are equal to each other, or to rows of another batch",
     how="compares the bits of all rows, and of their targets where rows are equal",
     check=check,
+    cannot_see="rows that are almost equal",
 )

@@ -47,6 +47,7 @@ RULE = DoctorRule(
     proves="what real steps of training learn is gone in eval",
     how="makes 30 real steps on the batch in a forked process, and compares its loss in both modes",
     check=check,
+    cannot_see="what differs between the modes without costing anything on this batch",
     needs=("targets", "loss", "optimizer"),
     follows=("wrong-mode", "dropout-odd", "batch-mixing", "non-determinism"),
 )

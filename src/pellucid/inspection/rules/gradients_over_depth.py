@@ -60,6 +60,7 @@ RULE = DoctorRule(
     proves="that the gradient is multiplied by a steady factor on its way from the last layers to the first",
     how="asks the loss for its gradient by what each layer with weights puts out",
     check=check,
+    cannot_see="layers that are not called one after another",
     again="for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()",
     needs=("targets", "loss"),
     follows=("saturated", "dead-units", "nan-origin", "post-norm-depth"),

@@ -122,6 +122,7 @@ RULE = DoctorRule(
     proves="untrained weights start sure and wrong, or know more than the labels' frequencies tell",
     how="compares the loss of weights as they were drawn with ln K and the labels' entropy, and shrinks large layers",
     check=check,
+    cannot_see="weights that were trained already, and losses that are not of classes",
     needs=("targets", "loss"),
     follows=(
         "double-softmax",

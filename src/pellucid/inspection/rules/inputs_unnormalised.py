@@ -64,5 +64,6 @@ RULE = DoctorRule(
     proves="that the first layer reads numbers far from mean 0 and deviation 1, or columns of unlike scales",
     how="measures mean, deviation and columns of what the first layer with weights reads",
     check=check,
+    cannot_see="whether other batches look alike",
     again="x = inputs[0]; print(x.mean(), x.std(), x.std(0))",
 )

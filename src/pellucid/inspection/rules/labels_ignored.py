@@ -74,6 +74,7 @@ RULE = DoctorRule(
     proves="a trained model's answers fit the labels no better than shuffled ones, or fit them in another order",
     how="compares the loss with those of shuffled, moved and renamed labels",
     check=check,
+    cannot_see="labels that are wrong for a few rows alone",
     needs=("targets", "loss"),
     follows=ANY,
 )

@@ -102,6 +102,7 @@ RULE = DoctorRule(
     proves="that the rate is too high or too low for this batch by orders of magnitude",
     how=f"takes {STEPS} steps on copies, with the optimizer's own settings and state, at several times the rate",
     check=check,
+    cannot_see="rates that are too high or too low by less than an order of magnitude, and later in training",
     again="loss(model(*inputs), targets) before and after loss.backward(); optimizer.step(), five times on one batch",
     needs=("targets", "loss", "optimizer"),
     follows=ANY,

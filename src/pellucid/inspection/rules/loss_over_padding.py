@@ -75,5 +75,6 @@ RULE = DoctorRule(
     proves="the loss asks for padding after padding",
     how="finds the token that fills rows up, and reads off the loss's slope whether it is asked for there",
     check=check,
+    cannot_see="padding that is not one token at the end of rows",
     needs=("targets", "loss"),
 )

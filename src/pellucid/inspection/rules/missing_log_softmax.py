@@ -48,5 +48,6 @@ RULE = DoctorRule(
     proves="a likelihood is taken of outputs that are no log-probabilities",
     how="asks whether the loss is linear in the outputs and wants the targets, and adds up exp(outputs)",
     check=check,
+    cannot_see="scores that happen to be log-probabilities of this batch",
     needs=("targets", "loss"),
 )

@@ -295,5 +295,6 @@ RULE = DoctorRule(
     proves="which call made the first number that is none, of which row and value",
     how="watches every call of torch on the way forward, and lets torch name the one on the way back",
     check=check,
+    cannot_see="numbers that become none only for other batches or after more steps",
     again="torch.autograd.set_detect_anomaly(True); loss(model(*inputs), targets).backward()",
 )

@@ -150,6 +150,7 @@ RULE = DoctorRule(
     proves="parameters get no gradient from the loss of this batch, or are frozen in the optimizer",
     how="runs the loss backward for these weights, for nudged ones, and after a few steps downhill",
     check=check,
+    cannot_see="weights that learn from other batches alone, and gradients that come and are wrong",
     again="loss(model(x), y).backward(); print([n for n, p in model.named_parameters() if p.grad is None])",
     follows=("detached-path", "dead-units", "symmetry", "nan-origin"),
 )

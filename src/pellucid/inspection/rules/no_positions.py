@@ -156,5 +156,6 @@ RULE = DoctorRule(
     proves="that outputs go along with any order of the tokens, so that the order cannot matter",
     how="puts the tokens of a float64 copy in another order, with its masks and with them lifted",
     check=check,
+    cannot_see="an order that is known and not used",
     again="(model(tokens[:, order]) - model(tokens)[:, order]).abs().max()",
 )

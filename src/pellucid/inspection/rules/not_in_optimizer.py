@@ -127,4 +127,5 @@ RULE = DoctorRule(
     proves="parameters of the model are moved by no step of the optimizer",
     how="compares the tensors that the optimizer holds with the model's, and looks for weights in plain lists",
     check=check,
+    cannot_see="a second optimizer that was not given",
 )

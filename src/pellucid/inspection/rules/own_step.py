@@ -80,5 +80,6 @@ RULE = DoctorRule(
     proves="a training step raises, updates nothing, or adds up the gradients of several batches",
     how="calls the step 30 times in a forked process, and again with gradients cleared before each call",
     check=check,
+    cannot_see="batches that the step reads beside the one that was given",
     needs=("step",),
 )

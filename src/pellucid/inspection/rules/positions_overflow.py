@@ -169,5 +169,6 @@ RULE = DoctorRule(
     proves="that positions run out: silently, loudly within these rows, or below the length that is promised",
     how="watches what tables of positions are asked for, and lets a copy read longer rows",
     check=check,
+    cannot_see="lengths that are longer than was tried",
     again="model(tokens.repeat(1, 2))",
 )

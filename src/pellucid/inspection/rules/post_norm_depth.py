@@ -81,6 +81,7 @@ RULE = DoctorRule(
     proves="that the norms of a deep residual network stand on the path itself, and that no warm-up is set",
     how="follows the graph from each norm to the sum it reads, and measures the gradient at the first and the last",
     check=check,
+    cannot_see="warm-ups that are made outside of the optimizer",
     again="for layer in model.layers: print(layer.linear2.weight.grad.norm())  # after loss.backward()",
     needs=("targets", "loss"),
 )

@@ -51,6 +51,7 @@ RULE = DoctorRule(
     proves="that most values of a tanh or sigmoid lie where hardly any gradient comes through",
     how="measures the slope of each at what it is given, by autograd",
     check=check,
+    cannot_see="activations that are written out and not called",
     again="layer.register_forward_hook(lambda module, args, out: print((out.abs() > 0.97).float().mean()))",
     follows=("inputs-unnormalised",),
 )

@@ -122,5 +122,6 @@ RULE = DoctorRule(
     proves="that a file of the weights does not give the same module back, or loses a tie",
     how="builds it anew twice where it can, else changes a copy, loads the state_dict and compares outputs and ties",
     check=check,
+    cannot_see="what is kept outside of the state_dict and does not change outputs of this batch",
     again="fresh = type(model)(); fresh.load_state_dict(model.state_dict()); fresh.eval()(*inputs)[0]",
 )

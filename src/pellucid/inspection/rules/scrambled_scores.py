@@ -52,5 +52,6 @@ RULE = DoctorRule(
     proves="the loss reads the scores in another order than the model lays them",
     how="adds numbers to the scores place by place, in the order of their shape and in that of the transposed one",
     check=check,
+    cannot_see="orders that the transposed one does not explain",
     needs=("targets", "loss"),
 )

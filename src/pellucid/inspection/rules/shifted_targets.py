@@ -45,5 +45,6 @@ RULE = DoctorRule(
     proves="a causal model is asked for another token than the next",
     how="reads off the loss's slope which token it asks for at each position, and compares with the tokens around it",
     check=check,
+    cannot_see="models of which it cannot be told that each position asks for a token of the input",
     needs=("targets", "loss"),
 )

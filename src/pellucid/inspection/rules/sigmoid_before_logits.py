@@ -64,5 +64,6 @@ RULE = DoctorRule(
     how="compares the loss of outputs that equal the targets with that of large scores, and tries whether outputs "
     "leave 0 to 1 with other weights",
     check=check,
+    cannot_see="a sigmoid that is undone before the loss",
     needs=("targets", "loss"),
 )

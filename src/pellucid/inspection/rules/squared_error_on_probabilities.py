@@ -68,5 +68,6 @@ RULE = DoctorRule(
     how="tries whether the loss grows as the square of the distance, whether outputs leave 0 to 1 with other weights, "
     "and measures the slope of what is surely wrong",
     check=check,
+    cannot_see="losses that are nearly a squared error",
     needs=("targets", "loss"),
 )

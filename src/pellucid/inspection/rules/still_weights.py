@@ -73,5 +73,6 @@ RULE = DoctorRule(
     proves="weights that get a gradient do not move in real steps of training",
     how="makes 30 steps of the model itself, with its own optimizer and hooks, in a forked process, and compares bits",
     check=check,
+    cannot_see="weights that move and learn nothing, and steps after the thirtieth",
     follows=("not-in-optimizer", "no-gradient", "detached-path", "learning-rate", "own-step"),
 )

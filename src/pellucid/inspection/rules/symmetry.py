@@ -48,6 +48,7 @@ RULE = DoctorRule(
     proves="that all units of a layer are one unit, and will stay so",
     how="compares the weights of units, and the gradients that the loss gives them",
     check=check,
+    cannot_see="units that are alike only in pairs",
     again="(layer.weight == layer.weight[:1]).all(), (layer.weight.grad - layer.weight.grad[:1]).abs().max()",
     needs=("targets", "loss"),
 )

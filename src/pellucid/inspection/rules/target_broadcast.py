@@ -118,5 +118,6 @@ RULE = DoctorRule(
     proves="the loss compares every output with every target instead of its own",
     how="compares the loss with that of targets in the outputs' shape, and shuffles the targets",
     check=check,
+    cannot_see="broadcasts inside the model, and targets that are all the same",
     needs=("targets", "loss"),
 )

@@ -174,5 +174,6 @@ RULE = DoctorRule(
     proves="that weights are one where they look like several, or several where they should be one",
     how="compares all parameters under all their names, as objects and number by number",
     check=check,
+    cannot_see="weights that are one by a function and not by memory",
     again="set(dict(model.named_parameters(remove_duplicate=False))) - set(dict(model.named_parameters()))",
 )

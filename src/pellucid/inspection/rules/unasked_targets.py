@@ -55,5 +55,6 @@ RULE = DoctorRule(
     proves="the loss leaves out a class, or all positions but one, of the targets that it is given",
     how="reads off the loss's slope which targets it asks for, and compares with those that are there",
     check=check,
+    cannot_see="targets that have a wrong weight and not none",
     needs=("targets", "loss"),
 )

@@ -27,6 +27,7 @@ RULE = DoctorRule(
     proves="that a step changes a matrix by more than its own size, or by next to nothing",
     how=f"takes {STEPS} steps on a copy and measures each update beside the matrix",
     check=check,
+    cannot_see="how far steps go later in training",
     again="before = p.detach().clone(); optimizer.step(); print((p - before).std() / before.std())",
     needs=("targets", "loss", "optimizer"),
     follows=ANY,

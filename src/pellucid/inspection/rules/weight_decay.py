@@ -63,6 +63,7 @@ RULE = DoctorRule(
     proves="that decay pulls norms, biases or embeddings to 0, and how fast",
     how="takes one step without any gradient on a copy and measures what is left of each parameter",
     check=check,
+    cannot_see="penalties that are added to the loss",
     again="[(g['weight_decay'], len(g['params'])) for g in optimizer.param_groups]",
     needs=("optimizer",),
 )

@@ -160,4 +160,5 @@ RULE = DoctorRule(
     proves="part of a module is in another mode than the rest, or does not hear its mode",
     how="compares the modes of all parts, calls eval() on a copy, and listens for dropout in eval",
     check=check,
+    cannot_see="modes that are switched inside forward",
 )
