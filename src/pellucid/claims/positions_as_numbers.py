@@ -128,7 +128,7 @@ def look_up_cap(knobs: TableKnobs) -> Numbers:
 
 
 @dataclass(frozen=True)
-class ShiftKnobs:
+class LinearShiftKnobs:
     encoding: str = option("sinusoidal", "Kind of positions", choices=ADDED)
     constant: str = option(
         "no", "Whether the map may add a constant, as a layer with a bias does", choices=("no", "yes")
@@ -140,7 +140,7 @@ class ShiftKnobs:
 
 
 @dataclass(frozen=True)
-class IndexShiftKnobs(ShiftKnobs):
+class IndexShiftKnobs(LinearShiftKnobs):
     encoding: str = option("index", "Kind of positions", choices=ADDED)
     constant: str = option(
         "yes", "Whether the map may add a constant, as a layer with a bias does", choices=("no", "yes")
@@ -150,7 +150,7 @@ class IndexShiftKnobs(ShiftKnobs):
 FITTED = 512  # positions that a map is fitted on; as many behind them are what it is tried on
 
 
-def measure_shift(knobs: ShiftKnobs) -> Numbers:
+def measure_linear_shift(knobs: LinearShiftKnobs) -> Numbers:
     """One map for all positions to those 4 later, by least squares: how much of the step it misses on new ones."""
     import torch
 
@@ -172,7 +172,7 @@ def measure_shift(knobs: ShiftKnobs) -> Numbers:
     }
 
 
-def shift_closed_form(knobs: ShiftKnobs) -> Numbers:
+def shift_closed_form(knobs: LinearShiftKnobs) -> Numbers:
     """Sinusoids turn, so the map begins with cos 4; an index with a constant has i + 4, without one a slope fitted."""
     if knobs.encoding == "sinusoidal":
         product = sum([math.cos(speed * DISTANCE) for speed in wave_speeds(knobs.width)])
@@ -386,11 +386,11 @@ FAMILY = ClaimFamily(
             says="the encoding of a position 4 later is one linear function of the encoding, for all positions",
             where=LOG,
             kind="proof",
-            measure=measure_shift,
+            measure=measure_linear_shift,
             decides="missed of the step",
             margin=lambda seen: 0.01 - seen["missed of the step"],
             rule="a matrix fitted on 512 positions misses less than 1 % of the steps of the next 512",
-            knobs=ShiftKnobs,
+            knobs=LinearShiftKnobs,
             control={"encoding": "learned"},
             second=shift_closed_form,
             tolerance=1e-4,
@@ -400,7 +400,7 @@ FAMILY = ClaimFamily(
             says="for a plain index no one linear function leads from each position to the one 4 later",
             where=LOG,
             kind="proof",
-            measure=measure_shift,
+            measure=measure_linear_shift,
             decides="missed of the step",
             margin=lambda seen: seen["missed of the step"] - 0.01,
             rule="the best linear map with a constant, as a layer with a bias is, misses over 1 % of the steps",

@@ -1,6 +1,6 @@
-"""Permutations, convolutions and masks: attention that copies, reorders or averages neighbours, and one that waits.
+"""Permutations and convolutions: attention that gives back its input, reorders it, or averages neighbours.
 
-Weights are chosen or drawn here, none is trained: what a layer of attention can be, and what its mask makes of it.
+Weights are chosen or drawn here, none is trained: what a layer of attention can be, and what it takes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from pellucid.options import check_options, option
 if TYPE_CHECKING:
     import numpy
     from torch import Tensor
-
-    from pellucid.models.sequences.frame_recogniser import FrameRecogniser
 
 TOKENS = 8
 
@@ -137,7 +135,7 @@ def count_one_key(knobs: HardKnobs) -> Numbers:
 
 
 @dataclass(frozen=True)
-class ReachKnobs:
+class OrderReachKnobs:
     scale: float = option(50.0, "Scale β of the scores.", minimum=0.001, maximum=500)
     stream: str = option("all different", "Tokens of the stream", choices=("all different", "two alike"))
     seed: int = seed_knob()
@@ -146,7 +144,7 @@ class ReachKnobs:
         check_options(self)
 
 
-def measure_reach(knobs: ReachKnobs) -> Numbers:
+def measure_reached_orders(knobs: OrderReachKnobs) -> Numbers:
     """All 120 orders of five drawn tokens: W_Q is solved for each, W_K = I, and the outputs are compared."""
     import torch
 
@@ -168,7 +166,7 @@ def measure_reach(knobs: ReachKnobs) -> Numbers:
     return {"off by": worst, "weight on the one meant": least}
 
 
-def reach_closed_form(knobs: ReachKnobs) -> Numbers:
+def reached_orders_closed_form(knobs: OrderReachKnobs) -> Numbers:
     """e^β / (e^β + n - 1), where every order can be reached."""
     return {"weight on the one meant": 1 / (1 + 4 * math.exp(-knobs.scale))} if knobs.stream == "all different" else {}
 
@@ -270,164 +268,11 @@ def measure_local(knobs: LocalKnobs) -> Numbers:
     return {"unexplained": missed.item()}
 
 
-# Causal masks
-
-
-@dataclass(frozen=True)
-class FutureKnobs:
-    mask: str = option(
-        "-inf",
-        "What hides later keys: -∞ on scores, scores times 0, or nothing",
-        choices=("-inf", "times 0", "nothing"),
-    )
-    length: int = option(12, "Tokens.", minimum=2, maximum=64)
-    seed: int = seed_knob()
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-
-def _draw_queries(knobs: FutureKnobs | TriangleKnobs) -> tuple[Tensor, Tensor]:
-    """Queries and keys as columns: (8, length) each."""
-    import torch
-
-    from pellucid.training.rng import torch_rng
-
-    both = torch.randn(2, 8, knobs.length, generator=torch_rng(knobs.seed, 0, "queries, keys"), dtype=torch.float64)
-    return both[0], both[1]
-
-
-def measure_future(knobs: FutureKnobs) -> Numbers:
-    """The largest weight of a query on a key behind it, in columns: a_ji with j > i."""
-    import torch
-
-    from pellucid.layers.attention import attend_columns, inverse_root
-    from pellucid.layers.masks import CAUSAL, EVERYTHING
-
-    queries, keys = _draw_queries(knobs)
-    if knobs.mask == "times 0":
-        seen = torch.ones(knobs.length, knobs.length, dtype=torch.float64).triu()
-        weights = (keys.mT @ queries * inverse_root(8) * seen).softmax(0)
-    else:
-        weights = attend_columns(queries, keys, keys, mask=EVERYTHING if knobs.mask == "nothing" else CAUSAL).weights
-    return {
-        "largest weight on the future": weights.tril(-1).max().item(),
-        "first key for the second query": weights[0, 1].item(),
-    }
-
-
-def list_future(knobs: FutureKnobs) -> Numbers:
-    """Each query by itself, over the keys up to its own alone, in plain Python."""
-    if knobs.mask != "-inf":
-        return {}
-    queries, keys = _draw_queries(knobs)
-    scores = [sum([float(keys[i, j] * queries[i, 1]) for i in range(8)]) / math.sqrt(8) for j in (0, 1)]
-    return {"first key for the second query": 1 / (1 + math.exp(scores[1] - scores[0]))}
-
-
-@dataclass(frozen=True)
-class TriangleKnobs:
-    vectors: str = option("columns", "Whether queries are columns of A, or rows", choices=("columns", "rows"))
-    length: int = option(12, "Tokens.", minimum=2, maximum=64)
-    seed: int = seed_knob()
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-
-def measure_triangle(knobs: TriangleKnobs) -> Numbers:
-    """How much weight stands above the diagonal of A, and how much below it."""
-    from pellucid.layers.attention import attend_columns, attention_weights
-    from pellucid.layers.masks import CAUSAL
-
-    queries, keys = _draw_queries(knobs)
-    if knobs.vectors == "columns":
-        weights = attend_columns(queries, keys, keys, mask=CAUSAL).weights
-    else:
-        weights = attention_weights(queries.mT, keys.mT, mask=CAUSAL)
-    return {"above the diagonal": weights.triu(1).sum().item(), "below it": weights.tril(-1).sum().item()}
-
-
-def transpose_triangle(knobs: TriangleKnobs) -> Numbers:
-    """torch's own attention gives the weights when its values are the identity; its queries are rows."""
-    import torch
-    from torch.nn.functional import scaled_dot_product_attention
-
-    queries, keys = _draw_queries(knobs)
-    every = torch.eye(knobs.length, dtype=torch.float64)
-    weights = scaled_dot_product_attention(queries.mT[None], keys.mT[None], every[None], is_causal=True)[0]
-    above, below = weights.triu(1).sum().item(), weights.tril(-1).sum().item()
-    names = ("above the diagonal", "below it") if knobs.vectors == "rows" else ("below it", "above the diagonal")
-    return dict(zip(names, (above, below), strict=True))
-
-
-@dataclass(frozen=True)
-class ArrivingKnobs:
-    look_ahead: int = option(0, "Frames past its own that the first block sees.", minimum=0, maximum=8)
-    seed: int = seed_knob()
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-
-ARRIVED, HEARD = 24, 400  # frames of a recording; frames before the one whose cost is counted
-
-
-def _draw_recogniser(knobs: ArrivingKnobs) -> tuple[FrameRecogniser, Tensor]:
-    """A recogniser of frames whose weights are all drawn, and a recording."""
-    import torch
-
-    from pellucid.models.sequences.frame_recogniser import FrameRecogniser
-    from pellucid.training.rng import torch_rng
-
-    rng = torch_rng(knobs.seed, 0, "recogniser")
-    recogniser = FrameRecogniser(features=6, classes=6, context=16).double().eval()
-    with torch.no_grad():
-        for parameter in recogniser.parameters():
-            parameter.normal_(0.0, 0.3, generator=rng)
-    return recogniser, torch.randn(1, ARRIVED, 6, generator=rng, dtype=torch.float64)
-
-
-def measure_arriving(knobs: ArrivingKnobs) -> Numbers:
-    """Each frame is answered as it arrives: how much that answer changes once all later frames are there.
-
-    And what it costs to know nothing later: the best that anyone can tell of tones in noise, now and 8 frames on.
-    """
-    import torch
-
-    from pellucid.data.sets.tones import record_tones
-    from pellucid.lessons.streaming import FRAMES, LASTING, N_TONES, best_guesses, count_frame
-
-    recogniser, frames = _draw_recogniser(knobs)
-    with torch.no_grad():
-        whole = recogniser(frames, knobs.look_ahead)[0]
-        told = torch.stack([recogniser(frames[:, : t + 1], knobs.look_ahead)[0, t] for t in range(ARRIVED)])
-    heard = record_tones(knobs.seed, 100, FRAMES, N_TONES, LASTING, noise=1.5)
-    now, later = ((guess == heard.tones)[:, 16:40].mean() for guess in best_guesses(heard, (0, 8), 1.5))
-    cost = count_frame(recogniser, HEARD)
-    return {
-        "answers change by": (told - whole).abs().max().item(),
-        "an answer": whole[ARRIVED // 2, 0].item(),
-        "operations for a frame": float(cost.cached_flops),
-        "without a cache": float(cost.whole_flops),
-        "tones told at best, at once": float(now),
-        "8 frames later": float(later),
-    }
-
-
-def stream_arriving(knobs: ArrivingKnobs) -> Numbers:
-    """Frame by frame, with rings of keys and values that were kept."""
-    from pellucid.lessons.streaming import stream_frames
-
-    recogniser, frames = _draw_recogniser(knobs)
-    return {"an answer": stream_frames(recogniser, frames, knobs.look_ahead)[0, ARRIVED // 2, 0].item()}
-
-
-LAYER, BAND, CAUSAL_MASK = "homework 1.3c", "homework 1.3d", "homework 1.3e"
+LAYER, BAND = "homework 1.3c", "homework 1.3d"
 
 FAMILY = ClaimFamily(
-    name="permutations-and-masks",
-    title="Permutations, convolutions and masks",
+    name="permutations-and-convolutions",
+    title="Permutations and convolutions",
     picture="convolution-like",
     claims=(
         Claim(
@@ -476,13 +321,13 @@ FAMILY = ClaimFamily(
             says="with a large scale and suitable projections a layer of attention permutes its tokens",
             where=LAYER,
             kind="proof",
-            measure=measure_reach,
+            measure=measure_reached_orders,
             decides="off by",
             margin=lambda seen: 1e-6 - seen["off by"],
             rule="for each of the 120 orders of five tokens there is a W_Q whose output is the stream in that order",
-            knobs=ReachKnobs,
+            knobs=OrderReachKnobs,
             control={"stream": "two alike"},
-            second=reach_closed_form,
+            second=reached_orders_closed_form,
             other_reading="two tokens that are alike, as words that come twice are without positions, ask for the same",
         ),
         Claim(
@@ -515,48 +360,6 @@ FAMILY = ClaimFamily(
             search=Search("content", 0.0, 4.0),
             seeds=5,
             other_reading="where scores come from distances alone it is one: that is the control",
-        ),
-        Claim(
-            id="causal-mask-zeroes-future",
-            says="with a causal mask the weight of every later key is 0",
-            where=CAUSAL_MASK,
-            kind="proof",
-            measure=measure_future,
-            decides="largest weight on the future",
-            margin=lambda seen: 1e-12 - seen["largest weight on the future"],
-            rule="of drawn scores of 12 tokens no weight on a later key is above 1e-12",
-            knobs=FutureKnobs,
-            control={"mask": "times 0"},
-            second=list_future,
-        ),
-        Claim(
-            id="causal-A-lower-triangular",
-            says="with a causal mask the attention matrix, whose queries are columns, is lower triangular",
-            where=CAUSAL_MASK,
-            kind="proof",
-            measure=measure_triangle,
-            decides="above the diagonal",
-            margin=lambda seen: 1e-12 - seen["above the diagonal"],
-            rule="in the document's own columns, A = softargmax(KᵀQ), nothing stands above the diagonal",
-            knobs=TriangleKnobs,
-            control={"vectors": "rows"},
-            second=transpose_triangle,
-            other_reading="with queries as rows, as most code has them, it is: that is the control",
-        ),
-        Claim(
-            id="causal-mask-allows-streaming",
-            says="with a causal mask each frame can be answered as it arrives",
-            where=CAUSAL_MASK,
-            kind="draws",
-            measure=measure_arriving,
-            decides="answers change by",
-            margin=lambda seen: 1e-9 - seen["answers change by"],
-            rule="no answer given at once differs by over 1e-9 from the one that knows all later frames",
-            knobs=ArrivingKnobs,
-            control={"look_ahead": 2},
-            second=stream_arriving,
-            seeds=5,
-            other_reading="not that nothing is lost: who may wait for 8 frames tells more of the same tones",
         ),
     ),
 )
