@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from pellucid.data.options import DataOptions
 from pellucid.figures.words.training import ending_words, start_words, verdict_words
 from pellucid.records import Ending, Evaluation, Ladder, Plan, Rung, Verdict
 from pellucid.training.optimizers import learning_rate_factor
@@ -23,6 +24,7 @@ from pellucid.training.stopping import (
     judge_fit,
     loss_noise,
 )
+from pellucid.training.tasks import open_task
 from pellucid.training.tasks.task import initial_loss, label_entropy
 
 BUDGET = Ending("budget", 0, 0)
@@ -284,3 +286,27 @@ def test_weights_that_were_best_before_the_first_step_learned_nothing():
     assert judge_fit(curve, Ending("over-fit", 100, 0), 2.0) == Verdict("over-fit", "nothing learned")
     flat = [Evaluation(0, 2.0, 2.0), Evaluation(50, 2.0, 2.1), Evaluation(100, 2.0, 2.1)]
     assert judge_fit(flat, Ending("budget", 100, 0), 2.0) == Verdict("under-fit", "nothing learned")
+
+
+@pytest.mark.parametrize(
+    ("random_loss", "name", "reason"),
+    [
+        (0.64, "good fit", "rest is random"),
+        (0.5, "under-fit", "nothing by heart"),
+        (None, "under-fit", "nothing by heart"),
+    ],
+)
+def test_where_only_what_is_random_is_left_it_is_no_under_fit(random_loss, name, reason):
+    """Symbols that repeat what stood before, after a few that nothing tells: dev stands where these alone stand."""
+    seen = [Evaluation(0, 2.2, 2.2), Evaluation(500, 0.65, 0.66), Evaluation(1000, 0.641, 0.645)]
+    verdict = judge_fit(seen, Ending("budget", 1000, 1000), 1.6, math.log(9), random_loss=random_loss)
+    assert (verdict.name, verdict.reason) == (name, reason)
+    says = verdict_words(verdict, seen, Ladder("copy-back", ()))
+    assert ("what was drawn at random costs 0.6400 a token by itself" in says) == (reason == "rest is random")
+
+
+def test_of_generated_items_it_is_known_what_was_drawn_at_random():
+    """By hand: 4 of 8 symbols are drawn, for 12 symbols and an end."""
+    copied = open_task(DataOptions("copy-back", kind="list"))
+    assert copied.facts.random_loss == pytest.approx(4 * math.log(8) / 13)
+    assert open_task(DataOptions("names")).facts.random_loss is None

@@ -119,6 +119,7 @@ class ListData(_AnyData):
 
     kind: ClassVar[str] = "list"
     items: list[str] = field(repr=False)
+    random_nats: float = field(default=0.0, repr=False)  # that what was drawn at random in an item costs; 0: not known
 
     def contents(self) -> str:
         return f"a list of {len(self):,} item{'s' * (len(self) != 1)}"

@@ -265,10 +265,11 @@ class Verdict(NamedTuple):
     """How well the network fits, from the curves of train and dev."""
 
     name: str  # under-fit, good fit or over-fit; not known, where nothing was held out; counted, if nothing is trained
-    # dev rose, by heart, solved, all right, still falling, behind simple models, nothing learned or by heart, at rest
-    reason: str  # or same answer, nothing held out, or counted
+    # dev rose, by heart, solved, rest is random, all right, still falling, behind simple models, nothing learned or by
+    reason: str  # heart, at rest, same answer, nothing held out, or counted
     fell: float = 0.0  # by how much dev fell over the last tenth of the run
     harder: float = 0.0  # by how much dev costs the simplest model more than train, where that explains the distance
+    random_loss: float = 0.0  # on dev, of what was drawn at random, where next to nothing else is left
 
 
 class Separability(NamedTuple):
@@ -419,6 +420,7 @@ class DataFacts(NamedTuple):
     dev_of_train: float = (
         0.0  # the part of train that became dev, where the data were divided into train and test alone
     )
+    random_loss: float | None = None  # on dev, of what was drawn at random, in nats a token; None: not known
 
 
 class NetworkFacts(NamedTuple):

@@ -375,6 +375,7 @@ def finish_run(
         says_one_thing=answers is not None and answers.says_one_thing,
         is_all_right=rung.metric == 1.0,
         harder=harder_dev([one.rung for one in baselines]),
+        random_loss=task.facts.random_loss,
     )
     verdict = Verdict("under-fit", "nothing learned") if is_undone else verdict
     result = RunResult(

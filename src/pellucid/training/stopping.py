@@ -136,12 +136,14 @@ def judge_fit(
     says_one_thing: bool = False,
     is_all_right: bool = False,
     harder: float = 0.0,
+    random_loss: float | None = None,
 ) -> Verdict:
     """best_count_dev: the loss on dev of the best model that only counts or is simple; None: there is none.
 
     guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory. is_behind: by
     what the models are judged by. says_one_thing: whatever it reads. is_all_right: every answer on dev. harder: by
     how much dev costs the simplest model more than train, so that as much of the distance is no memory either.
+    random_loss: on dev, of what was drawn at random, where that is known: who has learned the rest has about that.
 
     >>> curve = [Evaluation(0, 3.3, 3.3), Evaluation(500, 2.0, 2.05), Evaluation(1000, 1.82, 1.90)]
     >>> judge_fit(curve, Ending("budget", 1000, 1000), best_count_dev=1.98).name
@@ -163,6 +165,8 @@ def judge_fit(
         return Verdict("over-fit", "by heart")
     if kept.dev < SOLVED * guessing and not is_behind:
         return Verdict("good fit", "solved")
+    if random_loss is not None and kept.dev < random_loss + NO_BETTER:
+        return Verdict("good fit", "rest is random", random_loss=random_loss)
     if is_all_right:
         return Verdict("good fit", "all right")
     fell = _fell_at_the_end(evaluations)

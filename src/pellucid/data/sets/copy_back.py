@@ -10,6 +10,7 @@ best there is are k · ln(n_symbols) nats for its length + 1 tokens.
 """
 
 import hashlib
+import math
 
 from pellucid.data.kinds import ListData, PairsData
 from pellucid.data.sets import LONGEST_SEQUENCE, SYMBOLS, DatasetCard, draw_sequences, generated_pairs
@@ -42,6 +43,7 @@ def load_list(seed: int = 0, n: int = 2_000, k: int = 4, n_symbols: int = 8, len
     return ListData(
         name="copy-back",
         items=items,
+        random_nats=k * math.log(n_symbols),
         because=f"over {SYMBOLS[:n_symbols]}, each as {k} places before; generated, seed {seed}",
         fingerprint=hashlib.sha256("\n".join(items).encode()).hexdigest(),
     )

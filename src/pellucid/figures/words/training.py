@@ -335,6 +335,11 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
             f"{at_best}, and every answer on dev is right: what is left of the loss is how sure it is",
             "Try it on something harder",
         ),
+        "rest is random": (
+            f"{at_best}, where what was drawn at random costs {verdict.random_loss:.4f} a token by itself: next to "
+            "nothing else is left to learn",
+            "Try it on something harder",
+        ),
         "solved": (f"{at_best}: next to nothing is left to learn", "Try it on something harder"),
         "still falling": (
             f"dev fell by {verdict.fell:.4f} over the last tenth of the run, to {last.dev:.4f}, "

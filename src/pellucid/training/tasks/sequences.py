@@ -77,8 +77,16 @@ def open_sequences(
         notes=(*data.notes, *note),
         first=_first_items(sides),
         dev_of_train=dev_of_train(data),
+        random_loss=_random_loss(data, sides),
     )
     return SequenceTask(sides, facts, context)
+
+
+def _random_loss(data: ListData | TextData, sides: SequenceSides) -> float | None:
+    """On dev, of what was drawn at random, in nats a token; None where nobody knows it."""
+    if not isinstance(data, ListData) or not data.random_nats or not sides.dev.n_predicted:
+        return None
+    return data.random_nats * len(sides.dev_items) / sides.dev.n_predicted
 
 
 def _require_learnable(data: ListData | TextData, sides: SequenceSides) -> None:
