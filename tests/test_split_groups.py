@@ -11,6 +11,8 @@ from pellucid.data.prepare import table_sides
 from pellucid.data.readers.columns import decide_column, make_table
 from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.data.splits.groups import beyond_neighbours, find_group, intraclass
+from pellucid.data.splits.hashing import row_hashes
+from pellucid.data.splits.proposal import choose_sides, sides_by
 from pellucid.data.splits.split import split_data
 from pellucid.errors import PellucidError
 from pellucid.figures.words.notes import note_sentences
@@ -244,3 +246,24 @@ def test_years_as_whole_numbers_are_told_and_decide_nothing(tmp_path):
         choice = table_sides(open_data(str(tmp_path / f"{name}.csv")), "y").split
         assert choice.strategy == "hash"
         assert any("year holds years: for a model" in line for line in choice_sentences(choice)) == is_told
+
+
+@pytest.mark.parametrize("sizes", [(100, 100, 100), (250, 30, 20), (20, 250, 30), (5, 5, 290)])
+def test_three_groups_make_three_sides(tmp_path, sizes):
+    """Whichever are large: train, dev and test get one each, in training and in what split writes."""
+    rows = [f"{name},{place}" for name, size in zip("uvw", sizes, strict=True) for place in range(size)]
+    (tmp_path / "few.csv").write_text("\n".join(["g,x", *rows]) + "\n")
+    table = open_data(str(tmp_path / "few.csv"))
+    asked = SplitRequest("group", group="g")
+    hashes = row_hashes(table.frame, ["x"])
+    for sides in (choose_sides(table, "", asked, hashes).sides, sides_by(table, asked, {}, hashes, None)):
+        assert sorted(np.unique(sides).tolist()) == [0, 1, 2]
+        for name in "uvw":
+            assert len(np.unique(sides[(table.frame["g"] == name).to_numpy()])) == 1
+
+
+def test_two_groups_cannot_make_three_sides(tmp_path):
+    (tmp_path / "two.csv").write_text("\n".join(["g,x", *[f"{'ab'[i % 2]},{i}" for i in range(60)]]) + "\n")
+    table = open_data(str(tmp_path / "two.csv"))
+    with pytest.raises(PellucidError, match="g has too few different values to divide 60 rows in three"):
+        choose_sides(table, "", SplitRequest("group", group="g"), row_hashes(table.frame, ["x"]))

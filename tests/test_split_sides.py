@@ -113,3 +113,21 @@ def test_strata_are_joint_and_bounded():
         strata_of(levels(range(1000)), [ids], FRACTIONS)
     with pytest.raises(PellucidError, match="tier is no numeric column"):
         strata_of(tiers, [], FRACTIONS)
+
+
+@pytest.mark.parametrize("n_forms", [2, 3, 5, 12, 40])
+@pytest.mark.parametrize("n_strata", [1, 4, 30])
+def test_equal_rows_in_strata_leave_each_side_its_share(n_forms, n_strata):
+    """As near as the largest heap of equal rows allows: such rows stay together, and none of them is divided."""
+    draw = np.random.default_rng(n_forms)
+    strata = draw.integers(0, n_strata, 3_000)
+    forms = draw.integers(0, n_forms, 3_000)
+    sides = by_strata(strata, hashes_of((strata * 1_000 + forms).tolist()), FRACTIONS)
+    heaps = {}
+    for stratum, form, side in zip(strata.tolist(), forms.tolist(), sides.tolist(), strict=True):
+        heaps.setdefault((stratum, form), []).append(side)
+    assert all(len(set(heap)) == 1 for heap in heaps.values())
+    largest = max(map(len, heaps.values()))
+    for side, share in enumerate(FRACTIONS):
+        # Each of the two cuts around a side is off by at most half of the heap it falls into, with what is carried.
+        assert abs(np.count_nonzero(sides == side) - share * 3_000) <= largest + 1, (side, largest)

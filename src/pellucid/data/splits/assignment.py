@@ -117,7 +117,8 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
     """The same part of every stratum: inside each, the rows with the lowest hashes train, and so on.
 
     What rounding leaves over is carried from each stratum to the next, so that the sizes as a whole are right to a row.
-    Rows with equal hashes stay together. A stratum with fewer rows than there are sides trains. strata counts from 0.
+    Rows with equal hashes stay together, on the side where they leave the sizes nearest to what was asked for. A
+    stratum with fewer rows than there are sides trains. strata counts from 0.
     """
     train, dev, test = three_shares(fractions)
     assert len(strata) == 0 or int(strata.max()) < MOST_STRATA
@@ -130,12 +131,39 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
     n_train = _shared_out(shared, train)
     n_dev = _shared_out(shared - n_train, dev / (dev + test))
     sides = np.zeros(len(keys), dtype=np.int8)
-    for n_below in (n_train, n_train + n_dev):
-        is_open = n_below < shared
+    n_below = np.zeros(len(sizes), dtype=np.int64)
+    for wanted in (n_train, n_train + n_dev):
+        n_below = _between_equals(ranked, starts, sizes, np.where(shared > 0, wanted, sizes), n_below)
+        is_open = n_below < sizes
         least = np.full(len(sizes), np.iinfo(np.uint64).max, dtype=np.uint64)
         least[is_open] = ranked[(starts + n_below)[is_open]]
         sides += keys >= least[strata]
     return sides
+
+
+def _between_equals(
+    ranked: Words, starts: NDArray[Any], sizes: NDArray[Any], n_below: NDArray[Any], least: NDArray[Any]
+) -> NDArray[Any]:
+    """How many rows of each stratum stand below a cut that is moved to where no equal rows are divided.
+
+    ranked: keys, by stratum; n_below: as wanted; least: that stand below the cut before it. By how many rows the cut of
+    one stratum is moved, those of the next are moved back as far as equal rows allow.
+
+    >>> ranked = np.array([1, 1, 1, 2, 2, 3], dtype=np.uint64)
+    >>> _between_equals(ranked, np.array([0]), np.array([6]), np.array([4]), np.array([0])).tolist()
+    [3]
+    """
+    found: NDArray[np.int64] = np.maximum(n_below, least)
+    inside, surplus = (n_below > 0) & (n_below < sizes), 0
+    places = (starts + n_below)[inside]
+    if not (ranked[places] == ranked[places - 1]).any():
+        return found
+    for stratum in np.flatnonzero(inside):
+        start, size = int(starts[stratum]), int(sizes[stratum])
+        wanted = min(size, max(0, int(n_below[stratum]) - surplus))
+        found[stratum] = max(least[stratum], _nearest_cut(ranked[start : start + size], wanted))
+        surplus += int(found[stratum] - n_below[stratum])
+    return found
 
 
 def count_sides(fractions: Sequence[float]) -> int:
@@ -172,7 +200,7 @@ def by_order(values: NDArray[Any], fractions: Sequence[float], name: str) -> Sid
     if not cuts:
         raise PellucidError(
             f"{name} has too few different values to divide {n:,} rows in {_NUMBERS[count_sides(fractions)]} by it",
-            fix="Choose another order column or {strategy}",
+            fix="Choose another column or {strategy}",
             options={"strategy": "hash"},
         )
     sides = np.full(n, asked[0], dtype=np.int8)

@@ -17,6 +17,7 @@ from pellucid.data.splits.assignment import (
     by_order,
     by_strata,
     class_strata,
+    count_sides,
     hold_out_by_hash,
     hold_out_dev,
     lacks_dev,
@@ -152,9 +153,7 @@ def _divider(table: TableData, target: str, asked: SplitRequest, hashes: Words) 
         words = row_hashes(frame, [asked.group], asked.seed)
         # Of a few groups a hash alone may leave dev or test nearly without any.
         if frame[asked.group].n_unique() < FEW_GROUPS:
-            return _Divider(
-                asked.group, words, lambda rows, parts: by_strata(np.zeros(len(rows), np.int64), words[rows], parts)
-            )
+            return _Divider(asked.group, words, lambda rows, parts: by_order(words[rows], parts, asked.group))
         return _Divider(asked.group, words, lambda rows, parts: by_hash(words[rows], parts), is_hashed=True)
     if asked.strategy == "time":
         if not asked.order:
@@ -257,7 +256,11 @@ def sides_by(
     if request.strategy == "random":
         return at_random(data.frame.height, request.fractions, request.seed)
     if request.group and request.strategy == "group":
-        return by_hash(row_hashes(data.frame, [request.group], request.seed), request.fractions)
+        words = row_hashes(data.frame, [request.group], request.seed)
+        sides = by_hash(words, request.fractions)
+        # Of a few groups a hash alone may leave a side without any; then they are shared out in the hash's order.
+        is_whole = len(np.unique(sides)) == count_sides(request.fractions)
+        return sides if is_whole else by_order(words, request.fractions, request.group)
     return by_hash(hashes, request.fractions)
 
 
