@@ -107,10 +107,21 @@ class LossView:
         """The least loss of any outputs at all; nan where it is not found."""
         return self._least(torch.zeros_like(self.tensor))
 
-    def _least(self, start: Tensor, steps: int = 60) -> float:
-        if self.tensor.numel() > MOST_NUMBERS or not self.tensor.numel():
+    def _least(self, start: Tensor) -> float:
+        free = self.search_least(start)
+        if free is None:
             return math.nan
-        free = start.clone().requires_grad_()
+        found = self.value(self.as_outputs(free.expand_as(self.tensor)))
+        # A loss without a least value, as one that is linear, runs away from all that is asked for.
+        asked = self.specimen.target
+        far = 1e5 * (1 + (float(asked.abs().max()) if asked is not None and asked.is_floating_point() else 0))
+        return found if math.isfinite(found) and float(free.abs().max()) < far else math.nan
+
+    def search_least(self, start: Tensor, steps: int = 60) -> Tensor | None:
+        """Numbers of which the loss is least, searched from these on; None where there is no way down to follow."""
+        if self.tensor.numel() > MOST_NUMBERS or not self.tensor.numel():
+            return None
+        free = start.detach().clone().requires_grad_()
         search = torch.optim.LBFGS([free], max_iter=steps, line_search_fn="strong_wolfe")
 
         def loss_of_free() -> Tensor:
@@ -124,13 +135,9 @@ class LossView:
         with isolate():
             try:
                 search.step(loss_of_free)  # type: ignore[no-untyped-call]
-            except (RuntimeError, OverflowError):  # torch's search meets what is not finite
-                return math.nan
-            found = self.value(self.as_outputs(free.detach().expand_as(self.tensor)))
-        # A loss without a least value, as one that is linear, runs away from all that is asked for.
-        asked = self.specimen.target
-        far = 1e5 * (1 + (float(asked.abs().max()) if asked is not None and asked.is_floating_point() else 0))
-        return found if math.isfinite(found) and float(free.detach().abs().max()) < far else math.nan
+            except (RuntimeError, OverflowError, IndexError):  # torch's search meets what is not finite
+                return None
+        return free.detach() if bool(free.detach().isfinite().all()) else None
 
 
 def loss_view(specimen: Specimen) -> LossView | None:
