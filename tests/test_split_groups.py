@@ -262,6 +262,14 @@ def test_three_groups_make_three_sides(tmp_path, sizes):
             assert len(np.unique(sides[(table.frame["g"] == name).to_numpy()])) == 1
 
 
+@pytest.mark.parametrize(("n_groups", "is_stable"), [(3, False), (300, True)])
+def test_that_rows_keep_their_sides_is_said_only_where_a_hash_alone_decides(n_groups, is_stable):
+    rows = table({"g": [f"g{i % n_groups}" for i in range(900)], "x": list(range(900))})
+    report = split_data(rows, SplitRequest("group", group="g")).report
+    assert min(report.sizes.values()) > 0
+    assert report.is_stable == is_stable
+
+
 def test_two_groups_cannot_make_three_sides(tmp_path):
     (tmp_path / "two.csv").write_text("\n".join(["g,x", *[f"{'ab'[i % 2]},{i}" for i in range(60)]]) + "\n")
     table = open_data(str(tmp_path / "two.csv"))

@@ -257,11 +257,16 @@ def sides_by(
         return at_random(data.frame.height, request.fractions, request.seed)
     if request.group and request.strategy == "group":
         words = row_hashes(data.frame, [request.group], request.seed)
-        sides = by_hash(words, request.fractions)
         # Of a few groups a hash alone may leave a side without any; then they are shared out in the hash's order.
-        is_whole = len(np.unique(sides)) == count_sides(request.fractions)
-        return sides if is_whole else by_order(words, request.fractions, request.group)
+        if not hash_fills_sides(words, request.fractions):
+            return by_order(words, request.fractions, request.group)
+        return by_hash(words, request.fractions)
     return by_hash(hashes, request.fractions)
+
+
+def hash_fills_sides(words: Words, fractions: Sequence[float]) -> bool:
+    """Whether some rows of each side that is asked for come out by these hashes alone. words: (row,)."""
+    return len(np.unique(by_hash(words, fractions))) == count_sides(fractions)
 
 
 def _require_no_gap(data: TableData, order: Levels) -> None:

@@ -15,7 +15,14 @@ from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_
 from pellucid.data.splits.groups import FEW_NUMBERS
 from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, row_hashes, seed_word
 from pellucid.data.splits.leaks import find_leaks
-from pellucid.data.splits.proposal import level_of, most_skewed, propose_split, require_columns, sides_by
+from pellucid.data.splits.proposal import (
+    hash_fills_sides,
+    level_of,
+    most_skewed,
+    propose_split,
+    require_columns,
+    sides_by,
+)
 from pellucid.data.splits.tails import most_telling, quantile, tails
 from pellucid.errors import PellucidError, printable
 from pellucid.records import Agreement, HeavyTail, Leak, SplitReport, Statement, Straddle, Wander, make_note
@@ -126,8 +133,10 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     report = _report(data, asked, request, sides, twins, [*straddling, *near], compared, [*notes, *about_near])
     worst = worst_drift(proposal.drifts)
     looks_ahead = worst is not None and worst.matters and request.strategy not in ("time", "group")
+    by_group = row_hashes(frame, [request.group], request.seed) if request.strategy == "group" else None
     report = replace(
         report,
+        is_stable=report.is_stable and (by_group is None or hash_fills_sides(by_group, request.fractions)),
         tails=tail_rows,
         drifts=proposal.drifts,
         wanders=_wanders(request, levels, skewed, strata, hashes),
