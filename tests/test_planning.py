@@ -138,6 +138,28 @@ def test_beside_folds_a_plan_grows_only_where_they_have_the_time_to(monkeypatch,
     assert all("epochs are planned at first, fewer if dev rises, more" in plan_reason(one) for one in found)
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "kinds"), [(5, ["folds", "epochs-at-first"]), (33, ["folds", "epochs-limited"])]
+)
+def test_a_plan_that_cannot_grow_beside_folds_says_no_more_than_that_epochs_limit_it(monkeypatch, milliseconds, kinds):
+    """21 batches an epoch, so 50 epochs are 1,050 steps: half of the time holds 1,500, a quarter only 850."""
+    small = open_task(DataOptions("penguins", target="species"))
+    plan = plan_at(monkeypatch, small, Pace(milliseconds / 1e3, 1e-6, 0.0), "tabm", minutes=1.0, batch_size=14)
+    assert [one.kind for one in plan.reasons if one.kind.startswith(("folds", "epochs"))] == kinds
+    limited = reason_of(plan, "epochs-limited")
+    assert limited is None or plan_reason(limited).endswith("71.4 epochs are planned, fewer if dev rises")
+    assert plan_at(monkeypatch, small, Pace(0.033, 1e-6, 0.0), "tabm", minutes=1.0, folds=0).folds == 0
+
+
+@pytest.mark.parametrize(("milliseconds", "kind"), [(0.01, "rest-by-data"), (1000, "rest-by-time")])
+def test_why_sizes_beside_one_that_was_asked_for_are_so_is_told_as_it_came_about(monkeypatch, task, milliseconds, kind):
+    pace = Pace(milliseconds / 1e3, 1e-9, 0.0)
+    plan = plan_at(monkeypatch, task, pace, "transformer", minutes=1.0, network={"width": 32})
+    told = [one for one in plan.reasons if one.kind.startswith("rest-by-")]
+    assert [one.kind for one in told] == [kind]
+    assert f"of size {plan.size}, because" in plan_reason(told[0])
+
+
 def test_where_nothing_is_held_out_no_plan_grows_and_all_of_the_time_is_its():
     task = open_task(DataOptions("xor"))
     _, plan = choose_plan(task.find_card("mlp"), task, TrainOptions(model="mlp", kind="table", minutes=0.5))
