@@ -75,7 +75,7 @@ def sum_limit(knobs: LargeBetaKnobs) -> Numbers:
 
 
 @dataclass(frozen=True)
-class GapKnobs:
+class ScoreGapKnobs:
     times: float = option(100.0, "How many times the others' score the key's own is.", minimum=1, maximum=1e6)
     others: float = option(1.0, "The score of all others.", minimum=0, maximum=1000)
     keys: int = option(16, "Keys.", minimum=2, maximum=1024)
@@ -85,7 +85,7 @@ class GapKnobs:
         check_options(self)
 
 
-def measure_gap(knobs: GapKnobs) -> Numbers:
+def measure_gap(knobs: ScoreGapKnobs) -> Numbers:
     """One query whose products with the keys are given; values are unit vectors."""
     import torch
 
@@ -100,7 +100,7 @@ def measure_gap(knobs: GapKnobs) -> Numbers:
     return {"farthest from the value": float((output - values[0]).abs().max()), "weight": float(output[0])}
 
 
-def derive_gap(knobs: GapKnobs) -> Numbers:
+def derive_gap(knobs: ScoreGapKnobs) -> Numbers:
     """1 / (1 + (m - 1) e^(-β gap))."""
     gap = (knobs.times - 1) * knobs.others / math.sqrt(knobs.width)
     rest = (knobs.keys - 1) * math.exp(-gap)
@@ -217,7 +217,7 @@ FAMILY = ClaimFamily(
             decides="farthest from the value",
             margin=lambda seen: 0.01 - seen["farthest from the value"],
             rule="the output is within 0.01 of the value, with 16 keys of width 64 and others that score 1",
-            knobs=GapKnobs,
+            knobs=ScoreGapKnobs,
             control={"times": 10.0},
             search=Search("times", 2.0, 1000.0, n_values=8, is_log=True),
             second=derive_gap,

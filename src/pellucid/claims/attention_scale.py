@@ -24,7 +24,7 @@ CLOSE = 0.25  # a number within a quarter of another is close to it
 
 
 @dataclass(frozen=True)
-class ProductKnobs:
+class ScoreProductKnobs:
     width: int = option(64, "Width d of queries and keys.", minimum=1, maximum=4096)
     mean: float = option(0.0, "Mean of their numbers.", minimum=-10, maximum=10)
     keys: str = option("drawn", "Keys that are drawn, or each query as its own key", choices=("drawn", "the query"))
@@ -35,7 +35,7 @@ class ProductKnobs:
 
 
 @cache
-def _draw_products(knobs: ProductKnobs) -> Tensor:
+def _draw_products(knobs: ScoreProductKnobs) -> Tensor:
     """Products of pairs of a query and a key: (pairs,)."""
     import torch
 
@@ -48,7 +48,7 @@ def _draw_products(knobs: ProductKnobs) -> Tensor:
     return (queries * keys).sum(-1).double()
 
 
-def measure_products(knobs: ProductKnobs) -> Numbers:
+def measure_score_products(knobs: ScoreProductKnobs) -> Numbers:
     """Products as they are and divided by √d: how large, how far spread, and where."""
     from pellucid.layers.attention import inverse_root
 
@@ -63,7 +63,7 @@ def measure_products(knobs: ProductKnobs) -> Numbers:
     }
 
 
-def derive_products(knobs: ProductKnobs) -> Numbers:
+def derive_score_products(knobs: ScoreProductKnobs) -> Numbers:
     """By formula, for numbers x of mean μ and variance 1: moments of x·y, or of x², added up d times."""
     square = knobs.mean**2
     if knobs.keys == "the query":
@@ -80,7 +80,7 @@ def derive_products(knobs: ProductKnobs) -> Numbers:
     }
 
 
-def measure_variance(knobs: ProductKnobs) -> Numbers:
+def measure_variance(knobs: ScoreProductKnobs) -> Numbers:
     """The same, and the variance of scores in a new layer of ours, which reads normal numbers."""
     import torch
 
@@ -92,7 +92,7 @@ def measure_variance(knobs: ProductKnobs) -> Numbers:
         stream = torch.randn(256, knobs.width)
         queries, keys = stream @ layer.project[0].T, stream @ layer.project[1].T
         scores = queries @ keys.T * inverse_root(knobs.width)
-    return {**measure_products(knobs), "variance in a new layer": float(scores.var())}
+    return {**measure_score_products(knobs), "variance in a new layer": float(scores.var())}
 
 
 @dataclass(frozen=True)
@@ -199,14 +199,14 @@ FAMILY = ClaimFamily(
             says="products of a query and a key of unit normal numbers are about as large as d",
             where=SCALE,
             kind="draws",
-            measure=measure_products,
+            measure=measure_score_products,
             decides="root mean square over d",
             margin=lambda seen: CLOSE - abs(seen["root mean square over d"] - 1),
             rule="their root mean square is within a quarter of d",
-            knobs=ProductKnobs,
+            knobs=ScoreProductKnobs,
             control={"width": 1},
             search=Search("width", 1, 4096, n_values=7, is_log=True),
-            second=derive_products,
+            second=derive_score_products,
             tolerance=0.05,
             seeds=5,
             other_reading="their variance is d, so that they are about √d large; a vector with itself gives d",
@@ -220,9 +220,9 @@ FAMILY = ClaimFamily(
             decides="variance of scaled",
             margin=lambda seen: 0.05 - abs(seen["variance of scaled"] - 1),
             rule="the variance over 20,000 pairs of independent vectors is within 5 % of 1",
-            knobs=ProductKnobs,
+            knobs=ScoreProductKnobs,
             control={"keys": "the query"},
-            second=derive_products,
+            second=derive_score_products,
             tolerance=0.05,
             seeds=5,
             other_reading="in a new layer, whose matrices begin smaller, it is about a ninth",
@@ -232,13 +232,13 @@ FAMILY = ClaimFamily(
             says="divided by √d, scores are around 1",
             where="answers Q4",
             kind="draws",
-            measure=measure_products,
+            measure=measure_score_products,
             decides="mean of scaled",
             margin=lambda seen: CLOSE - abs(seen["mean of scaled"] - 1),
             rule="their mean is within a quarter of 1",
-            knobs=ProductKnobs,
+            knobs=ScoreProductKnobs,
             control={"mean": 0.3536},
-            second=derive_products,
+            second=derive_score_products,
             tolerance=0.05,
             seeds=5,
             other_reading="they are around 0, and it is their deviation that is 1",
