@@ -125,7 +125,7 @@ class NetOrCountsKnobs:
 
 
 @cache
-def _grams(data: str, n: int) -> tuple[Tensor, Tensor]:
+def count_contexts(data: str, n: int) -> tuple[Tensor, Tensor]:
     """Every context of n - 1 tokens that occurs, (contexts, n - 1), and the shares of what follows, (contexts, V)."""
     import numpy as np
     import torch
@@ -150,7 +150,7 @@ def measure_net_or_counts(knobs: NetOrCountsKnobs) -> Numbers:
 
     from pellucid.training.rng import torch_rng
 
-    contexts, shares = _grams(knobs.data, knobs.n)
+    contexts, shares = count_contexts(knobs.data, knobs.n)
     size = shares.shape[1]
     drawn = torch.randn(knobs.n - 1, size, size, generator=torch_rng(knobs.seed, 0, "table"), dtype=torch.float64)
     weights = drawn.requires_grad_()
