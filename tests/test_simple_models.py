@@ -20,7 +20,7 @@ from pellucid.data.sets.house_numbers import load
 from pellucid.decoding.novelty import edit_distances
 from pellucid.models.examples.rows import one_hot_row
 from pellucid.training.tasks import simple_models
-from pellucid.training.tasks.baselines import pair_baselines
+from pellucid.training.tasks.baselines import TranslationMemory, pair_baselines
 from pellucid.training.tasks.metrics import accuracy, log_loss, mean_squared_error, r_squared
 from pellucid.training.tasks.simple_models import (
     _fit_components,
@@ -255,10 +255,10 @@ def test_pca_keeps_no_more_than_there_is():
     )
 
 
-def test_pairs_have_three_bars():
+def test_pairs_have_four_bars():
     data = PairsData("pairs", [(f"{i}", "a" if i % 3 else "b") for i in range(100)], because="", fingerprint="")
     sides = pair_sides(data)
-    copying, usual, _ = pair_baselines(sides)
+    copying, usual, _, _ = pair_baselines(sides)
     assert (copying.rung.name, usual.rung.name) == ("copying the source", "most frequent target")
     assert (copying.rung.metric, copying.rung.parameters) == (0.0, 0)
     for side, found in (("dev", usual.rung.metric), ("test", usual.with_test().test_metric)):
@@ -266,6 +266,29 @@ def test_pairs_have_three_bars():
         assert found == targets.count("a") / len(targets)
     assert usual.rung.test_metric is None  # read by with_test alone
     assert usual.with_test().test is None
+
+
+@pytest.mark.parametrize("n_train", [1, 40, 300])
+def test_a_translation_memory_finds_the_nearest_source(n_train):
+    """Held against every source by the edit distance: no other is nearer than the one whose answer it gives."""
+    draw = np.random.default_rng(n_train)
+    sources = list(dict.fromkeys("".join(draw.choice(list("abcd"), draw.integers(3, 9))) for _ in range(n_train)))
+    memory = TranslationMemory([(source, source.upper()) for source in sources], otherwise="none")
+    for _ in range(30):
+        known = sources[draw.integers(len(sources))]
+        place = int(draw.integers(len(known) + 1))
+        asked = known[:place] + "x" + known[place:]
+        [answer] = memory.answers([asked])
+        nearest = edit_distances([asked], sources).min()
+        assert edit_distances([asked], [answer.lower()]).tolist() == [nearest] == [1]
+    assert memory.answers(["xyz", sources[0], "xyz"]) == ["none", sources[0].upper(), "none"]
+    assert memory.answers([]) == []
+
+
+def test_what_a_source_became_most_often_is_remembered():
+    memory = TranslationMemory([("ab", "x"), ("ab", "y"), ("ab", "y"), ("zz", "z")], otherwise="")
+    assert memory.answers(["ab", "abb"]) == ["y", "y"]
+    assert memory.n_stored == 6
 
 
 def test_endings_tell_what_becomes_of_a_source():

@@ -1,6 +1,6 @@
 """Baselines: what models that are no network reach on the same split, the bar that a network has to clear.
 
-Sequences are counted; rows and images get the usual simple models, and pairs three ways to answer without a network. No
+Sequences are counted; rows and images get the usual simple models, and pairs four ways to answer without a network. No
 setting was chosen for these data but the order of the best n-gram, by dev, and k of the nearest neighbours, on train.
 """
 
@@ -10,9 +10,10 @@ import dataclasses
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from pellucid.data.endings import Endings
 from pellucid.data.prepare import Examples, ExampleSides, PairSides, TablePreparation
 from pellucid.data.prepare.tokens import Corpus, SequenceSides, take_part
+from pellucid.decoding.novelty import edit_distances
 from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.fitting import SIMPLEST_MODELS
 from pellucid.models.counting.ngram import NGram
@@ -42,6 +44,10 @@ from pellucid.training.tasks.simple_models import FittedModel, fit_simple_models
 
 MOST_SCORES_RANKED = 20_000_000  # of a count model, to find its likeliest tokens: about half a second
 MOST_SCORES_AT_ONCE = 1 << 21  # of those, so that memory stays flat
+MOST_REMEMBERED = 50_000  # pairs of a translation memory, evenly from all
+ALIKE = 16  # sources that a new one is held against letter by letter, up to
+LONGEST_COMPARED = 128  # letters, and so that memory stays flat with at most
+MOST_CELLS = 1 << 21  # of them at once
 
 
 class SideResult(NamedTuple):
@@ -165,7 +171,7 @@ def bits_per_character(nats: float, sides: SequenceSides) -> float:
 
 
 def pair_baselines(sides: PairSides) -> Iterator[Baseline]:
-    """Copying, the target that is the most frequent on train, and what sources with the same ending become.
+    """Copying, the most frequent target of train, that of the nearest source, and what the same ending becomes.
 
     None of them has probabilities, nor a loss.
     """
@@ -174,23 +180,92 @@ def pair_baselines(sides: PairSides) -> Iterator[Baseline]:
     usual = min(counts, key=lambda target: (-counts[target], target))
     seconds = time.perf_counter() - began
 
-    def matches(answer: Callable[[str], str]) -> Callable[[str], SideResult]:
+    def matches(answers: Callable[[list[str]], list[str]]) -> Callable[[str], SideResult]:
         def evaluate(side: str) -> SideResult:
             if side == "train":
                 return SideResult(math.nan)  # the ladder shows the metric on dev and test alone
-            said = [answer(source) for source, _ in sides.texts[side]]
+            said = answers([source for source, _ in sides.texts[side]])
             truth = [target for _, target in sides.texts[side]]
             return SideResult(math.nan, exact_match(said, truth), match_units(said, truth))
 
         return evaluate
 
     has_test = bool(sides.test)
-    yield _make_baseline("copying the source", 0, matches(lambda source: source), 0.0, has_test=has_test)
-    yield _make_baseline("most frequent target", len(usual), matches(lambda _: usual), seconds, has_test=has_test)
+    yield _make_baseline("copying the source", 0, matches(lambda sources: sources), 0.0, has_test=has_test)
+    always = matches(lambda sources: [usual] * len(sources))
+    yield _make_baseline("most frequent target", len(usual), always, seconds, has_test=has_test)
+    began = time.perf_counter()
+    memory = TranslationMemory(sides.texts["train"], usual)
+    seconds = time.perf_counter() - began
+    yield _make_baseline("nearest known source", memory.n_stored, matches(memory.answers), seconds, has_test=has_test)
     began = time.perf_counter()
     endings = Endings(sides.texts["train"])
     seconds = time.perf_counter() - began
-    yield _make_baseline("longest known ending", endings.n_stored, matches(endings.answer), seconds, has_test=has_test)
+    by_ending = matches(lambda sources: [endings.answer(source) for source in sources])
+    yield _make_baseline("longest known ending", endings.n_stored, by_ending, seconds, has_test=has_test)
+
+
+class TranslationMemory:
+    """What the source of train that is most like a new one became: the fewest edits among those that share most of it.
+
+    Alike in pairs of letters come first into question, so that not every source is held against every other.
+
+    >>> memory = TranslationMemory([("night", "Nacht"), ("light", "Licht"), ("day", "Tag")], otherwise="?")
+    >>> memory.answers(["knight", "days", "night", "ox"])
+    ['Nacht', 'Tag', 'Nacht', '?']
+    """
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], otherwise: str) -> None:
+        """otherwise: the answer where no source shares a pair of letters."""
+        counts: dict[str, Counter[str]] = {}
+        for source, target in pairs[:: -(-len(pairs) // MOST_REMEMBERED)]:
+            counts.setdefault(source, Counter())[target] += 1
+        self.otherwise, self.sources = otherwise, list(counts)
+        self.targets = [min(seen, key=lambda target: (-seen[target], target)) for seen in counts.values()]
+        having: dict[str, list[int]] = {}
+        for place, source in enumerate(self.sources):
+            for both in _letter_pairs(source):
+                having.setdefault(both, []).append(place)
+        self.having = {both: np.array(places) for both, places in having.items()}
+        self.n_pairs = np.array([len(_letter_pairs(source)) for source in self.sources])
+
+    @property
+    def n_stored(self) -> int:
+        """Letters that it keeps."""
+        return sum(map(len, self.sources)) + sum(map(len, self.targets))
+
+    def answers(self, sources: list[str]) -> list[str]:
+        found = dict.fromkeys(sources, self.otherwise)
+        asked = {source: self._alike(source) for source in found}
+        rows = [(source, place) for source, places in asked.items() for place in places.tolist()]
+        at_once = max(1, MOST_CELLS // LONGEST_COMPARED)
+        edits: list[int] = []
+        for first in range(0, len(rows), at_once):
+            some = rows[first : first + at_once]
+            ours, theirs = zip(*((source, self.sources[place]) for source, place in some), strict=True)
+            edits += edit_distances(*([one[:LONGEST_COMPARED] for one in texts] for texts in (ours, theirs))).tolist()
+        fewest: dict[str, int] = {}
+        for (source, place), n_edits in zip(rows, edits, strict=True):
+            if n_edits < fewest.get(source, n_edits + 1):  # of equals the one that shares most
+                fewest[source], found[source] = n_edits, self.targets[place]
+        return [found[source] for source in sources]
+
+    def _alike(self, source: str) -> NDArray[np.int64]:
+        """Places of the sources that share most of their pairs of letters, the most alike first."""
+        pairs = _letter_pairs(source)
+        known = [self.having[both] for both in sorted(pairs) if both in self.having]
+        if not known:
+            return np.zeros(0, dtype=np.int64)
+        shared = np.bincount(np.concatenate(known), minlength=len(self.sources))
+        some = np.flatnonzero(shared)
+        likeness = shared[some] / (self.n_pairs[some] + len(pairs))
+        alike: NDArray[np.int64] = some[np.lexsort((some, -likeness))[:ALIKE]]
+        return alike
+
+
+def _letter_pairs(text: str) -> frozenset[str]:
+    """Of each two neighbours, the beginning and the end among them."""
+    return frozenset(first + second for first, second in pairwise(f"\0{text}\0"))
 
 
 def example_baselines(sides: ExampleSides, train_part: Examples, latent: int = 2) -> Iterator[Baseline]:
