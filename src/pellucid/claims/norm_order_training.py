@@ -139,7 +139,7 @@ FAMILY = ClaimFamily(
             control={"norm": "none", "learning_rate": 1.0},
             search=Search("learning_rate", 0.0001, 10.0, n_values=4, is_log=True),
             seeds=5,
-            other_reading="at rates that are in use it does not; from 0.01 on it learns less, with a loss that is a number",
+            other_reading="at rates in use it does not; from 0.01 on it learns less, with a loss that is a number",
         ),
         Claim(
             id="pre-ln-fixes-training",
