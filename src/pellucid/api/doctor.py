@@ -34,6 +34,7 @@ def doctor(
     step: TrainStep | None = None,
     more: Sequence[Any] = (),
     is_causal: bool | None = None,
+    time_axis: int | None = None,
     rules: Sequence[str] = (),
     seed: int = 0,
     name: str = "",
@@ -46,6 +47,7 @@ def doctor(
     loss: a function of outputs and targets, or a name such as "cross-entropy"; without it what needs it is passed over.
     step: your own step of training, a function without arguments; it is called in a forked process alone.
     more: further batches of the same form. is_causal: whether position t must not see what comes after it, if you know.
+    time_axis: which axis of the inputs is time, where it can't be measured: 0 for (time, batch, ...).
     rules: the names of those to run; all where none is named.
 
     >>> import torch
@@ -55,7 +57,9 @@ def doctor(
     """
     from pellucid.inspection.doctor import build_specimen, diagnose
 
-    specimen = build_specimen(model, batch, loss, optimizer, step=step, more=more, is_causal=is_causal, name=name)
+    specimen = build_specimen(
+        model, batch, loss, optimizer, step=step, more=more, is_causal=is_causal, time_axis=time_axis, name=name
+    )
     return Shown(diagnose(specimen, rules, seed))
 
 
@@ -94,11 +98,20 @@ def doctor_run(word: str | Path, *, data: str = "", rules: Sequence[str] = (), s
 
 
 def doctor_file(
-    word: str, *, batch: str = "", loss: str = "", rules: Sequence[str] = (), seed: int = 0, timeout: float = LONGEST
+    word: str,
+    *,
+    batch: str = "",
+    loss: str = "",
+    is_causal: bool | None = None,
+    time_axis: int | None = None,
+    rules: Sequence[str] = (),
+    seed: int = 0,
+    timeout: float = LONGEST,
 ) -> Diagnosis:
     """What a file has under a name, as "model.py:patient", examined in a process of its own.
 
-    batch: a file of inputs and targets, and loss: the name of a loss, in place of its own.
+    batch: a file of inputs and targets, and loss: the name of a loss, in place of its own. is_causal and time_axis: as
+    for `doctor`.
     """
     from pellucid.inspection.batch_file import require_batch_file
     from pellucid.inspection.sandbox import run_in_child
@@ -118,6 +131,8 @@ def doctor_file(
         "name": name,
         "batch": str(require_batch_file(Path(batch)).resolve()) if batch else "",
         "loss": loss,
+        "is_causal": is_causal,
+        "time_axis": time_axis,
         "rules": tuple(rules),
         "seed": seed,
     }

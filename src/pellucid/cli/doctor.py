@@ -23,6 +23,12 @@ from pellucid.runs import is_run
 @click.option(
     "--loss", default="", metavar="NAME", help="Loss function: cross-entropy, mse, l1, huber, bce, nll or multi-margin."
 )
+@click.option(
+    "--causal/--not-causal", "is_causal", default=None, help="Whether position t must not see what comes after it."
+)
+@click.option(
+    "--time-axis", type=int, metavar="AXIS", help="Which axis of the inputs is time, if it can't be measured."
+)
 @click.option("--data", default="", metavar="FILE", help="Data of a run, if they have moved.")
 @click.option("--rule", "rules", multiple=True, metavar="NAME", help="Only this rule; may be given several times.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the probes.")
@@ -36,6 +42,8 @@ def command(
     model: str,
     batch: str,
     loss: str,
+    is_causal: bool | None,
+    time_axis: int | None,
     data: str,
     rules: tuple[str, ...],
     seed: int,
@@ -60,8 +68,9 @@ def command(
     if not model:
         raise PellucidError("no model is named", fix="Give a run, or file.py:name")
     if is_run(model) or ".py" not in model:
-        for name, given in (("batch", batch), ("loss", loss)):
-            if given:
+        of_a_file = {"batch": batch, "loss": loss, "causal": is_causal, "time_axis": time_axis}
+        for name, given in of_a_file.items():
+            if given not in ("", None):
                 raise PellucidError(
                     f"{{{name}}} changes nothing for the run {quoted(model)}",
                     fix="Leave it out: a run has its own",
@@ -71,7 +80,16 @@ def command(
     elif data:
         raise PellucidError("--data is for a run, and this is a file", fix="Give the batch with --batch FILE")
     else:
-        diagnosis = doctor_file(model, batch=batch, loss=loss, rules=rules, seed=seed, timeout=timeout)
+        diagnosis = doctor_file(
+            model,
+            batch=batch,
+            loss=loss,
+            is_causal=is_causal,
+            time_axis=time_axis,
+            rules=rules,
+            seed=seed,
+            timeout=timeout,
+        )
 
     if is_whole and not as_json:
         from pellucid.figures.tables import show_parts

@@ -248,6 +248,7 @@ def build_specimen(
     step: TrainStep | None = None,
     more: Sequence[Any] = (),
     is_causal: bool | None = None,
+    time_axis: int | None = None,
     name: str = "",
     whose: str = "",
 ) -> Specimen:
@@ -273,7 +274,28 @@ def build_specimen(
     inputs, targets = split_batch(batch, whose)
     further = tuple(split_batch(one, whose) for one in more)
     called = name or type(model).__name__
-    return Specimen(model, inputs, targets, function, optimizer, further, is_causal, called, step)
+    specimen = Specimen(model, inputs, targets, function, optimizer, further, is_causal, called, step)
+    return with_time(specimen, is_causal, time_axis)
+
+
+def with_time(specimen: Specimen, is_causal: bool | None, time_axis: int | None) -> Specimen:
+    """The specimen with what is said of time; what is not said stays as it is.
+
+    >>> with_time(Specimen(nn.GRU(2, 2), (torch.ones(5, 3, 2),)), None, -3).time_axis
+    0
+    """
+    if is_causal is not None:
+        specimen = replace(specimen, is_causal=is_causal)
+    if time_axis is None:
+        return specimen
+    most = max((one.dim() for one in specimen.inputs if isinstance(one, Tensor)), default=0)
+    if not -most <= time_axis < most:
+        raise PellucidError(
+            f"{{time_axis}} is {time_axis}, and the inputs have {most} axes",
+            fix=f"Give a number from 0 to {max(most - 1, 0)}",
+            options={"time_axis": None},
+        )
+    return replace(specimen, time_axis=time_axis % most)
 
 
 def _takes_nothing(function: Any) -> bool:
@@ -319,7 +341,14 @@ def split_batch(batch: Any, whose: str = "") -> StoredBatch:
     return StoredBatch(tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), targets)
 
 
-def specimen_from(given: object, name: str, batch: str = "", loss: str = "") -> Specimen:
+def specimen_from(
+    given: object,
+    name: str,
+    batch: str = "",
+    loss: str = "",
+    is_causal: bool | None = None,
+    time_axis: int | None = None,
+) -> Specimen:
     """What a file has under a name, as a specimen. batch: a file of tensors, loss: a name, in place of its own.
 
     >>> def patient():
@@ -348,6 +377,7 @@ def specimen_from(given: object, name: str, batch: str = "", loss: str = "") -> 
         raise PellucidError(
             f"there is no batch for {quoted(name)}", fix="Give {batch}, or return it", options={"batch": None}
         )
+    specimen = with_time(specimen, is_causal, time_axis)
     return replace(specimen, loss=find_loss_function(loss)) if loss else specimen
 
 
@@ -363,12 +393,14 @@ def _call_maker(make: Any, name: str) -> object:
 def examine_file(job: Mapping[str, Any]) -> object:
     """The diagnosis of what a file has under a name, as plain values; the job of a child of `sandbox`.
 
-    job: file, name, batch (a file of tensors, or ""), loss (the name of one, or ""), rules and seed.
+    job: file, name, batch (a file of tensors, or ""), loss (the name of one, or ""), is_causal, time_axis, rules and
+    seed.
     """
     path, name = Path(job["file"]), str(job["name"])
     found = load_name(path, name)
     with translate_errors(path):
-        specimen = specimen_from(found.value, name, str(job["batch"]), str(job["loss"]))
+        batch, loss = str(job["batch"]), str(job["loss"])
+        specimen = specimen_from(found.value, name, batch, loss, job.get("is_causal"), job.get("time_axis"))
         diagnosis = diagnose(specimen, list(job["rules"]), int(job["seed"]))
     mended = [make_note("file-mended", file=path.name, mistake=str(mistake)) for mistake in found.mistakes]
     return as_plain(diagnosis._replace(notes=(*mended, *diagnosis.notes)))

@@ -64,13 +64,17 @@ def batch_input(specimen: Specimen) -> int | None:
 def change_input(inputs: tuple[Any, ...], place: int, where: tuple[Any, ...], seed: int = 0) -> tuple[Any, ...] | None:
     """The inputs with other numbers at `where` of one of them, drawn from its own; None where they are all the same.
 
-    Its own numbers are the only ones known to be allowed: a token has to be in the vocabulary.
+    Its own numbers are the only ones known to be allowed: a token has to be in the vocabulary. Yes becomes no.
 
     >>> rows, = change_input((torch.tensor([[1, 2], [1, 2]]),), 0, (0,))
     >>> rows.tolist()
     [[2, 1], [1, 2]]
     """
     tensor: Tensor = inputs[place]
+    if tensor.dtype is torch.bool:
+        flipped = tensor.detach().clone()
+        flipped[where] = ~flipped[where]
+        return (*inputs[:place], flipped, *inputs[place + 1 :])
     known = tensor.detach().reshape(-1).unique()  # type: ignore[no-untyped-call]
     changed = tensor.detach().clone()
     old = changed[where]

@@ -46,6 +46,7 @@ class Specimen:
     name: str = "the model"
     step: TrainStep | None = None  # their own step of training, of the module itself and of no copy
     keeps_hooks: bool = False  # whether copies have the hooks of its modules, as they must where these change something
+    time_axis: int | None = None  # which axis of the inputs is time; None: it is not said
     known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # measured once for all
 
     def outputs(self) -> Any:

@@ -2,13 +2,16 @@
 
 A `view` where a `transpose` was meant, a softmax over the batch or batch_first forgotten all run without complaint. One
 row is changed, and the outputs of the others must not move. In training batch norms let rows meet, and are meant to.
+Where time is first, as is said or as targets show that are the inputs further on, rows lie along the second axis.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from pellucid.inspection.instrument.influence import batch_axis, target_shifts
 from pellucid.inspection.instrument.perturbation import (
     batch_input,
     change_input,
@@ -26,7 +29,7 @@ def check(specimen: Specimen) -> Findings:
     place = batch_input(specimen)
     if place is None or specimen.inputs[place].dim() < 2 or _is_graph(specimen):
         return
-    n_rows = specimen.inputs[place].shape[0]
+    n_rows = specimen.inputs[place].shape[batch_axis(specimen)]
     yield from _single(specimen, n_rows)
     if n_rows < 2:
         return
@@ -39,14 +42,15 @@ def check(specimen: Specimen) -> Findings:
 
 def _in_mode(specimen: Specimen, place: int, mode: str) -> Findings:
     is_training = mode == "training"
-    n_rows = specimen.inputs[place].shape[0]
+    axis = batch_axis(specimen)
+    n_rows = specimen.inputs[place].shape[axis]
     before = specimen.copy(mode).main_output()
-    if before is None or not before.dim() or before.shape[0] != n_rows:
+    if before is None or before.dim() <= axis or before.shape[axis] != n_rows:
         return
     worst = 0.0
     for row, changed in _change_rows(specimen, place):
         after = specimen.copy(mode).main_output(changed)
-        kept = _others(row, before)
+        kept = _others(row, before, axis)
         change = largest_change(kept(before), kept(after)) if after is not None else 0.0  # type: ignore[arg-type]
         worst = max(worst, change)
         if not is_beyond_rounding(change, before):
@@ -59,25 +63,28 @@ def _in_mode(specimen: Specimen, place: int, mode: str) -> Findings:
         where = meeting.path if meeting else "the model"
         yield _in_training(where, seen, meeting) if is_training else _in_eval(specimen, place, where, seen, meeting)
         return
-    if not is_training:
+    if not is_training and not axis:
         by_place = _by_place(specimen, before)
         if by_place is not None:
             yield by_place
             return
     seen = f"other first and last rows moved the other {n_rows - 1} rows' outputs by {worst:.2g}, in {mode}"
+    if axis:
+        seen += f"; rows lie along axis {axis}"
     yield Finding.sound("the model", seen, "each row is answered by itself")
 
 
 def _change_rows(specimen: Specimen, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """A row and the inputs with it changed: the first and the last, to numbers of the batch and to larger ones."""
     given: Tensor = specimen.inputs[place]
-    for row in (0, len(given) - 1):
-        changed = change_input(specimen.inputs, place, (row,), seed=row)
+    axis = batch_axis(specimen)
+    for row in (0, given.shape[axis] - 1):
+        changed = change_input(specimen.inputs, place, (*[slice(None)] * axis, row), seed=row)
         if changed is not None:
             yield row, changed
     if given.is_floating_point():
         larger = given.detach().clone()
-        larger[0] *= 10
+        larger.select(axis, 0).mul_(10)
         yield 0, (*specimen.inputs[:place], larger, *specimen.inputs[place + 1 :])
 
 
@@ -118,16 +125,17 @@ def _single(specimen: Specimen, n_rows: int) -> Findings:
         )
 
 
-def _others(row: int, outputs: Tensor) -> Callable[[Tensor], Tensor | None]:
+def _others(row: int, outputs: Tensor, axis: int) -> Callable[[Tensor], Tensor | None]:
     """Of a tensor all rows but one; of scores between rows, as for contrast, also all columns but that one."""
-    n_rows = len(outputs)
-    rest = [other for other in range(n_rows) if other != row]
+    n_rows = outputs.shape[axis]
+    rest = torch.tensor([other for other in range(n_rows) if other != row])
     is_between_rows = outputs.shape == (n_rows, n_rows)
 
     def select_kept(tensor: Tensor) -> Tensor | None:
-        if not tensor.dim() or tensor.shape[0] != n_rows:
+        if tensor.dim() <= axis or tensor.shape[axis] != n_rows:
             return None
-        return tensor[rest][:, rest] if is_between_rows and tensor.shape == outputs.shape else tensor[rest]
+        others = tensor.index_select(axis, rest)
+        return others[:, rest] if is_between_rows and tensor.shape == outputs.shape else others
 
     return select_kept
 
@@ -167,7 +175,9 @@ def _in_eval(specimen: Specimen, place: int, where: str, seen: str, meeting: Mee
     is_time_first = any(getattr(one, "batch_first", True) is False for one in module.modules())
     targets = specimen.target
     is_one_each = targets is not None and targets.shape == specimen.inputs[place].shape[:1]
-    is_doubtful = is_norm or (is_time_first and not is_one_each)
+    # Targets that are the inputs further along the second axis say that this one is time, and the first is not.
+    is_time_second = any(shift.axis == 1 and shift.by for shift in target_shifts(specimen))
+    is_doubtful = is_norm or (is_time_first and not is_one_each and not is_time_second)
     fix = "look there for a view or reshape where a transpose is meant, or a softmax, mean or norm over dimension 0"
     if is_norm:
         fix = "keep running statistics (track_running_stats=True), or use a norm over features"

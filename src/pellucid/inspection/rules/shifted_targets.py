@@ -1,50 +1,78 @@
 """A language model learns to say the next token. Shifted by none, it learns to copy; by two, to leave one out.
 
 What the loss asks for at each position is read off its slope, so that it does not matter whether the targets are
-shifted before the loss, inside it, or in both places, which is the usual mistake.
+shifted before the loss, inside it, or in both places, which is the usual mistake. Of numbers the targets themselves are
+compared with the inputs, along every axis. A model that is not said to be causal is measured: one that sees the past
+alone and is asked for what it is reading has nothing to learn.
 """
 
-from pellucid.inspection.instrument.loss_view import sequence_inputs, shift_agreement, wanted_classes
+from pellucid.inspection.instrument.influence import TargetShift, TimeAxis, is_measured_causal, target_shifts, time_axes
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 MEANINGS = {
     0: "the answer is the token that it is reading: it learns to copy, and its loss says nothing",
     -1: "it is asked for the token before, which it has already read",
+    -2: "it is asked for what stood two places before, which it has already read",
     2: "it is asked for the token after the next: the targets are shifted twice",
 }
 
 
 def check(specimen: Specimen) -> Findings:
-    places = sequence_inputs(specimen)
-    wanted = wanted_classes(specimen) if places else None
-    if wanted is None:
-        return
-    for place in places:
-        agreeing = {by: shift_agreement(specimen.inputs[place], wanted, by) for by in (1, 0, -1, 2)}
-        best = max(agreeing, key=lambda by: agreeing[by])
-        if agreeing[best] < 0.99 or sum(share > 0.5 for share in agreeing.values()) > 1:
-            continue  # another task, or tokens that repeat so much that it cannot be told
-        seen = f"at {agreeing[best]:.0%} of positions the loss asks for the token {best:+d} from there"
-        # What a second input holds was not to be copied from the first: it is given away.
-        is_given = place > 0 and best == 0
-        if best == 1:
-            yield Finding.sound("targets", seen, "it is asked for the next token")
-        elif specimen.is_causal or best == 2 or is_given or (best == -1 and specimen.is_causal is not False):
-            yield Finding(
-                "broken" if specimen.is_causal else "suspicious",
-                "targets" if place == 0 else f"input {place}",
-                seen,
-                MEANINGS[best],
-                "shift once: scores[:, :-1] against tokens[:, 1:], either before the loss or in it",
-                again="print(x[0], y[0])",
-            )
+    for place in dict.fromkeys(shift.place for shift in target_shifts(specimen)):
+        shifts = [shift for shift in target_shifts(specimen) if shift.place == place]
+        if shift := _shift_in_time(specimen, shifts):
+            yield from _of_shift(specimen, shift)
+
+
+def _shift_in_time(specimen: Specimen, shifts: list[TargetShift]) -> TargetShift | None:
+    """The shift along the axis that is time: the one that is said, the only one, or the second axis where all agree."""
+    said = [shift for shift in shifts if shift.axis == specimen.time_axis]
+    if specimen.time_axis is not None:
+        return said[0] if said else None
+    if len({shift.axis for shift in shifts}) == 1:
+        return shifts[0]
+    # What is not shifted at all agrees along every axis.
+    return next((shift for shift in shifts if shift.axis == 1), shifts[0]) if shifts else None
+
+
+def _of_shift(specimen: Specimen, shift: TargetShift) -> Findings:
+    by, place = shift.by, shift.place
+    is_tokens = not specimen.inputs[place].is_floating_point()
+    what = "token" if is_tokens else "number"
+    seen = f"at {shift.share:.0%} of positions the loss asks for the {what} {by:+d} from there"
+    if shift.axis != 1:
+        seen += f", along axis {shift.axis}"
+    # What a second input holds was not to be copied from the first: it is given away.
+    is_given = place > 0 and by == 0 and is_tokens
+    is_causal = specimen.is_causal
+    if is_causal is None and by != 1:
+        time = next((time for time in time_axes(specimen) if _is_of(time, shift)), None)
+        is_causal = None if time is None else is_measured_causal(specimen, time)
+        if is_causal is not None:
+            seen += f"; outputs were measured to see {'the past alone' if is_causal else 'both sides'}"
+    if by == 1:
+        yield Finding.sound("targets", seen, f"it is asked for the next {what}")
+    elif is_causal or by == 2 or is_given or (by < 0 and is_causal is not False and is_tokens):
+        yield Finding(
+            "broken" if specimen.is_causal else "suspicious",
+            "targets" if place == 0 else f"input {place}",
+            seen,
+            MEANINGS[by].replace("token", what),
+            "shift once: scores[:, :-1] against tokens[:, 1:], either before the loss or in it",
+            again="print(x[0], y[0])",
+        )
+
+
+def _is_of(time: TimeAxis, shift: TargetShift) -> bool:
+    return (time.place, time.axis) == (shift.place, shift.axis)
 
 
 RULE = DoctorRule(
     name="shifted-targets",
     proves="a causal model is asked for another token than the next",
-    how="reads off the loss's slope which token it asks for at each position, and compares with the tokens around it",
+    how="reads off the loss's slope which token it asks for at each position, compares with the tokens around it, and "
+    "measures whether outputs see the past alone",
     check=check,
-    cannot_see="models of which it cannot be told that each position asks for a token of the input",
+    cannot_see="models of which it cannot be told that each position asks for something that the input holds",
     needs=("targets", "loss"),
 )
