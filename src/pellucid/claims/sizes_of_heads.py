@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.claims.claim import Claim, ClaimFamily, Numbers
 from pellucid.claims.sizes_and_latency import count_flops, least_seconds, one_thread
@@ -52,6 +52,7 @@ def measure_head_width(knobs: HeadSizeKnobs | BaseHeadKnobs) -> Numbers:
 
 
 def count_projections(knobs: BaseHeadKnobs) -> Numbers:
+    """The parameters of the projections to queries, keys and values, counted on our module."""
     import torch
 
     from pellucid.layers.attention import MultiHeadAttention
@@ -156,9 +157,20 @@ class RelationsKnobs:
         check_options(self)
 
 
+class Recall(NamedTuple):
+    """How often a network names all tokens that it is asked for, and where it looks in 1,000 sequences."""
+
+    right: float
+    weights: Tensor  # (layers, sequences, heads, positions)
+    asked: tuple[int, ...]  # the positions, counted from 0
+
+
 @functools.cache
-def train_to_recall(heads: int, relations: int, steps: int, seed: int) -> float:
-    """One layer of attention, of width 32, that is to name the second of six tokens, and the fifth: how often both."""
+def train_to_recall(heads: int, relations: int, steps: int, seed: int, layers: int = 1) -> Recall:
+    """Attention of width 32 that is to name so many of six tokens at once: the second, the fifth, and others.
+
+    A later layer asks with what the layers before it found, and adds to it.
+    """
     import torch
     from torch import nn
     from torch.nn.functional import cross_entropy
@@ -167,33 +179,50 @@ def train_to_recall(heads: int, relations: int, steps: int, seed: int) -> float:
     from pellucid.layers.masks import EVERYTHING
     from pellucid.training.rng import seed_torch, torch_rng
 
-    asked = [1, 4][:relations]
+    asked = [1, 4, 2, 3, 0][:relations]
     with seed_torch(seed, 0, "weights"):
         embedding, places = nn.Embedding(8, 32), nn.Parameter(torch.randn(6, 32))
-        attention, outputs = MultiHeadAttention(32, heads), nn.Linear(32, 8 * relations)
-    parameters = [places, *embedding.parameters(), *attention.parameters(), *outputs.parameters()]
+        stack = [MultiHeadAttention(32, heads) for _ in range(layers)]
+        outputs = nn.Linear(32, 8 * relations)
+    modules = [embedding, *stack, outputs]
+    parameters = [places, *[one for module in modules for one in module.parameters()]]
     optimizer = torch.optim.Adam(parameters, lr=1e-2)
     rng = torch_rng(seed, 0, "tokens")
 
-    def answer(tokens: Tensor) -> Tensor:
+    def look(tokens: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The scores of each answer, and what each layer asked with: (batch, 1, width)."""
         stream = embedding(tokens) + places
-        found: Tensor = outputs(attention(stream[:, -1:], stream, mask=EVERYTHING)[:, 0])
-        return found.reshape(-1, relations, 8)
+        asking = [stream[:, -1:]]
+        found: Tensor = stack[0](asking[0], stream, mask=EVERYTHING)
+        for attention in stack[1:]:
+            asking.append(stream[:, -1:] + found)
+            found = found + attention(asking[-1], stream, mask=EVERYTHING)
+        return outputs(found[:, 0]).reshape(-1, relations, 8), asking
 
     with one_thread():
         for _ in range(steps):
             tokens = torch.randint(8, (64, 6), generator=rng)
             optimizer.zero_grad()
-            loss = cross_entropy(answer(tokens).flatten(0, 1), tokens[:, asked].flatten())
+            loss = cross_entropy(look(tokens)[0].flatten(0, 1), tokens[:, asked].flatten())
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
         with torch.no_grad():
             tokens = torch.randint(8, (1000, 6), generator=rng)
-            return float((answer(tokens).argmax(-1) == tokens[:, asked]).all(1).float().mean())
+            scores, asking = look(tokens)
+            stream = embedding(tokens) + places
+            seen = [
+                one.weights(queries, stream, mask=EVERYTHING)[:, :, 0]
+                for one, queries in zip(stack, asking, strict=True)
+            ]
+            right = float((scores.argmax(-1) == tokens[:, asked]).all(1).float().mean())
+    return Recall(right, torch.stack(seen), tuple(asked))
 
 
 def measure_recall(knobs: RelationsKnobs) -> Numbers:
-    several, one = (train_to_recall(heads, knobs.relations, knobs.steps, knobs.seed) for heads in (knobs.heads, 1))
+    """Sequences of which all asked tokens are named right, with the heads and with one, and what both cost."""
+    several, one = (
+        train_to_recall(heads, knobs.relations, knobs.steps, knobs.seed).right for heads in (knobs.heads, 1)
+    )
     cost = measure_heads(HeadSizeKnobs(width=32, heads=knobs.heads, tokens=6))
     return {"right with the heads": several, "right with one": one, "FLOPs over one head": cost["FLOPs over one head"]}
 

@@ -29,6 +29,7 @@ from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
     from pellucid.data.prepare.tokens import SequenceSides
+    from pellucid.models.sequences.configs import TransformerConfig
     from pellucid.models.sequences.transformer import Transformer
 
 DEPTH, BATCH, LEARNING_RATE = 2, 64, 5e-3
@@ -109,6 +110,7 @@ def measure(knobs: HeadsOrWidthKnobs) -> HeadsOrWidth:
     """
     from pellucid.data.prepare.tokens import take_part
     from pellucid.layers.attention import MultiHeadAttention
+    from pellucid.models.sequences.configs import TransformerConfig
     from pellucid.training.tasks.sequences import evaluate_loss
 
     sides = _open_sides(knobs.data)
@@ -119,7 +121,8 @@ def measure(knobs: HeadsOrWidthKnobs) -> HeadsOrWidth:
     for heads in counts:
         losses, parameters = [], 0
         for seed in range(knobs.seed, knobs.seed + knobs.repeats):
-            model = _train(sides, context, heads, knobs, seed)
+            config = TransformerConfig(len(sides.vocabulary), context, knobs.width, DEPTH, heads)
+            model = train_transformer(sides, config, knobs.steps, seed)
             parameters = model.n_parameters
             losses.append(evaluate_loss(model, judged, context).nats)
         layer = MultiHeadAttention(knobs.wide, heads, has_bias=False)
@@ -165,23 +168,23 @@ def _best_loss(data: str) -> float | None:
     return int(asked["k"]) * math.log(int(asked["n_symbols"])) / (int(asked["length"]) + 1)
 
 
-def _train(sides: SequenceSides, context: int, heads: int, knobs: HeadsOrWidthKnobs, seed: int) -> Transformer:
-    from pellucid.models.sequences.configs import TransformerConfig
+def train_transformer(sides: SequenceSides, config: TransformerConfig, steps: int, seed: int) -> Transformer:
+    """A transformer that has learned the train side for so many steps."""
     from pellucid.models.sequences.transformer import Transformer
     from pellucid.training.loop import mean_token_loss
     from pellucid.training.rng import seed_torch
     from pellucid.training.tasks.batches import make_batches
 
-    config = TransformerConfig(len(sides.vocabulary), context, knobs.width, DEPTH, heads)
     with seed_torch(seed, 0, "weights"):
         model = Transformer(config)
-    batches = make_batches(sides.train, BATCH, context, seed)
+    batches = make_batches(sides.train, BATCH, config.context, seed)
 
     def loss_of(step: int) -> Any:
         batch = batches.batch(step)
-        return mean_token_loss(model(batch.tokens), batch.targets)
+        with seed_torch(seed, step, "dropout"):
+            return mean_token_loss(model(batch.tokens), batch.targets)
 
-    train_by_adamw(model, loss_of, LEARNING_RATE, knobs.steps)
+    train_by_adamw(model, loss_of, LEARNING_RATE, steps)
     return model.eval()
 
 
