@@ -1,10 +1,12 @@
 """Writes the pages and pictures that are made from the code, or with --check tells which are out of date.
 
-python docs/build.py            rules.md, commands.md, drawings.md, doctor-rules.md, learn.md, pictures/
+python docs/build.py            rules.md, commands.md, drawings.md, doctor-rules.md, learn.md, claims.md, pictures/
 python docs/build.py --check    exit 1 if one of them is not what the code says
 """
 
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,13 +15,18 @@ from pellucid.api.derive import derive
 from pellucid.api.draw import drawable
 from pellucid.api.learn import JOURNEY, all_steps
 from pellucid.autograd.rules import RULES, Rule
+from pellucid.claims.claim import all_claims, all_families
+from pellucid.claims.running import stored_ledger
 from pellucid.cli import COMMANDS, pellucid
 from pellucid.data import datasets
+from pellucid.figures.claims_page import draw_claim_result
 from pellucid.figures.drawings.bigram_graph import draw_bigram_graph
+from pellucid.figures.words.claims import claim_verdict_words, deciding_words, tally_words
 from pellucid.inspection.rules import rules as doctors_rules
 from pellucid.lessons.lesson import Lesson
 from pellucid.models.catalogue import NETWORKS
 from pellucid.models.counting.simple_models import word_counts
+from pellucid.records import VERDICTS, ClaimResult
 
 DOCS = Path(__file__).parent
 NEURON = ("1/(1+exp(-(w0*x0+w1*x1+w2)))", {"w0": 2.0, "x0": -1.0, "w1": -2.0, "x1": -2.0, "w2": -3.0})
@@ -121,6 +128,83 @@ step says as one document.
 """ + "\n".join(parts)
 
 
+def claims_page() -> str:
+    """Totals by document and family, what surprises, and numbers of documents that are wrong beside the right ones."""
+    claims = {name: claim for name, (_, claim) in all_claims().items()}
+    results = stored_ledger().results
+    families = {name: family.title for name, family in all_families().items()}
+    by_document = tally_rows([(document, one) for one in results for document in documents_of(one)])
+    by_family = tally_rows([(families[one.family], one) for one in results])
+    surprising = [one for one in results if claims[one.id].surprise]
+    wrong = [one for one in results if claims[one.id].stated and one.verdict == "fails"]
+    shown = "\n".join(
+        f"### {claim_verdict_words(one)}: {one.statement}\n\n`{one.id}` ({one.where}): {claims[one.id].surprise}. "
+        f"{deciding_words(one)}.\n\n![{one.statement}](pictures/claims/{one.id}.svg)\n"
+        for one in surprising
+    )
+    numbers = "\n".join(
+        f"| {one.where} | {one.statement} | {claims[one.id].stated} | {deciding_words(one)} | `{one.id}` |"
+        for one in wrong
+    )
+    head = "| | statements | holds | fails | only when | not decided | not testable |\n|---|---|---|---|---|---|---|"
+    n_second = sum(any(number.second is not None for number in one.numbers) for one in results)
+    return f"""# Claims and their verdicts
+
+What courses, exams, answer keys and notes say about networks, each as an experiment with a rule that was written before
+its numbers, and a control in which it must come out the other way. Written by `docs/build.py` from the stored ledger,
+which `make claims` makes anew; `pellucid claims show ID` has everything about one, and `pellucid claims run ID` runs it
+here. {tally_words(stored_ledger())} {n_second} of them have a number that was found by a second, independent route.
+
+## By document
+
+{head}
+{by_document}
+
+## By family
+
+{head}
+{by_family}
+
+## {len(surprising)} results that surprise
+
+{shown}
+## Numbers that are wrong
+
+As a document has it, and as it was measured or computed here.
+
+| where | says | stated | here | claim |
+|---|---|---|---|---|
+{numbers}
+"""
+
+
+def documents_of(result: ClaimResult) -> list[str]:
+    """The documents that a claim is from, by the first words of where it stands."""
+    return list(dict.fromkeys(part.split()[0] for part in result.where.split("; ")))
+
+
+def tally_rows(named: Sequence[tuple[str, ClaimResult]]) -> str:
+    """One row for each name: how many statements, those that are covered too, have which verdict."""
+    rows = []
+    for name in dict.fromkeys(name for name, _ in named):
+        counts = Counter(dict.fromkeys(VERDICTS, 0))
+        for other, one in named:
+            if other == name:
+                counts[one.verdict] += 1 + len(one.covers)
+        rows.append(f"| {name} | {counts.total()} | " + " | ".join(str(counts[verdict]) for verdict in VERDICTS) + " |")
+    return "\n".join(rows)
+
+
+def claim_pictures() -> dict[Path, str]:
+    """The pictures of results that surprise."""
+    claims = all_claims()
+    return {
+        DOCS / "pictures" / "claims" / f"{one.id}.svg": draw_claim_result(one).svg + "\n"
+        for one in stored_ledger().results
+        if claims[one.id][1].surprise
+    }
+
+
 def help_text(name: str) -> str:
     with pellucid.make_context("pellucid", [name], resilient_parsing=True) as context:
         command = pellucid.get_command(context, name)
@@ -137,6 +221,8 @@ def generated() -> dict[Path, str]:
         DOCS / "drawings.md": drawings_page(),
         DOCS / "doctor-rules.md": doctor_page(),
         DOCS / "learn.md": learn_page(),
+        DOCS / "claims.md": claims_page(),
+        **claim_pictures(),
         DOCS / "pictures" / "neuron.svg": derive(*NEURON).svg() + "\n",
         DOCS / "pictures" / "emma.svg": draw_bigram_graph(word_counts("emma")).svg + "\n",
     }
@@ -148,7 +234,7 @@ def main() -> None:
         if "--check" in sys.argv:
             print(f"{path.relative_to(DOCS.parent)} is out of date: run python docs/build.py")
         else:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(exist_ok=True, parents=True)
             path.write_text(generated()[path])
             print(f"wrote {path.relative_to(DOCS.parent)}")
     sys.exit(1 if stale and "--check" in sys.argv else 0)

@@ -2,12 +2,24 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
 
 from pellucid.api.claims import find_result, list_claims, run_claims
-from pellucid.claims.claim import Claim, ClaimFamily, Search, agreement, all_claims, all_families, closeness, find_claim
+from pellucid.claims.claim import (
+    Claim,
+    ClaimFamily,
+    Search,
+    agreement,
+    all_claims,
+    all_families,
+    closeness,
+    describe_method,
+    find_claim,
+)
 from pellucid.claims.judging import control_turns, interval, run_claim
 from pellucid.claims.running import run, run_ledger, stored_ledger
 from pellucid.errors import PellucidError
@@ -188,6 +200,41 @@ def test_the_command_lists_shows_and_runs(pellucid, tmp_path):
     assert "dice-expected-49-24" in page.read_text()
     again = pellucid("claims", "run", "dice-expected-49-24", "--knob", "sides=8", "--json")
     assert json.loads(again.stdout)[0]["verdict"] == "fails"
+
+
+def test_a_claim_is_told_with_its_method_and_the_code_to_do_it_again(pellucid):
+    said = pellucid("claims", "show", "dice-expected-49-24").stdout
+    for words in ("measures", "also by", "2 to 100", "pellucid draw dice", "by another route", "in the control"):
+        assert words in said, words
+    code = next(line for line in said.splitlines() if "python -c" in line).split("'")[1]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert "dice-expected-49-24: fails" in done.stdout  # with the control's knob
+    assert json.loads(pellucid("claims", "show", "dice-expected-49-24", "--json").stdout)["method"]["picture"] == "dice"
+
+
+def test_every_claim_that_is_tested_says_what_it_measures():
+    silent = [name for name, (family, claim) in all_claims().items() if claim.measure and not method_of(family, claim)]
+    assert silent == []
+
+
+def method_of(family, claim):
+    # A lambda that only sets a knob stands for the function behind it, and need not say it again.
+    return describe_method(family, claim).done or claim.measure.__name__ == "<lambda>"
+
+
+def test_claims_end_in_time_and_all_of_them_go_on_from_their_journal(pellucid, tmp_path):
+    none = pellucid("claims", "run", "dice-and-grids", "--minutes", "1e-12", "--jobs", "1", "--json")
+    assert json.loads(none.stdout) == []
+    assert "8 claims were not begun" in none.stderr
+    assert "--minutes is -1" in pellucid("claims", "run", "dice-and-grids", "--minutes", "-1").stderr
+    # A journal that holds all but one of them.
+    kept = [one for one in STORED.values() if one.id != "grid-diagonal-6"]
+    (tmp_path / "runs").mkdir()
+    lines = [json.dumps(as_plain(one)) for one in kept]
+    (tmp_path / "runs" / "claims.jsonl").write_text("\n".join(lines) + "\n")
+    done = pellucid("claims", "run", "all", "--json")
+    assert [line.split()[-2] for line in done.stderr.splitlines()] == ["grid-diagonal-6"]
+    assert len(json.loads(done.stdout)) == len(STORED)
 
 
 def test_a_claim_in_python_prints_and_draws_itself():

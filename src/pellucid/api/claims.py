@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pellucid.api.results import write_output
-from pellucid.claims.claim import all_families, find_claim
+from pellucid.claims.claim import all_families, describe_method, find_claim
 from pellucid.claims.judging import read_knobs
 from pellucid.claims.running import Done, chosen_ids, run_ledger, stored_ledger, write_ledger
 from pellucid.errors import PellucidError, require_one_of
@@ -35,12 +37,12 @@ def _searched(result: ClaimResult) -> str:
 
 
 def find_result(name: str) -> ClaimResult:
-    """The stored result of a claim, by its id or one that it covers."""
-    _, claim = find_claim(name)
+    """The stored result of a claim, by its id or one that it covers, with how it was tested."""
+    family, claim = find_claim(name)
     found = next((one for one in stored_ledger().results if one.id == claim.id), None)
     if found is None:
         raise PellucidError(f"{claim.id} has no stored result", fix=f"Run it: pellucid claims run {claim.id}")
-    return found
+    return replace(found, method=describe_method(family, claim))
 
 
 def run_claims(
@@ -52,13 +54,19 @@ def run_claims(
     journal: Path | None = None,
     store: Path | None = None,
     jobs: int = 0,
+    minutes: float | None = None,
     on_done: Done = lambda result, n, of: None,
 ) -> Ledger:
-    """Run claims by their ids, families or `all`. With `data`, those that can be asked of it are."""
+    """Run claims by their ids, families or `all`. With `data`, those that can be asked of it are.
+
+    journal: what it holds is not run again, and each result is added to it. minutes: after them no claim is begun.
+    """
     if not names:
         raise PellucidError("no claim is named", fix="Name an id, a family, or all")
     if seeds is not None and not 1 <= seeds <= 1000:
         raise PellucidError(f"the number of seeds is {seeds}", fix="Choose one from 1 to 1,000")
+    if minutes is not None and not 0 < minutes < 10_000:
+        raise PellucidError(f"{{minutes}} is {minutes:g}", fix="Give a number above 0", options={"minutes": None})
     ids = chosen_ids(names)
     given: dict[str, Any] = {}
     for name in ids:
@@ -73,10 +81,17 @@ def run_claims(
         given = read_knobs(claim, knobs or {})
     if data is not None:
         given["data"] = data
-    ledger = run_ledger(ids, given, seeds, journal, jobs or os.cpu_count() or 1, on_done)
+    seconds = math.inf if minutes is None else 60 * minutes
+    ledger = run_ledger(ids, given, seeds, journal, jobs or os.cpu_count() or 1, on_done, seconds)
     if store:
         write_ledger(store, ledger)
     return ledger
+
+
+def expected_seconds(names: Sequence[str]) -> dict[str, float]:
+    """How long each claim took when it was stored, by its id; 0 where it never was."""
+    stored = {one.id: one.seconds for one in stored_ledger().results}
+    return {name: stored.get(name, 0.0) for name in chosen_ids(names)}
 
 
 def write_ledger_page(ledger: Ledger, path: Path) -> None:

@@ -38,6 +38,8 @@ from typing import Any
 from pellucid.cards import cards
 from pellucid.errors import require_one_of
 from pellucid.lessons.lesson import NoKnobs
+from pellucid.options import options_of
+from pellucid.records import ClaimKnob, ClaimMethod
 
 # arithmetic: one computation. proof: every case of a finite set, or an identity. draws: random numbers, no training.
 # cost: parameters, operations, bytes, seconds. training: networks are trained. history: nothing to run.
@@ -81,6 +83,8 @@ class Claim:
     covers: tuple[str, ...] = ()
     reason: str = ""
     other_reading: str = ""
+    stated: str = ""  # the number that a document gives, where the deciding one can be held against it
+    surprise: str = ""  # why its result is worth a page: one sentence that names no number
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, f"{self.id}: {self.kind} is no kind of claim"
@@ -137,6 +141,23 @@ def agreement(*pairs: tuple[float, float], tolerance: float = 1e-9) -> float:
 def yes(is_so: object) -> float:
     """The margin of a yes or no: 1 or -1."""
     return 1.0 if is_so else -1.0
+
+
+def describe_method(family: ClaimFamily, claim: Claim) -> ClaimMethod | None:
+    """How a claim is tested: what its measurement says of itself, its knobs, and the picture of its family."""
+    if claim.measure is None:
+        return None
+    usual = {one.name: one.default for one in fields(claim.knobs)}
+    knobs = tuple(
+        ClaimKnob(name, usual[name], one.help, one.choices, one.minimum, one.maximum)
+        for name, one in options_of(claim.knobs).items()
+    )
+    return ClaimMethod(_sentence_of(claim.measure), _sentence_of(claim.second), knobs, family.picture, claim.takes_data)
+
+
+def _sentence_of(function: Callable[[Any], Numbers] | None) -> str:
+    """The docstring of a function in one line; "" where it has none."""
+    return " ".join((function.__doc__ or "").split()) if function is not None else ""
 
 
 def all_families() -> dict[str, ClaimFamily]:

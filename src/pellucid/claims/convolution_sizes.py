@@ -42,6 +42,7 @@ class UnequalWindowKnobs:
 
 
 def measure_unequal_window(knobs: UnequalWindowKnobs) -> Numbers:
+    """Rows and columns of the output, by the arithmetic of windows along each side."""
     return {
         "rows": float(count_windows(knobs.rows, knobs.row_kernel, knobs.row_stride).length),
         "columns": float(count_windows(knobs.columns, knobs.column_kernel, knobs.column_stride).length),

@@ -65,11 +65,13 @@ STATED_Z = ((3, 0), (0, 3), (0, 3), (3 / 4, 3 / 2), (0, 3), (3, 0), (6 / 7, 9 / 
 
 
 def measure_weights(knobs: ExampleKnobs) -> Numbers:
+    """The attention of the worked example, beside the weights that are stated."""
     found = trace_example(knobs)
     return {"farthest from what is stated": largest_difference(found.attention, STATED_WEIGHTS)}
 
 
 def measure_z(knobs: ExampleKnobs) -> Numbers:
+    """What the head of the worked example puts out, beside what is stated."""
     found = trace_example(knobs)
     return {
         "farthest from what is stated": largest_difference(found.z, STATED_Z),

@@ -189,6 +189,7 @@ def train_starts(embedding: str, steps: int, seed: int) -> tuple[float, ...]:
 
 
 def measure_starts(knobs: StartsKnobs) -> Numbers:
+    """How many unread sources are answered right, by the best of several random starts and on average."""
     right = train_starts(knobs.embedding, knobs.steps, knobs.seed)[: knobs.starts]
     return {
         "right, the best": max(right),

@@ -148,6 +148,7 @@ def measure_beyond(knobs: BeyondKnobs) -> Numbers:
 
 
 def measure_beside(knobs: BesideKnobs) -> Numbers:
+    """Places beyond the length of training that rotary positions and others answer right."""
     found = {}
     for name, kind in (("rotary", "rotary"), ("beside", knobs.beside)):
         copier = train_copier(kind, TRAINED, TRAINED, False, knobs.steps, knobs.seed)

@@ -50,6 +50,7 @@ def count_steps(name: str, knobs: WrongStartKnobs, most: int = 3_000) -> int:
 
 
 def measure_recovery(knobs: WrongStartKnobs) -> Numbers:
+    """Steps until an answer that begins sure and wrong is right again, by both losses."""
     squared, entropy = (count_steps(name, knobs) for name in ("squared error", "cross-entropy"))
     return {
         "steps by squared error": float(squared),

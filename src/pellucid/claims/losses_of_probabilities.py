@@ -61,6 +61,7 @@ def measure_heights_by_torch(knobs: SureErrorKnobs) -> Numbers:
 
 
 def measure_squares(knobs: SureErrorKnobs) -> Numbers:
+    """The height of the squared error at each probability."""
     return measure_heights(replace(knobs, loss="squared error"))
 
 
@@ -69,6 +70,7 @@ def measure_squares_by_torch(knobs: SureErrorKnobs) -> Numbers:
 
 
 def measure_ratio(knobs: SureErrorKnobs) -> Numbers:
+    """Cross-entropy over squared error at one probability, and the same of their slopes."""
     entropy, squared = BY_NAME["cross-entropy"], BY_NAME["squared error"]
     return {
         "cross-entropy over squared error": float(entropy.value(logit(knobs.p)) / squared.value(logit(knobs.p))),

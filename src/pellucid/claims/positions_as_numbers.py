@@ -60,6 +60,7 @@ class TableKnobs(EncodingKnobs):
 
 
 def measure_bounds(knobs: EncodingKnobs) -> Numbers:
+    """The largest and the smallest number that an encoding adds."""
     rows = added_rows(knobs.encoding, knobs.length, knobs.width)
     return {"largest": rows.max().item(), "smallest": rows.min().item()}
 

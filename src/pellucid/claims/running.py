@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from importlib import resources
@@ -53,34 +55,44 @@ def run_ledger(
     journal: Path | None,
     jobs: int,
     on_done: Done = lambda result, n, of: None,
+    seconds: float = math.inf,
 ) -> Ledger:
-    """Run claims and compare them with what is stored. What the journal holds already is not run again."""
+    """Run claims and compare them with what is stored. What the journal holds already is not run again.
+
+    seconds: after them no further claim is begun, and the ledger has those that are done.
+    """
     done = _read_journal(journal, knobs, seeds) if journal else {}
     known = [done[name] for name in ids if name in done]
     todo = [name for name in ids if name not in done]
     found = {one.id: one for one in known}
-    for result in _run(todo, knobs, seeds, jobs):
+    for result in _run(todo, knobs, seeds, jobs, time.monotonic() + seconds):
         found[result.id] = result
         if journal:
             _append(journal, result)
         on_done(result, len(found), len(ids))
     stored = {one.id: one.verdict for one in stored_ledger().results}
-    results = tuple(found[name] for name in ids)
+    results = tuple(found[name] for name in ids if name in found)
     is_same = not knobs
     changed = {one.id: stored[one.id] for one in results if stored.get(one.id, one.verdict) != one.verdict and is_same}
     return Ledger(results, changed)
 
 
-def _run(ids: Sequence[str], knobs: Mapping[str, Any], seeds: int | None, jobs: int) -> Iterator[ClaimResult]:
+def _run(
+    ids: Sequence[str], knobs: Mapping[str, Any], seeds: int | None, jobs: int, deadline: float
+) -> Iterator[ClaimResult]:
+    """Each result as it comes. deadline: by the monotonic clock, after which none is begun."""
     if jobs <= 1 or len(ids) <= 1:
-        yield from (run_named(name, knobs, seeds) for name in ids)
+        yield from (run_named(name, knobs, seeds) for name in ids if time.monotonic() < deadline)
         return
     # Spawned, not forked: a forked process inherits threads of torch that are not there.
     import multiprocessing
 
+    left = list(reversed(ids))
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
-        waiting: set[Future[ClaimResult]] = {pool.submit(run_named, name, knobs, seeds) for name in ids}
-        while waiting:
+        waiting: set[Future[ClaimResult]] = set()
+        while waiting or (left and time.monotonic() < deadline):
+            while left and len(waiting) < jobs and time.monotonic() < deadline:
+                waiting.add(pool.submit(run_named, left.pop(), knobs, seeds))
             ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             yield from (future.result() for future in ended)
 

@@ -109,6 +109,7 @@ def run_stack(stack: nn.ModuleList, x: Tensor) -> Tensor:
 
 
 def measure_squares_of_width(knobs: ShapePairKnobs) -> Numbers:
+    """Layers times the square of the width, of a shallow and of a deep network."""
     a, b = (float(layers * width**2) for layers, width in knobs.shapes)
     return {"shallow": a, "deep": b}
 
@@ -212,6 +213,7 @@ def attention_flops(n: int, d: int) -> float:
 
 
 def measure_growth(knobs: GrowthKnobs) -> Numbers:
+    """How the FLOPs of attention and of an RNN grow with twice the tokens, and with twice the width."""
     n, d = knobs.tokens, knobs.width
     return {
         "attention, twice the tokens": attention_flops(2 * n, d) / attention_flops(n, d),

@@ -197,6 +197,7 @@ class ColdKnobs:
 
 
 def measure_cold(knobs: ColdKnobs) -> Numbers:
+    """How far the softmax of four scores is from its limit at this temperature."""
     row = list_softmax([z / knobs.temperature for z in (4.0, knobs.second, 2.0, 1.0)])
     apart = largest_difference([row], [(1, 0, 0, 0)])
     return {"farthest from (1, 0, 0, 0)": apart, "log10 of the second": math.log10(row[1])}
@@ -286,6 +287,7 @@ def compare_limits(one: Sequence[float], two: Sequence[float]) -> Numbers:
 
 
 def measure_zero_limits(knobs: ZeroLimitKnobs) -> Numbers:
+    """Two rows of scores at a temperature near 0, beside the limits that are stated."""
     one, two = (list_softmax([z / knobs.temperature for z in row]) for row in knobs.rows)
     return compare_limits(one, two)
 

@@ -72,6 +72,7 @@ class SplitCountKnobs:
 
 
 def divide_by_chance(knobs: SplitCountKnobs) -> Numbers:
+    """Rows on each side of a random split."""
     from pellucid.data.splits.assignment import at_random
 
     n_train = int((at_random(knobs.rows, (knobs.part, 1 - knobs.part), "") == 0).sum())
@@ -198,6 +199,7 @@ def rows_off(codes: Array, is_test: Array) -> float:
 
 
 def measure_strata(knobs: StrataKnobs) -> Numbers:
+    """By how many rows a stratified test side is off its share of a bin, at the most."""
     return {"rows off in a bin": rows_off(bin_rows(knobs), draw_test_side(knobs))}
 
 
@@ -268,6 +270,7 @@ def is_disproportionate(count: int, n_extremes: int) -> bool:
 
 
 def measure_stranding(knobs: StrandKnobs) -> Numbers:
+    """How likely a random split gives one side a poor share of the extreme rows, by exact counting."""
     chances = draw_chances(knobs.rows, knobs.extremes, round(0.2 * knobs.rows))
     off = [chance for count, chance in enumerate(chances) if is_disproportionate(count, knobs.extremes)]
     return {"chance of a poor share": math.fsum(off), "chance of none on one side": chances[0] + chances[-1]}
@@ -307,6 +310,7 @@ class TailKnobs:
 
 
 def measure_tail(knobs: TailKnobs) -> Numbers:
+    """Mean, median, skewness and what lies far above, of a column, its bell curve or its mirror image."""
     import numpy as np
 
     own = open_column(knobs.data, knobs.column, knobs.rows, knobs.seed).values.astype(float)

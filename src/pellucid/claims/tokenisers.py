@@ -44,6 +44,7 @@ class SentenceKnobs:
 
 
 def count_tokens(knobs: SentenceKnobs) -> Numbers:
+    """The tokens of a sentence as characters and as words."""
     from pellucid.data.vocabularies import Characters, Words
 
     text = knobs.sentence
@@ -97,6 +98,7 @@ class LetterKnobs:
 
 
 def count_letters(knobs: LetterKnobs) -> Numbers:
+    """The tokens of two words by each vocabulary."""
     from pellucid.data.vocabularies import Bytes, Characters, Words
 
     vocabulary = {
@@ -241,6 +243,7 @@ class IndexKnobs:
 
 
 def number_letters(knobs: IndexKnobs) -> Numbers:
+    """The indices of the letters of a short text."""
     from pellucid.data.vocabularies import Characters
 
     tokens = Characters(list(knobs.vocabulary), has_boundary=False).encode("bad dab")

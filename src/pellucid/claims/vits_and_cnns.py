@@ -240,6 +240,7 @@ class GapKnobs:
 
 
 def measure_gap_by_examples(knobs: GapKnobs) -> Numbers:
+    """How far a CNN is ahead of a ViT with few images and with many."""
     few, many = (measure_contest(ContestKnobs(knobs.data, n, seed=knobs.seed)) for n in (knobs.few, knobs.many))
     return {
         "gap is smaller by": few["CNN ahead by"] - many["CNN ahead by"],
@@ -337,6 +338,7 @@ class SetSizeKnobs:
 
 
 def count_image_sets(knobs: SetSizeKnobs) -> Numbers:
+    """The images of published sets, in millions."""
     whole = sum(IMAGENET_1K.values())
     sizes = {**SET_SIZES, "ImageNet-1k": whole} if knobs.counted == "all parts" else SET_SIZES
     return {f"{name}, millions": n / 1e6 for name, n in sizes.items()}

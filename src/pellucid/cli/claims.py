@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -10,7 +12,10 @@ import click
 from pellucid.cli.contract import say_written, show_answer
 from pellucid.cli.options import SETTINGS, json_option
 from pellucid.errors import PellucidError
+from pellucid.figures.words.notation import duration
 from pellucid.records import ClaimResult
+
+JOURNAL = Path("runs", "claims.jsonl")
 
 EPILOG = """\b
 Examples:
@@ -57,7 +62,13 @@ def command(ctx: click.Context, /, family: str, verdict: str, search: str, html:
 @click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="Another value of a knob; may be repeated.")
 @click.option("--data", metavar="DATA", help="Ask it of your own data.")
 @click.option("--jobs", type=int, default=0, help="Claims at once; by default one for each core.")
-@click.option("--journal", type=click.Path(path_type=Path), metavar="FILE", help="Goes on where this file ends.")
+@click.option("--minutes", type=float, help="Begin no claim after so many minutes.")
+@click.option(
+    "--journal",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Goes on where this file ends; for all, runs/claims.jsonl if none is named.",
+)
 @click.option(
     "--store", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the results there, as a ledger."
 )
@@ -68,12 +79,16 @@ def run_command(
     knobs: tuple[str, ...],
     data: str | None,
     jobs: int,
+    minutes: float | None,
     journal: Path | None,
     store: Path | None,
     as_json: bool,
 ) -> None:
-    """Test claims again, here and now, and say where a verdict differs from the stored one."""
-    from pellucid.api.claims import run_claims
+    """Test claims again, here and now, and say where a verdict differs from the stored one.
+
+    A run of all that was killed goes on where it was: each result is in a journal as soon as it is there.
+    """
+    from pellucid.api.claims import expected_seconds, run_claims
 
     given = {}
     for word in knobs:
@@ -81,15 +96,43 @@ def run_command(
         if not equals or not name or not value:
             raise PellucidError(f"{word!r} is no knob with its value", fix="Write --knob name=value")
         given[name] = value
+    if journal is None and "all" in names:
+        journal = JOURNAL
+    progress = _Progress(expected_seconds(names) if names else {})
     ledger = run_claims(
-        names, knobs=given, seeds=seeds, data=data, journal=journal, store=store, jobs=jobs, on_done=_say_done
+        names,
+        knobs=given,
+        seeds=seeds,
+        data=data,
+        journal=journal,
+        store=store,
+        jobs=jobs,
+        minutes=minutes,
+        on_done=progress.say,
     )
+    if n_left := len(progress.seconds) - len(ledger.results):
+        print(f"{n_left} claims were not begun: the {minutes:g} minutes were over", file=sys.stderr)
     show_answer(ledger.results[0] if len(ledger.results) == 1 and not as_json else ledger, as_json=as_json)
 
 
-def _say_done(result: ClaimResult, n: int, of: int) -> None:
-    if of > 1:
-        print(f"{n} of {of}: {result.id} {result.verdict} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
+class _Progress:
+    """A line for each claim that is done, with the time that is left by what the others took when they were stored."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self.seconds = dict(seconds)
+        self.began = time.monotonic()
+        self.done: list[str] = []
+
+    def say(self, result: ClaimResult, n: int, of: int) -> None:
+        if of <= 1:
+            return
+        self.done.append(result.id)
+        share = sum([self.seconds[name] for name in self.done])
+        whole = sum(self.seconds.values())
+        pace = (time.monotonic() - self.began) / share if share else 0.0
+        left = f", about {duration(pace * (whole - share))} left" if n < of and share else ""
+        bar = "━" * (20 * n // of) + "─" * (20 - 20 * n // of)
+        print(f"{bar} {n} of {of}{left}: {result.id} {result.verdict}", file=sys.stderr, flush=True)
 
 
 @command.command("show", context_settings=SETTINGS)

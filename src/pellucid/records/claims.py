@@ -17,6 +17,27 @@ class ClaimNumber(NamedTuple):
     second: float | None = None  # the same by another route
 
 
+class ClaimKnob(NamedTuple):
+    """A knob of a claim: its usual value, and what it may be."""
+
+    name: str
+    usual: object
+    help: str
+    choices: tuple[str, ...] = ()
+    lowest: float | None = None
+    highest: float | None = None
+
+
+class ClaimMethod(NamedTuple):
+    """How a claim is tested, as its card says it."""
+
+    done: str  # what is measured, in a sentence or two
+    second: str = ""  # the other route to some of the numbers
+    knobs: tuple[ClaimKnob, ...] = ()
+    picture: str = ""  # the lesson or figure that shows what it is about
+    takes_data: bool = False
+
+
 class TurningPoint(NamedTuple):
     """Where along a knob a claim turns, as far as a search told."""
 
@@ -56,6 +77,7 @@ class ClaimResult:
     version: str = ""
     reason: str = ""  # why it cannot be tested
     other_reading: str = ""  # where the statement can be read in two ways
+    method: ClaimMethod | None = None  # where it is told in full; the stored ledger has none
 
 
 class Ledger(NamedTuple):
@@ -65,4 +87,4 @@ class Ledger(NamedTuple):
     changed: Mapping[str, str] = {}  # of claims whose verdict is another than the stored one: the stored one
 
 
-__all__ = ["VERDICTS", "ClaimNumber", "ClaimResult", "Ledger", "TurningPoint"]
+__all__ = ["VERDICTS", "ClaimKnob", "ClaimMethod", "ClaimNumber", "ClaimResult", "Ledger", "TurningPoint"]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 
 from pellucid.figures.tables import Cell, Part, Table, TableColumn, right
 from pellucid.figures.words.notation import count_of, duration, join_words
-from pellucid.records import VERDICTS, ClaimNumber, ClaimResult, Ledger, TurningPoint, as_plain
+from pellucid.records import (
+    VERDICTS,
+    ClaimKnob,
+    ClaimMethod,
+    ClaimNumber,
+    ClaimResult,
+    Ledger,
+    TurningPoint,
+    as_plain,
+)
 
 STYLES = {"holds": "green", "fails": "red", "only when": "yellow", "not decided": "dim", "not testable": "dim"}
 KIND_WORDS = {
@@ -104,12 +114,52 @@ def claim_parts(result: ClaimResult) -> Iterator[Part]:
         return
     over = f" with {count_of(result.seeds, 'seed')}" if result.seeds > 1 else ""
     yield f"  done     {KIND_WORDS[result.kind]}{over}, in {duration(result.seconds)}"
+    if result.method and result.method.done:
+        yield f"  measures {result.method.done}"
+    if result.method and result.method.second:
+        yield f"  also by  {result.method.second}"
     yield f"  rule     {result.rule}"
     if result.other_reading:
         yield f"  or read  {result.other_reading}"
     yield ""
     yield numbers_table(result)
     yield from [f"\n{line}" for line in condition_lines(result)]
+    if result.method:
+        yield from _method_parts(result, result.method)
+
+
+def _method_parts(result: ClaimResult, method: ClaimMethod) -> Iterator[Part]:
+    """The knobs with their ranges, the picture, and the code to do it oneself."""
+    if method.knobs:
+        yield ""
+        table = Table("knob", *right("usual"), "from", TableColumn("what it is", "wrap"))
+        for knob in method.knobs:
+            table.add(knob.name, str(knob.usual), range_words(knob), knob.help)
+        yield table
+    turned = next((knob.name for knob in method.knobs if knob.name in result.control), "")
+    value = result.control[turned] if turned else ""
+    yield "\nDo it yourself:"
+    yield f"  pellucid claims run {result.id}" + (f" --knob {turned}={value}" if turned else "")
+    if method.takes_data:
+        yield f"  pellucid claims run {result.id} --data FILE"
+    if method.picture:
+        yield f"  pellucid draw {method.picture}"
+    knobs = f", {turned}={json.dumps(value)}" if turned else ""
+    yield f"  python -c 'import pellucid.claims; print(pellucid.claims.run(\"{result.id}\"{knobs}))'"
+
+
+def range_words(knob: ClaimKnob) -> str:
+    """What a knob may be.
+
+    >>> range_words(ClaimKnob("n", 4, "", (), 1, 1000)), range_words(ClaimKnob("kind", "a", "", ("a", "b")))
+    ('1 to 1,000', 'a, b')
+    """
+    if knob.choices:
+        return ", ".join(knob.choices)
+    ends = [("at least", knob.lowest), ("at most", knob.highest)]
+    if knob.lowest is not None and knob.highest is not None:
+        return f"{exact_words(knob.lowest)} to {exact_words(knob.highest)}"
+    return next((f"{word} {exact_words(end)}" for word, end in ends if end is not None), "")
 
 
 def numbers_table(result: ClaimResult) -> Table:
