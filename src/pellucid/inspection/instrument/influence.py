@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import try_or_none
+from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or_none
 from pellucid.inspection.instrument.loss_view import sequence_inputs, wanted_classes
+from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.instrument.perturbation import change_input, draw_zero_matrices, perturb, size_of
 from pellucid.inspection.instrument.specimen import Specimen
 
@@ -85,6 +86,14 @@ def repeatable_output(copied: Specimen) -> Tensor | None:
     return first if is_same else None
 
 
+def all_outputs(copied: Specimen, inputs: tuple[Any, ...] | None = None, seed: int = 0) -> Tensor | None:
+    """Every number of every tensor that a copy puts out, in one row, each tensor by its own size; None without one."""
+    with isolate(seed), torch.no_grad():
+        outputs = copied.model(*own_inputs(copied.inputs if inputs is None else inputs))
+    found = [one.detach().double().flatten() for one in tensors_in(outputs) if not one.is_complex() and one.numel()]
+    return torch.cat([one / max(size_of(one), 1e-12) for one in found]) if found else None
+
+
 def influence(specimen: Specimen, place: int, axis: int, most: int = MOST_CHANGES) -> dict[int, Influence]:
     """How an input's slices along one axis move the outputs, for each axis of the outputs; none where it is not told.
 
@@ -119,6 +128,28 @@ def influence(specimen: Specimen, place: int, axis: int, most: int = MOST_CHANGE
         )
         for out_axis in range(base.dim())
     }
+
+
+def grid_influence(specimen: Specimen, place: int, n_axes: int = 2, most: int = MOST_CHANGES) -> Influence | None:
+    """How the places of a grid, the last axes of an input, move those of the outputs, both counted row by row.
+
+    None where the outputs have no such grid, or nothing is told.
+    """
+    copied = precise_copy(specimen)
+    base = repeatable_output(copied)
+    given: Tensor = copied.inputs[place]
+    if base is None or base.dim() < n_axes or given.shape[-n_axes:] != base.shape[-n_axes:]:
+        return None
+    changed = chosen_slices(given.flatten(-n_axes).shape[-1], most)
+    rows: list[Tensor] = []
+    for index in changed:
+        where = torch.unravel_index(torch.tensor(index), given.shape[-n_axes:])
+        inputs = change_input(copied.inputs, place, (..., *(int(one) for one in where)), seed=index)
+        after = None if inputs is None else copied.main_output(inputs)
+        if after is None or after.shape != base.shape or not bool(after.isfinite().all()):
+            return None
+        rows.append((after - base).abs().flatten(-n_axes).flatten(0, -2).amax(0) / max(size_of(base), 1e-12))
+    return Influence(place, given.dim() - n_axes, base.dim() - n_axes, changed, torch.stack(rows), rounding_of(base))
 
 
 def chosen_slices(size: int, most: int = MOST_CHANGES) -> tuple[int, ...]:

@@ -6,12 +6,14 @@ Where time is first, as is said or as targets show that are the inputs further o
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.influence import batch_axis, target_shifts
+from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.perturbation import (
     batch_input,
     change_input,
@@ -27,7 +29,7 @@ AGAIN = "y = model.eval()(x); x[0] = x[0].flip(0); print((model(x) - y)[1:].abs(
 
 def check(specimen: Specimen) -> Findings:
     place = batch_input(specimen)
-    if place is None or specimen.inputs[place].dim() < 2 or _is_graph(specimen):
+    if place is None or _is_graph(specimen) or not any(_has_rows(one) for one in specimen.inputs):
         return
     n_rows = specimen.inputs[place].shape[batch_axis(specimen)]
     yield from _single(specimen, n_rows)
@@ -49,7 +51,7 @@ def _in_mode(specimen: Specimen, place: int, mode: str) -> Findings:
         return
     worst = 0.0
     for row, changed in _change_rows(specimen, place):
-        after = specimen.copy(mode).main_output(changed)
+        after = try_or_none(partial(specimen.copy(mode).main_output, changed))
         kept = _others(row, before, axis)
         change = largest_change(kept(before), kept(after)) if after is not None else 0.0  # type: ignore[arg-type]
         worst = max(worst, change)
@@ -74,14 +76,36 @@ def _in_mode(specimen: Specimen, place: int, mode: str) -> Findings:
     yield Finding.sound("the model", seen, "each row is answered by itself")
 
 
+def _has_rows(one: object) -> bool:
+    return isinstance(one, Tensor) and one.dim() >= 2 and one.numel() > 0 and one.dtype is not torch.bool
+
+
 def _change_rows(specimen: Specimen, place: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """A row and the inputs with it changed: the first and the last, to numbers of the batch and to larger ones."""
-    given: Tensor = specimen.inputs[place]
+    """A row and the inputs with it changed: the first and the last, to numbers of the batch and to larger ones.
+
+    Of further inputs only those whose first axis can be nothing but the batch: no mask that belongs to all rows.
+    """
     axis = batch_axis(specimen)
+    n_rows = specimen.inputs[place].shape[axis]
+    tensors = [one for one in specimen.inputs if isinstance(one, Tensor)]
+    is_clear = not axis and not any(n_rows in one.shape[1:] for one in tensors)
+    for other, one in enumerate(specimen.inputs):
+        is_batch = isinstance(one, Tensor) and one.dim() > axis and one.shape[axis] == n_rows and one.numel() > 0
+        if other == place or (is_batch and is_clear and one.dtype is not torch.bool):
+            yield from _change_rows_of(specimen, other, axis)
+
+
+def _change_rows_of(specimen: Specimen, place: int, axis: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    given: Tensor = specimen.inputs[place]
     for row in (0, given.shape[axis] - 1):
         changed = change_input(specimen.inputs, place, (*[slice(None)] * axis, row), seed=row)
         if changed is not None:
             yield row, changed
+        if not given.is_floating_point():
+            # Columns may have numbers of their own, of which those of others are too large; another row is allowed.
+            borrowed = given.detach().clone()
+            borrowed.select(axis, row).copy_(given.select(axis, (row + 1) % given.shape[axis]))
+            yield row, (*specimen.inputs[:place], borrowed, *specimen.inputs[place + 1 :])
     if given.is_floating_point():
         larger = given.detach().clone()
         larger.select(axis, 0).mul_(10)

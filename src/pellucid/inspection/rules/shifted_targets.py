@@ -6,7 +6,18 @@ compared with the inputs, along every axis. A model that is not said to be causa
 alone and is asked for what it is reading has nothing to learn.
 """
 
-from pellucid.inspection.instrument.influence import TargetShift, TimeAxis, is_measured_causal, target_shifts, time_axes
+import torch
+from torch import Tensor
+
+from pellucid.inspection.instrument.influence import (
+    TargetShift,
+    TimeAxis,
+    grid_influence,
+    is_measured_causal,
+    sees_past_alone,
+    target_shifts,
+    time_axes,
+)
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 MEANINGS = {
@@ -18,10 +29,47 @@ MEANINGS = {
 
 
 def check(specimen: Specimen) -> Findings:
+    yield from _of_grids(specimen)
     for place in dict.fromkeys(shift.place for shift in target_shifts(specimen)):
         shifts = [shift for shift in target_shifts(specimen) if shift.place == place]
         if shift := _shift_in_time(specimen, shifts):
             yield from _of_shift(specimen, shift)
+
+
+def _of_grids(specimen: Specimen) -> Findings:
+    """Of an image that is to be told pixel by pixel: one that is told from those before it must not see itself."""
+    targets = specimen.target
+    for place, given in enumerate(specimen.inputs):
+        is_image = isinstance(given, Tensor) and given.dim() == 4 and min(given.shape[2:]) >= 3
+        if not is_image or targets is None or not _is_told(given, targets):
+            continue
+        seen = grid_influence(specimen, place)
+        if seen is None or not sees_past_alone(seen):
+            continue
+        own = seen.moved[torch.arange(len(seen.changed)), torch.tensor(seen.changed)]
+        n_own = int((own > seen.rounding).sum())
+        told = (
+            f"row by row, outputs were measured to see the pixels before them alone, and {n_own} of {len(own)} that "
+            "were changed move the output of their own place, whose target they are"
+        )
+        if n_own:
+            yield Finding.suspicious(
+                "the model",
+                told,
+                "the answer is the pixel that it is reading: it learns to copy, and its loss says nothing",
+                "let the first layer leave the pixel itself out (mask A of PixelCNN), and only later ones read it",
+                again="h, w = x.shape[-2:]; y = model.eval()(x); x[..., h // 2, w // 2] = 1 - x[..., h // 2, w // 2]; "
+                "print((model(x) - y)[..., h // 2, w // 2].abs().max())",
+            )
+        else:
+            yield Finding.sound("the model", told, "each pixel is told from those before it")
+
+
+def _is_told(given: Tensor, targets: Tensor) -> bool:
+    """Whether the targets are the image itself, perhaps as classes and without its one channel."""
+    if targets.numel() != given.numel() or not bool((given != given.flatten()[0]).any()):
+        return False
+    return torch.equal(given.reshape(targets.shape).to(targets.dtype), targets)
 
 
 def _shift_in_time(specimen: Specimen, shifts: list[TargetShift]) -> TargetShift | None:

@@ -1,0 +1,204 @@
+"""Padding must not be read, and what is no padding must: a mask the wrong way round hides the text and reads the rest.
+
+Where the padding is, is known from a mask or lengths that come with the batch, from the token that fills rows up, or
+from rows of zeros at the ends of float sequences. Then tokens are changed in both places: those of the padding must
+leave what is put out for the rest as it was, and those of the text must not.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pellucid.inspection.instrument.influence import precise_copy, repeatable_output, rounding_of
+from pellucid.inspection.instrument.isolation import try_or_none
+from pellucid.inspection.instrument.loss_view import sequence_inputs
+from pellucid.inspection.instrument.perturbation import largest_change, size_of
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
+from pellucid.inspection.rules.loss_over_padding import find_padding
+
+FEWEST = 3  # positions
+MOST_ROWS = 4  # in which both are changed
+
+
+class KnownPadding(NamedTuple):
+    """Where a batch's padding is, and how that is known."""
+
+    places: Tensor  # (batch, time), yes for padding
+    how: str
+    is_told: bool  # by an input of its own, so that a module that takes it is meant to leave padding out
+
+
+def check(specimen: Specimen) -> Findings:
+    for place in sequence_inputs(specimen):
+        given: Tensor = specimen.inputs[place]
+        if given.shape[1] < FEWEST:
+            continue
+        for padding in find_known_padding(specimen, place):
+            found = list(_of_padding(specimen, place, padding))
+            yield from found
+            if found:
+                return
+
+
+def find_known_padding(specimen: Specimen, place: int) -> Iterator[KnownPadding]:
+    """The padding of a sequence, as an input tells or as it looks, the surest first."""
+    given: Tensor = specimen.inputs[place]
+    looks = _padding_by_looks(given)
+    for other, one in enumerate(specimen.inputs):
+        if other == place or not isinstance(one, Tensor):
+            continue
+        told = _padding_told(one, given, looks)
+        if told is not None:
+            yield KnownPadding(told, f"input {other} tells", True)
+    if looks is not None:
+        yield KnownPadding(looks, "rows are filled up with one value", False)
+
+
+def _padding_by_looks(given: Tensor) -> Tensor | None:
+    """Padding that is seen: one token, or zeros, at the ends of rows of different lengths."""
+    if not given.is_floating_point():
+        found = find_padding(given)
+        return None if found is None else found.places
+    found = find_padding((given == 0).flatten(2).all(-1).long())
+    return None if found is None or found.token != 1 else found.places
+
+
+def _padding_told(one: Tensor, given: Tensor, looks: Tensor | None) -> Tensor | None:
+    """What a mask or lengths say is padding, whichever way round a mask is written; None where it cannot be told."""
+    n_rows, length = given.shape[:2]
+    if one.shape == (n_rows,) and not one.is_floating_point() and one.dtype is not torch.bool:
+        is_length = (
+            bool(((one > 0) & (one <= length)).all()) and int(one.max()) == length and len(set(one.tolist())) > 1
+        )
+        return torch.arange(length) >= one[:, None] if is_length else None
+    if one.dim() < 2 or one.numel() != n_rows * length or one.shape[0] != n_rows or one.shape[-1] != length:
+        return None
+    mask = one.reshape(n_rows, length)
+    if not bool(((mask == 0) | (mask == 1)).all()):
+        return None
+    mask = mask.bool()
+    if not bool(mask.any()) or bool(mask.all()):
+        return None
+    for hidden in (mask, ~mask):
+        # The ends of rows, or their beginnings, are hidden, and of some row nothing.
+        is_end = all(torch.equal(side, side.long().cummax(1).values.bool()) for side in (hidden,))
+        is_beginning = torch.equal(hidden.flip(1), hidden.flip(1).long().cummax(1).values.bool())
+        if looks is not None and torch.equal(hidden, looks):
+            return hidden
+        if (is_end or is_beginning) and not bool(hidden.all(1).any()) and bool((~hidden).all(1).any()):
+            return hidden
+    return None
+
+
+def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findings:
+    copied = precise_copy(specimen)
+    base = repeatable_output(copied)
+    if base is None or not base.dim() or base.shape[0] != len(padding.places):
+        return
+    rows = _rows_with_both(padding.places)
+    if not rows:
+        return
+    kept, hidden = (
+        _moves(copied, base, place, rows, places, padding.places) for places in (~padding.places, padding.places)
+    )
+    if kept is None or hidden is None:
+        return
+    seen = (
+        f"{padding.how} where the padding is; other values in the padding of {len(rows)} rows moved what is put out "
+        f"for the rest by up to {hidden:.2g} of its size, and other values in the rest by {kept:.2g}"
+    )
+    rounding = rounding_of(base)
+    if kept <= rounding < hidden:
+        yield Finding.broken(
+            "mask",
+            seen,
+            "only padding is read, and what it fills up is hidden: the mask is the wrong way round",
+            "turn the mask round (~mask): torch's key_padding_mask and bool attn_mask of MultiheadAttention hide what "
+            "is True, those of scaled_dot_product_attention keep it",
+            again=_again(place, padding),
+        )
+    elif kept <= rounding:
+        yield Finding.broken(
+            "mask",
+            seen,
+            "neither padding nor what it fills up moves the outputs",
+            "look at what the mask leaves to be read",
+            again=_again(place, padding),
+        )
+    elif hidden > rounding and padding.is_told:
+        yield Finding.suspicious(
+            "mask",
+            seen,
+            "padding is read as if it were text: the answer for a row depends on how long the others of its batch are",
+            "leave padding out wherever positions meet: attention (mask the keys), means (divide by the real length), "
+            "maxima (-inf) and recurrences (packed sequences)",
+            again=_again(place, padding),
+        )
+    elif hidden <= rounding:
+        yield Finding.sound("mask", seen, "padding is not read, and the rest is")
+
+
+def _rows_with_both(padding: Tensor) -> list[int]:
+    """Rows that have padding, and at least two positions that are none."""
+    return [row for row, hidden in enumerate(padding) if hidden.any() and int((~hidden).sum()) > 1][:MOST_ROWS]
+
+
+def _moves(
+    copied: Specimen, base: Tensor, place: int, rows: list[int], places: Tensor, padding: Tensor
+) -> float | None:
+    """How far what is put out for real positions moves where these are changed, by its size.
+
+    Real positions get values of other real ones, and so does padding, so that it is not known by its looks any more.
+    A real position that is changed moves what is put out for itself, so that only one is, and the others are looked at.
+    """
+    given: Tensor = copied.inputs[place]
+    has_time = base.dim() >= 2 and base.shape[1] == given.shape[1]
+    content = given[~padding]
+    changed = given.clone()
+    watched = torch.zeros(len(given), given.shape[1], dtype=torch.bool)
+    is_content = not bool((places & padding).any())
+    for row in rows:
+        where = places[row].nonzero()[:, 0]
+        chosen = where[:-1] if is_content and has_time else where
+        for at in chosen.tolist():
+            value = _another(content, given[row, at], seed=at)
+            if value is None:
+                return None
+            changed[row, at] = value
+        watched[row] = ~padding[row]
+        if is_content and has_time:
+            watched[row, chosen] = False
+    after = try_or_none(lambda: copied.main_output((*copied.inputs[:place], changed, *copied.inputs[place + 1 :])))
+    if after is None or after.shape != base.shape or not bool(after.isfinite().all()):
+        return None
+    index: Any = watched if has_time else torch.tensor(rows)
+    return largest_change(base[index], after[index]) / max(size_of(base), 1e-12)
+
+
+def _another(content: Tensor, old: Tensor, seed: int) -> Tensor | None:
+    """A value that stands at a real position, other than this one."""
+    others = content[(content != old).reshape(len(content), -1).any(1)]
+    return others[seed % len(others)] if len(others) else None
+
+
+def _again(place: int, padding: KnownPadding) -> str:
+    row = _rows_with_both(padding.places)[0]
+    at = int(padding.places[row].nonzero()[-1])
+    real = int((~padding.places[row]).nonzero()[0])
+    given = "x" if place == 0 else f"inputs[{place}]"
+    return (
+        f"y = model.eval()(*inputs); {given}[{row}, {at}] = {given}[{row}, {real}]; "
+        f"print((model(*inputs) - y)[{row}].abs().max())"
+    )
+
+
+RULE = DoctorRule(
+    name="mask-polarity",
+    proves="what is put out moves with padding that a mask is to hide, or does not move with what it is to keep",
+    how="finds the padding by masks, lengths and looks, changes values there and elsewhere, and compares the outputs "
+    "of the same rows",
+    check=check,
+    cannot_see="padding inside of rows, and masks between pairs of positions",
+)
