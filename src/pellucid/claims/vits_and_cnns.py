@@ -456,6 +456,7 @@ FAMILY = ClaimFamily(
             knobs=ScrambledKnobs,
             control={"scrambled": "none"},
             seeds=10,
+            other_reading="about half of the lead stays where nothing is near to anything: it has other reasons too",
         ),
         Claim(
             id="larger-vit-worse-on-imagenet",
