@@ -1,0 +1,1 @@
+"""Broken programs as strangers write them, each beside its repaired twin: the first set."""
