@@ -274,7 +274,7 @@ FAMILY = ClaimFamily(
             knobs=WeightsTellKnobs,
             control={"data": "copy-back", "depth": 1},
             seeds=5,
-            other_reading="of the tokens before the last, whose own way goes past attention, in about half of the cases",
+            other_reading="of tokens before the last, whose own way goes past attention, in about half of the cases",
         ),
     ),
 )
