@@ -302,7 +302,7 @@ FAMILY = ClaimFamily(
             knobs=SpatialBiasKnobs,
             control={"network": "cnn"},
             seeds=10,
-            other_reading="a patch is cut from neighbours; on digits of four patches even that helps nothing",
+            other_reading="a patch is cut from neighbours; on digits of four patches even of that no help was seen",
         ),
         Claim(
             id="without-positions-no-layout",

@@ -234,8 +234,8 @@ FAMILY = ClaimFamily(
             control={"pooling": "strided"},
             search=Search("shift", 1, FARTHEST, n_values=3),
             seeds=5,
-            other_reading="invariant it is not: moved by one pixel of eight, the network with pooling too loses more "
-            "than a third of the digits",
+            other_reading="invariant it is not: moved by one pixel of eight, the network with pooling too loses "
+            "about a third of the digits, or more",
         ),
         Claim(
             id="pooling-grows-receptive-field",
