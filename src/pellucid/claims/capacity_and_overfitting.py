@@ -360,6 +360,7 @@ FAMILY = ClaimFamily(
             control={"noise": 1.0},
             search=Search("noise", 0.0, 1.0, n_values=6),
             seeds=5,
+            surprise="data that are partly chance give equal losses to a model that is already large enough",
         ),
         Claim(
             id="any-gap-means-overfit",

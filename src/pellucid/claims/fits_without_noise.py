@@ -272,6 +272,7 @@ FAMILY = ClaimFamily(
             control={"inputs": 2},
             search=Search("inputs", 1, 16, n_values=3, is_log=True),
             seeds=5,
+            surprise="the gap comes from too few rows for the number of inputs, not from noise",
         ),
         Claim(
             id="train-gain-transfers-directly",

@@ -221,6 +221,7 @@ def measure_reach(knobs: ReachKnobs) -> Numbers:
 
 
 def reach_closed_form(knobs: ReachKnobs) -> Numbers:
+    """Each layer of filters reaches half a kernel further to both sides, until the ends; a head reaches all."""
     half = knobs.length // 2
     side = knobs.layers * (knobs.kernel // 2)
     return {
