@@ -2,8 +2,9 @@
 
 Both networks have the plan that `pellucid train --size small` gives them, of digits 27,274 and 29,066 parameters, and
 the same training: 300 steps of AdamW on 64 images, without dropout and without images that are moved. Nearly all
-digits of train are then told right, and what is compared is the share of held-out ones. To scramble is to move all pixels, or all
-patches, to other places: the same places in every image. What each place holds stays, and neighbours are lost.
+digits of train are then told right, and what is compared is the share of held-out ones. To scramble is to move all
+pixels, or all patches, to other places: the same places in every image. What each place holds stays, and neighbours are
+lost.
 
 The data sets that the comparison is known from are not here. Their sizes are those that their authors give, and what is
 said of networks that were trained on them is asked of digits: how it comes out with fewer and with more of them.
