@@ -275,7 +275,7 @@ FAMILY = ClaimFamily(
             control={"data": "copy-back", "depth": 1},
             seeds=5,
             other_reading="of tokens before the last, whose own way goes past attention, in about half of the cases",
-            surprise="the token that matters most is the last one, whose way goes past attention, so that no weight shows it",
+            surprise="the token that matters most is the last one, whose way goes past attention: no weight shows it",
         ),
     ),
 )

@@ -461,7 +461,7 @@ FAMILY = ClaimFamily(
             seeds=5,
             other_reading="on hardware with many units, where the chain of products decides, which is not timed here; "
             "and beside an LSTM that is called token by token, which is the control",
-            surprise="on one thread an LSTM is the faster one at every batch size, for it does less and has nothing to wait for",
+            surprise="on one thread a step of an LSTM is the faster one at every batch size that was tried",
         ),
         Claim(
             id="rnn-path-length-n-vanishes",
