@@ -1,0 +1,1 @@
+"""Broken programs, each beside its repaired twin: the second set."""
