@@ -100,19 +100,22 @@ def _of_input(specimen: Specimen, probe: Probe, place: int, given: Tensor, told:
             f"{name} {tuple(given.shape)} was changed {len(moved)} times as a whole, and no output moved",
             "forward takes it and does not use it: what it should do, as to mask or to condition, is not done",
             "use it in forward, or take it out of the arguments",
-            again=_again(place),
+            again=_again(specimen, place),
         )
         return
     told.append(f"{name} moves outputs as a whole")
     if given.is_floating_point() or _are_fields(given):
-        yield from _of_columns(specimen, probe, place, given, name, told)
+        found = list(_of_columns(specimen, probe, place, given, name, told))
+        yield from found
+        if found:
+            return
     elif given.dtype is not torch.bool and len(given.unique()) > 2:  # type: ignore[no-untyped-call]
         yield from _of_tokens(probe, place, given, name, told)
     yield from _of_positions(specimen, probe, place, given, name, told)
 
 
-def _again(place: int) -> str:
-    if place == 0:
+def _again(specimen: Specimen, place: int) -> str:
+    if len(specimen.inputs) == 1:
         return "y = model.eval()(x); print((model(x.flip(0)) - y).abs().max())"
     return (
         f"y = model.eval()(*inputs); inputs = list(inputs); inputs[{place}] = inputs[{place}].flip(-1).roll(1, 0); "
@@ -172,6 +175,8 @@ def _are_fields(given: Tensor) -> bool:
     Tokens have the same one at every position.
     """
     if given.dim() != 2 or given.dtype is torch.bool or given.shape[1] < 2:
+        return False
+    if bool((given == given[:1]).all(0).any()):
         return False
     largest = given.amax(0).double()
     return len(given) >= 2 * int(largest.max()) and bool(largest.max() >= UNLIKE * largest.min().clamp(min=1))
@@ -253,4 +258,5 @@ RULE = DoctorRule(
     "another, in a float64 copy with nudged weights",
     check=check,
     cannot_see="inputs that move outputs by less than they should, and columns or tokens that were not tried",
+    follows=("dead-units", "saturated", "gradients-over-depth", "no-gradient", "detached-path", "mask-polarity"),
 )

@@ -143,24 +143,28 @@ def _of_fractions(copied: Specimen, told: list[str]) -> Finding | None:
     for place, given in enumerate(copied.inputs):
         if not isinstance(given, Tensor) or not given.is_floating_point() or not bool((given != given.trunc()).any()):
             continue
-        inputs = (*copied.inputs[:place], given.trunc(), *copied.inputs[place + 1 :])
-        after = try_or_none(partial(all_outputs, copied, inputs))
-        other = try_or_none(
-            partial(all_outputs, copied, (*copied.inputs[:place], -3 * given, *copied.inputs[place + 1 :]))
-        )
-        if after is None or other is None or torch.equal(before, other) or not bool(given.trunc().any()):
-            continue  # it moves nothing at all, which is another matter
-        if torch.equal(before, after):
+        cut, nearly, beyond = (_with_fractions(copied, place, by) for by in (0.0, 0.9, 1.0))
+        if cut is None or nearly is None or beyond is None or torch.equal(cut, beyond):
+            continue  # whole numbers move nothing either, which is another matter
+        if torch.equal(before, cut) and torch.equal(before, nearly):
             share = float((given != given.trunc()).float().mean())
             return Finding.suspicious(
                 f"input {place}",
-                f"{share:.0%} of its numbers have fractions, and without them the outputs are the same to the last bit",
+                f"{share:.0%} of its numbers have fractions, and with others, or none, outputs are the same",
                 "forward makes whole numbers of them, and what is behind the point is lost",
                 "scale or bin them on purpose before they become whole numbers, or read them as floats",
                 again="print((model.eval()(x.trunc()) - model(x)).abs().max())",
             )
         told.append(f"fractions of input {place} move the outputs")
     return None
+
+
+def _with_fractions(copied: Specimen, place: int, fraction: float) -> Tensor | None:
+    """What is put out when all numbers of an input have this fraction, away from 0; None where it is not taken."""
+    given: Tensor = copied.inputs[place]
+    changed = given.trunc() + fraction * torch.where(given < 0, -1.0, 1.0).to(given)
+    inputs = (*copied.inputs[:place], changed, *copied.inputs[place + 1 :])
+    return try_or_none(partial(all_outputs, copied, inputs))
 
 
 def _of_steps(specimen: Specimen, told: list[str]) -> Finding | None:

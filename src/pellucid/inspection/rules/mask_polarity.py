@@ -117,7 +117,7 @@ def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findin
             "only padding is read, and what it fills up is hidden: the mask is the wrong way round",
             "turn the mask round (~mask): torch's key_padding_mask and bool attn_mask of MultiheadAttention hide what "
             "is True, those of scaled_dot_product_attention keep it",
-            again=_again(place, padding),
+            again=_again(specimen, place, padding),
         )
     elif kept <= rounding:
         yield Finding.broken(
@@ -125,7 +125,7 @@ def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findin
             seen,
             "neither padding nor what it fills up moves the outputs",
             "look at what the mask leaves to be read",
-            again=_again(place, padding),
+            again=_again(specimen, place, padding),
         )
     elif hidden > rounding and padding.is_told:
         yield Finding.suspicious(
@@ -134,7 +134,7 @@ def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findin
             "padding is read as if it were text: the answer for a row depends on how long the others of its batch are",
             "leave padding out wherever positions meet: attention (mask the keys), means (divide by the real length), "
             "maxima (-inf) and recurrences (packed sequences)",
-            again=_again(place, padding),
+            again=_again(specimen, place, padding),
         )
     elif hidden <= rounding:
         yield Finding.sound("mask", seen, "padding is not read, and the rest is")
@@ -183,15 +183,12 @@ def _another(content: Tensor, old: Tensor, seed: int) -> Tensor | None:
     return others[seed % len(others)] if len(others) else None
 
 
-def _again(place: int, padding: KnownPadding) -> str:
+def _again(specimen: Specimen, place: int, padding: KnownPadding) -> str:
     row = _rows_with_both(padding.places)[0]
     at = int(padding.places[row].nonzero()[-1])
     real = int((~padding.places[row]).nonzero()[0])
-    given = "x" if place == 0 else f"inputs[{place}]"
-    return (
-        f"y = model.eval()(*inputs); {given}[{row}, {at}] = {given}[{row}, {real}]; "
-        f"print((model(*inputs) - y)[{row}].abs().max())"
-    )
+    given, call = ("x", "model(x)") if len(specimen.inputs) == 1 else (f"inputs[{place}]", "model(*inputs)")
+    return f"model.eval(); y = {call}; {given}[{row}, {at}] = {given}[{row}, {real}]; print(({call} - y)[{row}].abs().max())"
 
 
 RULE = DoctorRule(
