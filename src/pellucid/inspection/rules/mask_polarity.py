@@ -188,7 +188,10 @@ def _again(specimen: Specimen, place: int, padding: KnownPadding) -> str:
     at = int(padding.places[row].nonzero()[-1])
     real = int((~padding.places[row]).nonzero()[0])
     given, call = ("x", "model(x)") if len(specimen.inputs) == 1 else (f"inputs[{place}]", "model(*inputs)")
-    return f"model.eval(); y = {call}; {given}[{row}, {at}] = {given}[{row}, {real}]; print(({call} - y)[{row}].abs().max())"
+    return (
+        f"model.eval(); y = {call}; {given}[{row}, {at}] = {given}[{row}, {real}]; "
+        f"print(({call} - y)[{row}].abs().max())"
+    )
 
 
 RULE = DoctorRule(

@@ -87,6 +87,9 @@ def _scores(seen: Recording, length: int) -> list[DistanceScores]:
         is_shown = grid > MASKED
         if not bool(is_shown.any()) or not bool(grid[is_shown].isfinite().all()):
             continue
+        # A softmax takes away what all scores of a question share, as where a bias counts from the first key.
+        own = grid.diagonal(dim1=-2, dim2=-1)[..., None]
+        grid = torch.where(is_shown & (own > MASKED), grid - own, grid)
         spread = along = 0.0
         for head, shown in zip(grid, is_shown, strict=True):
             visible = head[shown]
