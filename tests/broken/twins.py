@@ -1,0 +1,50 @@
+"""Broken programs that strangers wrote, each beside its repaired twin, as the doctor is shown them.
+
+A bug is found where a rule calls the broken program broken or suspicious, and the same rule does not so call its twin.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pellucid.inspection.doctor import specimen_from
+from pellucid.inspection.instrument.isolation import fixed_rng
+from pellucid.inspection.instrument.specimen import Specimen
+
+STRANGERS = Path(__file__).parent / "strangers"
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A program that someone wrote without having seen a rule; `harm` of its file is the proof that it is broken."""
+
+    name: str
+    kind: str
+    says: str  # what the bug is, in one sentence
+    make_broken: Callable[[], object]
+    make_repaired: Callable[[], object]
+
+    def broken(self) -> Specimen:
+        """The same at every call."""
+        return _shown(self.make_broken, self.name)
+
+    def repaired(self) -> Specimen:
+        """The same at every call."""
+        return _shown(self.make_repaired, f"{self.name} repaired")
+
+
+def names_of_strangers(which: str) -> list[str]:
+    """The programs of a set, none of them opened."""
+    return sorted(one.stem for one in (STRANGERS / which).glob("*.py") if not one.stem.startswith("_"))
+
+
+def load_stranger(which: str, name: str) -> Stranger:
+    file = importlib.import_module(f"tests.broken.strangers.{which}.{name}")
+    says = " ".join((file.__doc__ or name).split()).rstrip(".")
+    return Stranger(name, file.KIND, says, file.broken, file.repaired)
+
+
+def _shown(make: Callable[[], object], name: str) -> Specimen:
+    with fixed_rng(0):
+        return specimen_from(make, name)
