@@ -5,8 +5,7 @@ from rows of zeros at the ends of float sequences. Then tokens are changed in bo
 leave what is put out for the rest as it was, and those of the text must not.
 """
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,20 +13,12 @@ from torch import Tensor
 from pellucid.inspection.instrument.influence import precise_copy, repeatable_output, rounding_of
 from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.loss_view import sequence_inputs
+from pellucid.inspection.instrument.padding import KnownPadding, find_known_padding
 from pellucid.inspection.instrument.perturbation import largest_change, size_of
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
-from pellucid.inspection.rules.loss_over_padding import find_padding
 
 FEWEST = 3  # positions
 MOST_ROWS = 4  # in which both are changed
-
-
-class KnownPadding(NamedTuple):
-    """Where a batch's padding is, and how that is known."""
-
-    places: Tensor  # (batch, time), yes for padding
-    how: str
-    is_told: bool  # by an input of its own, so that a module that takes it is meant to leave padding out
 
 
 def check(specimen: Specimen) -> Findings:
@@ -40,56 +31,6 @@ def check(specimen: Specimen) -> Findings:
             yield from found
             if found:
                 return
-
-
-def find_known_padding(specimen: Specimen, place: int) -> Iterator[KnownPadding]:
-    """The padding of a sequence, as an input tells or as it looks, the surest first."""
-    given: Tensor = specimen.inputs[place]
-    looks = _padding_by_looks(given)
-    for other, one in enumerate(specimen.inputs):
-        if other == place or not isinstance(one, Tensor):
-            continue
-        told = _padding_told(one, given, looks)
-        if told is not None:
-            yield KnownPadding(told, f"input {other} tells", True)
-    if looks is not None:
-        yield KnownPadding(looks, "rows are filled up with one value", False)
-
-
-def _padding_by_looks(given: Tensor) -> Tensor | None:
-    """Padding that is seen: one token, or zeros, at the ends of rows of different lengths."""
-    if not given.is_floating_point():
-        found = find_padding(given)
-        return None if found is None else found.places
-    found = find_padding((given == 0).flatten(2).all(-1).long())
-    return None if found is None or found.token != 1 else found.places
-
-
-def _padding_told(one: Tensor, given: Tensor, looks: Tensor | None) -> Tensor | None:
-    """What a mask or lengths say is padding, whichever way round a mask is written; None where it cannot be told."""
-    n_rows, length = given.shape[:2]
-    if one.shape == (n_rows,) and not one.is_floating_point() and one.dtype is not torch.bool:
-        is_length = (
-            bool(((one > 0) & (one <= length)).all()) and int(one.max()) == length and len(set(one.tolist())) > 1
-        )
-        return torch.arange(length) >= one[:, None] if is_length else None
-    if one.dim() < 2 or one.numel() != n_rows * length or one.shape[0] != n_rows or one.shape[-1] != length:
-        return None
-    mask = one.reshape(n_rows, length)
-    if not bool(((mask == 0) | (mask == 1)).all()):
-        return None
-    mask = mask.bool()
-    if not bool(mask.any()) or bool(mask.all()):
-        return None
-    for hidden in (mask, ~mask):
-        # The ends of rows, or their beginnings, are hidden, and of some row nothing.
-        is_end = all(torch.equal(side, side.long().cummax(1).values.bool()) for side in (hidden,))
-        is_beginning = torch.equal(hidden.flip(1), hidden.flip(1).long().cummax(1).values.bool())
-        if looks is not None and torch.equal(hidden, looks):
-            return hidden
-        if (is_end or is_beginning) and not bool(hidden.all(1).any()) and bool((~hidden).all(1).any()):
-            return hidden
-    return None
 
 
 def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findings:
@@ -120,6 +61,8 @@ def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findin
             again=_again(specimen, place, padding),
         )
     elif kept <= rounding:
+        if base.dim() >= 2 and base.shape[1] == padding.places.shape[1]:
+            return  # each place is read by itself, and no mask is needed
         yield Finding.broken(
             "mask",
             seen,
