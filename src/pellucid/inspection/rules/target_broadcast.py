@@ -72,7 +72,7 @@ def _one_for_many(view: LossView, targets: Tensor) -> Findings:
     if len(made) != len(given) or any(few not in (1, many) for few, many in zip(given, made, strict=True)):
         return
     best = view.value(targets.to(view.tensor).expand(made))
-    if abs(best) > 1e-6 or not view.loss_now > best:
+    if abs(best) > 1e-6 or not view.loss_now > best or not _pulls_alike(view, targets):
         return
     yield Finding.suspicious(
         "loss",
@@ -81,6 +81,19 @@ def _one_for_many(view: LossView, targets: Tensor) -> Findings:
         "let the last layer put out as many numbers as there are targets",
         again="print(model(x).shape, y.shape, loss(y.expand_as(model(x)), y))",
     )
+
+
+def _pulls_alike(view: LossView, targets: Tensor) -> bool:
+    """Whether outputs that are as far from their one target are pulled as hard; several quantiles of it are not."""
+    wanted = targets.to(view.tensor).expand(view.tensor.shape)
+    for away in (-1.0, 1.0):
+        slope = view.slope_at(wanted + away * (1 + wanted.abs().max()))
+        if slope is None or not bool(slope.any()):
+            return False
+        together = slope.mean(dim=[at for at, size in enumerate(targets.shape) if size == 1], keepdim=True)
+        if float((slope - together).abs().max()) > 1e-3 * float(slope.abs().max()):
+            return False
+    return True
 
 
 def _within(view: LossView) -> Findings:

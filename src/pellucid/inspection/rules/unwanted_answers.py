@@ -30,6 +30,10 @@ def check(specimen: Specimen) -> Findings:
         return
     if view.has_classes:
         yield from _of_classes(view, target)
+    elif not _asks_for(view, target):
+        return  # targets that stand there because something must, as of flows and of pairs
+    elif _is_of_shares(view, target):
+        yield from _of_shares(view, target.to(view.tensor))
     elif target.is_floating_point() and target.numel() == view.tensor.numel():
         yield from _of_numbers(view, target.reshape(view.tensor.shape).to(view.tensor))
 
@@ -54,6 +58,54 @@ def _of_classes(view: LossView, target: Tensor) -> Findings:
             "it teaches other classes than the targets name",
             "look at how the targets are numbered, cut and shifted on their way into the loss",
             again="print(y[:8], loss)",
+        )
+
+
+def _asks_for(view: LossView, target: Tensor) -> bool:
+    """Whether the loss is another one for other targets; where it does not take them, it looks at them."""
+    others = 0.7 * target + 0.1 if target.is_floating_point() else target.flip(0)
+    return not abs(view.with_targets(others).loss_now - view.loss_now) <= 1e-7 * abs(view.loss_now)
+
+
+def _is_of_shares(view: LossView, target: Tensor) -> bool:
+    """Whether each row has a number for each class, and the loss only knows how they differ, as after a softmax."""
+    if not target.is_floating_point() or target.shape != view.tensor.shape or target.dim() != 2 or target.shape[1] < 3:
+        return False
+    rng = torch.Generator().manual_seed(0)
+    drawn = torch.randn(view.tensor.shape, generator=rng).to(view.tensor)
+    raised = drawn + torch.rand(len(drawn), 1, generator=rng).to(drawn) + 1
+    base = view.value(drawn)
+    return abs(view.value(raised) - base) < 1e-4 * (abs(base) + 1e-6)
+
+
+def _of_shares(view: LossView, target: Tensor) -> Findings:
+    """A loss after a softmax must be least where the outputs are the targets, as scores or as logarithms of shares."""
+    found = view.search_least(view.tensor, STEPS)
+    answers = {"the targets": target}
+    if bool((target >= 0).all()):
+        answers["their logarithms"] = target.clamp(min=1e-12).log()
+    if found is None:
+        return
+    start, end = view.loss_now, view.value(found)
+    losses = {name: view.value(answer) for name, answer in answers.items()}
+    name = min(losses, key=lambda one: losses[one])
+    gain, missing = start - end, losses[name] - end
+    if not gain > 1e-4 * abs(start):
+        return
+    spread, wanted = (float(one.std(1).mean()) for one in (found, answers[name]))
+    seen = (
+        f"the loss is {losses[name]:.4g} where the outputs are {name}, and {end:.4g} for outputs that were moved "
+        f"alone, which differ by {spread:.3g} within a row where {name} do by {wanted:.3g}"
+    )
+    if missing <= 1e-3 * gain:
+        yield Finding.sound("loss", seen, "no other outputs are better than the targets", again=AGAIN)
+    elif missing > 0.05 * gain and spread > 3 * wanted:
+        yield Finding.suspicious(
+            "loss",
+            seen,
+            "it is not least at the targets: it wants far surer answers than they are",
+            "look whether the loss is given logarithms where it wants logarithms, and shares where it wants shares",
+            again="print(loss(y, y), loss(3 * y, y), loss(y.clamp(min=1e-12).log(), y))",
         )
 
 
@@ -125,7 +177,7 @@ RULE = DoctorRule(
     proves="a loss is least for other answers than the targets, whatever the model is",
     how="moves free outputs downhill until the loss is least, and compares them with the targets",
     check=check,
-    cannot_see="losses of several outputs or of pairs of rows, and targets that are nested",
+    cannot_see="losses of several outputs or of pairs of rows, and targets that are nested or that the loss ignores",
     needs=("targets", "loss"),
     follows=("target-broadcast", "scrambled-scores", "bottomless-loss", "missing-log-softmax", "double-softmax"),
 )
