@@ -228,3 +228,109 @@ def test_arithmetic_that_wraps_is_the_one_that_differs_in_64_bits(kind):
     for by, model in models.items():
         wraps = not torch.equal((numbers * by).long(), numbers.long() * by)
         assert severities(Specimen(model, (numbers,)), "lost-precision") == (["broken"] if wraps else ["sound"])
+
+
+class Made(nn.Module):
+    """A model of a function and a few layers."""
+
+    def __init__(self, forward, **parts: nn.Module) -> None:
+        super().__init__()
+        self.function = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        out: Tensor = self.function(self, *inputs)
+        return out
+
+
+def table(forward, **parts: nn.Module) -> Specimen:
+    """A model of rows of six numbers each, far from whole ones."""
+    return Specimen(Made(forward, **parts), (3 * series(16, 6),), torch.arange(16) % 3, nn.CrossEntropyLoss())
+
+
+def texts(forward, **parts: nn.Module) -> Specimen:
+    """A model of texts of eight out of twenty tokens."""
+    tokens = torch.randint(20, (16, 8), generator=torch.Generator().manual_seed(0))
+    return Specimen(Made(forward, **parts), (tokens,), torch.arange(16) % 3, nn.CrossEntropyLoss())
+
+
+def padded(forward, loss=None, **parts: nn.Module) -> Specimen:
+    """A model of sequences of numbers that zeros fill up, and of their lengths, with a number to tell at each place."""
+    lengths = torch.tensor([9, 4, 6, 5, 7, 3])
+    is_real = torch.arange(9) < lengths[:, None]
+    numbers = series(6, 9, 3) * is_real[..., None]
+
+    def masked(outputs: Tensor, targets: Tensor) -> Tensor:
+        return ((outputs - targets).square().mean(-1) * is_real).sum() / is_real.sum()
+
+    return Specimen(Made(forward, **parts), (numbers, lengths), series(6, 9, 2), loss or masked)
+
+
+def recurrent(model: nn.Module, numbers: Tensor, lengths: Tensor) -> Tensor:
+    return model.head(model.gru(numbers)[0])
+
+
+BOTH = {
+    "tokens that are clamped": (
+        "inert-inputs",
+        lambda: texts(lambda m, x: m.h(m.e(x.clamp(max=9)).mean(1)), e=nn.Embedding(20, 8), h=nn.Linear(8, 3)),
+        lambda: texts(lambda m, x: m.h(m.e(x).mean(1)), e=nn.Embedding(20, 8), h=nn.Linear(8, 3)),
+    ),
+    "columns that are left out": (
+        "inert-inputs",
+        lambda: table(lambda m, x: m.h(x[:, :4]), h=nn.Linear(4, 3)),
+        lambda: table(lambda m, x: m.h(x), h=nn.Linear(6, 3)),
+    ),
+    "columns as a whole": (
+        "inert-inputs",
+        lambda: table(lambda m, x: m.h(x.mean(-1, keepdim=True)), h=nn.Linear(1, 3)),
+        lambda: table(lambda m, x: m.h(x), h=nn.Linear(6, 3)),
+    ),
+    "the first step of a recurrence": (
+        "inert-inputs",
+        lambda: texts(lambda m, x: m.h(m.g(m.e(x))[0][:, 0]), e=nn.Embedding(20, 8), g=gru(), h=nn.Linear(8, 3)),
+        lambda: texts(lambda m, x: m.h(m.g(m.e(x))[0][:, -1]), e=nn.Embedding(20, 8), g=gru(), h=nn.Linear(8, 3)),
+    ),
+    "fractions that are cut": (
+        "lost-precision",
+        lambda: table(lambda m, x: m.h(m.e(x.long() + 20).flatten(1)), e=nn.Embedding(64, 4), h=nn.Linear(24, 3)),
+        lambda: table(lambda m, x: m.h(x), h=nn.Linear(6, 3)),
+    ),
+    "padding that is averaged": (
+        "mask-polarity",
+        lambda: padded(lambda m, x, n: m.h(x.cos().mean(1)).unsqueeze(1).expand(-1, 9, -1), h=nn.Linear(3, 2)),
+        lambda: padded(recurrent, gru=nn.GRU(3, 8, batch_first=True), head=nn.Linear(8, 2)),
+    ),
+    "a loss of all places": (
+        "loss-over-padding",
+        lambda: padded(recurrent, nn.MSELoss(), gru=nn.GRU(3, 8, batch_first=True), head=nn.Linear(8, 2)),
+        lambda: padded(recurrent, gru=nn.GRU(3, 8, batch_first=True), head=nn.Linear(8, 2)),
+    ),
+    "an image whose axes are swapped": (
+        "scrambled-positions",
+        lambda: Specimen(Made(lambda m, x: m.c(x).mT, c=nn.Conv2d(1, 2, 3, padding=1)), (series(2, 1, 8, 8),)),
+        lambda: Specimen(Made(lambda m, x: m.c(x), c=nn.Conv2d(1, 2, 3, padding=1)), (series(2, 1, 8, 8),)),
+    ),
+}
+
+
+def gru() -> nn.Module:
+    return nn.GRU(8, 8, batch_first=True)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_what_is_broken_is_told_from_what_is_not(name):
+    rule, sick, well = BOTH[name]
+    with fixed_rng():
+        assert {"broken", "suspicious"} & set(severities(sick(), rule))
+        assert set(severities(well(), rule)) == {"sound"}
+
+
+def test_bytes_that_wrapped_around_before_they_were_read():
+    images = 128 + 6 * torch.randn(8, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    images = images.round().to(torch.uint8)
+    with fixed_rng():
+        model = nn.Sequential(nn.Flatten(), nn.Linear(144, 3))
+    assert severities(Specimen(model, ((images - 128).float() / 128,)), "lost-precision") == ["suspicious"]
+    assert severities(Specimen(model, ((images.float() - 128) / 128,)), "lost-precision") == ["sound"]

@@ -31,6 +31,8 @@ APART = {
 MERGED = 0.02  # of whole numbers, that a change of type may round
 COARSE = 1.0  # a step between neighbouring floats beyond which whole numbers are lost
 FEWEST = 8
+TURN = 256  # after which a byte begins again
+CALMER = 4.0  # times, by which neighbours are nearer to one another where a wrapped image is turned back
 
 
 class _Watch:
@@ -95,6 +97,9 @@ def check(specimen: Specimen) -> Findings:
     if outputs is None:
         return
     told: list[str] = []
+    if (wrapped := _of_wrapped_bytes(specimen)) is not None:
+        yield wrapped
+        return
     for finding in (
         _of_watch(watch, told),
         _of_fractions(copied, told),
@@ -213,6 +218,41 @@ def _of_double(copied: Specimen, told: list[str]) -> Finding | None:
         "take means off before squares are made, add logarithms in place of products, or make this part in float64",
         again="print((copy.deepcopy(model).eval().double()(x.double()) - model.eval()(x)).abs().max())",
     )
+
+
+def _of_wrapped_bytes(specimen: Specimen) -> Finding | None:
+    """Whether inputs are bytes of which many lie at both ends and none between, and neighbours jump from end to end.
+
+    A small number below 0 that is kept as a byte is a large one. Half a turn on, what belongs together lies together.
+    """
+    for place, given in enumerate(specimen.inputs):
+        if not isinstance(given, Tensor) or given.dim() < 3 or given.dtype is torch.bool or given.shape[-1] < 3:
+            continue
+        numbers = given.detach().double()
+        levels = numbers.unique()  # type: ignore[no-untyped-call]
+        if not 2 * FEWEST <= len(levels) <= TURN or not bool(levels.isfinite().all()):
+            continue
+        step = float(levels.diff().min())
+        counted = (numbers - levels[0]) / step
+        is_counted = bool(((counted - counted.round()).abs() < 0.01).all())
+        counted = counted.round()
+        largest = float(counted.max())
+        middle = (counted > TURN / 4) & (counted < 3 * TURN / 4)
+        if not is_counted or not 0.9 * TURN < largest < TURN or bool(middle.any()):
+            continue
+        low = len(levels[levels < levels[0] + step * TURN / 2])
+        turned = (counted + TURN / 2) % TURN
+        jumps, calmer = (float(one.diff(dim=-1).abs().mean()) for one in (counted, turned))
+        if min(low, len(levels) - low) >= FEWEST and calmer * CALMER < jumps:
+            return Finding.suspicious(
+                f"input {place}",
+                f"its {len(levels)} levels lie at both ends of {TURN} and none in the middle half; neighbours differ "
+                f"by {jumps:.3g} levels on average, and by {calmer:.3g} when all are read half a turn on",
+                "bytes wrapped around before the model read them: what is a little below 0 became the largest numbers",
+                "change the type before anything is taken off: x.float() - 128, not (x - 128).float()",
+                again="print(x.unique())",
+            )
+    return None
 
 
 def _draws_at_random(copied: Specimen) -> bool:

@@ -28,6 +28,7 @@ class DistanceScores(NamedTuple):
     spread: float
     along: float
     size: float
+    raw: float  # how far apart they were before what all scores of a question share was taken away
 
 
 def check(specimen: Specimen) -> Findings:
@@ -46,6 +47,7 @@ def check(specimen: Specimen) -> Findings:
     found = _scores(seen, tokens.shape[1])
     is_positioned = [one for one in found if one.spread > SLACK * max(one.size, 1e-6)]
     if not is_positioned:
+        yield from _of_shared(found)
         return
     worst = max(is_positioned, key=lambda one: one.along / one.spread)
     told = (
@@ -64,6 +66,20 @@ def check(specimen: Specimen) -> Findings:
         )
     else:
         yield Finding.sound(part_name(worst.path), told, "scores between equal tokens go by their distance")
+
+
+def _of_shared(found: list[DistanceScores]) -> Findings:
+    """Positions that move all scores of a question alike, and nothing else: a softmax takes that away."""
+    shared = [one for one in found if one.raw > SLACK * max(one.size, 1e-6)]
+    if shared:
+        yield Finding.suspicious(
+            part_name(shared[0].path),
+            f"with the same token everywhere, attention scores differ by up to {shared[0].raw:.3g} between questions, "
+            f"and by {shared[0].spread:.1g} between the keys of one",
+            "positions move all scores of a question alike, which a softmax takes away: keys cannot be told by them",
+            "give positions to questions and keys both, along time",
+            again=_again(shared[0]),
+        )
 
 
 def _again(scores: DistanceScores) -> str:
@@ -88,6 +104,9 @@ def _scores(seen: Recording, length: int) -> list[DistanceScores]:
         if not bool(is_shown.any()) or not bool(grid[is_shown].isfinite().all()):
             continue
         # A softmax takes away what all scores of a question share, as where a bias counts from the first key.
+        shown_scores = grid[is_shown]
+        lines = [head[shown] for head, shown in zip(grid, is_shown, strict=True)]
+        raw = max(float(line.max() - line.min()) for line in lines if line.numel())
         own = grid.diagonal(dim1=-2, dim2=-1)[..., None]
         grid = torch.where(is_shown & (own > MASKED), grid - own, grid)
         spread = along = 0.0
@@ -97,7 +116,7 @@ def _scores(seen: Recording, length: int) -> list[DistanceScores]:
             for offset in range(1 - length, length):
                 line = head.diagonal(offset)[shown.diagonal(offset)]
                 along = max(along, float(line.max() - line.min())) if line.numel() else along
-        found.append(DistanceScores(call.path, call.name, spread, along, float(grid[is_shown].abs().max())))
+        found.append(DistanceScores(call.path, call.name, spread, along, float(shown_scores.abs().max()), raw))
     return found
 
 
