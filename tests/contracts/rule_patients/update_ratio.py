@@ -15,7 +15,7 @@ def _network(rate: float) -> Specimen:
 
 
 def sick() -> Specimen:
-    return _network(rate=0.5)
+    return _network(rate=5.0)
 
 
 def well() -> Specimen:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import torch
 
+from pellucid.inspection.instrument.gradient_growth import ABSURD, gradient_growth
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
 from pellucid.inspection.judgements import judge_gradient_ratio
-from pellucid.inspection.rules import DoctorRule, Findings, Specimen
+from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEWEST = 4  # layers with weights; in fewer there is no depth
 
@@ -22,6 +23,10 @@ def check(specimen: Specimen) -> Findings:
     seen = record(perturb(specimen, draw_zero_matrices), with_loss=True)
     if seen is None or seen.loss is None or not bool(seen.loss.isfinite()):
         return  # what is not finite has a rule of its own
+    absurd = list(_of_absurd_sizes(specimen))
+    yield from absurd
+    if absurd:
+        return
     layers = _layers(seen.modules)
     if len(layers) < FEWEST:
         return
@@ -36,6 +41,21 @@ def check(specimen: Specimen) -> Findings:
         f"{part_name(last[-1].path)}, {ratio:.2g} times, over {len(layers)} layers"
     )
     yield judge_gradient_ratio(part_name(first[0].path), sizes, ratio, len(layers) - few)
+
+
+def _of_absurd_sizes(specimen: Specimen) -> Findings:
+    """Gradients that are finite, and so large that any step of a usual size would throw the weights away."""
+    grown = gradient_growth(specimen)
+    if grown is None or not grown.sensitivity > ABSURD:
+        return
+    yield Finding.suspicious(
+        grown.path,
+        f"if all weights change by a part in a million, the gradient foretells a loss that changes by "
+        f"{1e-6 * grown.sensitivity:.2g} times itself (usual are 1e-6 to 1e-3); {grown.description}",
+        "the gradient explodes: it points nowhere that a step could go",
+        "tame what grows there: smaller first weights, a norm, fewer time steps, or clipping",
+        again="print([(n, p.grad.norm()) for n, p in model.named_parameters()])  # after loss.backward()",
+    )
 
 
 def _layers(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
@@ -57,7 +77,7 @@ def _middle(calls: Sequence[ModuleCall]) -> float:
 
 RULE = DoctorRule(
     name="gradients-over-depth",
-    proves="that the gradient is multiplied by a steady factor on its way from the last layers to the first",
+    proves="that the gradient is absurdly large, or multiplied by a steady factor from the last layers to the first",
     how="asks the loss for its gradient by what each layer with weights puts out",
     check=check,
     cannot_see="layers that are not called one after another",

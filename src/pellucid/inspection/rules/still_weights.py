@@ -6,11 +6,17 @@ too small for the last bit of a float16: each looks well from outside, and the w
 
 import math
 
-from pellucid.inspection.instrument.real_run import RealRun, real_run
+import torch
+
+from pellucid.inspection.instrument.real_run import RealRun, real_run, trial_run
 from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.short_run import is_kept_from_learning, trainable_parameters
+from pellucid.inspection.instrument.update_record import Settings
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
+from pellucid.inspection.rules.own_step import raised_finding
 
+ROUNDING = 1e-6  # of the largest gradient of the same update
+SWALLOWED = 0.5  # of a parameter's numbers, at an update
 AGAIN = (
     "before = {n: p.detach().clone() for n, p in model.named_parameters()}; step(); "
     "print([n for n, p in model.named_parameters() if torch.equal(p, before[n])])"
@@ -19,15 +25,23 @@ AGAIN = (
 
 def check(specimen: Specimen) -> Findings:
     run = real_run(specimen)
+    if run is not None and run.raised and run.n_steps and specimen.step is None:
+        again = "for _ in range(2): optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()"
+        yield raised_finding(run, "the training")._replace(again=again)
     if run is None or not run.n_updates or run.raised:
-        return  # a step that does not come to its end, or to an update, has a rule of its own
-    asked = [path for path in trainable_parameters(specimen.model) if not is_kept_from_learning(specimen, path)]
+        return  # a step of their own that does not come to its end, or to an update, has a rule of its own
+    waiting = [path for path in run.idle if run.n_passes[path] and run.moved[path] == 0]
+    swallowed = list(_swallowed(specimen, run))
+    if waiting:
+        yield _of_the_idle(run, waiting)
+    yield from swallowed
+    asked = [path for path in trainable_parameters(specimen.model) if not _is_kept(specimen, run, path)]
     still = [path for path in asked if run.moved[path] == 0]
     told = [path for path in still if has_gradient(run, path)]
     # Without a gradient in any of the steps there is nothing to follow; why, other rules say.
     if told:
         yield _finding(specimen, run, told, len(asked))
-    elif not still and asked:
+    elif not still and asked and not waiting and not swallowed:
         least = min(asked, key=lambda path: run.moved[path])
         yield Finding.sound(
             "the model",
@@ -38,9 +52,55 @@ def check(specimen: Specimen) -> Findings:
         )
 
 
+def _is_kept(specimen: Specimen, run: RealRun, path: str) -> bool:
+    """Whether it is kept from learning on purpose. In a step of their own every optimizer that steps counts."""
+    if specimen.step is not None and any(path in inside for inside in run.groups.values()):
+        return False
+    return is_kept_from_learning(specimen, path)
+
+
+def _of_the_idle(run: RealRun, waiting: list[str]) -> Finding:
+    return Finding.broken(
+        owner_name(waiting[0]),
+        f"{len(waiting)} parameters ({first_few(waiting)}) are in an optimizer that made no step in {run.n_steps} "
+        f"calls, while {run.n_updates} updates of others were made and gradients came to them",
+        "this part is never trained",
+        "call step() of its optimizer, too",
+        again=AGAIN,
+    )
+
+
+def _swallowed(specimen: Specimen, run: RealRun) -> Findings:
+    """Updates that are smaller than the last digit of the numbers that they are added to."""
+    coarse = {
+        path: share
+        for path, share in run.swallowed.items()
+        if specimen.model.get_parameter(path).dtype in (torch.float16, torch.bfloat16) and share > SWALLOWED
+    }
+    if not coarse:
+        return
+    worst = max(coarse, key=lambda path: coarse[path])
+    kind = str(specimen.model.get_parameter(worst).dtype).removeprefix("torch.")
+    fine = trial_run(specimen, Settings(in_float32=True)) if specimen.step is None else None
+    gave = "" if fine is None else f"; the loss is {run.ends()[1]:.4g} in the end, in float32 {fine.ends()[1]:.4g}"
+    yield Finding.suspicious(
+        owner_name(worst),
+        f"of the numbers of {worst} that get a gradient, {coarse[worst]:.0%} are the same after an update, and more "
+        f"than half in {len(coarse)} of {len(run.swallowed)} parameters: they are {kind}{gave}",
+        "most updates are smaller than the last digit, and are rounded away",
+        "keep the weights in float32, and run the forward pass under torch.autocast",
+        again="before = p.detach().clone(); optimizer.step(); print((p == before).float().mean())",
+    )
+
+
 def has_gradient(run: RealRun, path: str) -> bool:
-    """Whether an optimizer was ever given a gradient for it that is not 0."""
-    return any(norm > 0 for norm in run.gradients[path] if not math.isnan(norm))
+    """Whether an optimizer was ever given a gradient for it that is more than the rounding of all others.
+
+    A bias before a batch norm gets just that: what the norm takes out again is 0 but for the last digits.
+    """
+    updates = zip(*run.gradients.values(), strict=True)
+    largest = [max([norm for norm in norms if not math.isnan(norm)], default=0.0) for norms in updates]
+    return any(norm > ROUNDING * most for norm, most in zip(run.gradients[path], largest, strict=True))
 
 
 def _finding(specimen: Specimen, run: RealRun, still: list[str], n_asked: int) -> Finding:
@@ -70,7 +130,7 @@ def _finding(specimen: Specimen, run: RealRun, still: list[str], n_asked: int) -
 
 RULE = DoctorRule(
     name="still-weights",
-    proves="weights that get a gradient do not move in real steps of training",
+    proves="weights that get a gradient do not move in real steps of training, or these raise after the first",
     how="makes 30 steps of the model itself, with its own optimizer and hooks, in a forked process, and compares bits",
     check=check,
     cannot_see="weights that move and learn nothing, and steps after the thirtieth",
