@@ -157,8 +157,8 @@ def longest_chain(run: Callable[[], object]) -> int:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    from pellucid.inspection.instrument.recording import InterceptOperators
     from pellucid.inspection.instrument.nests import tensors_in
+    from pellucid.inspection.instrument.recording import InterceptOperators
     from pellucid.inspection.table.flops import RULES, short_name
     from pellucid.inspection.table.trace import address
 
