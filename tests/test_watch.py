@@ -352,3 +352,73 @@ def test_a_watch_that_saw_nothing_says_so():
         pass
     assert watch.findings() == []
     assert repr(watch) == "Sequential: 0 steps, 0 looks"
+
+
+def watched_loop(clears=True, puts_back=False, momentum=0.1, n_steps=70, accumulates=1, shift=0.0):
+    torch.manual_seed(0)
+    norm = nn.BatchNorm1d(16, momentum=momentum)
+    model = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    kept = model[3].weight.detach().clone()
+    with pellucid.watch(model, optimizer) as watch:
+        for step in range(n_steps):
+            if clears:
+                optimizer.zero_grad()
+            for _ in range(accumulates):
+                inputs, targets = torch.randn(32, 8) * (1 + shift) ** step, torch.randint(3, (32,))
+                nn.functional.cross_entropy(model(inputs), targets).backward()
+            optimizer.step()
+            if puts_back:
+                model[3].weight.data.copy_(kept)
+    return {(finding.severity, finding.rule): finding for finding in watch.findings()}
+
+
+def test_a_loop_that_clears_its_gradients_is_sound_also_where_it_accumulates():
+    for accumulates in (1, 3):
+        found = watched_loop(accumulates=accumulates)
+        assert ("sound", "own-step") in found
+        assert ("sound", "still-weights") in found
+        assert ("sound", "eval-unlike-training") in found
+
+
+def test_a_loop_without_zero_grad_is_seen():
+    found = watched_loop(clears=False)[("broken", "own-step")]
+    assert "zero_grad" in found.try_next
+
+
+def test_gradients_of_another_loss_that_are_cleared_in_time_are_not_old():
+    torch.manual_seed(0)
+    judge, maker = nn.Linear(4, 1), nn.Linear(2, 4)
+    optimizers = [torch.optim.SGD(one.parameters(), lr=0.01) for one in (judge, maker)]
+    with pellucid.watch(judge, optimizers[0]) as watch:
+        for _ in range(30):
+            made = maker(torch.randn(8, 2))
+            optimizers[0].zero_grad()
+            (judge(made.detach()).mean() - judge(torch.randn(8, 4)).mean()).backward()
+            optimizers[0].step()
+            optimizers[1].zero_grad()
+            (-judge(made).mean()).backward()  # adds to the gradients of the judge, too
+            optimizers[1].step()
+    assert "broken" not in {finding.severity for finding in watch.findings()}
+
+
+def test_weights_that_stopped_moving_are_seen():
+    # Put back after every update: before the look ends where the optimizer does it, as here.
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.SGD(
+        [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.0}], lr=0.1
+    )
+    with pellucid.watch(model, optimizer) as watch:
+        for _ in range(45):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(torch.randn(32, 8)), torch.randint(3, (32,))).backward()
+            optimizer.step()
+    [found] = [one for one in watch.findings() if one.rule == "still-weights"]
+    assert found.severity == "suspicious"
+    assert "2 of 4 parameters" in found.seen
+
+
+def test_statistics_that_never_move_or_run_away_are_seen():
+    assert "did not move" in watched_loop(momentum=0.0)[("suspicious", "eval-unlike-training")].seen
+    assert "went from" in watched_loop(shift=0.15)[("suspicious", "eval-unlike-training")].seen

@@ -100,6 +100,9 @@ class HealthProbe:
         self.model = model
         self.layers, self.left_out = telling_layers(model, most_layers)
         self._looks: list[Health] = []
+        self.old_gradients: dict[
+            int, tuple[float, float]
+        ] = {}  # of each look: norm with what lay there before, without
         # One place for all looks: new memory for every copy would cost more than the copying.
         self._before = {path: parameter.detach().clone() for path, parameter in model.named_parameters()}
 
@@ -120,6 +123,11 @@ class HealthProbe:
                 module.register_forward_hook(partial(record.layer_ran, path, _rank(module)))
                 for path, module in self.layers.items()
             ),
+            *(
+                parameter.register_hook(partial(record.gradient_comes, path, parameter))  # type: ignore[no-untyped-call]
+                for path, parameter in self.model.named_parameters()
+                if parameter.requires_grad
+            ),
             # Not read at the end, where the gradients may have been clipped.
             *(
                 parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
@@ -135,6 +143,7 @@ class HealthProbe:
             for handle in handles:
                 handle.remove()
         self._looks.append(self._health(step, record, with_maps))
+        self.old_gradients[step] = record.first
 
     def _remember(self, path: str, now: Tensor) -> None:
         """What a parameter is before the step; if its shape or place is not that of the last look, it is a new one."""
@@ -215,6 +224,9 @@ class StepRecord:
     real: dict[int, Tensor] = field(default_factory=dict)  # for each pass which positions the loss asked about
     norms: dict[str, float] = field(default_factory=dict)  # of each parameter's gradient, before any clipping
     is_deaf: bool = False
+    # The norm of the first gradient of each parameter with what lay there before, and without; the same twice where
+    # that was cleared before one of the backward passes.
+    first: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[object, ...]:
         """A copy of the model, or a file of it, takes the hooks along. There they must hear and keep nothing."""
@@ -261,6 +273,17 @@ class StepRecord:
             call.inputs = by_unit(into.detach(), module)[rows]
             if into.requires_grad:
                 into.register_hook(partial(call.keep_gradient, "passed_on", module))  # type: ignore[no-untyped-call]
+
+    def gradient_comes(self, path: str, parameter: Tensor, gradient: Tensor) -> None:
+        """A hook of one parameter, before its gradient is added to what lies there: at its first one, what does?"""
+        if self.is_deaf or gradient.is_sparse:
+            return
+        new = torch.linalg.vector_norm(gradient).item()
+        old = parameter.grad
+        if old is None or old.is_sparse or not old.any():
+            self.first[path] = (new, new)  # cleared, and be it between two passes of one step
+        elif path not in self.first:
+            self.first[path] = (torch.linalg.vector_norm(old + gradient).item(), new)
 
     def gradient_came(self, path: str, parameter: Tensor) -> None:
         """A hook of one parameter, after its gradient is complete."""

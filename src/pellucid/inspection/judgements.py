@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,6 +26,10 @@ FEWEST_EXAMPLES = 16  # of fewer, nothing is proven
 FADES = 1000.0  # by how much a gradient may differ between the first layers and the last
 MOVES = (1e-4, 1e-1)  # of a weight's own size in one step; about 1e-3 is usual
 FAR_OFF = (1e-5, 1.0)  # where even the matrix that moves most moves no farther; the whole of its own size
+
+OLD_GRADIENTS = 0.01  # of a gradient's norm, by which those of earlier steps may change it
+ROUNDING = 1e-6  # of the largest gradient of the same update: less is the rounding of the others
+RUNS_AWAY = 1e3  # times its first size, of a running statistic
 
 # The picture in which each is seen again.
 PICTURED = {
@@ -115,6 +119,91 @@ def judge_updates(ratios: Mapping[str, float]) -> list[Finding]:
         reach = f"updates were {ratios[least]:.1e} ({least}) to {ratios[most]:.1e} ({most}) of the matrices' own size"
         found.append(Finding.sound("all matrices", reach, "each moves at a usual pace"))
     return found
+
+
+def judge_old_gradients(where: str, seen: str, with_old: float, without: float) -> Finding:
+    """with_old: the norm of what an update is made of; without: of what it would be if old gradients were cleared.
+
+    >>> judge_old_gradients("the step", "3 and 1", 3.0, 1.0).severity
+    'broken'
+    """
+    if abs(with_old - without) <= OLD_GRADIENTS * without:
+        return Finding.sound(where, seen, "each update follows the gradients of its own batch")
+    return Finding.broken(
+        where,
+        seen,
+        "gradients of earlier batches are still there and are added to each new one",
+        "call optimizer.zero_grad() in every step",
+    )
+
+
+def is_more_than_rounding(norm: float, norms: Iterable[float]) -> bool:
+    """Whether a gradient is more than what rounding leaves of the others of the same update.
+
+    A bias before a batch norm gets just that: what the norm takes out again is 0 but for the last digits.
+
+    >>> is_more_than_rounding(1e-8, [1.0, 1e-8]), is_more_than_rounding(1e-3, [1.0, 1e-3])
+    (False, True)
+    """
+    return norm > ROUNDING * max([one for one in norms if not math.isnan(one)], default=0.0)
+
+
+def judge_still_weights(still: Sequence[str], n_asked: int, n_steps: int, largest: float, extra: str = "") -> Finding:
+    """still: weights that did not change by a bit in so many steps, though gradients up to `largest` came."""
+    named = ", ".join(still[:3]) + (f" and {len(still) - 3} more" if len(still) > 3 else "")
+    is_all = len(still) == n_asked
+    return Finding.broken(
+        still[0].rpartition(".")[0] or still[0],
+        f"in {n_steps} steps {len(still)} of {n_asked} parameters did not change by a bit, though gradients of norm up "
+        f"to {largest:.2g} came: {named}{extra}",
+        "no step changes anything" if is_all else "they are never trained, while the rest is",
+        "look whether the step is skipped, or too small for these numbers"
+        if is_all
+        else "look for what puts them back after each step, for a rate too small for their type, and for other tensors "
+        "in the optimizer",
+    )
+
+
+def judge_statistics(sizes: Mapping[str, Sequence[float]], n_steps: int, unmoved: Sequence[str]) -> list[Finding]:
+    """sizes: of each running statistic at several moments; unmoved: those that did not change by a bit in between.
+
+    >>> [one.severity for one in judge_statistics({"norm.running_var": [1.0, 1.2]}, 30, [])]
+    ['sound']
+    """
+    if not sizes:
+        return []
+    found = []
+    if unmoved:
+        found.append(
+            Finding.suspicious(
+                unmoved[0].rpartition(".")[0] or unmoved[0],
+                f"{len(unmoved)} of {len(sizes)} running statistics did not move by a bit in {n_steps} steps, as "
+                f"{unmoved[0]}",
+                "in eval it norms by what was there before any data, and in training by the batch: two functions",
+                "give batch norms a momentum above 0, and train in training mode",
+            )
+        )
+    farthest = max(sizes, key=lambda path: _growth_of(sizes[path]))
+    if _growth_of(sizes[farthest]) > RUNS_AWAY:
+        first, last = sizes[farthest][0], sizes[farthest][-1]
+        found.append(
+            Finding.suspicious(
+                farthest.rpartition(".")[0] or farthest,
+                f"in {n_steps} steps {farthest} went from a size of {first:.3g} to {last:.3g}",
+                "what is normed by it grows without bound, and eval is thrown off first",
+                "lower the rate, or put a norm before what grows",
+            )
+        )
+    if not found:
+        seen = f"{len(sizes)} running statistics moved in {n_steps} steps, none past {RUNS_AWAY:g} times its size"
+        found.append(Finding.sound("running statistics", seen, "they follow what goes through"))
+    return found
+
+
+def _growth_of(sizes: Sequence[float]) -> float:
+    if not all(map(math.isfinite, sizes)):
+        return math.inf
+    return max(sizes[-1], 1e-30) / max(sizes[0], 1.0)
 
 
 def judge_health(health: Sequence[Health]) -> list[Finding]:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
@@ -22,11 +22,19 @@ from pellucid.errors import PellucidError
 from pellucid.inspection.health import HealthProbe
 from pellucid.inspection.instrument.isolation import require_initialized
 from pellucid.inspection.instrument.weight_growth import WeightSizes
-from pellucid.inspection.judgements import PICTURED, judge_health
+from pellucid.inspection.judgements import (
+    PICTURED,
+    is_more_than_rounding,
+    judge_health,
+    judge_old_gradients,
+    judge_statistics,
+    judge_still_weights,
+)
 from pellucid.records import Finding, Health, Step, Watched, gravest_first
 
 FIRST = (1, 2, 5)  # looked at however short the loop is
 EVERY = 20  # steps from one look to the next, at first
+FEWEST_STILL = 3  # looks at which a weight stands still, before it is told
 MOST_LOOKS = 40  # kept; with more, every second one is given up and the looks become rarer
 
 
@@ -58,6 +66,8 @@ class Watch:
         self._largest = ("", 0.0)  # the largest number in all weights where gradients first were none, and whose
         self._every = EVERY
         self._probe = HealthProbe(model)
+        self._statistics: dict[str, list[float]] = {}  # the size of each running statistic at every look
+        self._first_statistics = {path: one.detach().clone() for path, one in _running_statistics(model)}
         self._look: AbstractContextManager[None] | None = None
         self._handles: list[RemovableHandle] = []
 
@@ -95,7 +105,13 @@ class Watch:
             )
             for finding in judge_health(self._finite_looks())
         ]
-        found = [*(finding._replace(rule="not-finite") for finding in self._not_finite()), *seen]
+        found = [
+            *(finding._replace(rule="not-finite") for finding in self._not_finite()),
+            *(finding._replace(rule="own-step") for finding in self._old_gradients()),
+            *(finding._replace(rule="still-weights") for finding in self._still_weights()),
+            *(finding._replace(rule="eval-unlike-training") for finding in self._drifting()),
+            *seen,
+        ]
         return gravest_first(found)
 
     def report(self) -> Watched:
@@ -129,6 +145,8 @@ class Watch:
             look, self._look = self._look, None
             look.__exit__(None, None, None)
             self._keep(*self._probe.take_looks())
+            for path, one in _running_statistics(self.model):
+                self._statistics.setdefault(path, []).append(torch.linalg.vector_norm(one).item())
         self._prepare()
 
     def _keep(self, look: Health) -> None:
@@ -151,6 +169,67 @@ class Watch:
         if self._look is not None:
             look, self._look = self._look, None
             look.__exit__(_Unfinished, _Unfinished(), None)
+
+    @property
+    def _held(self) -> set[int]:
+        """The ids of what the optimizer moves, and clears."""
+        return {id(one) for group in self.optimizer.param_groups for one in group["params"]}
+
+    def _old_gradients(self) -> list[Finding]:
+        """Whether gradients of earlier steps lay there when those of a step came; of the look where it shows most."""
+        paths = {path for path, one in self.model.named_parameters() if id(one) in self._held}
+        both = {
+            step: tuple(math.hypot(*[pair[place] for path, pair in first.items() if path in paths]) for place in (0, 1))
+            for step, first in self._probe.old_gradients.items()
+            if step > 1
+        }
+        both = {step: pair for step, pair in both.items() if pair[1] > 0 and all(map(math.isfinite, pair))}
+        if not both:
+            return []
+        step = max(both, key=lambda step: abs(both[step][0] - both[step][1]) / both[step][1])
+        with_old, without = both[step]
+        seen = (
+            f"at step {step} gradients have a norm of {with_old:.4g}, and {without:.4g} without what lay there before"
+        )
+        again = "print([p.grad for p in model.parameters()])  # before backward()"
+        return [judge_old_gradients("the loop", seen, with_old, without)._replace(again=again, step=step)]
+
+    def _still_weights(self) -> list[Finding]:
+        """Weights that get a gradient at the last looks, and do not move."""
+        looks = self._finite_looks()[-FEWEST_STILL:]
+        if len(looks) < FEWEST_STILL or not any(self.rates[look.step - 1] for look in looks):
+            return []
+        asked = [path for path, one in self.model.named_parameters() if one.requires_grad and id(one) in self._held]
+        tables = [{weight.path: weight for weight in look.weights} for look in looks]
+        norms = [[weight.gradient_norm for weight in table.values()] for table in tables]
+
+        def is_still(path: str) -> bool:
+            return all(
+                path in table
+                and table[path].update_ratio == 0
+                and table[path].gradient_norm > 0
+                and is_more_than_rounding(table[path].gradient_norm, each)
+                for table, each in zip(tables, norms, strict=True)
+            )
+
+        still = [path for path in asked if is_still(path)]
+        steps = ", ".join(str(look.step) for look in looks)
+        if not still:
+            seen = f"of {len(asked)} parameters all that got a gradient moved at step {steps}"
+            return [Finding.sound("all weights", seen, "none has stopped")._replace(step=looks[-1].step)]
+        largest = max(table[path].gradient_norm for table in tables for path in still)
+        found = judge_still_weights(still, len(asked), len(looks), largest, f" (step {steps})")
+        again = "before = p.detach().clone(); optimizer.step(); print(torch.equal(p, before))"
+        return [found._replace(severity="suspicious", again=again, step=looks[-1].step)]
+
+    def _drifting(self) -> list[Finding]:
+        """Running statistics that run away, or never move."""
+        sizes = {path: each for path, each in self._statistics.items() if len(each) > 1}
+        now = dict(_running_statistics(self.model))
+        unmoved = [path for path in sizes if path in now and torch.equal(now[path], self._first_statistics[path])]
+        again = "print(dict(model.named_buffers()))"
+        found = judge_statistics(sizes, self.n_steps, unmoved)
+        return [one._replace(again=again, step=self.n_steps) for one in found]
 
     def _finite_looks(self) -> list[Health]:
         broke = self._broke_at()
@@ -188,6 +267,17 @@ class Watch:
 
 class _Unfinished(Exception):
     """Says to a look that its step did not end, so that nothing is kept of it."""
+
+
+def _running_statistics(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """What norms keep of all batches, with its paths."""
+    return [
+        (f"{path}.{name}" if path else name, one)
+        for path, module in model.named_modules()
+        if isinstance(module, nn.modules.batchnorm._NormBase)
+        for name, one in module.named_buffers(recurse=False)
+        if one.is_floating_point()
+    ]
 
 
 def _require_watchable(model: nn.Module, optimizer: Optimizer) -> None:

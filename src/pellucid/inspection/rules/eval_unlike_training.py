@@ -14,12 +14,14 @@ from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or
 from pellucid.inspection.instrument.real_run import RealRun, real_run
 from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.specimen import is_fresh
+from pellucid.inspection.judgements import judge_statistics
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 LEARNED = 0.2  # of the first loss: less is too little to lose
 LOST = 0.5  # of what was learned
 SETTLES = 0.9  # of the gap: what is left of it after more passes, where statistics are slow
 MOVED = 1e-3  # of the outputs' size
+STATISTICS = ("running_mean", "running_var")  # as torch's norms call them
 WARM = 3  # passes before one whose share is measured: a mean over all batches has then 1/4 of the last
 FORGETS = 0.9  # of the way to the last batch, in one pass
 AGAIN = "model.train(); print(loss(model(x), y)); model.eval(); print(loss(model(x), y))"
@@ -85,19 +87,15 @@ def _of_answers(run: RealRun) -> Findings:
             again=again,
         )
     elif still := _unmoved_statistics(run):
-        yield Finding.suspicious(
-            owner_name(still[0]),
-            f"{len(still)} running statistics did not move by a bit in {run.n_steps} real steps: {first_few(still)}",
-            "in eval it norms by what was there before any data, and in training by the batch: two functions",
-            "give batch norms a momentum above 0, and train in training mode",
-            again="before = model.state_dict(); step(); print(model.state_dict())",
-        )
+        kept = {path: (1.0, 1.0) for path in run.statistics if path.endswith(STATISTICS)}
+        again = "before = {n: b.clone() for n, b in model.named_buffers()}; step(); print(dict(model.named_buffers()))"
+        yield judge_statistics(kept, run.n_steps, still)[0]._replace(again=again)
     else:
         yield Finding.sound("the model", seen, "what moves in training moves in eval, too", again=again)
 
 
 def _unmoved_statistics(run: RealRun) -> list[str]:
-    return [path for path, far in run.statistics.items() if far == 0 and path.endswith(("running_mean", "running_var"))]
+    return [path for path, far in run.statistics.items() if far == 0 and path.endswith(STATISTICS)]
 
 
 def _of_the_frozen(specimen: Specimen, run: RealRun) -> Findings:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pellucid.inspection.instrument.real_run import real_run
 from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.short_run import copy_in_training, objective_gradients, trainable_parameters
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
@@ -19,15 +20,20 @@ from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 def check(specimen: Specimen) -> Findings:
     yield from _unregistered_weights(specimen)
     if specimen.optimizer is not None:
-        yield from _not_held(specimen.model, specimen.optimizer)
+        yield from _not_held(specimen, specimen.optimizer)
 
 
-def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Findings:
+def _not_held(specimen: Specimen, optimizer: torch.optim.Optimizer) -> Findings:
+    model, run = specimen.model, real_run(specimen)
     held = [one for group in optimizer.param_groups for one in group["params"]]
     ids = {id(one) for one in held}
     ours = {id(one) for one in model.parameters()} | {id(one) for _, one in unregistered_tensors(model)}
     parameters = trainable_parameters(model)
     missing = [path for path, one in parameters.items() if id(one) not in ids]
+    if run is not None and run.n_updates and not run.raised:
+        # Other optimizers that make steps count as well, and what no gradient comes to is not to be trained here.
+        others = {path for inside in run.groups.values() for path in inside}
+        missing = [path for path in missing if path not in others and run.n_passes[path]]
     strange = [one for one in held if id(one) not in ours]
     stale = Counter(tuple(one.shape) for one in strange) & Counter(tuple(parameters[path].shape) for path in missing)
     counts = Counter(id(one) for one in held)
@@ -51,8 +57,12 @@ def _not_held(model: nn.Module, optimizer: torch.optim.Optimizer) -> Findings:
                 again="print([group['lr'] for group in optimizer.param_groups])",
             )
             return
-        seen = f"the optimizer holds all {len(parameters)} parameters that ask for a gradient"
-        yield Finding.sound("optimizer", seen, "every step reaches all of them")
+        n_held = sum(id(one) in ids for one in parameters.values())
+        seen = f"the optimizer holds {n_held} of {len(parameters)} parameters that ask for a gradient"
+        rest = "every step reaches all of them"
+        if n_held < len(parameters):
+            rest = "the others get no gradient in real steps, or are moved by another optimizer"
+        yield Finding.sound("optimizer", seen, rest)
     if not missing:
         return
     n_weights = sum(parameters[path].numel() for path in missing)
@@ -127,5 +137,5 @@ RULE = DoctorRule(
     proves="parameters of the model are moved by no step of the optimizer",
     how="compares the tensors that the optimizer holds with the model's, and looks for weights in plain lists",
     check=check,
-    cannot_see="a second optimizer that was not given",
+    cannot_see="a second optimizer that was not given, unless the step that uses it is",
 )

@@ -16,10 +16,11 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pellucid.inspection.instrument.isolation import isolate
 from pellucid.inspection.instrument.real_run import RealRun, measure_in_fork, number_of_loss, real_run
+from pellucid.inspection.judgements import judge_old_gradients
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEW = 3  # steps, in which a sum of gradients shows
-APART = 0.01  # of a norm
+APART = 0.01  # of a share
 ALIKE = 1 - 1e-6  # the cosine of what is the same but for rounding
 OTHER = 0.99
 NUDGE = 1e-3  # of the loss, by which it should change along the gradient
@@ -124,22 +125,12 @@ def _of_old_gradients(specimen: Specimen, run: RealRun) -> Findings:
         return  # an update of the batch before has its own finding
     both = {"as it is": _norms_at(as_it_is, 1), "cleared": _norms_at(cleared, 1)}
     whole = {name: math.sqrt(sum(norm * norm for norm in norms.values())) for name, norms in both.items()}
-    apart = abs(whole["as it is"] - whole["cleared"])
     seen = (
         f"at the second update the gradients have a norm of {whole['as it is']:.4g}, and of {whole['cleared']:.4g} "
         f"where they were cleared before"
     )
     again = "for _ in range(2): step(); print([p.grad.norm() for p in model.parameters()])"
-    if apart > APART * whole["cleared"]:
-        yield Finding.broken(
-            "the step",
-            seen,
-            "gradients of earlier batches are still there and are added to each new one",
-            "call optimizer.zero_grad() in every step",
-            again=again,
-        )
-    else:
-        yield Finding.sound("the step", seen, "each update follows the gradients of its own batch", again=again)
+    yield judge_old_gradients("the step", seen, whole["as it is"], whole["cleared"])._replace(again=again)
 
 
 def _norms_at(run: RealRun, update: int) -> Mapping[str, float]:

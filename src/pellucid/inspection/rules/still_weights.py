@@ -12,10 +12,10 @@ from pellucid.inspection.instrument.real_run import RealRun, real_run, trial_run
 from pellucid.inspection.instrument.recording import first_few, owner_name
 from pellucid.inspection.instrument.short_run import is_kept_from_learning, trainable_parameters
 from pellucid.inspection.instrument.update_record import Settings
+from pellucid.inspection.judgements import is_more_than_rounding, judge_still_weights
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 from pellucid.inspection.rules.own_step import raised_finding
 
-ROUNDING = 1e-6  # of the largest gradient of the same update
 SWALLOWED = 0.5  # of a parameter's numbers, at an update
 AGAIN = (
     "before = {n: p.detach().clone() for n, p in model.named_parameters()}; step(); "
@@ -94,13 +94,11 @@ def _swallowed(specimen: Specimen, run: RealRun) -> Findings:
 
 
 def has_gradient(run: RealRun, path: str) -> bool:
-    """Whether an optimizer was ever given a gradient for it that is more than the rounding of all others.
-
-    A bias before a batch norm gets just that: what the norm takes out again is 0 but for the last digits.
-    """
+    """Whether an optimizer was ever given a gradient for it that is more than the rounding of all others."""
     updates = zip(*run.gradients.values(), strict=True)
-    largest = [max([norm for norm in norms if not math.isnan(norm)], default=0.0) for norms in updates]
-    return any(norm > ROUNDING * most for norm, most in zip(run.gradients[path], largest, strict=True))
+    return any(
+        is_more_than_rounding(norm, norms) for norm, norms in zip(run.gradients[path], updates, strict=True) if norm > 0
+    )
 
 
 def _finding(specimen: Specimen, run: RealRun, still: list[str], n_asked: int) -> Finding:
@@ -109,23 +107,12 @@ def _finding(specimen: Specimen, run: RealRun, still: list[str], n_asked: int) -
     ids = {id(parameters[path]) for path in still}
     rates = {float(group["lr"]) for group in groups if ids & {id(one) for one in group["params"]} and "lr" in group}
     largest = max(max([norm for norm in run.gradients[path] if not math.isnan(norm)]) for path in still)
-    seen = (
-        f"in {run.n_steps} steps of its own {len(still)} of {n_asked} parameters did not change by a bit, though "
-        f"gradients of norm up to {largest:.2g} came: {first_few(still)}"
-    )
-    if rates == {0.0}:
-        means, fix = "their group has a learning rate of 0", "set lr for this group, or take them out of the optimizer"
-    elif len(still) == n_asked:
-        means, fix = "no step changes anything", "look whether the step is skipped, or too small for these numbers"
-    else:
-        means = "they are never trained, while the rest is"
-        fix = (
-            "look for what puts them back after each step, for a rate too small for their type, and for other tensors "
-        )
-        fix += "in the optimizer"
-    return Finding.broken(
-        owner_name(still[0]), f"{seen}; rate {min(rates):g}" if rates else seen, means, fix, again=AGAIN
-    )
+    extra = f"; rate {min(rates):g}" if rates else ""
+    found = judge_still_weights(still, n_asked, run.n_steps, largest, extra)._replace(again=AGAIN)
+    if rates != {0.0}:
+        return found
+    fix = "set lr for this group, or take them out of the optimizer"
+    return found._replace(means="their group has a learning rate of 0", try_next=fix)
 
 
 RULE = DoctorRule(

@@ -89,9 +89,10 @@ def _cut_down(specimen: Specimen, run: RealRun) -> Findings:
     share = statistics.median(kept) if kept else 1.0
     cut = statistics.median(run.cut.values()) if len(run.cut) > len(run.ratios) / 2 else 1.0
     whole = share * cut
-    if not 0 < whole < CUT:
+    pace = max([statistics.median(each) for each in run.ratios.values() if each], default=1.0)
+    # A loss that was scaled, and its gradients scaled back, is cut as much and moves as usual.
+    if not 0 < whole < CUT or pace > MOVES[0]:
         return
-    # Undone by as high a rate; a scaled loss is cut as much, and would burst then.
     other = trial_run(specimen, Settings(factor=1 / whole))
     tenth = trial_run(specimen, Settings(factor=0.1 / whole))
     tried = [(factor, one) for factor, one in ((1 / whole, other), (0.1 / whole, tenth)) if one is not None]
