@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or_none
+from pellucid.inspection.instrument.isolation import is_small, isolate, own_inputs, try_or_none
 from pellucid.inspection.instrument.loss_view import sequence_inputs, wanted_classes
 from pellucid.inspection.instrument.nests import tensors_in
 from pellucid.inspection.instrument.perturbation import change_input, draw_zero_matrices, perturb, size_of
@@ -62,9 +62,12 @@ class TargetShift(NamedTuple):
 
 def precise_copy(specimen: Specimen) -> Specimen:
     """A copy in eval, in float64 where it runs in it, without matrices that are all zeros and let nothing through."""
-    if "precise copy" not in specimen.known:
-        specimen.known["precise copy"] = perturb(specimen, draw_zero_matrices, "eval").double()
-    copied: Specimen = specimen.known["precise copy"]
+    if "precise copy" in specimen.known:
+        known: Specimen = specimen.known["precise copy"]
+        return known
+    copied = perturb(specimen, draw_zero_matrices, "eval").double()
+    if is_small(specimen.model):  # a large one is not kept a second time until all rules are done
+        specimen.known["precise copy"] = copied
     return copied
 
 

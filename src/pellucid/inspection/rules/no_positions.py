@@ -2,9 +2,10 @@
 
 A mask that hides what comes later also tells the order, a little, from the second layer on. So it is lifted in the
 copy, and what then goes by the order alone are positions, whatever they are made of. A module that reads each position
-by itself has nothing to put in order, and is not judged.
+by itself has nothing to put in order, and is not judged; nor is one whose labels a bag of tokens tells as well.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -21,6 +22,9 @@ from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 MASKED = -1e4
 FEWEST = 3  # tokens of a row
+FEWEST_LABELS = 24  # by which it can be told whether a bag of tokens tells them
+MOST_KINDS = 2000  # of tokens, for which that is tried
+SURE = 4.0  # deviations above chance
 _ATTENTION = frozenset({"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
 
 
@@ -112,7 +116,40 @@ def _asks_for_order(specimen: Specimen, double: Specimen) -> bool:
     if specimen.target is not None and specimen.target.dim() >= 2 and specimen.target.shape[1] >= FEWEST:
         return True
     seen = None if specimen.tokens is None else record(double, _ATTENTION)
-    return seen is not None and bool(seen.functions)
+    return seen is not None and bool(seen.functions) and not bag_tells_labels(specimen)
+
+
+def bag_tells_labels(specimen: Specimen) -> bool:
+    """Whether the labels of texts can be told by which tokens they have, whatever their order.
+
+    Measured by a ridge regression on the counts of tokens that leaves out each row in turn, over all batches: it has to
+    be right more often than the commonest label is, by far more than chance allows.
+
+    >>> tokens = torch.tensor([[1, 2], [3, 4], [2, 1], [4, 3]]).repeat(16, 1)
+    >>> bag_tells_labels(Specimen(torch.nn.Embedding(5, 2), (tokens,), (tokens[:, 0] > 2).long()))
+    True
+    >>> bag_tells_labels(Specimen(torch.nn.Embedding(5, 2), (tokens,), (tokens[:, 0] > tokens[:, 1]).long()))
+    False
+    """
+    rows = [
+        (one.tokens, one.target)
+        for one in specimen.batches()
+        if one.tokens is not None and one.target is not None and one.target.shape == one.tokens.shape[:1]
+    ]
+    if not rows or any(labels.is_floating_point() for _, labels in rows):
+        return False
+    n_tokens = 1 + max(int(tokens.max()) for tokens, _ in rows)
+    counts = torch.cat([torch.nn.functional.one_hot(tokens.long(), n_tokens).sum(1) for tokens, _ in rows]).double()
+    labels = torch.cat([labels.long() for _, labels in rows])
+    if len(labels) < FEWEST_LABELS or n_tokens > MOST_KINDS or not bool((labels != labels[0]).any()):
+        return False
+    known = torch.nn.functional.one_hot(labels - labels.min()).double()
+    counts = torch.cat([counts, torch.ones(len(counts), 1, dtype=torch.float64)], 1)
+    hat = counts @ torch.linalg.solve(counts.T @ counts + torch.eye(n_tokens + 1, dtype=torch.float64), counts.T)
+    own = hat.diagonal()[:, None]
+    told = ((hat @ known - own * known) / (1 - own).clamp(min=1e-6)).argmax(1)
+    right, chance = float((told == known.argmax(1)).double().mean()), float(known.mean(0).max())
+    return right - chance > SURE * math.sqrt(chance * (1 - chance) / len(labels))
 
 
 def _order(double: Specimen, place: int, is_lifted: bool) -> _Order:
