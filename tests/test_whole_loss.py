@@ -307,3 +307,66 @@ def test_a_branch_that_is_cut_or_wrong_is_found(kind):
         assert "body.weight" in found[0].seen
         # What is advised was tried: where it was a cut, both slopes agree without it.
         assert ("it was tried" in found[0].try_next) == (kind != "wrong backward")
+
+
+# Terms and outputs beside the first.
+
+
+class Variational(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(6, 4), nn.Linear(2, 6)
+
+    def forward(self, rows):
+        middle, log_variance = self.encoder(rows).chunk(2, dim=1)
+        code = middle + torch.randn_like(middle) * (0.5 * log_variance).exp()
+        return self.decoder(code), middle, log_variance
+
+
+def variational(sign=1.0, reduction="sum"):
+    with fixed_rng():
+        model, rows = Variational(), torch.randn(16, 6)
+
+    def loss(out, wanted):
+        rebuilt, middle, log_variance = out
+        divergence = -0.5 * (1 + log_variance - middle.square() - log_variance.exp()).sum(1)
+        error = (rebuilt - wanted).square().sum(1)
+        return error.sum() + sign * getattr(divergence, reduction)()
+
+    return Specimen(model, (rows,), rows.clone(), loss)
+
+
+def test_a_divergence_with_the_wrong_sign_falls_without_end():
+    assert spoken(variational(), "bottomless-loss") == []
+    found = spoken(variational(sign=-1.0), "bottomless-loss")
+    assert found
+    assert all("wrong sign" in one.means for one in found)
+
+
+def test_terms_that_are_reduced_in_two_ways_are_found():
+    assert spoken(variational(), "accumulation") == []
+    (found,) = spoken(variational(reduction="mean"), "accumulation")
+    assert "one is a sum over the rows and the other a mean" in found.means
+
+
+@pytest.mark.parametrize("is_of_tokens", [False, True])
+def test_a_mean_over_rows_is_certified_only_where_single_rows_say_so(is_of_tokens):
+    """Rows of unlike length: a mean over all tokens is no mean over rows, though both halves here cost the same."""
+    lengths = torch.tensor([1, 3, 5, 5, 3, 1])
+    mask = torch.arange(5) < lengths[:, None]
+    with fixed_rng():
+        half = torch.randn(3, 5)
+    targets = torch.cat([half, half.flip(0)])
+
+    def loss(outputs, wanted):
+        cost = (outputs - wanted["y"]).square() * wanted["mask"]
+        if is_of_tokens:
+            return cost.sum() / wanted["mask"].sum()
+        return (cost.sum(1) / wanted["mask"].sum(1)).mean()
+
+    model = nn.Linear(5, 5)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    specimen = Specimen(model, (targets.clone(),), {"y": targets, "mask": mask.float()}, loss)
+    sound = [one for one in rules()["accumulation"].check(specimen) if one.severity == "sound"]
+    assert bool(sound) != is_of_tokens

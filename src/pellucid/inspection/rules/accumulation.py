@@ -4,18 +4,22 @@ Seen are gradients that lie on the model now, beside those of this batch; and wh
 twice, and of their halves. A mean gives the same for both, a sum twice as much, a mean over what is no padding neither.
 """
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pellucid.inspection.instrument.isolation import own_inputs, try_or_none
+from pellucid.inspection.instrument.isolation import isolate, own_inputs, try_or_none
+from pellucid.inspection.instrument.loss_terms import record_terms, select_rows
+from pellucid.inspection.instrument.nests import main_tensor, map_tensors, tensors_in
 from pellucid.inspection.instrument.recording import record
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 SEVERAL = 1.5  # times the gradient of this batch
 ALIKE = 0.9  # the cosine of both
 SLACK = 1e-3
+MOST_SINGLE = 16  # rows that are asked for alone
 _ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "Lion", "Rprop")
 
 
@@ -25,8 +29,9 @@ def check(specimen: Specimen) -> Findings:
     yield from _of_gradients(specimen, seen.gradients)
     with torch.no_grad():
         measured = try_or_none(lambda: _reductions(specimen, own_inputs(seen.outputs)))
+    yield from try_or_none(lambda: list(_of_terms(specimen, own_inputs(seen.outputs)))) or []
     if measured is not None:
-        yield from _of_reduction(specimen, *measured)
+        yield from _of_reduction(specimen, measured)
 
 
 def _of_gradients(specimen: Specimen, of_batch: dict[str, Tensor]) -> Findings:
@@ -56,31 +61,90 @@ def _of_gradients(specimen: Specimen, of_batch: dict[str, Tensor]) -> Findings:
         yield Finding.note("the gradients", seen, means, fix, again=again)
 
 
-def _reductions(specimen: Specimen, outputs: Any) -> tuple[float, float, float]:
-    """The loss of the batch, of the batch twice over, and the mean of that of its halves."""
+class Reductions(NamedTuple):
+    """The loss of the batch, and of some of its rows."""
+
+    whole: float
+    twice: float  # of all rows two times
+    halves: float  # the mean of those of both halves
+    few: float  # of the first rows
+    single: float  # the mean of those of each of them alone; nan where the loss does not take one
+    least: float  # the least and the largest of these
+    most: float
+
+
+def _reductions(specimen: Specimen, outputs: Any) -> Reductions:
+    main = main_tensor(outputs)
     assert specimen.loss is not None
-    assert specimen.target is not None
-    assert len(specimen.target) >= 2
-    rows, half = torch.arange(len(specimen.target)), len(specimen.target) // 2
-    whole, twice, one, other = (
-        specimen.loss(_select_rows(outputs, which, len(rows)), specimen.target[which]).item()
-        for which in (rows, torch.cat([rows, rows]), rows[:half], rows[half : 2 * half])
-    )
-    return whole, twice, (one + other) / 2 if len(rows) == 2 * half else whole
+    assert main is not None
+    assert len(main) >= 2
+
+    def loss_of(which: Tensor) -> float:
+        assert specimen.loss is not None
+        assert main is not None
+        chosen = select_rows((outputs, specimen.targets), which, len(main))
+        return float(specimen.loss(*chosen))
+
+    rows, half = torch.arange(len(main)), len(main) // 2
+    whole, twice = loss_of(rows), loss_of(torch.cat([rows, rows]))
+    halves = (loss_of(rows[:half]) + loss_of(rows[half:])) / 2 if len(rows) == 2 * half else whole
+    few = rows[:MOST_SINGLE]
+    alone = try_or_none(lambda: [loss_of(row[None]) for row in few]) or [math.nan]
+    return Reductions(whole, twice, halves, loss_of(few), sum(alone) / len(alone), min(alone), max(alone))
 
 
-def _select_rows(outputs: Any, which: Tensor, n_rows: int) -> Any:
-    """These rows of whatever a module put out."""
-    if isinstance(outputs, Tensor):
-        return outputs[which] if outputs.dim() and len(outputs) == n_rows else outputs
-    if isinstance(outputs, dict):
-        return type(outputs)((key, _select_rows(each, which, n_rows)) for key, each in outputs.items())
-    return type(outputs)(_select_rows(each, which, n_rows) for each in outputs)
+def _of_terms(specimen: Specimen, outputs: Any) -> Findings:
+    """Terms of which one is a sum over rows and another a mean: their weights change with the size of the batch."""
+    main = main_tensor(outputs)
+    if main is None or not main.dim() or len(main) < 2:
+        return
+    n_rows = len(main)
+    rows = torch.arange(n_rows)
+
+    def terms_of(which: Tensor) -> list[tuple[float, bool]]:
+        assert specimen.loss is not None
+        given, targets = select_rows((outputs, specimen.targets), which, n_rows)
+        floats = [one for one in tensors_in(given) if one.is_floating_point() and one.dim() and len(one) == len(which)]
+        free = {id(one): one.detach().clone().requires_grad_() for one in floats}
+        given = map_tensors(lambda one: free.get(id(one), one), given)
+        _, terms = record_terms(lambda: specimen.loss(given, targets))  # type: ignore[misc]
+        return [(float(one.value.detach()), _leads_to(one.value, list(free.values()))) for one in terms]
+
+    with isolate():
+        once, twice = terms_of(rows), terms_of(torch.cat([rows, rows]))
+    if len(once) != len(twice) or len(once) < 2:
+        return
+    ratios = {
+        place: b / a
+        for place, ((a, is_of_rows), (b, _)) in enumerate(zip(once, twice, strict=True))
+        if is_of_rows and a
+    }
+    sums = [place for place, ratio in ratios.items() if abs(ratio - 2) < SLACK]
+    means = [place for place, ratio in ratios.items() if abs(ratio - 1) < SLACK]
+    if sums and means:
+        yield Finding.suspicious(
+            "loss",
+            f"of the same rows twice, term {sums[0] + 1} of {len(once)} is {twice[sums[0]][0]:.4g} in place of "
+            f"{once[sums[0]][0]:.4g}, and term {means[0] + 1} stays at {once[means[0]][0]:.4g}",
+            f"one is a sum over the rows and the other a mean: with {n_rows} rows the first weighs {n_rows} times as "
+            "much as it would for one",
+            "give both terms the same reduction",
+            again="print(loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])), loss(outputs, targets))",
+        )
 
 
-def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float) -> Findings:
+def _leads_to(value: Tensor, free: list[Tensor]) -> bool:
+    if not value.requires_grad or not free:
+        return False
+    found = torch.autograd.grad(value, free, retain_graph=True, allow_unused=True)
+    return any(one is not None and bool(one.any()) for one in found)
+
+
+def _of_reduction(specimen: Specimen, seen_losses: Reductions) -> Findings:
+    whole, twice, halves, few, single, least, most = seen_losses
     if not abs(whole) > 1e-12:
         return
+    apart = SLACK * max(abs(few), abs(least), abs(most))
     seen = f"the loss is {whole:.4g}, of the same rows twice {twice:.4g}, and {halves:.4g} in the mean of its halves"
     again = "loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])) / loss(outputs, targets)"
     if abs(twice / whole - 2) < SLACK:
@@ -101,15 +165,25 @@ def _of_reduction(specimen: Specimen, whole: float, twice: float, halves: float)
         means = "the mean over small batches is not that over the large one: each has another number of things to count"
         fix = "where batches are accumulated, sum the losses and divide by all that was counted"
         yield Finding.note("loss", seen, means, fix, again=again)
-    else:
+    elif math.isfinite(single) and abs(single - few) > apart:
+        seen += f"; of {MOST_SINGLE} rows or fewer it is {few:.4g}, and {single:.4g} in the mean of each row alone"
+        means = "rows do not count alike: one that costs more, or has more to count, weighs more than another"
+        fix = "where batches are accumulated, sum the losses and divide by all that was counted"
+        yield Finding.note("loss", seen, means, fix, again=again)
+    elif math.isfinite(single) and most - least > apart:
+        seen += f", as in the mean of single rows, which cost from {least:.3g} to {most:.3g}"
         means = "it is a mean over rows, and small batches add up to a large one"
+        yield Finding.sound("loss", seen, means, again=again)
+    else:
+        means = "it is a mean over equal halves; whether single rows count alike is not known"
         yield Finding.sound("loss", seen, means, again=again)
 
 
 RULE = DoctorRule(
     name="accumulation",
-    proves="that gradients of several batches were added up, or that the loss is no mean over rows",
-    how="compares gradients that are there with those of this batch, and the loss of rows with that of them twice",
+    proves="that gradients of several batches were added up, or that the loss or a term of it is no mean over rows",
+    how="compares gradients that are there with those of this batch, and the loss and its terms with those of the rows "
+    "twice, of halves and of single rows",
     check=check,
     cannot_see="a loop that clears gradients at the wrong moment, unless its own step is given",
     needs=("targets", "loss"),
