@@ -23,7 +23,7 @@ class KnownPadding(NamedTuple):
 
     places: Tensor  # (batch, time), yes for padding
     how: str
-    is_told: bool  # by an input of its own, so that a module that takes it is meant to leave padding out
+    told_by: int | None  # the input that tells it, so that a module that takes it is meant to leave padding out
 
 
 def find_known_padding(specimen: Specimen, place: int) -> Iterator[KnownPadding]:
@@ -35,9 +35,9 @@ def find_known_padding(specimen: Specimen, place: int) -> Iterator[KnownPadding]
             continue
         told = _padding_told(one, given, looks)
         if told is not None:
-            yield KnownPadding(told, f"input {other} tells", True)
+            yield KnownPadding(told, f"input {other} tells", other)
     if looks is not None:
-        yield KnownPadding(looks, "rows are filled up with one value", False)
+        yield KnownPadding(looks, "rows are filled up with one value", None)
 
 
 def _padding_by_looks(given: Tensor) -> Tensor | None:

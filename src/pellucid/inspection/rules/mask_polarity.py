@@ -5,6 +5,7 @@ from rows of zeros at the ends of float sequences. Then tokens are changed in bo
 leave what is put out for the rest as it was, and those of the text must not.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findin
     if kept <= rounding < hidden:
         yield Finding.broken(
             "mask",
-            seen,
+            seen + _when_turned(copied, place, rows, padding),
             "only padding is read, and what it fills up is hidden: the mask is the wrong way round",
             "turn the mask round (~mask): torch's key_padding_mask and bool attn_mask of MultiheadAttention hide what "
             "is True, those of scaled_dot_product_attention keep it",
@@ -70,7 +71,7 @@ def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findin
             "look at what the mask leaves to be read",
             again=_again(specimen, place, padding),
         )
-    elif hidden > rounding and padding.is_told:
+    elif hidden > rounding and padding.told_by is not None:
         yield Finding.suspicious(
             "mask",
             seen,
@@ -81,6 +82,24 @@ def _of_padding(specimen: Specimen, place: int, padding: KnownPadding) -> Findin
         )
     elif hidden <= rounding:
         yield Finding.sound("mask", seen, "padding is not read, and the rest is")
+
+
+def _when_turned(copied: Specimen, place: int, rows: list[int], padding: KnownPadding) -> str:
+    """What the mask gives the other way round, where it is an input and can be tried; "" where it can't."""
+    at = padding.told_by
+    if at is None or copied.inputs[at].dim() < 2:
+        return ""
+    mask = copied.inputs[at]
+    turned = replace(copied, inputs=(*copied.inputs[:at], (1 - mask.long()).to(mask.dtype), *copied.inputs[at + 1 :]))
+    base = try_or_none(lambda: repeatable_output(turned))
+    if base is None:
+        return ""
+    kept, hidden = (
+        _moves(turned, base, place, rows, places, padding.places) for places in (~padding.places, padding.places)
+    )
+    if kept is None or hidden is None:
+        return ""
+    return f"; with the mask turned round, by {hidden:.2g} and {kept:.2g}"
 
 
 def _rows_with_both(padding: Tensor) -> list[int]:

@@ -102,6 +102,8 @@ def check(specimen: Specimen) -> Findings:
         + (" once the mask is lifted" if blind else ""),
         "it cannot tell one order from another" + (" but by its mask" if blind else ""),
         "add positions to the embeddings (learned, sinusoidal) or rotate queries and keys, if the order matters",
+        again="order = torch.randperm(x.shape[1]); print((model.eval()(x[:, order]) - model(x)"
+        f"{'' if kept == 'keeps' else '[:, order]'}).abs().max())",
     )
 
 
@@ -194,5 +196,4 @@ RULE = DoctorRule(
     how="puts the tokens of a float64 copy in another order, with its masks and with them lifted",
     check=check,
     cannot_see="an order that is known and not used",
-    again="(model(tokens[:, order]) - model(tokens)[:, order]).abs().max()",
 )

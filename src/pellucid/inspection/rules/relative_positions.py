@@ -83,7 +83,11 @@ def _of_shared(found: list[DistanceScores]) -> Findings:
 
 
 def _again(scores: DistanceScores) -> str:
-    shown = "c.given[0, 0]" if scores.name == "softmax" else "(c.arguments[0] @ c.arguments[1].mT)[0, 0]"
+    shown = (
+        "c.given.flatten(0, -3)[0]"
+        if scores.name == "softmax"
+        else "(c.arguments[0] @ c.arguments[1].mT).flatten(0, -3)[0]"
+    )
     return (
         "from pellucid.inspection.instrument.recording import Recorder; "
         f"r = Recorder(model.eval(), frozenset({{'{scores.name}'}})); r.__enter__(); "
