@@ -100,9 +100,7 @@ class HealthProbe:
         self.model = model
         self.layers, self.left_out = telling_layers(model, most_layers)
         self._looks: list[Health] = []
-        self.old_gradients: dict[
-            int, tuple[float, float]
-        ] = {}  # of each look: norm with what lay there before, without
+        self.old_gradients: dict[int, dict[str, tuple[float, float]]] = {}  # of each look, as `StepRecord.first`
         # One place for all looks: new memory for every copy would cost more than the copying.
         self._before = {path: parameter.detach().clone() for path, parameter in model.named_parameters()}
 

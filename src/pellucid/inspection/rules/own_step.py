@@ -26,7 +26,8 @@ OTHER = 0.99
 NUDGE = 1e-3  # of the loss, by which it should change along the gradient
 FOLLOWS = 0.1  # of what the gradient foretells
 NEWEST = 0.5  # of the way to the newest weights, in one step
-GROWS = 1.5  # times the operations of an early step
+GROWS = 1.1  # times the operations of an early step, and by as many with each step
+CHANGED = "modified by an inplace operation"
 SECOND_TIME = "backward through the graph a second time"
 
 
@@ -84,6 +85,14 @@ def raised_finding(run: RealRun, where: str = "the step") -> Finding:
             run.raised,
             "something of an earlier step, as a hidden state, is used again with its graph",
             "detach what is carried over: hidden = hidden.detach()",
+            again="step(); step()",
+        )
+    if CHANGED in run.raised:
+        return Finding.broken(
+            where,
+            run.raised,
+            "what backward() needs was changed in place after the forward pass, as weights are by optimizer.step()",
+            "call backward() before step(), and detach what is carried over from the step before",
             again="step(); step()",
         )
     return Finding.broken(where, run.raised, "training does not come past it", "mend it first", again="step()")
