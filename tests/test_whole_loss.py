@@ -370,3 +370,12 @@ def test_a_mean_over_rows_is_certified_only_where_single_rows_say_so(is_of_token
     specimen = Specimen(model, (targets.clone(),), {"y": targets, "mask": mask.float()}, loss)
     sound = [one for one in rules()["accumulation"].check(specimen) if one.severity == "sound"]
     assert bool(sound) != is_of_tokens
+
+
+@pytest.mark.parametrize(("last", "is_ill"), [(nn.Identity(), True), (nn.Softplus(), False)])
+def test_an_error_divided_by_the_output_is_right_where_outputs_are_above_0(last, is_ill):
+    with fixed_rng():
+        model, rows = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1), last), torch.randn(32, 5)
+    targets = rows[:, :1].exp()
+    specimen = Specimen(model, (rows,), targets, lambda out, wanted: ((out - wanted).abs() / (out + 0.01)).mean())
+    assert bool(spoken(specimen, "unwanted-answers")) == is_ill

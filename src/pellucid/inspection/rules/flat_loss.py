@@ -5,7 +5,6 @@ A clamp before a logarithm, a threshold, a score cut to a range: beyond the edge
 hinge that is satisfied is flat as well, and nothing costs less than that.
 """
 
-import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.loss_view import LossView, loss_view
@@ -38,7 +37,7 @@ def check(specimen: Specimen) -> Findings:
         yield Finding.suspicious(
             "loss",
             f"{len(flat)} of {n_rows} rows have a slope of exactly 0 at their outputs; {len(stuck)} of {len(asked)} "
-            f"that were tried cost less with other outputs, by {gain:.3g} of the loss of {view.loss_now:.4g}: rows {rows}",
+            f"that were tried cost less with other outputs, by {gain:.3g} of a loss of {view.loss_now:.4g}: {rows}",
             "these rows are wrong, and nothing tells them which way to go",
             "take the clamp or threshold out of the loss, or use a loss that takes logits",
             again=AGAIN,
@@ -54,10 +53,9 @@ def _least_elsewhere(view: LossView, row: int) -> float:
     tensor = view.tensor
     middle, spread = tensor.mean(0), tensor.std(0, correction=0) + 0.1 * (tensor.abs().mean() + 1e-3)
     others: list[Tensor] = [middle, middle + spread, middle - spread, 0 * middle]
+    # None that lies beyond all outputs: the module may not be able to give it.
+    others = [one.clamp(float(tensor.min()), float(tensor.max())) for one in others]
     others += [tensor[(row + by) % len(tensor)] for by in (1, 2, 3)]
-    if view.kind == "probabilities" or bool(((tensor >= 0) & (tensor <= 1)).all()):
-        others = [one.clamp(0, 1) for one in others]
-        others += [torch.full_like(middle, share) for share in (0.1, 0.5, 0.9)]
     found = []
     for other in others:
         changed = tensor.clone()

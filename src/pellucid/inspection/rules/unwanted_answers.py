@@ -35,7 +35,9 @@ def check(specimen: Specimen) -> Findings:
     elif _is_of_shares(view, target):
         yield from _of_shares(view, target.to(view.tensor))
     elif target.is_floating_point() and target.numel() == view.tensor.numel():
-        yield from _of_numbers(view, target.reshape(view.tensor.shape).to(view.tensor))
+        wanted = target.reshape(view.tensor.shape).to(view.tensor)
+        cheaper = list(_cheaper_than_perfect(view, wanted))
+        yield from cheaper or _of_numbers(view, wanted)
 
 
 def _of_classes(view: LossView, target: Tensor) -> Findings:
@@ -114,6 +116,39 @@ def _is_of_neighbours(view: LossView) -> bool:
     tokens = view.specimen.tokens
     target = view.specimen.target
     return tokens is not None and target is not None and tokens.shape == target.shape
+
+
+def _cheaper_than_perfect(view: LossView, target: Tensor) -> Findings:
+    """Outputs far from targets to which the loss pulls what is near them, and that cost less than being there."""
+    spread = float(target.std(correction=0))
+    signs = torch.ones(target.numel())
+    signs[::2] = -1
+    off = 0.01 * spread * signs.reshape(target.shape).to(target)
+    slope = view.slope_at(target + off)
+    if not spread > 0 or slope is None or float(((slope * off) > 0).float().mean()) < ALIKE:
+        return  # what it wants is not the targets as they are
+    near, now = view.value(target + off), view.loss_now
+    tried = {
+        "as they are": view.tensor,
+        "all 0": torch.zeros_like(target),
+        "minus the targets": -target,
+        "all below 0": -target.abs() - spread,
+        "three times the targets": 3 * target,
+    }
+    if not bool((view.tensor < 0).any()):  # a module that gives sizes or rates gives none below 0
+        tried = {name: answer for name, answer in tried.items() if bool((answer > 0).all()) or name == "as they are"}
+    losses = {name: view.value(answer) for name, answer in tried.items()}
+    known = {name: loss for name, loss in losses.items() if math.isfinite(loss)}
+    name = min(known, key=lambda one: known[one], default="")
+    if name and known[name] < near - 0.1 * (abs(near) + abs(now)):
+        yield Finding.suspicious(
+            "loss",
+            f"the loss is {near:.4g} where outputs are off their targets by 1 % of these' spread, and "
+            f"{known[name]:.4g} where they are {name}",
+            "wrong answers cost less than right ones: what is learned runs away from the targets",
+            "look for a division by, or a product with, something that may be negative, and for a sign that was turned",
+            again="print(loss(y + 1e-3, y), loss(model(x), y), loss(-y.abs(), y))",
+        )
 
 
 def _of_numbers(view: LossView, target: Tensor) -> Findings:
