@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +52,8 @@ def examine_with(specimen: Specimen, chosen: Sequence[DoctorRule], seed: int = 0
     notes: list[Statement] = []
     state = Snapshot(specimen)
     specimen, difference = with_faithful_copies(specimen)
-    findings += [finding._replace(rule="opening") for finding in _opening(specimen, seed)]
+    opening = [*_opening(specimen, seed), *_of_warnings(specimen, seed)]
+    findings += [finding._replace(rule="opening") for finding in opening]
     # The model itself was copied, so that this can only be the batch, as by an activation in place.
     notes += [make_note("pass-changed", what=what) for what in state.restore()]
     with few_threads(specimen.model):
@@ -197,6 +199,30 @@ def _opening(specimen: Specimen, seed: int) -> Iterator[Finding]:
             return
         if specimen.has_loss:
             yield from _of_the_loss(looked_at, outputs)
+
+
+def _of_warnings(specimen: Specimen, seed: int) -> Iterator[Finding]:
+    """What torch warns of on the way through the model, the loss and back, each once; a step has its own."""
+    with isolate(seed), warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            copied = specimen.copy()
+            outputs = copied.outputs()
+            if specimen.has_loss:
+                copied.loss_of(outputs).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        except Exception:  # why it does not go through is told elsewhere
+            heard.clear()
+    lines = [str(one.message).strip() for one in heard if issubclass(one.category, (UserWarning, RuntimeWarning))]
+    for line in dict.fromkeys(one_line(line) for line in lines if line):
+        again = "loss(model(x), y).backward()" if specimen.has_loss else "model(x)"
+        short = line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
+        yield Finding.note(
+            "the model",
+            f"torch warns (1 of {len(lines)}): {short}".rstrip("."),
+            "as torch says",
+            "read it",
+            again=again,
+        )
 
 
 def _of_the_loss(specimen: Specimen, outputs: object) -> Iterator[Finding]:
