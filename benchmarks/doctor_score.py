@@ -1,6 +1,7 @@
 """The doctor's score: which bugs it finds, what it says of healthy models, and how long it takes.
 
-    python benchmarks/doctor_score.py [--parts museum first second mutants] [--only NAME ...]
+    python benchmarks/doctor_score.py [--parts museum first second mutants certificates]
+                                      [--only NAME ...]
                                       [--journal out/doctor-score.jsonl] [--write docs/doctor-score.md] [--json]
 
 It is told apart by who made the bugs:
@@ -11,6 +12,7 @@ It is told apart by who made the bugs:
   broken or suspicious, and the same rule does not so call the twin.
 - mutants: small edits of healthy programs, each verified in plain torch to do harm. Found as those of strangers, beside
   the program before the edit. Edits that change nothing may bring no finding that the program had not before.
+- certificates: what each rule calls sound, on mutants of its well patient and of programs that it claims to exclude.
 
 A false alarm is a healthy program (a twin, an edit that changes nothing) that is called broken; where one is only
 called suspicious, that is counted beside it. Times are CPU seconds of one thread. `--only` takes parts of names; what
@@ -19,6 +21,7 @@ the journal holds is not run again.
 
 import argparse
 import importlib
+import itertools
 import json
 import os
 import statistics
@@ -48,6 +51,7 @@ PARTS = {
     "second": "programs that strangers wrote, shown to no rule before",
     "mutants": "small edits of healthy programs",
 }
+RUNS = (*PARTS, "certificates")  # the last are mutants of the rules' own well patients, and no part of the score
 INTRODUCTION = """\
 Printed by `make doctor-score`. The score is told apart by who made the bugs, and the lowest of these stands first.
 *museum*: programs of `tests/broken/museum`, each a bug of the kind people reported; the rules were written and mended
@@ -79,10 +83,15 @@ class Seen(NamedTuple):
     by_rule: dict[str, float]
     unknown: dict[str, str]  # rules that failed, and why
     crash: str  # why there is no diagnosis at all; "" where there is one
+    excludes: tuple[str, ...] = ()  # the rules whose certificates claim that there is no such bug
+    survived: tuple[str, ...] = ()  # those of them that said so of this mutant
 
     def called(self, severity: str) -> list[str]:
         """The rules that said so."""
         return list(dict.fromkeys(rule for grave, rule, _ in self.said if grave == severity))
+
+
+Jobs = Iterator[tuple[str, Callable[[], list[Seen]]]]  # the name of each, and what examines it
 
 
 class Look(NamedTuple):
@@ -103,16 +112,18 @@ class Look(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS), metavar="PART")
+    parser.add_argument("--parts", nargs="*", choices=RUNS, default=list(RUNS), metavar="PART")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     parser.add_argument(
         "--journal", type=Path, metavar="FILE", help="keep each result there, and run none of them again"
     )
+    parser.add_argument("--shards", type=int, default=1, help="take only each nth patient, to share the work")
+    parser.add_argument("--shard", type=int, default=0, help="the first of these patients")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there, too")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    seen = list(examine_parts(options.parts, options.only, options.journal))
+    seen = list(examine_parts(options.parts, options.only, options.journal, (options.shard, options.shards)))
     if options.json:
         print(json.dumps([one._asdict() for one in seen]))
         return
@@ -122,18 +133,21 @@ def main() -> None:
         options.write.write_text(page + "\n", encoding="utf-8")
 
 
-def examine_parts(parts: Sequence[str], only: Sequence[str], journal: Path | None) -> Iterator[Seen]:
-    """All patients of these parts, or those with one of these words in their names."""
+def examine_parts(
+    parts: Sequence[str], only: Sequence[str], journal: Path | None, shard: tuple[int, int] = (0, 1)
+) -> Iterator[Seen]:
+    """All patients of these parts, or those with one of these words in their names. shard: the first, and each nth."""
     sys.path.insert(0, str(ROOT))
     kept = read_journal(journal)
-    wanted: dict[str, Callable[[], Iterator[tuple[str, Callable[[], list[Seen]]]]]] = {
+    wanted: dict[str, Callable[[], Jobs]] = {
+        "certificates": certificate_jobs,
         "museum": museum_jobs,
         "first": lambda: stranger_jobs("first"),
         "second": lambda: stranger_jobs("second"),
         "mutants": mutant_jobs,
     }
     for part in parts:
-        for name, examine in wanted[part]():
+        for name, examine in itertools.islice(wanted[part](), shard[0], None, shard[1]):
             if only and not any(word in name for word in only):
                 continue
             rows = kept.get((part, name))
@@ -160,7 +174,7 @@ def read_journal(journal: Path | None) -> dict[tuple[str, str], list[Seen]]:
     return kept
 
 
-def museum_jobs() -> Iterator[tuple[str, Callable[[], list[Seen]]]]:
+def museum_jobs() -> Jobs:
     museum: Any = importlib.import_module("tests.broken.museum")  # the programs are written as users write: untyped
 
     def examine(room: str, exhibit: Any) -> list[Seen]:
@@ -175,7 +189,7 @@ def museum_jobs() -> Iterator[tuple[str, Callable[[], list[Seen]]]]:
             yield exhibit.name, partial(examine, room, exhibit)
 
 
-def stranger_jobs(which: str) -> Iterator[tuple[str, Callable[[], list[Seen]]]]:
+def stranger_jobs(which: str) -> Jobs:
     twins: Any = importlib.import_module("tests.broken.twins")
 
     def examine(name: str) -> list[Seen]:
@@ -191,7 +205,7 @@ def stranger_jobs(which: str) -> Iterator[tuple[str, Callable[[], list[Seen]]]]:
         yield name, partial(examine, name)
 
 
-def mutant_jobs() -> Iterator[tuple[str, Callable[[], list[Seen]]]]:
+def mutant_jobs() -> Jobs:
     mutants: Any = importlib.import_module("tests.broken.mutants")
     before: dict[str, Look] = {}
 
@@ -203,10 +217,35 @@ def mutant_jobs() -> Iterator[tuple[str, Callable[[], list[Seen]]]]:
         if mutant.is_harmless:  # what its program was called before the edit is no alarm of the edit
             look = look._replace(said=tuple(one for one in look.said if one[1] in beyond))
         found = () if mutant.is_harmless else beyond
-        return [make_row("mutants", mutant.kind, mutant.name, mutant.says, mutant.is_harmless, (), found, look)]
+        row = make_row("mutants", mutant.kind, mutant.name, mutant.proof, mutant.is_harmless, (), found, look)
+        return [with_certificates(row, mutant, look)]
 
     for mutant in mutants.load_mutants():
         yield mutant.name, partial(examine, mutant)
+
+
+def certificate_jobs() -> Jobs:
+    mutants: Any = importlib.import_module("tests.broken.mutants")
+
+    def examine(mutant: Any) -> list[Seen]:
+        look = look_at(mutant.patient)
+        row = make_row("certificates", mutant.kind, mutant.name, mutant.proof, False, (), tuple(look.rules), look)
+        return [with_certificates(row, mutant, look)]
+
+    for mutant in mutants.patient_mutants():
+        yield mutant.name, partial(examine, mutant)
+
+
+def with_certificates(row: Seen, mutant: Any, look: Look) -> Seen:
+    """Which rules claim to exclude this mutant, and which of them call it sound all the same."""
+    certificates: Any = importlib.import_module("tests.broken.certificates")
+    excludes = [rule for rule in certificates.EXCLUDES if certificates.is_excluded(rule, mutant)]
+    survived = [
+        rule
+        for rule in excludes
+        if look.diagnosis and certificates.surviving_certificates(rule, mutant, look.diagnosis)
+    ]
+    return row._replace(excludes=tuple(excludes), survived=tuple(survived))
 
 
 def look_at(build: Callable[[], Specimen]) -> Look:
@@ -261,18 +300,20 @@ def line(one: Seen) -> str:
 
 def make_page(seen: list[Seen]) -> str:
     """In Markdown; only of the parts that were run."""
-    broken = [one for one in seen if not one.is_healthy]
+    scored = [one for one in seen if one.part in PARTS]
+    broken = [one for one in scored if not one.is_healthy]
     parts = [part for part in PARTS if any(one.part == part for one in seen)]
     return "\n\n".join(
         [
             "# The doctor's score",
-            *([lead_sentence(seen)] if broken else []),
+            *([lead_sentence(scored)] if broken else []),
             INTRODUCTION,
-            summary(seen, parts),
+            summary(scored, parts),
             *[by_kind(part, [one for one in broken if one.part == part]) for part in parts],
             *[by_alarms(part, [one for one in seen if one.is_healthy and one.part == part]) for part in parts],
             *[by_missed(part, [one for one in broken if one.part == part]) for part in parts],
-            by_rule(seen),
+            by_certificate(seen),
+            by_rule(scored),
             *[by_program(part, [one for one in broken if one.part == part]) for part in parts],
         ]
     )
@@ -350,6 +391,22 @@ def by_alarms(part: str, healthy: list[Seen]) -> str:
     rows = [(one.name, one.says, join_said(one)) for one in healthy if one.said]
     head = ("model", "why it is right", "said")
     return f"## Alarms on healthy models: {part}\n\n" + (table(head, rows) if rows else "None.")
+
+
+def by_certificate(seen: list[Seen]) -> str:
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for one in seen:
+        for rule in one.excludes:
+            counts[rule][0] += 1
+            counts[rule][1] += rule in one.survived
+    rows = [(rule, f"{tried}", f"{survived}") for rule, (tried, survived) in sorted(counts.items())]
+    survivors = [(rule, f"`{one.name}`", one.says) for one in seen for rule in one.survived]
+    text = (
+        "## Certificates\n\nHow often a rule called sound, and said nothing else of, a mutant that it claims to\n"
+        "exclude (`tests/broken/certificates.py`).\n\n"
+    )
+    text += table(("rule", "mutants that it excludes", "certificates that survived"), rows)
+    return text + ("\n\n" + table(("rule", "mutant", "proven harm"), survivors) if survivors else "")
 
 
 def join_said(one: Seen) -> str:
