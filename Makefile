@@ -33,9 +33,10 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/attention.py
 
-# Every bug of tests/broken/museum, and every healthy model there: what the doctor finds, and what it costs.
+# What the doctor finds and what it costs: the museum's programs, those of strangers, mutants, and its certificates.
+# What out/doctor-score.jsonl holds is not run again, unless the rules or the programs have changed since.
 doctor-score: $(VENV)/installed-bench
-	$(BIN)/python benchmarks/doctor_score.py --write docs/doctor-score.md
+	$(BIN)/python benchmarks/doctor_score.py --journal out/doctor-score.jsonl --write docs/doctor-score.md
 
 # Trains with the defaults on data that others made; benchmarks/outside/fetch.sh out/own-data unpacks them first.
 own-data: $(VENV)/installed-bench

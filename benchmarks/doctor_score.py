@@ -16,10 +16,11 @@ It is told apart by who made the bugs:
 
 A false alarm is a healthy program (a twin, an edit that changes nothing) that is called broken; where one is only
 called suspicious, that is counted beside it. Times are CPU seconds of one thread. `--only` takes parts of names; what
-the journal holds is not run again.
+the journal holds is not run again, unless the rules or the programs have changed since.
 """
 
 import argparse
+import hashlib
 import importlib
 import itertools
 import json
@@ -29,7 +30,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -154,24 +155,35 @@ def examine_parts(
             if rows is None:
                 rows = examine()
                 if journal is not None:
+                    journal.parent.mkdir(parents=True, exist_ok=True)
                     with journal.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([part, name, [row._asdict() for row in rows]]) + "\n")
+                        file.write(json.dumps([state_of_rules(), part, name, [row._asdict() for row in rows]]) + "\n")
                 for row in rows:
                     print(line(row), file=sys.stderr, flush=True)
             yield from rows
 
 
 def read_journal(journal: Path | None) -> dict[tuple[str, str], list[Seen]]:
-    """What was examined before, by part and name."""
+    """What was examined before by these very rules, by part and name."""
     if journal is None or not journal.exists():
         return {}
     kept = {}
     for text in journal.read_text(encoding="utf-8").splitlines():
-        part, name, rows = json.loads(text)
+        state, part, name, rows = json.loads(text)
+        if state != state_of_rules():
+            continue
         kept[part, name] = [
             Seen(**{**row, "said": tuple(map(tuple, row["said"])), "found": tuple(row["found"])}) for row in rows
         ]
     return kept
+
+
+@cache
+def state_of_rules() -> str:
+    """Another one after any change of the doctor, or of what it is shown."""
+    folders = (ROOT / "src/pellucid/inspection", ROOT / "tests/broken/museum", ROOT / "tests/broken/mutants")
+    files = sorted(file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".json"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def museum_jobs() -> Jobs:
