@@ -209,3 +209,44 @@ def test_a_broadcast_is_seen_beside_targets_of_any_size(scale):
         nn.functional.mse_loss(model(inputs), targets)
     assert severities(crossed, "target-broadcast") == ["broken"]
     assert severities(replace(crossed, targets=targets[:, None]), "target-broadcast") == ["sound"]
+
+
+def test_what_torch_warns_of_is_shown_once_for_every_patient():
+    specimen = network()
+    crossed = replace(
+        specimen, targets=torch.zeros(32), loss=lambda outputs, y: nn.functional.mse_loss(outputs[:, :1], y)
+    )
+    warned = [one for one in diagnose(crossed, ["no-gradient"]).findings if "torch warns" in one.seen]
+    assert [one.severity for one in warned] == ["note"]
+    assert "target size" in warned[0].seen
+    assert not [one for one in diagnose(specimen, ["no-gradient"]).findings if "torch warns" in one.seen]
+
+
+def recurrence(factor: float, rate: float) -> Specimen:
+    class Cell(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.into, self.inside, self.head = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+            with torch.no_grad():
+                self.inside.weight.mul_(factor)
+
+        def forward(self, rows):
+            hidden = torch.zeros(len(rows), 8)
+            for step in range(rows.shape[1]):
+                hidden = self.inside(hidden) + self.into(rows[:, step])
+            return self.head(hidden)
+
+    with fixed_rng():
+        model, inputs = Cell(), torch.randn(16, 40, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    return Specimen(model, (inputs,), inputs.mean((1, 2))[:, None], nn.MSELoss(), optimizer)
+
+
+def test_a_recurrence_that_explodes_is_told_from_a_high_rate():
+    found = [one for one in diagnose(recurrence(4.0, 1e-3), ["learning-rate"]).findings if one.rule == "learning-rate"]
+    assert "no lower rate helps" in found[0].means
+    assert "inside" in found[0].seen
+    assert found[0].seen.count("at 1e-0") >= 3
+    high = [one for one in diagnose(recurrence(1.0, 30.0), ["learning-rate"]).findings if one.rule == "learning-rate"]
+    assert "lower the rate to" in high[0].try_next
+    assert "the loss fell by" in high[0].try_next

@@ -7,7 +7,7 @@ how much every one of them adds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,7 +19,8 @@ from pellucid.inspection.instrument.recording import ModuleCall, part_name, reco
 from pellucid.inspection.instrument.specimen import Specimen
 
 ABSURD = 1e7  # times: how much farther the loss goes than the weights, both by their own sizes
-LARGE = 10.0  # times, in one call
+ABSURD_SLOPE = 1e8  # times the norm of the weights: a rate of 0.001 would throw them away a hundred thousand times over
+SEVERAL = 3  # calls of one part, as of a cell for each time step
 
 
 class GradientGrowth(NamedTuple):
@@ -29,6 +30,11 @@ class GradientGrowth(NamedTuple):
     description: str
     factor: float
     sensitivity: float  # the gradient's norm, times that of the weights, by the loss
+    slope: float  # the gradient's norm, by that of the weights
+
+    @property
+    def is_absurd(self) -> bool:
+        return self.sensitivity > ABSURD or self.slope > ABSURD_SLOPE
 
 
 def loss_sensitivity(loss: float, weights: Sequence[Tensor], gradients: Sequence[Tensor]) -> float:
@@ -38,8 +44,7 @@ def loss_sensitivity(loss: float, weights: Sequence[Tensor], gradients: Sequence
     >>> loss_sensitivity(25.0, [weight], [2 * weight])
     2.0
     """
-    norms = (math.hypot(*[float(one.detach().double().norm()) for one in many]) for many in (weights, gradients))
-    return math.prod(norms) / max(abs(loss), 1e-30)
+    return _norm_of_all(weights) * _norm_of_all(gradients) / max(abs(loss), 1e-30)
 
 
 def gradient_growth(specimen: Specimen) -> GradientGrowth | None:
@@ -48,41 +53,45 @@ def gradient_growth(specimen: Specimen) -> GradientGrowth | None:
     if seen is None:
         return None
     calls = [call for call in seen.modules if call.is_leaf and call.made is not None]
-    backward = [call for call in calls if call.gradient is not None and bool(call.gradient.any())]
+    backward = [call for call in reversed(calls) if call.gradient is not None and bool(call.gradient.any())]
+    growths = [*_growths("gradients", backward, _gradient_size), *_growths("outputs", calls, _made_size)]
+    if not growths:
+        return None
+    factor, path, description = max(growths, key=lambda each: each[0])
     parameters = dict(specimen.model.named_parameters())
-    sensitivity = (
-        loss_sensitivity(
-            float(seen.loss.detach()), [parameters[path] for path in seen.gradients], list(seen.gradients.values())
-        )
-        if seen.loss is not None
-        else math.nan
-    )
-    ways = [
-        ("gradients", _steepest(list(reversed(backward)), _gradient_size)),
-        ("outputs", _steepest(calls, _made_size)),
-    ]
-    found = [(what, step) for what, step in ways if step is not None]
-    if not found:
-        return None
-    what, (call, before, after, n_calls) = max(found, key=lambda pair: pair[1][2] / pair[1][1])
-    where = part_name(call.path) + (f", called {n_calls} times" if n_calls > 1 else "")
-    description = f"{what} grow most at {where}: from {before:.2g} to {after:.2g} in one call"
-    return GradientGrowth(call.path or "the model", description, after / before, sensitivity)
+    weights, gradients = [parameters[name] for name in seen.gradients], list(seen.gradients.values())
+    sensitivity = slope = math.nan
+    if seen.loss is not None and weights:
+        sensitivity = loss_sensitivity(float(seen.loss.detach()), weights, gradients)
+        slope = _norm_of_all(gradients) / max(_norm_of_all(weights), 1e-30)
+    return GradientGrowth(path or "the model", description, factor, sensitivity, slope)
 
 
-def _steepest(calls: Sequence[ModuleCall], size: object) -> tuple[ModuleCall, float, float, int] | None:
-    """The call before which and at which sizes differ by the largest factor."""
-    assert callable(size)
-    sized = [(call, float(size(call))) for call in calls]
-    steps = [
-        (one, before, after)
-        for (_, before), (one, after) in pairwise(sized)
-        if before > 0 and math.isfinite(before) and math.isfinite(after) and after > before
-    ]
-    if not steps:
-        return None
-    call, before, after = max(steps, key=lambda step: step[2] / step[1])
-    return call, before, after, sum(other.path == call.path for other in calls)
+def _growths(
+    what: str, calls: Sequence[ModuleCall], size: Callable[[ModuleCall], float]
+) -> list[tuple[float, str, str]]:
+    """By how much sizes grow: of a part that is called again and again over all its calls, of others at each."""
+    by_path: dict[str, list[float]] = {}
+    for call in calls:
+        by_path.setdefault(call.path, []).append(size(call))
+    found = []
+    for path, sizes in by_path.items():
+        first, last = next((one for one in sizes if one > 0), 0.0), sizes[-1]
+        if len(sizes) >= SEVERAL and 0 < first < last < math.inf:
+            each = (last / first) ** (1 / (len(sizes) - 1))
+            told = f"{what} of {part_name(path)} grow from {first:.2g} to {last:.2g} over {len(sizes)} calls"
+            found.append((last / first, path, f"{told}, {each:.2g} times with each"))
+    single = [call for call in calls if len(by_path[call.path]) < SEVERAL]
+    for one, other in pairwise(single):
+        before, after = size(one), size(other)
+        if 0 < before < after < math.inf:
+            told = f"{what} grow most at {part_name(other.path)}: from {before:.2g} to {after:.2g} in one call"
+            found.append((after / before, other.path, told))
+    return found
+
+
+def _norm_of_all(tensors: Sequence[Tensor]) -> float:
+    return math.hypot(*[float(one.detach().to_dense().double().norm()) for one in tensors])
 
 
 def _gradient_size(call: ModuleCall) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from pellucid.inspection.instrument.gradient_growth import ABSURD, gradient_growth
+from pellucid.inspection.instrument.gradient_growth import gradient_growth
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
 from pellucid.inspection.judgements import judge_gradient_ratio
@@ -46,12 +46,12 @@ def check(specimen: Specimen) -> Findings:
 def _of_absurd_sizes(specimen: Specimen) -> Findings:
     """Gradients that are finite, and so large that any step of a usual size would throw the weights away."""
     grown = gradient_growth(specimen)
-    if grown is None or not grown.sensitivity > ABSURD:
+    if grown is None or not grown.is_absurd:
         return
     yield Finding.suspicious(
         grown.path,
-        f"if all weights change by a part in a million, the gradient foretells a loss that changes by "
-        f"{1e-6 * grown.sensitivity:.2g} times itself (usual are 1e-6 to 1e-3); {grown.description}",
+        f"the gradient is {grown.slope:.2g} times as large as the weights, and would change the loss by "
+        f"{grown.sensitivity:.2g} times the share by which it changes them; {grown.description}",
         "the gradient explodes: it points nowhere that a step could go",
         "tame what grows there: smaller first weights, a norm, fewer time steps, or clipping",
         again="print([(n, p.grad.norm()) for n, p in model.named_parameters()])  # after loss.backward()",
