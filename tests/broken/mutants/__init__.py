@@ -48,7 +48,8 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        return f"{self.program} / {self.kind} / {self.says}"
+        number = f" at {self.site.node}.{self.site.choice}" if self.site else ""  # the same text may stand there twice
+        return f"{self.program} / {self.kind}{number} / {self.says}"
 
     @property
     def says(self) -> str:
