@@ -92,21 +92,17 @@ def test_the_sample_has_some_of_every_kind():
 
 
 def test_the_published_score_counts_what_is_in_the_museum():
+    """What it counts beside the museum, and the README's sentence, are held by test_mutants.py."""
     page = (ROOT / "docs" / "doctor-score.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| ([\w ]+) \| (\d+)", page, flags=re.MULTILINE))
+    rows = dict(re.findall(r"^\| ([\w ]+) \| (\d+)", page.partition("## By rule")[0], flags=re.MULTILINE))
     assert rows["broken programs"] == str(len(BROKEN))
     assert rows["healthy programs"] == str(len(HEALTHY))
     assert rows["of them called broken"] == "0"
     assert {room: rows[room] for room in ROOMS} == {room: str(len(exhibits)) for room, exhibits in ROOMS.items()}
-    missed = page.partition("## Not found")[2].partition("##")[0]
-    assert set(re.findall(r"^\| `(\w+)`", missed, flags=re.MULTILINE)) == NOT_FOUND
+    missed = re.search(r"## Not found(: museum)?\n(.*?)\n## ", page, flags=re.DOTALL)
+    assert missed is not None
+    assert set(re.findall(r"^\| `(\w+)`", missed[2], flags=re.MULTILINE)) == NOT_FOUND
     assert rows["found"] == str(len(BROKEN) - len(NOT_FOUND))
-
-
-def test_the_readme_has_the_published_score():
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"Of {len(BROKEN)} broken programs it finds {len(BROKEN) - len(NOT_FOUND)} " in readme
-    assert f"calls none of {len(HEALTHY)} healthy ones broken" in readme
 
 
 @pytest.mark.parametrize("exhibits", ROOMS.values(), ids=ROOMS)
