@@ -202,14 +202,21 @@ def slope_gap(specimen: Specimen) -> float | None:
         return None
     directions = [torch.randn_like(one) for one in moved]
     told = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True) if g is not None)
+    near, far = (difference_along(loss, moved, directions, distance) for distance in (1e-6, 1e-5))
+    if not abs(near - far) <= 0.01 * max(abs(near), abs(far)) + 1e-6:
+        return None  # a kink, or more curvature than the distance bears: there is no slope to compare with
+    return abs(told - near) / max(abs(near), abs(told), 1e-6)
+
+
+def difference_along(loss: Callable[[], Tensor], moved: list[Any], directions: list[Tensor], distance: float) -> float:
+    """The slope of the loss along directions, by what it is at both sides."""
     values = []
-    for distance in (1e-6, -2e-6):
+    for way in (distance, -2 * distance, distance):
         with torch.no_grad():
             for one, direction in zip(moved, directions, strict=True):
-                one.add_(direction, alpha=distance)
+                one.add_(direction, alpha=way)
             values.append(float(loss()))
-    measured = (values[0] - values[1]) / 2e-6
-    return abs(told - measured) / max(abs(measured), abs(told), 1e-6)
+    return (values[0] - values[1]) / (2 * distance)
 
 
 def gap_between(one: Tensor, other: Tensor) -> float:
