@@ -148,12 +148,17 @@ def claims_page() -> str:
     )
     head = "| | statements | holds | fails | only when | not decided | not testable |\n|---|---|---|---|---|---|---|"
     n_second = sum(any(number.second is not None for number in one.numbers) for one in results)
+    told = (
+        f"{tally_words(stored_ledger())} {n_second} of them have a number that a second, independent route gave, too."
+    )
     return f"""# Claims and their verdicts
 
 What courses, exams, answer keys and notes say about networks, each as an experiment with a rule that was written before
 its numbers, and a control in which it must come out the other way. Written by `docs/build.py` from the stored ledger,
 which `make claims` makes anew; `pellucid claims show ID` has everything about one, and `pellucid claims run ID` runs it
-here. {tally_words(stored_ledger())} {n_second} of them have a number that was found by a second, independent route.
+here.
+
+{told}
 
 ## By document
 

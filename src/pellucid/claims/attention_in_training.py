@@ -346,6 +346,7 @@ FAMILY = ClaimFamily(
     claims=(
         Claim(
             id="scaling-matters-in-training",
+            surprise="a network with an adaptive optimizer hardly notices that the scale is missing",
             says="1/√d keeps training well-behaved",
             where="homework 1.1b",
             kind="training",
@@ -361,6 +362,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="diagonal-is-highest",
+            surprise="in a trained reader tokens look at themselves less than chance would have it",
             says="a token gives the highest weight to itself",
             where="answers Q4",
             kind="training",

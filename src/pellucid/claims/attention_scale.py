@@ -229,6 +229,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="scaled-scores-around-one",
+            stated="around 1",
             says="divided by √d, scores are around 1",
             where="answers Q4",
             kind="draws",
@@ -260,6 +261,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="sharp-softmax-dead-gradients",
+            surprise="at widths in use, queries get larger gradients without the scale, and not dead ones",
             says="without 1/√d softmax is nearly hard and its gradients are dead",
             where="notes §17; homework 1.1b",
             kind="draws",

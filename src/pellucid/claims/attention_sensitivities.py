@@ -351,6 +351,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="one-key-changes-one-row-of-A",
+            surprise="softmax shares among all keys, so half of what one key changes lies in the rows of the others",
             says="moving one key changes one row of the attention matrix",
             where="homework 1.1e/f",
             kind="proof",

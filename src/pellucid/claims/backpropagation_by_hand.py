@@ -164,6 +164,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="backprop-dL-da",
+            stated="−0.073",
             says="the gradient toward a = 1 + exp(1), and toward exp(1), is −0.073",
             where=LOG,
             kind="arithmetic",
@@ -191,6 +192,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="backprop-x0-0394",
+            stated="0.394",
             says="the gradient toward x0 is 0.394",
             where="log Q7/Q8",
             kind="arithmetic",
@@ -205,6 +207,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="backprop-w1-x1-minus-0394",
+            stated="−0.394",
             says="the gradients toward w1 and x1 are −0.394",
             where=LOG,
             kind="arithmetic",

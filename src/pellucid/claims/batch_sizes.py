@@ -487,6 +487,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="small-batch-escapes-minima",
+            surprise="noise of batches leaves shallow traps, and none of those that exclusive or has",
             says="the noise of small batches leads out of local minima in which large batches stay",
             where=BATCH_SIZE,
             kind="training",

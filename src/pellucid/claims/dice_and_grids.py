@@ -119,6 +119,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="dice-printed-sum-of-reciprocals",
+            stated="441/216 = 2.0417",
             says="1/216 + 1/125 + 1/64 + 1/27 + 1/8 + 1/1 = 441/216",
             where=NOTES,
             kind="arithmetic",

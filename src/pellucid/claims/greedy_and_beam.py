@@ -299,6 +299,7 @@ FAMILY = ClaimFamily(
     claims=(
         Claim(
             id="beam-07-times-0001",
+            stated="0.007",
             says="0.7 × 0.001 = 0.007",
             where=WHERE,
             kind="arithmetic",
@@ -354,6 +355,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="beam-keeps-slightly-worse-start",
+            surprise="a beam forgets the better path as soon as it pays off later than the beam is wide",
             says="a beam keeps a slightly worse start that pays off later",
             where=WHERE,
             kind="proof",
@@ -369,6 +371,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="beam-search-is-better",
+            surprise="what beam search finds is likelier, and much shorter than what people write",
             says="beam search finds better sequences than greedy decoding",
             where=WHERE,
             kind="draws",

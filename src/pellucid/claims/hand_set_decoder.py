@@ -288,6 +288,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="dedupe-printed-7x8",
+            stated="8 columns",
             says="for these seven tokens Kᵀ is 2 × 8, and QKᵀ and the weights are 7 × 8",
             where=MATRIX,
             kind="arithmetic",
@@ -314,6 +315,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="dedupe-r-six-rows",
+            stated="6 rows",
             says="R = Z W_O has six rows",
             where=LOSS,
             kind="arithmetic",
@@ -342,6 +344,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="dedupe-loss-42114",
+            stated="4.2114",
             says="trained as a decoder the example costs 4.2114, and only the last three rows matter",
             where=LOSS,
             kind="arithmetic",

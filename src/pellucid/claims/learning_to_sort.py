@@ -233,6 +233,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="geoffs-model-can-do-task",
+            surprise="a model that can represent a task need not find it: most random starts never learn to stop",
             says="one head of width 2, without positions, can be trained to sort, drop doubles and stop",
             where="exam 3.2",
             kind="training",

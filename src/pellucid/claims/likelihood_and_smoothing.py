@@ -302,6 +302,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="log-zero-goes-to-plus-infinity",
+            stated="+∞",
             says="as a probability goes to 0, its logarithm goes to plus infinity",
             where=SMOOTHING,
             kind="arithmetic",

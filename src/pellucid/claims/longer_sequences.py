@@ -218,6 +218,7 @@ FAMILY = ClaimFamily(
     claims=(
         Claim(
             id="sinusoid-generalises-lengths",
+            surprise="beyond the lengths of training, sinusoids do no better than counting the positions",
             says="a network with sinusoidal positions reads longer sequences than it was trained on",
             where=LOG,
             kind="training",

@@ -128,6 +128,7 @@ FAMILY = ClaimFamily(
     claims=(
         Claim(
             id="post-ln-nans-at-six-layers",
+            surprise="it takes a learning rate that nobody uses",
             says="a transformer of six blocks with norms behind the parts diverges to NaN",
             where="log Q14",
             kind="training",

@@ -317,6 +317,7 @@ FAMILY = ClaimFamily(
     claims=(
         Claim(
             id="post-ln-activations-explode",
+            surprise="norms behind the parts hold the stream where it is, and those before them let it grow",
             says="with norms behind the parts values grow without control from layer to layer",
             where="log Q14",
             kind="draws",

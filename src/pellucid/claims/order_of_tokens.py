@@ -395,6 +395,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="order-needs-explicit-encoding",
+            surprise="from two layers on the causal mask alone tells a decoder the order of its tokens",
             says="a transformer cannot use the order of tokens unless positions are added",
             where="homework 1.4a.4",
             kind="training",

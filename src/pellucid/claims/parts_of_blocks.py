@@ -475,6 +475,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="ffn-essential",
+            surprise="softmax or a layer norm alone is enough to learn exclusive or",
             says="the feed-forward part adds a non-linearity that a transformer cannot do without",
             where=PART,
             kind="training",

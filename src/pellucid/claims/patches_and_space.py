@@ -291,6 +291,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="vit-has-no-spatial-bias",
+            surprise="scrambling all pixels in the same way costs a vision transformer nothing",
             says="a vision transformer has no knowledge of space built in",
             where=PATCHES,
             kind="training",

@@ -354,6 +354,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="skip-helps-gradient-flow",
+            surprise="with weights that keep sizes it is the skips that make gradients explode",
             says="skip connections help gradients to flow",
             where=SKIPS,
             kind="draws",

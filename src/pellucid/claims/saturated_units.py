@@ -248,6 +248,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="saturation-at-abs-x-le-3",
+            stated="near 0",
             says="tanh is saturated for inputs up to 3 in size",
             where=TANH,
             kind="proof",

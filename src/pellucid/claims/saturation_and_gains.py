@@ -183,6 +183,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="prop-3-laplace-formula",
+            stated="E[tanh²(Z)]",
             says="E[tanh²(Z)] equals 1 − L[tanh](½) / (2√(2π)), by the Laplace transform",
             where="notes §14.3 Prop.3 proof",
             kind="arithmetic",
@@ -208,6 +209,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="tanh-gain-is-1",
+            stated="1",
             says="the gain of tanh is 1",
             where="notes Cor.1",
             kind="arithmetic",
@@ -222,6 +224,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="one-over-sqrt-039-is-6-57",
+            stated="6.57",
             says="1/√0.39 is about 6.57",
             where="notes Cor.1 proof",
             kind="arithmetic",
@@ -236,6 +239,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="gain-five-thirds",
+            stated="5/3 = 1.667",
             says="√0.39 is 5/3",
             where="notes §14.3 notes",
             kind="arithmetic",
@@ -250,6 +254,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="var-tanh-0-42",
+            stated="0.42",
             says="the variance of tanh(Z) is about 0.42",
             where="notes §14.3 notes",
             kind="arithmetic",

@@ -278,6 +278,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="example-2-times-minus-8",
+            stated="−8",
             says="2 times −8 is −8",
             where=NOTES,
             kind="arithmetic",

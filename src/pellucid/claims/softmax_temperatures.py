@@ -311,6 +311,7 @@ FAMILY = ClaimFamily(
     claims=(
         Claim(
             id="softmax-2-1-0",
+            stated="0.6657",
             says="softmax of 2, 1, 0 is 0.6657, 0.244, 0.09",
             where=PAPER,
             kind="arithmetic",

@@ -398,6 +398,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="char-35x-dearer",
+            stated="35 to 36 times",
             says="reading that sentence as characters costs a transformer 35 to 36 times as much as reading words",
             where=LOG,
             kind="cost",

@@ -228,6 +228,7 @@ FAMILY = ClaimFamily(
     claims=(
         Claim(
             id="learned-positions-capture-2d",
+            surprise="learned positions of neighbouring patches are less alike than those of distant ones",
             says="learned positions come to know which patches are near in two dimensions",
             where=POSITIONS,
             kind="training",

@@ -490,6 +490,7 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="nine-million-subset-heading",
+            stated="9,000,000 of its images",
             says="on a subset of nine million images of ImageNet-1k ViT-B/32 does much worse than ResNet-50",
             where=SMALL_SETS,
             kind="arithmetic",
