@@ -34,7 +34,6 @@ EXCLUDES: dict[str, tuple[str, ...]] = {
     "bottomless-loss": ("loss negated",),
     "eval-unlike-training": ("statistics that never move",),
     "wrong-mode": ("norm left in eval", "part never in eval"),
-    "symmetry": ("units equal",),
     "duplicated-inputs": ("inputs all one row",),
     "inputs-unnormalised": ("inputs × 1000",),
     "target-broadcast": ("targets (N) for (N, 1)",),
@@ -56,7 +55,24 @@ PROMISES = {
 
 
 # Certificates that are known to survive, each with the reason: gaps of the rules, and no licence.
-SURVIVING: dict[tuple[str, str], str] = {}
+SURVIVING: dict[tuple[str, str], str] = {
+    (
+        "detached-path",
+        "packed_lstm_last_column repaired / hook that shows the future / emb",
+    ): "the loss moves with an embedding's row of padding, which torch gives no gradient, and which is not counted",
+    (
+        "detached-path",
+        "packed sequences / hook that shows the future / embed",
+    ): "the loss moves with an embedding's row of padding, which torch gives no gradient, and which is not counted",
+    (
+        "accumulation",
+        "head from zero / loss asks the first row alone / outputs[:1], targets[:1]",
+    ): "with a head of zeros every row costs the same, and a mean cannot be told from the first",
+    (
+        "eval-unlike-training",
+        "CNN with batch norm / statistics that never move / momentum 0",
+    ): "1.10 in eval beside 0.73 in training was not called far apart, and the statistics had not moved",
+}
 
 
 def kinds_to_try(excluded: tuple[str, ...]) -> list[str]:
