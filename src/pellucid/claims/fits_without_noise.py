@@ -61,7 +61,7 @@ def fit_polynomial(knobs: CleanFitKnobs) -> CleanFit:
     from pellucid.models.examples.rows import RowMLP
     from pellucid.training.rng import numpy_rng, seed_torch
 
-    x, y = draw_rows(knobs, knobs.rows + UNSEEN, 1.0)
+    x, y = draw_function_rows(knobs, knobs.rows + UNSEEN, 1.0)
     seen = slice(knobs.rows)
     if knobs.targets == "shuffled":
         y[seen] = y[numpy_rng(knobs.seed, 0, "targets").permutation(knobs.rows)]
@@ -97,7 +97,7 @@ def fit_polynomial(knobs: CleanFitKnobs) -> CleanFit:
     return CleanFit(train, unseen, kept[0], model, shift)
 
 
-def draw_rows(knobs: CleanFitKnobs, n: int, beyond: float) -> tuple[Array, Array]:
+def draw_function_rows(knobs: CleanFitKnobs, n: int, beyond: float) -> tuple[Array, Array]:
     """Rows of the polynomial: inputs, (rows, inputs), and y. beyond: how many times as far the inputs reach."""
     from pellucid.data.sets import polynomial
 
@@ -121,11 +121,11 @@ def measure_clean_fit(knobs: CleanFitKnobs) -> Numbers:
 
 
 @dataclass(frozen=True)
-class BeyondKnobs(CleanFitKnobs):
+class OutsideRangeKnobs(CleanFitKnobs):
     beyond: float = option(1.0, "How many times as far as in training the inputs reach.", minimum=1, maximum=100)
 
 
-def measure_beyond(knobs: BeyondKnobs) -> Numbers:
+def measure_outside_range(knobs: OutsideRangeKnobs) -> Numbers:
     """The error on rows whose inputs reach further, at a tenth of the run and at its end."""
     import torch
 
@@ -134,7 +134,7 @@ def measure_beyond(knobs: BeyondKnobs) -> Numbers:
     mean, deviation, middle, spread = fit.shift
 
     def error(model: Any, beyond: float) -> float:
-        x, y = draw_rows(CleanFitKnobs(inputs=knobs.inputs, seed=knobs.seed + 1_000), UNSEEN, beyond)
+        x, y = draw_function_rows(CleanFitKnobs(inputs=knobs.inputs, seed=knobs.seed + 1_000), UNSEEN, beyond)
         inputs = torch.from_numpy((x - mean) / deviation).float()
         with torch.no_grad():
             said = model(inputs, torch.zeros(len(inputs), 0, dtype=torch.long))[:, 0].numpy() * spread + middle
@@ -294,12 +294,12 @@ FAMILY = ClaimFamily(
             says="as the network learns, its error on any data of that function falls",
             where=QUESTION,
             kind="training",
-            measure=measure_beyond,
+            measure=measure_outside_range,
             decides="late over early",
             margin=lambda seen: -math.log(seen["late over early"]),
             rule="the error is lower at the end than at a tenth of the run, however far beyond the range of training "
             "the inputs reach",
-            knobs=BeyondKnobs,
+            knobs=OutsideRangeKnobs,
             control={"targets": "shuffled"},
             search=Search("beyond", 1.0, 8.0, n_values=5, is_log=True),
             seeds=5,

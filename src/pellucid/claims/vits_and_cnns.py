@@ -285,7 +285,7 @@ ORDERS = ("few, then many", "many, then few", "few, then few")
 
 
 @dataclass(frozen=True)
-class TuningKnobs:
+class FineTuningKnobs:
     data: str = option("digits", IMAGES)
     order: str = option("few, then many", "What is trained on, and what is then fine-tuned on", choices=ORDERS)
     few: int = option(FEW, "Images of the small set.", minimum=10, maximum=1_000_000)
@@ -315,7 +315,7 @@ def read_after_tuning(data: str, network: str, order: str, few: int, many: int, 
     return before, after
 
 
-def measure_tuning(knobs: TuningKnobs) -> Numbers:
+def measure_fine_tuning(knobs: FineTuningKnobs) -> Numbers:
     """By how much the CNN is ahead when both were trained on few images, and after both trainings."""
     cnn, vit = (
         read_after_tuning(knobs.data, name, knobs.order, knobs.few, knobs.many, knobs.seed) for name in ("cnn", "vit")
@@ -479,11 +479,11 @@ FAMILY = ClaimFamily(
             says="fine-tuned on a larger set, a vision transformer closes much of its gap to CNNs",
             where="homework 1.5d.2",
             kind="training",
-            measure=measure_tuning,
+            measure=measure_fine_tuning,
             decides="gap that is left",
             margin=lambda seen: seen["gap with few"] / 2 - seen["gap that is left"],
             rule="trained on 100 digits and then on 1,300 others, it is behind by less than half of what it was",
-            knobs=TuningKnobs,
+            knobs=FineTuningKnobs,
             control={"order": "few, then few"},
             seeds=5,
             other_reading="in the paper the larger set comes first: pre-trained on it, and fine-tuned on the smaller",
