@@ -143,7 +143,7 @@ def claims_page() -> str:
         for one in surprising
     )
     numbers = "\n".join(
-        f"| {one.where} | {one.statement} | {claims[one.id].stated} | {deciding_words(one)} | `{one.id}` |"
+        f"| {one.where} | {unlinked(one.statement)} | {claims[one.id].stated} | {deciding_words(one)} | `{one.id}` |"
         for one in wrong
     )
     head = "| | statements | holds | fails | only when | not decided | not testable |\n|---|---|---|---|---|---|---|"
@@ -181,6 +181,11 @@ As a document has it, and as it was measured or computed here.
 |---|---|---|---|---|
 {numbers}
 """
+
+
+def unlinked(statement: str) -> str:
+    """A statement in which nothing looks like a link: L[tanh](½) is a formula."""
+    return statement.replace("](", "] (")
 
 
 def documents_of(result: ClaimResult) -> list[str]:

@@ -109,7 +109,7 @@ def test_what_a_file_does_wrong_is_one_line(pellucid, file, words, says):
         (["net.py"], "does not say which name"),
         (["other.py:net"], "there is no file called 'other.py'"),
         (["nothing"], "there is no run called 'nothing'"),
-        ([], "MODEL is missing"),
+        ([], "no model is named"),
         (["net.py:patient", "--timeout", "0"], "--timeout is 0"),
         (["nothing", "--loss", "mse"], "--loss changes nothing for the run 'nothing'"),
         (["net.py:patient", "--data", "own.csv"], "--data is for a run"),

@@ -25,6 +25,7 @@ SAMPLE = [one for exhibits in ROOMS.values() for one in exhibits[::EVERY] if one
 LIGHT = [one for one in HEALTHY if not one.name.startswith("Hugging Face")]
 PASSED = LIGHT[::EVERY]
 ROOT = Path(__file__).parents[2]
+PATIENTS = Path(__file__).parent.parent / "contracts" / "rule_patients"
 
 
 def test_there_are_enough_of_them_with_names_of_their_own():
@@ -38,8 +39,11 @@ def test_every_rule_that_is_expected_exists():
 
 
 def test_every_rule_is_expected_of_some_program():
+    """Of the museum, or of the patients that a rule was written with later."""
     expected = {rule for exhibit in BROKEN for rule in exhibit.expected}
-    assert set(rules()) - expected == set()
+    later = {name for name in set(rules()) - expected if not (PATIENTS / f"{name.replace('-', '_')}.py").exists()}
+    assert later == set()
+    assert len(expected) >= 43
 
 
 @pytest.mark.parametrize("exhibit", BROKEN, ids=lambda exhibit: exhibit.name)

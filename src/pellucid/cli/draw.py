@@ -17,25 +17,26 @@ from pellucid.cli.options import command_named, given_flags, json_option, option
 from pellucid.errors import PellucidError
 from pellucid.options import options_of
 
+FIGURE = "pellucid.figure"
+
 
 class DrawCommand(click.Command):
     """`draw`, whose options are those of the picture that is named."""
 
-    figure: Card | None = None
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        self.figure = _named_figure(args)
+        # Kept with this call and not with the command, which may be asked again for another picture.
+        ctx.meta[FIGURE] = _named_figure(args)
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """For a lesson its knobs in place of the options of figures. Those that the picture has no use for stay known
         and are not shown, so that whoever gives one is told."""
-        params = super().get_params(ctx)
-        if self.figure is None:
+        params, figure = super().get_params(ctx), figure_of(ctx)
+        if figure is None:
             return params
-        config = knobs_of(self.figure)
+        config = knobs_of(figure)
         knobs = _click_options(config) if config else []
-        useless = {*options_of(DrawOptions)} - (set() if config else {"kind", "encoding", *self.figure.options})
+        useless = {*options_of(DrawOptions)} - (set() if config else {"kind", "encoding", *figure.options})
         params = [param for param in params if param.name not in {knob.name for knob in knobs}]
         shown = [_hide(param) if param.name in useless else param for param in params]
         known = {param.name for param in [*shown, *knobs]}
@@ -44,23 +45,31 @@ class DrawCommand(click.Command):
         return [*shown[:last], *knobs, *shown[last:]]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.figure is None:
+        figure = figure_of(ctx)
+        if figure is None:
             super().format_usage(ctx, formatter)
             return
-        argument = argument_of(self.figure)
-        formatter.write_usage(ctx.command_path, f"{self.figure.name} [{argument}] [OPTIONS]".replace(" []", ""))
+        argument = argument_of(figure)
+        formatter.write_usage(ctx.command_path, f"{figure.name} [{argument}] [OPTIONS]".replace(" []", ""))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.figure is None:
+        figure = figure_of(ctx)
+        if figure is None:
             super().format_help_text(ctx, formatter)
             return
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text(self.figure.summary)
+            formatter.write_text(figure.summary)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.figure is None:
+        if figure_of(ctx) is None:
             super().format_epilog(ctx, formatter)
+
+
+def figure_of(ctx: click.Context) -> Card | None:
+    """The picture that this call names."""
+    found: Card | None = ctx.meta.get(FIGURE)
+    return found
 
 
 def _hide(param: click.Parameter) -> click.Parameter:

@@ -71,11 +71,6 @@ def check(specimen: Specimen) -> Findings:
         if bool(mask.any()):
             silent[path] = NudgedWeights(one, mask, path not in told)
     cut = list(_find_cut(copied, silent))
-    meant = {path for path, _ in cut if is_kept_from_learning(specimen, path)}
-    for is_meant in (False, True):
-        chosen = [(path, slope) for path, slope in cut if (path in meant) == is_meant]
-        if chosen:
-            yield _cut_finding(chosen, silent, is_meant)
     untaken = {path for path, _ in cut}
     compared = {
         path: one
@@ -85,8 +80,16 @@ def check(specimen: Specimen) -> Findings:
     is_precise = bool(compared) and all(one.dtype is torch.float64 for one in compared.values())
     untrue = try_or_none(lambda: _find_untrue(Differences(copied, compared))) if is_precise else None
     judged = list(_of_untrue(copied, compared, untrue or []))
+    if judged and all(one.severity == "note" for one in judged):
+        # Gradients are stopped on purpose: then a nudge of single weights is felt by way of what was stopped, too.
+        cut = [(path, slope) for path, slope in cut if bool(silent[path].mask.all())]
+    meant = {path for path, _ in cut if is_kept_from_learning(specimen, path)}
+    for is_meant in (False, True):
+        chosen = [(path, slope) for path, slope in cut if (path in meant) == is_meant]
+        if chosen:
+            yield _cut_finding(chosen, silent, is_meant)
     yield from judged
-    is_ill = bool(cut) or any(one.severity in ("broken", "suspicious") for one in judged)
+    is_ill = bool(untaken) or any(one.severity in ("broken", "suspicious") for one in judged)
     # Over stairs a small nudge moves nothing, and says nothing of a parameter that has no gradient at all.
     mute = {path: part._replace(is_off=True) for path, part in silent.items() if bool(part.mask.all())}
     if not is_ill and not (mute and jumps_when_kicked(copied, mute)):
@@ -322,7 +325,7 @@ def _cut_finding(cut: list[tuple[str, float]], silent: Parts, is_meant: bool) ->
     )
 
 
-def _ways(parts: Parts) -> Iterator[tuple[NudgedWeights, Tensor]]:
+def directions_of(parts: Parts) -> Iterator[tuple[NudgedWeights, Tensor]]:
     """Each parameter with one fixed direction in the size of its weights."""
     for number, part in enumerate(parts.values()):
         way = torch.randn(part.parameter.shape, generator=torch.Generator().manual_seed(number)).to(part.parameter)
@@ -333,7 +336,7 @@ def _changed_by(specimen: Specimen, parts: Parts, share: float) -> float:
     """The objective with weights moved along their direction by a share of their size; then they are put back."""
     before = [part.parameter.detach().clone() for part in parts.values()]
     with torch.no_grad():
-        for part, way in _ways(parts):
+        for part, way in directions_of(parts):
             part.parameter.add_(way * share)
         found = objective_value(specimen)
         for part, kept in zip(parts.values(), before, strict=True):

@@ -19,6 +19,7 @@ from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 LEARNED = 0.2  # of the first loss: less is too little to lose
 LOST = 0.5  # of what was learned
+LOST_BY_STATISTICS = 0.1  # where the cause is seen, too: statistics that did not move
 SETTLES = 0.9  # of the gap: what is left of it after more passes, where statistics are slow
 MOVED = 1e-3  # of the outputs' size
 STATISTICS = ("running_mean", "running_var")  # as torch's norms call them
@@ -45,7 +46,7 @@ def _of_losses(run: RealRun) -> Findings:
         f"after {run.n_steps} real steps the loss of the same batch, {first:.4g} at first, is {training:.4g} in "
         f"training and {in_eval:.4g} in eval"
     )
-    if lost <= LOST:
+    if lost <= (LOST_BY_STATISTICS if still else LOST):
         yield Finding.sound("the model", seen, "what these steps learned in training is there in eval", again=AGAIN)
         return
     later = (run.settled - training) / (first - training)

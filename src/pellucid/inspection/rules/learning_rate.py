@@ -10,6 +10,7 @@ import math
 
 from pellucid.inspection.instrument.gradient_growth import gradient_growth
 from pellucid.inspection.instrument.real_run import RealRun, real_run, trial_run
+from pellucid.inspection.instrument.short_run import short_run
 from pellucid.inspection.instrument.update_record import Settings
 from pellucid.inspection.judgements import MOVES
 from pellucid.inspection.rules import ANY, DoctorRule, Finding, Findings, Specimen
@@ -38,13 +39,21 @@ def check(specimen: Specimen) -> Findings:
     if found := list(_of_schedule(specimen, run)):
         yield from found
         return
-    told = f"at a rate of {rate:.2g} {_told(run)} in {run.n_steps} real steps"
+    told = f"at a rate of {rate:.2g} {_told(run)} in {run.n_steps} real steps{_growth_words(specimen, run)}"
     if _rises(run) or _rose(run):
         yield from _too_high(specimen, run, told, rate)
     elif _hardly_moves(run):
         yield from _too_low(specimen, run, told, rate)
     elif run.fall() > 0:
         yield Finding.sound("the optimizer", told, "the rate is neither far too high nor far too low for these steps")
+
+
+def _growth_words(specimen: Specimen, run: RealRun) -> str:
+    """The weight that grew past all measure before the loss was no number, as far as a copy shows it."""
+    if all(map(math.isfinite, run.losses)) or specimen.optimizer is None:
+        return ""
+    copied = short_run(specimen, steps=5)
+    return f" ({copied.growth.description})" if copied is not None and copied.growth is not None else ""
 
 
 def _rate_of(run: RealRun) -> float:
