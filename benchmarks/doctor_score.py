@@ -321,6 +321,7 @@ def make_page(seen: list[Seen]) -> str:
             "# The doctor's score",
             *([lead_sentence(scored)] if broken else []),
             INTRODUCTION,
+            *([shared_bugs_words(broken)] if "second" in parts else []),
             summary(scored, parts),
             *[by_kind(part, [one for one in broken if one.part == part]) for part in parts],
             *[by_alarms(part, [one for one in seen if one.is_healthy and one.part == part]) for part in parts],
@@ -329,6 +330,19 @@ def make_page(seen: list[Seen]) -> str:
             by_rule(scored),
             *[by_program(part, [one for one in broken if one.part == part]) for part in parts],
         ]
+    )
+
+
+def shared_bugs_words(broken: list[Seen]) -> str:
+    """How much of the second set is new in its bugs, too, and what is found of that."""
+    shared: Any = importlib.import_module("tests.broken.twins").SHARED_BUGS
+    second = [one for one in broken if one.part == "second"]
+    known, new = ([one for one in second if (one.name in shared) == is_known] for is_known in (True, False))
+    found = [sum(bool(one.found) for one in some) for some in (known, new)]
+    return (
+        f"The two sets are less apart than their names say: {len(known)} programs of *second* have a bug that one of "
+        f"*first* has too, and {found[0]} of them are found. Of the other {len(new)}, whose bugs are new, it finds "
+        f"**{found[1]}, {share(found[1], len(new))}**."
     )
 
 
@@ -352,7 +366,7 @@ def lead_sentence(seen: list[Seen]) -> str:
 WORDS = {
     "museum": "broken programs of its museum",
     "first": "broken programs that strangers wrote",
-    "second": "broken programs that strangers wrote and that no rule had seen",
+    "second": "broken programs that strangers wrote and that were not looked at while rules were written",
     "mutants": "mutants of healthy programs",
 }
 
