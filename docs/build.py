@@ -155,7 +155,8 @@ def claims_page() -> str:
 
 What courses, exams, answer keys and notes say about networks, each as an experiment with its rule and a control in
 which it must come out the other way. Rules were to stand before the numbers; some rules, set-ups and controls were
-changed after a first run, and most of the commits that did so say it. Written by `docs/build.py` from the stored ledger,
+changed after a first run, and most of the commits that did so say it. Written by `docs/build.py` from the stored
+ledger,
 which `make claims` makes anew; `pellucid claims show ID` has everything about one, and `pellucid claims run ID` runs it
 here.
 
