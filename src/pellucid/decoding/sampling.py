@@ -111,7 +111,7 @@ def draw_tokens(
     [(1, 2), (1, 2)]
     """
     require_temperature(temperature)
-    masks = _find_filters(filters)
+    masks = find_filters(filters)
     chances = Chances(seed)
     reading = FromContexts(source) if callable(source) else source
     scores = after_start(reading, start, n_samples)
@@ -120,7 +120,7 @@ def draw_tokens(
         shifted = scores - scores.max(axis=-1, keepdims=True)
         weights = np.exp(shifted)
         chance = chances.at(step, n_samples)[rows.samples]
-        chosen = _choose(_bend(shifted, weights, temperature, masks), chance)
+        chosen = choose_tokens(bend_scores(shifted, weights, temperature, masks), chance)
         logs = shifted[rows.places, chosen] - np.log(weights.sum(axis=-1))
         rows.add(step, chosen, logs)
         if not rows.n_open or step + 1 == longest:
@@ -198,12 +198,12 @@ def sampling_probabilities(scores: FloatArray, temperature: float, **filters: fl
     [0.0, 0.6667, 0.3333]
     """
     shifted = scores - scores.max(axis=-1, keepdims=True)
-    weights = _bend(shifted, np.exp(shifted), temperature, _find_filters(filters))
+    weights = bend_scores(shifted, np.exp(shifted), temperature, find_filters(filters))
     shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return shares
 
 
-def _find_filters(given: Mapping[str, float]) -> list[Filter]:
+def find_filters(given: Mapping[str, float]) -> list[Filter]:
     """The filters that were asked for, in the order of `FILTERS`, each with its value."""
     for name in given:
         require_one_of("sampling filter", name, [one.name for one in FILTERS])
@@ -213,7 +213,7 @@ def _find_filters(given: Mapping[str, float]) -> list[Filter]:
     return [(one.mask, given[one.name]) for one in asked]
 
 
-def _bend(shifted: FloatArray, weights: FloatArray, temperature: float, masks: Sequence[Filter]) -> FloatArray:
+def bend_scores(shifted: FloatArray, weights: FloatArray, temperature: float, masks: Sequence[Filter]) -> FloatArray:
     """Scores of which the highest is 0, and their exponentials -> exponentials as temperature and filters bend them."""
     if temperature == 0:
         greedy: FloatArray = np.eye(shifted.shape[-1])[shifted.argmax(axis=-1)]
@@ -227,7 +227,7 @@ def _bend(shifted: FloatArray, weights: FloatArray, temperature: float, masks: S
     return np.exp(bent)
 
 
-def _choose(weights: FloatArray, chances: FloatArray) -> IntArray:
+def choose_tokens(weights: FloatArray, chances: FloatArray) -> IntArray:
     """The token in whose part of the heap of weights the chance falls."""
     heaps = np.cumsum(weights, axis=-1)
     places: IntArray = (heaps <= (chances * heaps[:, -1])[:, None]).sum(axis=-1)

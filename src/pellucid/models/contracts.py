@@ -14,6 +14,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from pellucid.layers.norms import BatchNorm, Foldable
+from pellucid.models.rows_apart import RowsApart, SeparateRows
 
 
 class Network(nn.Module, ABC):
@@ -88,6 +89,10 @@ class SequenceModel(Network):
         for column in tokens.unbind(1):
             scores, state = self.advance(column, state)
         return scores, state
+
+    def rows_apart(self) -> RowsApart:
+        """Rows that each have read something of their own; see rows_apart.py."""
+        return SeparateRows(self)
 
 
 class ExampleModel(Network):

@@ -71,6 +71,83 @@ class NeuralReading:
         self.columns = [column[rows] for column in self.columns]
 
 
+class JoinableNeuralReading:
+    """Rows that each have read something of their own; some join while others leave. A `JoinableReading` of decoding.
+
+    What a row reads is read alone, when it joins and when its window is full; only single tokens are read together.
+    So the scores of a row do not depend on which others are there.
+
+    >>> from pellucid.models.catalogue import find_network
+    >>> card = find_network("transformer", "list")
+    >>> reading = JoinableNeuralReading(card.build(card.tiny))
+    >>> reading.join(np.array([0, 3, 1]), n_rows=2).shape, reading.join(np.array([0])).shape
+    ((2, 11), (1, 11))
+    >>> reading.leave(0)  # the last row takes its place
+    >>> reading.advance(np.array([5, 4])).shape
+    (2, 11)
+    """
+
+    def __init__(self, model: SequenceModel) -> None:
+        self.model = model.for_inference()
+        self.rows = self.model.rows_apart()
+        self.tokens: list[list[int]] = []  # what is in the state of each row
+
+    @torch.inference_mode()
+    def join(self, tokens: IntArray, n_rows: int = 1) -> FloatArray:
+        """Rows at the end that have read these tokens, (time,), one or more -> the scores after them, (rows, vocab)."""
+        begun = tokens[-self.model.longest :]
+        scores, state = self.model.read(_tensor(begun[None]), self.model.begin(1))
+        for _ in range(n_rows):
+            self.rows.put(len(self.tokens), state)
+            self.tokens.append(begun.tolist())
+        return _array(scores)[np.zeros(n_rows, np.int64)]
+
+    @torch.inference_mode()
+    def advance(self, tokens: IntArray) -> FloatArray:
+        """tokens: (rows,), the next of each row -> scores after them, (rows, vocab)."""
+        for row, (seen, token) in enumerate(zip(self.tokens, tokens.tolist(), strict=True)):
+            seen.append(token)
+            if len(seen) > self.model.longest:
+                self._begin_anew(row)
+        return _array(self.rows.advance(_tensor(tokens)))
+
+    def _begin_anew(self, row: int) -> None:
+        """Of a row that is one too long, all of the last half but the newest, which is read with the other rows."""
+        seen = self.tokens[row] = self.tokens[row][-_half(self.model) :]
+        state = self.model.begin(1)
+        if len(seen) > 1:
+            _, state = self.model.read(torch.tensor([seen[:-1]]), state)
+        self.rows.put(row, state)
+
+    @torch.inference_mode()
+    def leave(self, row: int) -> None:
+        """Without that row; the last one takes its place."""
+        last = self.tokens.pop()
+        if row < len(self.tokens):
+            self.tokens[row] = last
+            self.rows.move(len(self.tokens), row)
+
+
+def rows_keep_their_bits(model: SequenceModel, n_rows: int = 64, n_steps: int = 9) -> bool:
+    """Whether a row's scores are the same to the bit alone and among others, measured on this machine.
+
+    Where they are not they still agree to about 15 digits, and so a token falls otherwise about once in 10^14.
+    """
+    chance = np.random.default_rng(0)
+    tokens = chance.integers(0, model.vocab_size, (n_rows, n_steps + 1))
+    together = JoinableNeuralReading(model)
+    for row in range(n_rows):
+        together.join(tokens[row, : 1 + row % 3])
+    among = [together.advance(column) for column in tokens.T[1:]]
+    for row in (0, 1, n_rows // 2, n_rows - 1):
+        alone = JoinableNeuralReading(model)
+        alone.join(tokens[row, : 1 + row % 3])
+        for step, token in enumerate(tokens[row, 1:]):
+            if not np.array_equal(alone.advance(np.array([token]))[0], among[step][row]):
+                return False
+    return True
+
+
 class ForwardReading:
     """Remembers nothing but the tokens, and reads all of them again for each new one: the slow twin."""
 

@@ -100,6 +100,79 @@ class CountModel(ABC):
         return self  # nothing of it ever changes, and it may be large
 
 
+class WindowsApart:
+    """The windows of rows of which each has read something of its own, at most `reach` tokens.
+
+    >>> from pellucid.data.prepare.tokens import Corpus
+    >>> from pellucid.models.counting.ngram import NGram, NGramConfig
+    >>> model = NGram.fit(Corpus(np.array([0, 1, 0, 1, 1, 0]), has_boundary=False), NGramConfig(2, order=3))
+    >>> rows = WindowsApart(model)
+    >>> rows.put(0, np.array([0, 1]))
+    >>> rows.put(1, np.array([1]))
+    >>> found = rows.advance(np.array([1, 0]))
+    >>> np.array_equal(found, model.log_probabilities(np.array([[1, 1], [1, 0]])))
+    True
+    """
+
+    def __init__(self, model: CountModel) -> None:
+        self.model = model
+        self.windows = np.zeros((8, model.reach), np.int64)  # the last token at the end
+        self.lengths = np.zeros(8, np.int64)
+
+    def put(self, row: int, window: IntArray) -> None:
+        """window: (length,), what that row has read, or the last of it."""
+        if row >= len(self.windows):
+            self.windows = np.concatenate([self.windows, np.zeros_like(self.windows)])
+            self.lengths = np.concatenate([self.lengths, np.zeros_like(self.lengths)])
+        length = min(len(window), self.model.reach)
+        self.lengths[row] = length
+        self.windows[row, self.model.reach - length :] = window[len(window) - length :]
+
+    def move(self, source: int, target: int) -> None:
+        self.windows[target], self.lengths[target] = self.windows[source], self.lengths[source]
+
+    def advance(self, tokens: IntArray) -> FloatArray:
+        """tokens: (rows,), the next of the rows 0, 1, … -> log-probabilities of what comes after, (rows, vocab)."""
+        n, reach = len(tokens), self.model.reach
+        if reach:
+            self.windows[:n, :-1] = self.windows[:n, 1:]
+            self.windows[:n, -1] = tokens
+            self.lengths[:n] = np.minimum(self.lengths[:n] + 1, reach)
+        lengths = self.lengths[:n]
+        found = np.empty((n, self.model.vocab_size))
+        for length in np.unique(lengths).tolist():  # one, as soon as all have read as much as is looked at
+            rows = np.flatnonzero(lengths == length)
+            found[rows] = self.model.log_probabilities(self.windows[rows, reach - length :])
+        return found
+
+
+class JoinableCounts:
+    """A count model as continuous batching reads it: a `JoinableReading` of `pellucid.decoding`."""
+
+    def __init__(self, model: CountModel) -> None:
+        self.model = model
+        self.windows = WindowsApart(model)
+        self.n_rows = 0
+
+    def join(self, tokens: IntArray, n_rows: int = 1) -> FloatArray:
+        """Rows at the end that have read these tokens, (time,) -> the scores after them, (rows, vocab)."""
+        for _ in range(n_rows):
+            self.windows.put(self.n_rows, tokens)
+            self.n_rows += 1
+        window = tokens[len(tokens) - min(self.model.reach, len(tokens)) :]
+        return self.model.log_probabilities(window[None])[np.zeros(n_rows, np.int64)]
+
+    def advance(self, tokens: IntArray) -> FloatArray:
+        """tokens: (rows,), the next of each row -> scores after them, (rows, vocab)."""
+        return self.windows.advance(tokens)
+
+    def leave(self, row: int) -> None:
+        """Without that row; the last one takes its place."""
+        self.n_rows -= 1
+        if row < self.n_rows:
+            self.windows.move(self.n_rows, row)
+
+
 def logs(probabilities: FloatArray) -> FloatArray:
     """Natural logarithms; the impossible has -inf, without a warning."""
     with np.errstate(divide="ignore"):

@@ -4,10 +4,13 @@ What one token costs are the calls, so `advance` makes few: queries, keys and va
 written at once, and what is added to the stream is added by the product that makes it. Its numbers are those of
 `Transformer.forward`, which a test holds for every position encoding. All of it is for eval mode: nothing is dropped.
 Blocks of another form than "pre" are read on by `read`, which asks the blocks themselves.
+
+Rows that have all read as many tokens have one `DecodingState`. `RaggedRows` are rows of which each has read its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
@@ -18,6 +21,7 @@ from pellucid.layers.attention import attend, join_heads
 from pellucid.layers.blocks import NORM_ORDERS
 from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions.encodings import RotaryPositions
+from pellucid.models.rows_apart import EVEN, RowsApart, even
 
 if TYPE_CHECKING:
     from pellucid.models.sequences.transformer import Block, Transformer
@@ -68,27 +72,113 @@ def advance(model: Transformer, tokens: Tensor, state: DecodingState) -> tuple[T
     """tokens: (batch,) -> logits of what comes next, (batch, vocab), and the next state."""
     if model.config.form != "pre":
         return read(model, tokens[:, None], state)
-    n_read, batch = state.n_read, len(tokens)
-    width, n_heads = model.config.width, model.config.n_heads
+    n_read = state.n_read
     model.require_room(n_read + 1)
-    norm = torch.layer_norm  # the kernel itself, without the checks on its way
     x = model.embedding.weight.index_select(0, tokens)  # (batch, width)
     if state.embeddings is not None:
         x = x + state.embeddings[n_read]
+
+    def remember(past: Tensor, new: Tensor) -> Tensor:
+        past.select(3, n_read).copy_(new)
+        return past.narrow(3, 0, n_read + 1)
+
     rotation = None if state.rotations is None else state.rotations[n_read]
     bias = None if state.bias is None else state.bias[..., model.longest - n_read - 1 :]
+    return _pass_blocks(model, x, state, rotation, bias, remember), state._replace(n_read=n_read + 1)
+
+
+def _pass_blocks(
+    model: Transformer,
+    x: Tensor,
+    state: DecodingState,
+    rotation: Tensor | None,
+    bias: Tensor | None,
+    remember: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """One token of each row through all blocks of the form "pre": x, (batch, width) -> logits, (batch, vocab).
+
+    rotation: broadcasts to (batch, 3, heads, head_width / 2), complex; bias: to (batch, heads, 1, time).
+    remember: writes new keys and values, (2, batch, heads, head_width), into a block's past, and gives back those that
+    are looked at, (2, batch, heads, time, head_width).
+    """
+    batch, width, n_heads = len(x), model.config.width, model.config.n_heads
+    norm = torch.layer_norm  # the kernel itself, without the checks on its way
     for (project, combine, expand, contract), past in zip(state.matrices, state.kv_cache, strict=True):
         parts = torch.mm(norm(x, (width,)), project)  # (batch, 3 · width)
         if rotation is not None:
             parts = torch.view_as_real(torch.view_as_complex(parts.view(batch, 3, n_heads, -1, 2)) * rotation)
         parts = parts.view(batch, 3, n_heads, -1).transpose(0, 1)  # (3, batch, heads, head_width)
-        past.select(3, n_read).copy_(parts[1:])
-        k, v = past.narrow(3, 0, n_read + 1).unbind()  # (batch, heads, n_read + 1, head_width) each
+        k, v = remember(past, parts[1:]).unbind()  # (batch, heads, time, head_width) each
         mixed = functional.scaled_dot_product_attention(parts[0].unsqueeze(2), k, v, attn_mask=bias)
         x = torch.addmm(x, mixed.reshape(batch, width), combine)
         expanded = torch.mm(norm(x, (width,)), expand)
         x = torch.addmm(x, squared_relu(expanded), contract)
-    return torch.mm(norm(x, (width,)), model.head.weight.t()), state._replace(n_read=n_read + 1)
+    return torch.mm(norm(x, (width,)), model.head.weight.t())
+
+
+class RaggedRows(RowsApart):
+    """Rows of a transformer of which each has read a number of tokens of its own; what none has read yet is masked.
+
+    Rows and positions are computed in even numbers (see `EVEN`), so that the logits of a row are the same to the bit
+    whichever others are beside it.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        assert model.config.form == "pre", "other forms are read by their blocks, which know one number of tokens"
+        self.model = model
+        self.state = self._room_for(EVEN)
+        self.n_read = torch.zeros(EVEN, dtype=torch.long)
+        self.hidden = torch.full((), -torch.inf, dtype=model.head.weight.dtype)
+
+    def _room_for(self, rows: int) -> DecodingState:
+        state = begin(self.model, 0)
+        shape = list(state.kv_cache[0].shape)
+        shape[1], shape[3] = rows, even(shape[3])
+        # What was never written is multiplied by a weight of 0, and so has to be a number.
+        return state._replace(kv_cache=tuple(past.new_zeros(shape) for past in state.kv_cache))
+
+    def put(self, row: int, state: DecodingState) -> None:
+        if row >= len(self.n_read):
+            larger = self._room_for(2 * len(self.n_read))
+            for past, before in zip(larger.kv_cache, self.state.kv_cache, strict=True):
+                past[:, : len(self.n_read)] = before
+            self.state, self.n_read = larger, torch.cat([self.n_read, torch.zeros_like(self.n_read)])
+        for past, other in zip(self.state.kv_cache, state.kv_cache, strict=True):
+            past[:, row, :, : state.n_read] = other[:, 0, :, : state.n_read]
+        self.n_read[row] = state.n_read
+
+    def move(self, source: int, target: int) -> None:
+        n_read = int(self.n_read[source])
+        for past in self.state.kv_cache:
+            past[:, target, :, :n_read] = past[:, source, :, :n_read]
+        self.n_read[target] = n_read
+
+    def advance(self, tokens: Tensor) -> Tensor:
+        model, state, n, wide = self.model, self.state, len(tokens), even(len(tokens))
+        self.n_read[n:wide] = 0  # of idle rows, which write where nobody reads
+        places = self.n_read[:wide]
+        longest = int(places.max()) + 1
+        model.require_room(longest)
+        x = model.embedding.weight.index_select(0, functional.pad(tokens, (0, wide - n)))  # (rows, width)
+        if state.embeddings is not None:
+            x = x + state.embeddings[places]
+        time = torch.arange(even(longest))
+        is_ahead = time > places[:, None]  # (rows, time)
+        if state.bias is None:
+            bias = torch.where(is_ahead, self.hidden, 0.0)[:, None, None]
+        else:
+            back = (model.longest - 1 - places[:, None] + time).clamp(max=model.longest - 1)
+            bias = torch.where(is_ahead, self.hidden, state.bias[0, :, 0, back]).transpose(0, 1)[:, :, None]
+        rows = torch.arange(wide)
+
+        def remember(past: Tensor, new: Tensor) -> Tensor:
+            past[:, rows, :, places] = new.transpose(0, 1)
+            return past[:, :wide, :, : len(time)]
+
+        rotation = None if state.rotations is None else state.rotations[places]  # (rows, 3, 1, head_width / 2)
+        logits = _pass_blocks(model, x, state, rotation, bias, remember)
+        self.n_read[:n] += 1
+        return logits[:n]
 
 
 def read(model: Transformer, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:

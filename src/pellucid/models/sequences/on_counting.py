@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from pellucid.data.prepare.tokens import Corpus, token_type
 from pellucid.models.contracts import SequenceModel
-from pellucid.models.counting.count_model import CountModel, IntArray
+from pellucid.models.counting.count_model import CountModel, IntArray, WindowsApart
+from pellucid.models.rows_apart import RowsApart
 
 COUNTS_FILE = "counts.safetensors"  # of a run: the tokens that were counted, and up to which order
 LEAST_LOG = -30.0  # of a probability; no sensible gate turns the impossible into a number
@@ -96,9 +97,10 @@ class OnCounting(SequenceModel):
 
     def predict(self, tokens: Tensor, counted: Tensor | None = None) -> Parts:
         """The same in its parts: what is counted, what is learned, and how far the counts are trusted."""
-        return self._join(self.network(tokens), self.counts.forward(tokens) if counted is None else counted)
+        return self.join(self.network(tokens), self.counts.forward(tokens) if counted is None else counted)
 
-    def _join(self, scores: Tensor, counted: Tensor) -> Parts:
+    def join(self, scores: Tensor, counted: Tensor) -> Parts:
+        """What the logits are made of: the network's scores, and the log-probabilities that were counted."""
         logs = counted.to(scores.dtype).clamp(min=LEAST_LOG)
         learned, gate, alone = torch.split(scores, [self.vocab_size, 1, self.vocab_size], dim=-1)
         return Parts(1 + gate, logs, learned, alone)
@@ -109,18 +111,42 @@ class OnCounting(SequenceModel):
     def advance(self, tokens: Tensor, state: CountedState) -> tuple[Tensor, CountedState]:
         scores, network = self.network.advance(tokens, state.network)
         counted, window = self.counts.advance(tokens, state.counts)
-        return self._join(scores, counted).logits, CountedState(network, window)
+        return self.join(scores, counted).logits, CountedState(network, window)
 
     def read(self, tokens: Tensor, state: CountedState) -> tuple[Tensor, CountedState]:
         scores, network = self.network.read(tokens, state.network)
         counted, window = self.counts.read(tokens, state.counts)
-        return self._join(scores, counted).logits, CountedState(network, window)
+        return self.join(scores, counted).logits, CountedState(network, window)
 
     def keep(self, state: CountedState, rows: Tensor) -> CountedState:
         return CountedState(self.network.keep(state.network, rows), state.counts[rows.cpu().numpy()])
 
+    def rows_apart(self) -> CountedRows:
+        return CountedRows(self)
+
     def for_inference(self) -> OnCounting:
         return OnCounting(self.network.for_inference(), self.counts).eval()
+
+
+class CountedRows(RowsApart):
+    """Rows of the network, and beside each the window that is counted after."""
+
+    def __init__(self, model: OnCounting) -> None:
+        self.model = model
+        self.rows = model.network.rows_apart()
+        self.windows = WindowsApart(model.counts)
+
+    def put(self, row: int, state: CountedState) -> None:
+        self.rows.put(row, state.network)
+        self.windows.put(row, state.counts[0])
+
+    def move(self, source: int, target: int) -> None:
+        self.rows.move(source, target)
+        self.windows.move(source, target)
+
+    def advance(self, tokens: Tensor) -> Tensor:
+        counted = torch.from_numpy(self.windows.advance(tokens.cpu().numpy()))
+        return self.model.join(self.rows.advance(tokens), counted).logits
 
 
 def with_own_scores(config: Any) -> Any:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from pellucid.layers.feed_forward import output_head
 from pellucid.models.contracts import SequenceModel
+from pellucid.models.rows_apart import StackedRows
 from pellucid.models.sequences.configs import RecurrentConfig
 
 
@@ -33,6 +34,9 @@ class RecurrentModel(SequenceModel):
 
     def keep(self, state: Any, rows: Tensor) -> Any:
         return state[:, rows]
+
+    def rows_apart(self) -> StackedRows:
+        return StackedRows(self, parts=lambda state: [state], join=lambda parts: parts[0], axis=1)
 
     def advance(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return self.read(tokens[:, None], state)
@@ -104,6 +108,9 @@ class LSTM(RecurrentModel):
     def keep(self, state: tuple[Tensor, Tensor], rows: Tensor) -> tuple[Tensor, Tensor]:
         said, cell = state
         return said[:, rows], cell[:, rows]
+
+    def rows_apart(self) -> StackedRows:
+        return StackedRows(self, parts=list, join=tuple, axis=1)
 
 
 def open_forget_gates(cell: nn.LSTM) -> None:

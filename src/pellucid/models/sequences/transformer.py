@@ -23,9 +23,10 @@ from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.positions import build_positions
 from pellucid.layers.positions.encodings import rotate
 from pellucid.models.contracts import SequenceModel
+from pellucid.models.rows_apart import RowsApart, SeparateRows
 from pellucid.models.sequences import fast_decoding
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.sequences.fast_decoding import DecodingState
+from pellucid.models.sequences.fast_decoding import DecodingState, RaggedRows
 
 
 class CausalSelfAttention(nn.Module):
@@ -139,3 +140,6 @@ class Transformer(SequenceModel):
 
     def keep(self, state: DecodingState, rows: Tensor) -> DecodingState:
         return state.keep(rows)
+
+    def rows_apart(self) -> RowsApart:
+        return RaggedRows(self) if self.config.form == "pre" else SeparateRows(self)

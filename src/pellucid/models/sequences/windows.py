@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from pellucid.layers.feed_forward import Hidden, NormalisedHead, gain, output_head
 from pellucid.models.contracts import SequenceModel
+from pellucid.models.rows_apart import StackedRows
 from pellucid.models.sequences.configs import NeuralNGramConfig, WavenetConfig, WindowMLPConfig
 
 
@@ -41,6 +42,9 @@ class WindowModel(SequenceModel):
 
     def keep(self, state: Tensor, rows: Tensor) -> Tensor:
         return state[rows]
+
+    def rows_apart(self) -> StackedRows:
+        return StackedRows(self, parts=lambda state: [state], join=lambda parts: parts[0])
 
 
 def pad_start(tokens: Tensor, before: int) -> Tensor:
