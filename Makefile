@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What an installation is made from: settings, and the C twins that it compiles.
+INSTALLED_FROM := pyproject.toml hatch_build.py $(shell find src -name '_*.c')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test check format bench doctor-score own-data claims trust clean
@@ -57,14 +59,14 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed: pyproject.toml | $(BIN)/python
+$(VENV)/installed: $(INSTALLED_FROM) | $(BIN)/python
 	$(PIP) install --editable .
 	touch $@
 
-$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
+$(VENV)/installed-dev: $(INSTALLED_FROM) | $(BIN)/python
 	$(PIP) install --editable ".[dev]"
 	touch $@ $(VENV)/installed
 
-$(VENV)/installed-bench: pyproject.toml | $(VENV)/installed-dev
+$(VENV)/installed-bench: $(INSTALLED_FROM) | $(VENV)/installed-dev
 	$(PIP) install --editable ".[bench]"
 	touch $@

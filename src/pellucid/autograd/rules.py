@@ -59,6 +59,9 @@ class Rule:
     def __repr__(self) -> str:
         return f"<rule {self.name}>"
 
+    def __reduce__(self) -> tuple[Callable[[str], "Rule"], tuple[str]]:
+        return rule_called, (self.name,)  # a copy of a row would be another rule
+
 
 def _quotient_slopes(out: float, a: float, b: float) -> tuple[float, float]:
     if abs(out) < numerics.SMALLEST_NORMAL and 0.0 < abs(b) < 1.0:
@@ -624,3 +627,12 @@ _CHOICES_AND_LISTS = (ABS, MAX, MIN, SUM, PRODUCT, WHERE)
 RULES: dict[str, Rule] = {rule.name: rule for rule in (*_ARITHMETIC, *_ELEMENTARY, *_ACTIVATIONS, *_CHOICES_AND_LISTS)}
 
 FUNCTIONS: dict[str, Rule] = {rule.symbol: rule for rule in RULES.values() if rule.form == "call"}
+
+
+def rule_called(name: str) -> Rule:
+    """The row of this name.
+
+    >>> rule_called("add") is ADD
+    True
+    """
+    return {INPUT.name: INPUT, CONSTANT.name: CONSTANT, **RULES}[name]

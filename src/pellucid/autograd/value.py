@@ -13,8 +13,9 @@ never to itself, so a graph that is no longer wanted is freed at once, without w
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Union
+from typing import TYPE_CHECKING, Any, Union
 
+from pellucid.autograd.node import propagate
 from pellucid.autograd.rules import (
     ABS,
     ADD,
@@ -45,79 +46,37 @@ from pellucid.autograd.rules import (
 )
 from pellucid.records import BackwardStep
 
+if TYPE_CHECKING:
+    from pellucid.autograd import node as engine
+else:
+    try:
+        from pellucid.autograd import _node as engine
+    except ImportError:  # it was installed without a C compiler
+        from pellucid.autograd import node as engine
+    else:
+        engine.bind(INPUT, CONSTANT, ADD, MULTIPLY, SUM, propagate)
+
 Number = Union["Value", float, int]
 
 
-class Value:
+@engine.untracked
+class Value(engine.Node):
     """A float64 with its history.
 
     data: the number. grad: how much the last `backward()` found that its output moves per unit of this one.
     rule: the row of the table that made it. parents: what it was made from, in order and with repeats.
     """
 
-    # Nearly all nodes have two parents. Held one by one and not in a tuple, they are half as many objects for the
-    # collector to walk, which is a fifth of the step. `was_compared` is left unset until Python looks at the number
-    # to decide something.
-    __slots__ = ("_left", "_parents", "_right", "data", "grad", "name", "rule", "was_compared")
-
-    data: float
-    grad: float
-    rule: Rule
-    name: str
-    was_compared: bool
-    _left: "Value"  # set where there are just two
-    _right: Union["Value", None]
-    _parents: tuple["Value", ...]  # set where there are none, one or many
-
-    def __init__(self, data: float, name: str = "") -> None:
-        self.data = float(data)
-        self.grad = 0.0
-        self.rule = INPUT
-        self._right = None
-        self._parents = ()
-        self.name = name
-
-    @property
-    def parents(self) -> tuple["Value", ...]:
-        """What it was made from, in order and with repeats."""
-        return self._parents if self._right is None else (self._left, self._right)
+    __slots__ = ()
 
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
         return f"Value({self.data!r}{name})"
 
-    # Arithmetic. The forward function comes from the rule's row; it is bound here once, because looking it up
-    # at every operation would cost a tenth of the step.
+    def __reduce__(self) -> tuple[Callable[..., "Value"], tuple[Any, ...]]:
+        return _restore, (self.data, self.grad, self.name, self.rule, self.parents)
 
-    def __add__(self, other: Number, forward: Callable[..., float] = ADD.forward) -> "Value":
-        if not isinstance(other, Value):
-            other = constant(other)
-        node = new(Value)
-        node.data = forward(self.data, other.data)
-        node.grad = 0.0
-        node.rule = ADD
-        node._left = self
-        node._right = other
-        node.name = ""
-        return node
-
-    def __mul__(self, other: Number, forward: Callable[..., float] = MULTIPLY.forward) -> "Value":
-        if not isinstance(other, Value):
-            other = constant(other)
-        node = new(Value)
-        node.data = forward(self.data, other.data)
-        node.grad = 0.0
-        node.rule = MULTIPLY
-        node._left = self
-        node._right = other
-        node.name = ""
-        return node
-
-    def __radd__(self, other: Number) -> "Value":
-        return constant(other) + self
-
-    def __rmul__(self, other: Number) -> "Value":
-        return constant(other) * self
+    # Arithmetic. Sums and products are the engine's own.
 
     def __sub__(self, other: Number) -> "Value":
         return apply(SUBTRACT, self, other)
@@ -206,39 +165,7 @@ class Value:
         Gradients are set, not added to: asking twice changes nothing. With `accumulate` they are added to what
         is there, as when the losses of several batches share their parameters.
         """
-        nodes = ancestors(self)
-        before = [node.grad for node in nodes] if accumulate else []
-        for node in nodes:
-            node.grad = 0.0
-        # A value that is not a number has no slope: nan times any slope is nan, all the way back.
-        self.grad = 1.0 if self.data == self.data else self.data
-        for node in reversed(heard_nodes(self, nodes)):
-            upstream = node.grad
-            right = node._right
-            if right is not None:
-                left = node._left
-                # Most graphs are made of sums and products. Their slopes stand here once more, because asking the
-                # table would cost a sixth of the pass.
-                if node.rule is ADD:
-                    left.grad += upstream
-                    right.grad += upstream
-                elif node.rule is MULTIPLY:
-                    left.grad += upstream * right.data
-                    right.grad += upstream * left.data
-                else:
-                    to_left, to_right = node.rule.slopes(node.data, left.data, right.data)
-                    left.grad += upstream * to_left
-                    right.grad += upstream * to_right
-            elif node.rule.listens is None:
-                for parent, slope in zip(node._parents, local_slopes(node), strict=True):
-                    parent.grad += upstream * slope
-            else:
-                listening = listens_to(node)
-                for parent, slope, is_heard in zip(node._parents, local_slopes(node), listening, strict=True):
-                    if is_heard:
-                        parent.grad += upstream * slope
-        for node, earlier in zip(nodes, before, strict=accumulate):
-            node.grad += earlier
+        engine.propagate(self, accumulate)
 
     def explain(self) -> Sequence[BackwardStep]:
         """The backward pass from this value, one record for each edge, in the order it happens."""
@@ -246,9 +173,6 @@ class Value:
         from pellucid.autograd.explanation import explain
 
         return explain(self)
-
-
-new = object.__new__
 
 
 def constant(number: Number) -> Value:
@@ -266,17 +190,18 @@ def apply(rule: Rule, *inputs: Number) -> Value:
     >>> apply(MAX, Value(2.0), Value(5.0)).data
     5.0
     """
-    parents = tuple([x if isinstance(x, Value) else constant(x) for x in inputs])
-    node = new(Value)
-    node.data = rule.forward(*[parent.data for parent in parents])
-    node.grad = 0.0
-    node.rule = rule
-    if len(parents) == 2:
-        node._left, node._right = parents
-    else:
-        node._right = None
-        node._parents = parents
-    node.name = ""
+    return engine.apply(Value, rule, *inputs)
+
+
+def ancestors(output: Value) -> list[Value]:
+    """The output and everything it was made from, once each, parents before children."""
+    return engine.ancestors(output)
+
+
+def _restore(data: float, grad: float, name: str, rule: Rule, parents: tuple[Value, ...]) -> Value:
+    node = Value(data, name)
+    node.grad = grad
+    node.remember(rule, parents)
     return node
 
 
@@ -307,58 +232,6 @@ def product(values: Iterable[Number]) -> Value:
 def where(condition: Number, if_positive: Number, otherwise: Number) -> Value:
     """`if_positive` where the condition is above zero, else `otherwise`; the one not taken gets no gradient."""
     return apply(WHERE, condition, if_positive, otherwise)
-
-
-def local_slopes(node: Value) -> Sequence[float]:
-    """The derivative of the node toward each of its parents, as its rule has it."""
-    return node.rule.slopes(node.data, *[parent.data for parent in node.parents])
-
-
-def listens_to(node: Value) -> Sequence[bool]:
-    """Whether a change of each parent can reach the node at all."""
-    if node.rule.listens is None:
-        return (True,) * len(node.parents)
-    return node.rule.listens(*[parent.data for parent in node.parents])
-
-
-def ancestors(output: Value) -> list[Value]:
-    """The output and everything it was made from, once each, parents before children."""
-    order: list[Value] = []
-    seen: set[Value] = set()
-    stack: list[Value | None] = [output]
-    push, pop, see, finish = stack.append, stack.pop, seen.add, order.append
-    while stack:
-        node = pop()
-        if node is None:
-            # The mark above a node says that everything it needs is in the order by now.
-            finished = pop()
-            assert finished is not None
-            finish(finished)
-        elif node not in seen:
-            see(node)
-            if node._right is not None:
-                push(node)
-                push(None)
-                push(node._left)
-                push(node._right)
-            elif node._parents:
-                push(node)
-                push(None)
-                stack.extend(node._parents)
-            else:
-                finish(node)
-    return order
-
-
-def heard_nodes(output: Value, nodes: list[Value]) -> list[Value]:
-    """The nodes whose changes can reach the output at all: without the roads that `where` did not take."""
-    if not any([node.rule.listens for node in nodes]):
-        return nodes
-    reached = {output}
-    for node in reversed(nodes):
-        if node in reached:
-            reached.update(p for p, is_heard in zip(node.parents, listens_to(node), strict=True) if is_heard)
-    return [node for node in nodes if node in reached]
 
 
 def _look_at(value: Number) -> float:

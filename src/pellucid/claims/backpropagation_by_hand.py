@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pellucid.autograd.value import Value, ancestors, local_slopes
+from pellucid.autograd.node import local_slopes
+from pellucid.autograd.value import Value, ancestors
 from pellucid.claims.claim import Claim, ClaimFamily, Numbers, agreement, closeness, yes
 from pellucid.options import check_options, option
 

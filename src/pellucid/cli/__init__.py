@@ -1,6 +1,7 @@
 """The command line: one file for each command, loaded when it is asked for."""
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 
@@ -62,12 +63,30 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["--help"], "max_content_width": 100},
     epilog="Each command explains itself: pellucid derive --help",
 )
-@click.version_option(__version__, prog_name="pellucid", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _tell_version(ctx, asked),
+    help="Show the version and exit.",
+)
 @click.pass_context
 def pellucid(ctx: click.Context) -> None:
     """Neural networks you can see through: whatever pellucid says, it measured."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+def _tell_version(ctx: click.Context, is_asked: bool) -> None:
+    if not is_asked or ctx.resilient_parsing:
+        return
+    click.echo(f"pellucid {__version__}")
+    if importlib.util.find_spec("pellucid.autograd._node") is None:
+        click.echo(
+            "Scalar derivatives run in Python, several times slower than compiled: there was no C compiler at install."
+        )
+    ctx.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
