@@ -17,7 +17,7 @@ from torch import nn
 from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
 from pellucid.runs.disk import Damaged, checksummed_json, parse_checksummed
-from pellucid.runs.run import checkpoint_at, checkpoint_steps
+from pellucid.runs.folder import checkpoint_at, checkpoint_steps
 from pellucid.training.checkpoints import (
     Checkpoint,
     delete_old_checkpoints,
@@ -132,7 +132,9 @@ def test_logs_go_back_to_what_the_checkpoint_saw(run):
     assert [record["step"] for record in read_log(run.path, "metrics")] == [1, 2, 3]
     run.rewind(1)
     assert read_log(run.path, "metrics") == [{"step": 1}]
-    refused(lambda: run.rewind(2), "metrics.jsonl of x has lost lines", kind=Damaged)
+    assert checkpoint_steps(run.path) == [1]
+    (run.path / "metrics.jsonl").write_bytes(b"")
+    refused(lambda: run.rewind(1), "metrics.jsonl of 'x' is damaged: it has lost lines", kind=Damaged)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
@@ -219,7 +221,7 @@ def test_a_forged_file_that_is_vouched_for(run, content, why):
 def test_a_manifest_of_another_shape(run, change):
     path = checkpoint_at(run.path, 2) / "state.json"
     path.write_bytes(checksummed_json({**parse_checksummed(path.read_bytes(), path), **change}))
-    falls_back(run, "state.json does not describe step 2")
+    falls_back(run, "logs.metrics does not say where" if "logs" in change else "state.json does not describe step 2")
 
 
 def test_a_file_is_missing_one_too_many_or_swapped(run):
@@ -265,7 +267,7 @@ def test_nothing_whole_is_left(run):
 
 def test_a_newer_checkpoint_is_not_passed_over(run):
     path = checkpoint_at(run.path, 2) / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 3}))
     refused(lambda: newest_checkpoint(run.path), "made by a newer pellucid")
 
 

@@ -11,7 +11,7 @@ import torch
 
 from pellucid.errors import NotWritten, PellucidError
 from pellucid.runs import RunWriter, read_log
-from pellucid.runs.run import checkpoint_steps
+from pellucid.runs.folder import checkpoint_steps
 from pellucid.training.checkpoints import load_best, newest_checkpoint, save_best, save_checkpoint
 
 CHECKPOINT = 250_000  # bytes of one, with a little room

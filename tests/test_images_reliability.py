@@ -21,7 +21,7 @@ from PIL import Image
 
 from pellucid.cli import main
 from pellucid.data import open_data
-from pellucid.runs.run import checkpoint_at, checkpoint_steps
+from pellucid.runs.folder import checkpoint_at, checkpoint_steps
 
 QUICK = ["--model", "logistic", "--steps", "2", "--threads", "1"]
 

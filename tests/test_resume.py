@@ -16,7 +16,7 @@ from pellucid.errors import Stopped
 from pellucid.models.catalogue import find_network
 from pellucid.records import Plan, Step, Timing
 from pellucid.runs import LOGS, RunWriter, open_run, read_log
-from pellucid.runs.run import checkpoint_at
+from pellucid.runs.folder import checkpoint_at
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint, require_matching_weights
 from pellucid.training.tasks import open_task

@@ -20,7 +20,7 @@ from trust.kills import write_data
 from pellucid.cli import main
 from pellucid.runs import LOGS, RunWriter, is_finished, read_log
 from pellucid.runs.disk import checksummed_json, parse_checksummed
-from pellucid.runs.run import checkpoint_at, checkpoint_steps
+from pellucid.runs.folder import checkpoint_at, checkpoint_steps
 
 SMALL = ["--model", "mlp", "--size", "tiny", "--batch", "16", "--threads", "1", "--seed", "3"]
 TRAIN = ["train", "names.txt", *SMALL, "--steps", "40", "--name", "x"]

@@ -6,7 +6,6 @@ import html
 import io
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TextIO
 
 from pellucid.figures.progress import ProgressLine, seconds_left
@@ -80,11 +79,11 @@ class NotebookCallbacks(Callbacks):
             self.line.close()
 
 
-def framed_page(page: Path) -> str:
+def framed_page(page: str) -> str:
     """A page that needs nothing but itself, in a frame of its own: neither styles nor names of it reach the notebook.
 
     sandbox: nothing in it may run or go anywhere.
     """
-    content = html.escape(page.read_text(encoding="utf-8"), quote=True)
+    content = html.escape(page, quote=True)
     style = f"width: 100%; height: {HEIGHT}px; border: 0"
     return f'<iframe sandbox srcdoc="{content}" style="{style}"></iframe>'

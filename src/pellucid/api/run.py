@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pellucid.records import Ladder, Samples, ScoredText, TrainingReport
     from pellucid.training.inference.language_models import Track
 
+REPORT = "report.html"
 READING = ("kind", "encoding", "boundary")  # how data are read that a model counts
 
 
@@ -78,8 +79,9 @@ class TrainedRun:
         """In a notebook, the report."""
         from pellucid.api.notebook import framed_page
 
-        page = self.folder / "report.html"
-        return framed_page(page) if page.is_file() else f"<pre>{html.escape(repr(self))}</pre>"
+        if not (self.folder / REPORT).is_file():
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        return framed_page(self.run.read_file(REPORT).decode("utf-8", "replace"))
 
     def __repr__(self) -> str:
         from pellucid.figures.words.training import headline_words

@@ -1,39 +1,47 @@
 """The run folder: where it is, who holds it, what it says. No torch, so that any run can be read at once.
 
 runs/<name>/             0700, there as a whole or not at all
-  run.json               what the run is: written once, with its own SHA-256
+  run.json               what the run is: written once, with its own SHA-256 and that of the next ones
+  vocabulary.json ...    what else a network needs to read its data
   lock                   held by the one process that may write; its content is only information
-  metrics.jsonl ...      the logs, one record on each line; the last line of a killed run may be torn
+  metrics.jsonl ...      the logs, one record with its check on each line; the last line of a killed run may be torn
   checkpoints/step-*/    see training/checkpoints.py
   model.safetensors      the best weights so far, and model.json that vouches for them
-  finished.json          there when nothing is left to do
+  finished.json          there when nothing is left to do: the end, and the SHA-256 of every other file
+
+Nothing here is believed unseen: read a record with `open_run`, a file with `Run.read_file`, a log with `read_log`, or
+with `follow_log` while it is written.
 """
 
 from pellucid.runs.disk import FORMAT, Damaged
+from pellucid.runs.folder import LOGS, is_finished
+from pellucid.runs.logs import LogPart, LogPlace, follow_log, read_log
 from pellucid.runs.run import (
-    LOGS,
     Run,
     RunResult,
     find_run,
     holds_run,
-    is_finished,
     is_run,
     new_run_path,
     open_run,
-    read_ending,
-    read_log,
     read_record,
 )
+from pellucid.runs.seal import Seal, damage_in, read_ending, read_seal
 from pellucid.runs.writer import RunWriter
 
 __all__ = [
     "FORMAT",
     "LOGS",
     "Damaged",
+    "LogPart",
+    "LogPlace",
     "Run",
     "RunResult",
     "RunWriter",
+    "Seal",
+    "damage_in",
     "find_run",
+    "follow_log",
     "holds_run",
     "is_finished",
     "is_run",
@@ -42,4 +50,5 @@ __all__ = [
     "read_ending",
     "read_log",
     "read_record",
+    "read_seal",
 ]

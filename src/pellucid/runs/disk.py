@@ -54,8 +54,8 @@ def write_all(descriptor: int, content: bytes) -> None:
         left = left[os.write(descriptor, left) :]
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most so many bytes; anything else there is an OSError."""
+def read_regular(path: Path, most: int, start: int = 0) -> bytes:
+    """The content of a regular file of at most so many bytes, from a byte on; anything else there is an OSError."""
     # A pipe must not make the reader wait, and a link must not lead out of the folder.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
@@ -64,6 +64,7 @@ def read_regular(path: Path, most: int) -> bytes:
             raise OSError(0, "not a regular file")
         if found.st_size > most:
             raise OSError(0, f"{found.st_size:,} bytes, and at most {most:,} are expected")
+        file.seek(start)
         return file.read(most)
 
 
@@ -84,7 +85,8 @@ def is_regular(path: Path) -> bool:
         return False
 
 
-FORMAT = 1
+FORMAT = 2
+FIRST_CHECKED = 2  # the first format whose logs have a check on each line
 LARGEST_JSON = 64 << 20
 OURS = {"format", "sha256"}
 
@@ -98,9 +100,9 @@ def checksummed_json(content: Mapping[str, object]) -> bytes:
 
     >>> print(checksummed_json({"step": 3}).decode())
     {
-     "format": 1,
+     "format": 2,
      "step": 3,
-     "sha256": "6837c3089c6458381ff10fda4477c45963cd8f906164d0c35062af9d1d5ab5bd"
+     "sha256": "b77f067a76867cd1f2be53f6104f168c4147ceba87baa6fe34107ed93c6ffb88"
     }
     <BLANKLINE>
     """
@@ -117,8 +119,17 @@ def read_checksummed(path: Path) -> dict[str, Any]:
     return parse_checksummed(read_regular(path, LARGEST_JSON), path)
 
 
+def read_format(path: Path) -> int:
+    """By which version of the format a checksummed file was written; as `read_checksummed` otherwise."""
+    return _parse(read_regular(path, LARGEST_JSON), path)[0]
+
+
 def parse_checksummed(text: bytes, path: Path) -> dict[str, Any]:
     """What `checksummed_json` was given. The path is for the messages alone."""
+    return _parse(text, path)[1]
+
+
+def _parse(text: bytes, path: Path) -> tuple[int, dict[str, Any]]:
     where = f"in {quoted(str(path), 80)}"
     try:
         content = json.loads(text.decode("ascii"), parse_constant=_refuse)
@@ -127,13 +138,13 @@ def parse_checksummed(text: bytes, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise Damaged(f"there is no JSON object {where}", fix="Take the file from a copy of the run")
     version = content.get("format")
-    if isinstance(version, int) and version > FORMAT:
+    if type(version) is int and version > FORMAT:
         raise PellucidError(f"format {version} was made by a newer pellucid {where}", fix="Install that version")
     checksum = content.pop("sha256", None)
-    if not isinstance(checksum, str) or version != FORMAT or _with_checksum(content) != text:
+    if not isinstance(checksum, str) or type(version) is not int or version < 1 or _with_checksum(content) != text:
         raise Damaged(f"the content is not what was written {where}", fix="Take the file from a copy of the run")
     del content["format"]
-    return content
+    return version, content
 
 
 def _with_checksum(content: Mapping[str, object]) -> bytes:

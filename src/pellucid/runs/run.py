@@ -6,6 +6,7 @@ answered before anything heavy begins. Its network is loaded by `training.checkp
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -40,15 +41,12 @@ from pellucid.records import (
 )
 from pellucid.records.plain import from_plain
 from pellucid.runs.disk import Damaged, is_regular, read_checksummed, read_regular
+from pellucid.runs.folder import FINISHED, RECORD, is_finished
+from pellucid.runs.logs import read_log
+from pellucid.runs.seal import damage_in, read_ending, read_seal
 
 BASE = Path("runs")
-RECORD = "run.json"
-FINISHED = "finished.json"
-LOCK = "lock"
-LOGS = ("metrics", "evaluations", "health", "findings", "samples", "replans", "timings")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-STEP = re.compile(r"step-([0-9]{9,18})")
-LARGEST_LOG = 4 << 30
 LARGEST_FILE = 64 << 20  # of vocabulary.json and preparation.json
 KINDS = ("list", "text", "pairs", "table", "images")
 
@@ -136,35 +134,6 @@ def _listed(folder: Path) -> list[Path]:
         return list(folder.iterdir())
     except OSError:
         return []
-
-
-def checkpoints_of(run: Path) -> Path:
-    return run / "checkpoints"
-
-
-def checkpoint_at(run: Path, step: int) -> Path:
-    """The folder of a checkpoint. Its name alone says which is newer; no clock does.
-
-    >>> checkpoint_at(Path("runs/x"), 1200).as_posix()
-    'runs/x/checkpoints/step-000001200'
-    """
-    return checkpoints_of(run) / f"step-{step:09d}"
-
-
-def checkpoint_steps(run: Path) -> list[int]:
-    """The steps that have a checkpoint, newest first; whether it is whole is another question.
-
-    A folder that cannot be listed is an OSError: it must never pass for one without checkpoints.
-    """
-    names = [STEP.fullmatch(name) for name in os.listdir(checkpoints_of(run))]
-    steps = {int(name[1]) for name in names if name is not None}
-    return sorted((step for step in steps if os.path.lexists(checkpoint_at(run, step))), reverse=True)
-
-
-def log_path(run: Path, log: str) -> Path:
-    if log not in LOGS:
-        raise ValueError(f"{log!r} is not one of the logs {LOGS}")
-    return run / f"{log}.jsonl"
 
 
 class RunResult(NamedTuple):
@@ -258,8 +227,13 @@ class Run:
 
     def report(self) -> TrainingReport:
         """Everything that a finished run holds."""
+        return self.report_with(self.result)
+
+    @property
+    def result(self) -> RunResult:
+        """What a finished run holds besides its record and its logs."""
         self.require_finished()
-        return self.report_with(self._rebuild(RunResult, read_ending(self.path)["ending"]))
+        return self._rebuild(RunResult, read_ending(self.path).get("ending"))
 
     def report_with(self, result: RunResult) -> TrainingReport:
         """The record and the logs, together with a result that is not yet on the disk."""
@@ -284,14 +258,29 @@ class Run:
             **result._asdict(),
         )
 
-    def read_json(self, name: str) -> Any:
-        """The content of a JSON file of the folder, such as vocabulary.json."""
+    def read_file(self, name: str, most: int = LARGEST_FILE) -> bytes:
+        """The content of a file of the folder such as vocabulary.json. What is not as it was written is refused."""
+        seal = read_seal(self.path)
         try:
-            return json.loads(read_regular(self.path / name, LARGEST_FILE).decode())
-        except (OSError, ValueError, RecursionError) as error:
-            raise Damaged(
-                f"{name} of {quoted(self.name)} cannot be read", fix="Take it from a copy of the run"
-            ) from error
+            content = read_regular(self.path / name, most)
+        except FileNotFoundError as error:
+            raise damage_in(self.path, name, "it is missing") from error
+        except OSError as error:
+            raise damage_in(self.path, name, f"it cannot be read: {error.strerror}") from error
+        files = self.record.get("files")
+        said = files.get(name) if isinstance(files, Mapping) else None
+        if said is not None and hashlib.sha256(content).hexdigest() != said:
+            raise damage_in(self.path, name, "its content is not what was written")
+        if seal is not None:
+            seal.require(name, content)
+        return content
+
+    def read_json(self, name: str) -> Any:
+        """The content of a JSON file of the folder."""
+        try:
+            return json.loads(self.read_file(name).decode())
+        except (ValueError, RecursionError) as error:
+            raise damage_in(self.path, name, "it is no JSON") from error
 
     def _log(self, kind: type[Record], log: str) -> tuple[Record, ...]:
         return tuple(self._rebuild(kind, line) for line in read_log(self.path, log))
@@ -314,45 +303,11 @@ def open_run(word: str | Path) -> Run:
 
 def read_record(run: Path) -> dict[str, Any]:
     """What the run was made with."""
-    return _read(run, RECORD)
-
-
-def read_ending(run: Path) -> dict[str, Any]:
-    """How a finished run ended."""
-    return _read(run, FINISHED)
-
-
-def is_finished(run: Path) -> bool:
-    """Whether nothing is left to do."""
-    return is_regular(run / FINISHED)
-
-
-def _read(run: Path, name: str) -> dict[str, Any]:
     try:
-        return read_checksummed(run / name)
+        return read_checksummed(run / RECORD)
+    except Damaged as error:
+        raise damage_in(run, RECORD, "its content is not what was written") from error
     except OSError as error:
         raise PellucidError(
-            f"{name} of {quoted(str(run), 80)} cannot be read: {error.strerror}", fix="Name the folder of a run"
+            f"{RECORD} of {quoted(str(run), 80)} cannot be read: {error.strerror}", fix="Name the folder of a run"
         ) from error
-
-
-def read_log(run: Path, log: str) -> list[dict[str, Any]]:
-    """All records of a log. A last line without its end was being written when the run was killed: it is left out."""
-    try:
-        text = read_regular(log_path(run, log), LARGEST_LOG)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise PellucidError(
-            f"{log}.jsonl of {run.name} cannot be read: {error.strerror}", fix="Look at that file"
-        ) from error
-    records = []
-    for number, line in enumerate(text.split(b"\n")[:-1], 1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            raise Damaged(f"line {number} of {log}.jsonl of {run.name} is damaged", fix="Remove that line")
-        records.append(record)
-    return records

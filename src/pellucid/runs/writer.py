@@ -11,36 +11,16 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from pellucid.errors import NotWritten, PellucidError, printable, quoted
-from pellucid.records import as_plain
-from pellucid.runs.disk import (
-    TEMPORARY,
-    Damaged,
-    checksummed_json,
-    fsync_path,
-    read_checksummed,
-    write_new,
-    write_whole,
-)
-from pellucid.runs.run import (
-    FINISHED,
-    LOCK,
-    LOGS,
-    NAME,
-    RECORD,
-    Run,
-    checkpoint_at,
-    checkpoints_of,
-    holds_run,
-    log_path,
-    read_record,
-    require_free,
-)
+from pellucid.runs.disk import TEMPORARY, Damaged, checksummed_json, fsync_path, write_new, write_whole
+from pellucid.runs.folder import FINISHED, LOCK, LOGS, RECORD, checkpoint_steps, checkpoints_of, delete_checkpoints
+from pellucid.runs.logs import LogPlace, LogWriter, checkpointed_places
+from pellucid.runs.run import NAME, Run, holds_run, read_record, require_free
+from pellucid.runs.seal import seal_files
 
 # Two are kept and a third is written before the oldest goes.
 CHECKPOINTS_AT_ONCE = 3
@@ -114,14 +94,23 @@ class RunWriter:
         self._logs.synchronise()
 
     def rewind(self, step: int) -> None:
-        """Make the logs what they were when the checkpoint of that step was made; without one, at step 0, empty."""
-        sizes: Mapping[str, int] = {}
+        """Make the run what it was when the checkpoint of that step was made; without one, at step 0, empty.
+
+        Newer checkpoints go, which are damaged, or this one would not be gone back to: left there, they would vouch for
+        lines that are cut.
+        """
+        places: Mapping[str, LogPlace] = {}
         try:
-            sizes = read_checksummed(checkpoint_at(self.path, step) / "state.json")["logs"]
+            places = checkpointed_places(self.path, step)
         except OSError as error:
             if step or not isinstance(error, FileNotFoundError):
                 raise Damaged(f"{self.path.name} has no checkpoint of step {step}", fix="Name another step") from error
-        self._logs.cut(sizes)
+        self._logs.require_whole(places)
+        try:
+            delete_checkpoints(self.path, [newer for newer in checkpoint_steps(self.path) if newer > step])
+        except OSError as error:
+            raise NotWritten(f"a checkpoint could not be deleted: {error.strerror}", run=self.path.name) from error
+        self._logs.cut(places)
 
     def write(self, name: str, content: str | bytes) -> None:
         """A file of the run as a whole: readers see all of the old or all of the new."""
@@ -130,8 +119,13 @@ class RunWriter:
         self._write(name, content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
     def finish(self, ending: object) -> None:
-        """Mark the run as finished; the last thing that happens to it."""
-        self._write(FINISHED, checksummed_json({"ending": ending}))
+        """Mark the run as finished and seal every file of it; the last thing that happens to it."""
+        self.flush()
+        try:
+            files = seal_files(self.path)
+        except OSError as error:
+            raise NotWritten(f"the run could not be read to seal it: {error.strerror}", run=self.path.name) from error
+        self._write(FINISHED, checksummed_json({"ending": ending, "files": files}))
 
     def close(self) -> None:
         self._logs.close()
@@ -251,94 +245,3 @@ def _holder(descriptor: int) -> str:
         return f"pid {int(said['pid'])} on host {printable(str(said['host']))[:64]}"
     except (ValueError, KeyError, TypeError):
         return "another process"
-
-
-def log_sizes(run: Path) -> dict[str, int]:
-    """How many bytes each log has now, all of them on the disk when this returns."""
-    sizes = {}
-    for log in LOGS:
-        try:
-            descriptor = os.open(log_path(run, log), os.O_RDONLY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue
-        try:
-            os.fsync(descriptor)
-            sizes[log] = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
-    return sizes
-
-
-class LogWriter:
-    """Appends whole lines, each with one call, so that a kill can tear nothing but the last."""
-
-    def __init__(self, run: Path) -> None:
-        self._run = run
-        self._descriptors: dict[str, int] = {}
-
-    def append(self, log: str, record: object) -> None:
-        plain = as_plain(record)
-        if not isinstance(plain, dict) or not isinstance(plain.get("step"), int):
-            raise ValueError(f"a record of {log} needs a step")
-        line = json.dumps(plain, allow_nan=False).encode("ascii") + b"\n"
-        descriptor = self._open(log)
-        before = os.fstat(descriptor).st_size
-        try:
-            written = os.write(descriptor, line)
-            if written < len(line):
-                # A full disk takes what fits and only then says so.
-                os.write(descriptor, line[written:])
-        except OSError as error:
-            with suppress(OSError):
-                os.ftruncate(descriptor, before)
-            raise NotWritten(f"{log}.jsonl could not be written: {error.strerror}", run=self._run.name) from error
-
-    def synchronise(self) -> None:
-        try:
-            for descriptor in self._descriptors.values():
-                os.fsync(descriptor)
-        except OSError as error:
-            raise NotWritten(f"the logs could not be written: {error.strerror}", run=self._run.name) from error
-
-    def cut(self, sizes: Mapping[str, int]) -> None:
-        """Take back what was appended after the logs had these sizes; a log that is not named becomes empty."""
-        for log in LOGS:
-            size = sizes.get(log, 0)
-            try:
-                if not size:
-                    # As if nothing had ever been appended.
-                    self._forget(log)
-                    continue
-                descriptor = self._open(log)
-                if not _ends_a_line(descriptor, size):
-                    raise Damaged(
-                        f"{log}.jsonl of {self._run.name} has lost lines that were there at the last checkpoint",
-                        fix="Take the file from a copy of the run",
-                    )
-                os.ftruncate(descriptor, size)
-                os.fsync(descriptor)
-            except OSError as error:
-                raise NotWritten(f"{log}.jsonl could not be cut: {error.strerror}", run=self._run.name) from error
-
-    def close(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        self._descriptors.clear()
-
-    def _forget(self, log: str) -> None:
-        if log in self._descriptors:
-            os.close(self._descriptors.pop(log))
-        log_path(self._run, log).unlink(missing_ok=True)
-
-    def _open(self, log: str) -> int:
-        if log not in self._descriptors:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-            try:
-                self._descriptors[log] = os.open(log_path(self._run, log), flags, 0o666)
-            except OSError as error:
-                raise NotWritten(f"{log}.jsonl could not be opened: {error.strerror}", run=self._run.name) from error
-        return self._descriptors[log]
-
-
-def _ends_a_line(descriptor: int, size: int) -> bool:
-    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"

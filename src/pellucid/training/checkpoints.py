@@ -17,7 +17,6 @@ however the writer ends, the weights that are there are vouched for.
 import errno
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,11 +43,11 @@ from pellucid.runs.disk import (
     write_new,
     write_whole,
 )
-from pellucid.runs.run import checkpoint_at, checkpoint_steps, checkpoints_of
-from pellucid.runs.writer import log_sizes
+from pellucid.runs.folder import TRASH, checkpoint_at, checkpoint_steps, checkpoints_of, delete_checkpoints
+from pellucid.runs.logs import log_places, places_from
+from pellucid.runs.seal import damage_in, read_seal
 from pellucid.training.tensor_files import damaged_file, first_nonfinite, from_safetensors, to_safetensors
 
-TRASH = ".trash-"
 FILES = ("model.safetensors", "optimizer.safetensors")
 STATE = "state.json"
 KEPT = 2
@@ -127,7 +126,7 @@ def delete_old_checkpoints(run: Path, keep: set[int]) -> None:
                 shutil.rmtree(path, ignore_errors=True)
         whole = _whole_checkpoints(run, at_most=KEPT)
         if len(whole) == KEPT:
-            _delete_checkpoints(run, [step for step in checkpoint_steps(run) if step < whole[-1] and step not in keep])
+            delete_checkpoints(run, [step for step in checkpoint_steps(run) if step < whole[-1] and step not in keep])
     except OSError as error:
         raise NotWritten(f"old checkpoints could not be deleted: {error.strerror}", run=run.name) from error
 
@@ -147,7 +146,7 @@ def _write_checkpoint(run: Path, step: int, parts: Mapping[str, bytes], state: M
         "files": {
             name: {"bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()} for name, part in parts.items()
         },
-        "logs": log_sizes(run),
+        "logs": {log: {"bytes": place.n_bytes, "check": place.check} for log, place in log_places(run).items()},
         "state": state,
     }
     place = checkpoint_at(run, step)
@@ -159,7 +158,7 @@ def _write_checkpoint(run: Path, step: int, parts: Mapping[str, bytes], state: M
         fsync_path(temporary)
         if os.path.lexists(place):
             # Of this step already: damaged, or from a process that ended between saving and going on.
-            _delete_checkpoints(run, [step])
+            delete_checkpoints(run, [step])
         os.rename(temporary, place)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -177,6 +176,10 @@ def _read_checkpoint(folder: Path, step: int) -> tuple[dict[str, Any], dict[str,
     content = read_checksummed(folder / STATE)
     if not _is_manifest(content) or content["step"] != step:
         raise Damaged(f"{STATE} does not describe step {step}", fix="Take it from a copy of the run")
+    try:
+        places_from(content["logs"])
+    except ValueError as error:
+        raise Damaged(f"{STATE} is damaged: {error}", fix="Take it from a copy of the run") from error
     parts = {}
     for name in FILES:
         said = content["files"][name]
@@ -193,10 +196,12 @@ def _is_manifest(content: Mapping[str, Any]) -> bool:
     return (
         set(content) == set(kinds)
         and all(type(content[name]) is kind for name, kind in kinds.items())
-        and all(type(size) is int and size >= 0 for size in content["logs"].values())
         and set(content["files"]) == set(FILES)
         and all(
-            type(said) is dict and type(said.get("bytes")) is int and type(said.get("sha256")) is str
+            type(said) is dict
+            and type(said.get("bytes")) is int
+            and 0 <= said["bytes"] <= LARGEST
+            and type(said.get("sha256")) is str
             for said in content["files"].values()
         )
     )
@@ -218,18 +223,8 @@ def _whole_checkpoints(run: Path, at_most: int) -> list[int]:
 def _make_room(run: Path, step: int) -> bool:
     """Delete every whole checkpoint before this step but the newest of them; whether there was one."""
     older = [one for one in _whole_checkpoints(run, at_most=1_000_000) if one < step][1:]
-    _delete_checkpoints(run, older)
+    delete_checkpoints(run, older)
     return bool(older)
-
-
-def _delete_checkpoints(run: Path, steps: list[int]) -> None:
-    trash = [(checkpoint_at(run, step), checkpoints_of(run) / f"{TRASH}{secrets.token_hex(8)}") for step in steps]
-    for place, away in trash:
-        os.rename(place, away)
-    if trash:
-        fsync_path(checkpoints_of(run))
-    for _, away in trash:
-        shutil.rmtree(away, ignore_errors=True)
 
 
 def save_best(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
@@ -250,6 +245,7 @@ def save_best(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
 
 def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
     """The best weights of a run and the step they are from. May be called while another process trains."""
+    seal = read_seal(run)
     seen: tuple[object, str] | None = None
     while True:
         try:
@@ -264,9 +260,11 @@ def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
             vouched, digest, content = [], error.strerror or "", b""
         for said in vouched:
             if said["bytes"] == len(content) and said["sha256"] == digest:
+                if seal is not None:
+                    seal.require(WEIGHTS, content)
                 return from_safetensors(content, WEIGHTS), said["step"]
         if seen == (vouched, digest):
-            raise Damaged(f"{WEIGHTS} of {run.name} is not what was written", fix="Take it from a copy of the run")
+            raise damage_in(run, WEIGHTS, "its content is not what was written")
         # Perhaps the files changed between the two readings; what is still the same then is damaged.
         seen = (vouched, digest)
 
@@ -299,13 +297,7 @@ def load_counts(run: Run) -> NGram:
 
 def load_counted_tokens(run: Run) -> tuple[Corpus, int]:
     """The tokens that were counted for a run, and up to which order."""
-    try:
-        content = read_regular(run.path / COUNTS_FILE, min(LARGEST, os.path.getsize(run.path / COUNTS_FILE)))
-    except OSError as error:
-        raise Damaged(f"{COUNTS_FILE} of {run.name} is missing", fix="Take it from a copy of the run") from error
-    if hashlib.sha256(content).hexdigest() != run.record.get("files", {}).get(COUNTS_FILE):
-        raise Damaged(f"{COUNTS_FILE} of {run.name} is not what was written", fix="Take it from a copy of the run")
-    tensors = from_safetensors(content, COUNTS_FILE)
+    tensors = from_safetensors(run.read_file(COUNTS_FILE, LARGEST), COUNTS_FILE)
     vocab_size = int(str(run.config["vocab_size"]))
     closing = vocab_size - 1 if run.record.get("reading", {}).get("boundary") == "two" else 0
     try:
@@ -315,7 +307,10 @@ def load_counted_tokens(run: Run) -> tuple[Corpus, int]:
 
 
 def _read_voucher(run: Path) -> list[dict[str, Any]]:
-    content = read_checksummed(run / VOUCHER).get("weights")
+    try:
+        content = read_checksummed(run / VOUCHER).get("weights")
+    except Damaged as error:
+        raise damage_in(run, VOUCHER, "its content is not what was written") from error
     kinds = {"step": int, "bytes": int, "sha256": str}
     is_one = isinstance(content, list) and all(
         type(said) is dict
@@ -325,7 +320,7 @@ def _read_voucher(run: Path) -> list[dict[str, Any]]:
         for said in content
     )
     if not is_one or not content:
-        raise Damaged(f"{VOUCHER} of {run.name} is damaged", fix="Take it from a copy of the run")
+        raise damage_in(run, VOUCHER, "weights does not say which weights are vouched for")
     vouched: list[dict[str, Any]] = content
     return vouched
 

@@ -25,7 +25,7 @@ from pellucid.decoding.novelty import Known
 from pellucid.errors import PellucidError, quoted
 from pellucid.records import Statement, make_note
 from pellucid.runs import Damaged, Run
-from pellucid.runs.disk import is_regular, read_regular
+from pellucid.runs.disk import is_regular
 
 if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
@@ -122,8 +122,8 @@ def load_preparation(run: Run) -> Preparation:
 
 def load_trained_on(run: Run) -> Words:
     """The hashes of the rows or images that a run learned from; none of a run that was made before they were kept."""
-    path = run.path / TRAINED_ON
-    content = read_regular(path, LARGEST_TRAINED_ON) if is_regular(path) else b""
+    is_kept = TRAINED_ON in (run.record.get("files") or {}) or is_regular(run.path / TRAINED_ON)
+    content = run.read_file(TRAINED_ON, LARGEST_TRAINED_ON) if is_kept else b""
     return np.frombuffer(content[: len(content) // 8 * 8], dtype="<u8").astype(np.uint64)
 
 

@@ -18,8 +18,10 @@ from pellucid.decoding.options import USUAL_LENGTH, SampleOptions, require_top_k
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.models.catalogue import find_network
 from pellucid.records import (
+    Evaluation,
     MeanLoss,
     ModelFacts,
+    Rung,
     Sample,
     Samples,
     ScoredText,
@@ -115,11 +117,12 @@ class TrainedModel(LanguageModel):
     @cached_property
     def facts(self) -> TrainedFacts:
         run, (model, step) = self.run, self._loaded
-        measured = next((one for one in run.evaluations if one.step == step), None)
         n_train, n_dev = run.data.n_tokens["train"], run.data.n_tokens["dev"]
-        rungs = run.report().ladder.rungs if run.is_finished else ()
+        rungs = run.result.ladder.rungs if run.is_finished else ()
         counted = [rung for rung in rungs if rung.is_counted]
-        whole = next((rung for rung in rungs if not rung.is_counted), None)  # evaluations may be of a part of dev
+        # Evaluations may be of a part of dev, so of a finished run its place on the ladder is asked.
+        measured: Rung | Evaluation | None = next((rung for rung in rungs if not rung.is_counted), None)
+        measured = measured or next((one for one in run.evaluations if one.step == step), None)
         return TrainedFacts(
             name=run.model,
             run=run.name,
@@ -130,7 +133,7 @@ class TrainedModel(LanguageModel):
             n_train=n_train,
             n_dev=n_dev,
             train=MeanLoss(measured.train, n_train) if measured else None,
-            dev=MeanLoss(whole.dev if whole else measured.dev, n_dev) if measured else None,
+            dev=MeanLoss(measured.dev, n_dev) if measured else None,
             baselines=tuple((rung.name, rung.dev) for rung in sorted(counted, key=lambda rung: -rung.dev)),
             is_finished=run.is_finished,
         )
