@@ -123,6 +123,10 @@ def test_a_finished_run_is_sealed_file_by_file(run):
         read_log(path, "health")
 
 
+def test_a_limit_far_above_the_file_takes_no_memory(run):
+    assert open_run(finish(run)).read_file("vocabulary.json", most=1 << 50) == b"[1, 2]"
+
+
 def test_a_refusal_says_what_can_still_be_done(run):
     path = finish(run)
     opened = open_run(path)

@@ -65,7 +65,7 @@ def read_regular(path: Path, most: int, start: int = 0) -> bytes:
         if found.st_size > most:
             raise OSError(0, f"{found.st_size:,} bytes, and at most {most:,} are expected")
         file.seek(start)
-        return file.read(most)
+        return file.read(max(0, found.st_size - start))
 
 
 def fsync_path(path: Path) -> None:
