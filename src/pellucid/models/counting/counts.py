@@ -19,6 +19,7 @@ import numpy as np
 
 from pellucid.data.prepare.tokens import label_ends
 from pellucid.errors import PellucidError, TooLarge
+from pellucid.models.counting.code_index import CodeIndex
 from pellucid.models.counting.count_model import FloatArray, IntArray, Stream
 
 MOST_DENSE = 1 << 20  # entries of a table that is kept dense
@@ -58,6 +59,14 @@ class Level:
         """How many grams each context has, where they are sorted."""
         return np.diff(self.row_starts, append=len(self.codes))
 
+    @cached_property
+    def index(self) -> CodeIndex:
+        return CodeIndex(self.codes)
+
+    @cached_property
+    def _row_index(self) -> CodeIndex:
+        return CodeIndex(self.rows)
+
     def without_counts(self) -> "Level":
         """The same grams, to be found but no more to be smoothed. A dense table stays: its place is its code."""
         counts = self.counts if self.is_dense else _NONE
@@ -65,11 +74,11 @@ class Level:
 
     def find(self, codes: IntArray) -> IntArray:
         """Where each gram's count stands; len(counts) for one that was never seen."""
-        return codes if self.is_dense else _positions(self.codes, codes)
+        return codes if self.is_dense else self.index.find(codes)
 
     def find_rows(self, rows: IntArray) -> IntArray:
         """Where each context stands among those of this order; n_rows for one that was never seen."""
-        return rows if self.is_dense else _positions(self.rows, rows)
+        return rows if self.is_dense else self._row_index.find(rows)
 
     @property
     def n_rows(self) -> int:
@@ -261,12 +270,3 @@ def _merge(parts: list[tuple[IntArray, IntArray, IntArray]]) -> tuple[IntArray, 
     codes, first, where = np.unique(all_codes, return_index=True, return_inverse=True)
     counts = np.bincount(where, weights=all_counts, minlength=len(codes)).astype(np.int64)
     return codes, counts, all_tails[first] if len(all_tails) else _NONE
-
-
-def _positions(known: IntArray, wanted: IntArray) -> IntArray:
-    """The place of each wanted code among the sorted known ones, len(known) where it is not among them."""
-    if not len(known):
-        return np.zeros(wanted.shape, np.int64)
-    places = np.searchsorted(known, wanted)
-    is_known = known[np.minimum(places, len(known) - 1)] == wanted
-    return np.where(is_known, places, len(known))

@@ -281,8 +281,12 @@ class NGram(CountModel):
 
     def of_each(self, tokens: IntArray) -> FloatArray:
         found = np.empty(max(0, len(tokens) - 1))
-        # Where the highest order is one table, all but the beginning is one look into it for each token.
-        is_table = self.orders[-1].level.is_dense
+        # Where the highest order is one table, all but the beginning is one look into it for each token; where it is
+        # sorted and can be looked up at once, only what was never seen needs the shorter orders.
+        highest = self.orders[-1].level
+        is_table = highest.is_dense
+        if not is_table and highest.index.can_score and not self.grams.ranked and len(tokens) > self.grams.order:
+            return self._of_seen(tokens)
         first = min(len(tokens), max(2, self.reach)) if is_table else 1
         if first > 1 and len(found):
             found[: first - 1] = self._one_by_one(tokens, 1, first)
@@ -294,6 +298,23 @@ class NGram(CountModel):
             else:
                 found[began - 1 : end - 1] = self._one_by_one(tokens, began, end)
         return found
+
+    def _of_seen(self, tokens: IntArray) -> FloatArray:
+        """What `of_each` gives: first of all grams of the highest order that were seen, then of the others."""
+        order, level = self.grams.order, self.orders[-1].level
+        found = np.empty(len(tokens) - 1)
+        found[: order - 2] = self._one_by_one(tokens, 1, order - 1)
+        alphabet = (self.vocab_size, order, self.has_boundary, self.closing)
+        if level.index.score(tokens, self._log_table, found[order - 2 :], *alphabet):
+            unseen = np.flatnonzero(np.isnan(found))
+            found[unseen] = self._at(tokens, unseen + 1)
+        return found
+
+    def _at(self, tokens: IntArray, places: IntArray) -> FloatArray:
+        """The log-probabilities of the tokens at these places, each at least order - 1 from the beginning."""
+        windows = tokens[places[:, None] + np.arange(1 - self.grams.order, 1)].astype(np.int64)
+        contexts = [before[:, -1] for before, _ in self.grams.walk(windows)]
+        return logs(self._probabilities(contexts, label_ends(windows[:, -1], self.closing)))
 
     def _one_by_one(self, tokens: IntArray, began: int, end: int) -> FloatArray:
         """The log-probabilities of the tokens from `began` up to `end`, order by order."""
