@@ -11,23 +11,30 @@ import pytest
 
 from pellucid.cli.contract import steady_output
 from pellucid.errors import Stopped
-from pellucid.training.callbacks import stop_requests
+from pellucid.training.callbacks import EXIT_CODES, stop_requests
 
 WORKER = """
 import sys, time
 from pellucid.training.callbacks import stop_requests
-with stop_requests() as stop:
-    print("ready", flush=True)
-    while not stop.is_asked:
-        time.sleep(0.002)
-    # Somebody who must still finish a step and save it.
-    time.sleep(float(sys.argv[1]))
-    print("saved", flush=True)
-    try:
-        stop.raise_if_asked("names", at="step 120")
-    except Exception as error:
-        print(error)
-        sys.exit(error.exit_code)
+try:
+    with stop_requests() as stop:
+        if sys.argv[2] == "before":
+            print("ready", flush=True)
+            time.sleep(60)
+        with stop.held("names"):
+            print("ready", flush=True)
+            while sys.argv[2] == "during" and not stop.is_asked:
+                time.sleep(0.002)
+            # Somebody who must still finish a step and save it.
+            time.sleep(float(sys.argv[1]))
+            print("saved", flush=True)
+            if sys.argv[2] == "during":
+                stop.raise_if_asked("names", at="step 120")
+        print("after", flush=True)
+        time.sleep(60)
+except Exception as error:
+    print(error)
+    sys.exit(error.exit_code)
 """
 
 
@@ -36,10 +43,10 @@ def hears_hang_ups() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def worker(seconds: float, **options: object) -> "subprocess.Popen[str]":
+def worker(seconds: float, when: str = "during", **options: object) -> "subprocess.Popen[str]":
     options = {"preexec_fn": hears_hang_ups, **options}
     process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(seconds)], stdout=subprocess.PIPE, encoding="utf-8", **options
+        [sys.executable, "-c", WORKER, str(seconds), when], stdout=subprocess.PIPE, encoding="utf-8", **options
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -51,7 +58,8 @@ def worker(seconds: float, **options: object) -> "subprocess.Popen[str]":
     [
         (signal.SIGTERM, 143, "stopped by SIGTERM at step 120. Go on with pellucid train --resume names.\n"),
         (signal.SIGINT, 130, "stopped by Ctrl-C at step 120. Go on with pellucid train --resume names.\n"),
-        (signal.SIGHUP, 143, "stopped because the terminal closed at step 120. Go on with pellucid train --resume n"),
+        (signal.SIGHUP, 129, "stopped because the terminal closed at step 120. Go on with pellucid train --resume n"),
+        (signal.SIGQUIT, 131, "stopped by SIGQUIT at step 120. Go on with pellucid train --resume names.\n"),
     ],
 )
 def test_once_is_a_request(number, code, says):
@@ -60,6 +68,60 @@ def test_once_is_a_request(number, code, says):
     said, _ = process.communicate(timeout=30)
     assert said.startswith("saved\n" + says)
     assert process.returncode == code
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)])
+def test_where_nothing_can_be_lost_it_ends_at_once(number, code):
+    process = worker(0, when="before")
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=30)
+    assert said.endswith(". Run the same command to start again.\n")
+    assert process.returncode == code
+    # All steps are made and saved: what comes after is made again from there.
+    process = worker(0, when="after")
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["saved\n", "after\n"]
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=30)
+    assert said.endswith(". Go on with pellucid train --resume names.\n")
+    assert process.returncode == code
+
+
+def test_a_request_during_the_last_step_is_not_forgotten():
+    process = worker(0.3, when="after")
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=30)
+    assert said == "saved\nstopped by SIGTERM. Go on with pellucid train --resume names.\n"
+    assert process.returncode == 143
+
+
+CLOSED_TERMINAL = """
+import os, signal, sys, time
+from pellucid.cli.contract import answer, steady_output
+from pellucid.training.callbacks import stop_requests
+def work():
+    with steady_output(), stop_requests() as stop, stop.held("names"):
+        print("ready", flush=True)
+        while not stop.is_asked:
+            time.sleep(0.002)
+        # A progress line, to a terminal that is no more.
+        print("step 120", flush=True), print("step 120", file=sys.stderr, flush=True)
+        open(sys.argv[1], "w").write("saved")
+        stop.raise_if_asked("names", at="step 120")
+code = answer(work, [])
+open(sys.argv[1], "a").write(f" and ended with {code}")
+"""
+
+
+def test_a_terminal_that_closes(tmp_path):
+    pid, terminal = os.forkpty()
+    if not pid:
+        hears_hang_ups()
+        os.execv(sys.executable, [sys.executable, "-c", CLOSED_TERMINAL, str(tmp_path / "told")])
+    assert os.read(terminal, 100) == b"ready\r\n"
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert (tmp_path / "told").read_text() == "saved and ended with 129"
 
 
 def test_ctrl_c_twice_ends_at_once():
@@ -134,27 +196,33 @@ def test_what_is_read_comes_in_order_and_whole(capsys):
 
 
 def test_handlers_are_put_back():
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    with stop_requests() as stop:
-        assert (stop.is_asked, stop.exit_code) == (False, 0)
-        stop.raise_if_asked("x")
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert (stop.is_asked, stop.exit_code) == (True, 143)
-        with pytest.raises(Stopped) as caught:
+    def work() -> None:
+        with stop_requests() as stop, stop.held("x"):
+            assert (stop.is_asked, stop.exit_code) == (False, 0)
             stop.raise_if_asked("x")
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert (stop.is_asked, stop.exit_code) == (True, 143)
+
+    before = [signal.getsignal(number) for number in EXIT_CODES]
+    with pytest.raises(Stopped) as caught:
+        work()
     assert caught.value.exit_code == 143
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+    assert [signal.getsignal(number) for number in EXIT_CODES] == before
 
 
 def test_a_clock_that_jumps_makes_no_second_ctrl_c(monkeypatch):
-    with stop_requests() as stop:
-        for now in (1e9, 0.0, -1e9):
-            monkeypatch.setattr(time, "time", lambda now=now: now)
-        stop.ask(signal.SIGINT)
-        slow = time.monotonic() + 2.5
-        monkeypatch.setattr(time, "monotonic", lambda: slow)
-        stop.ask(signal.SIGINT)
-        assert stop.exit_code == 130
+    def work() -> None:
+        with stop_requests() as stop, stop.held("x"):
+            for now in (1e9, 0.0, -1e9):
+                monkeypatch.setattr(time, "time", lambda now=now: now)
+            stop.ask(signal.SIGINT)
+            slow = time.monotonic() + 2.5
+            monkeypatch.setattr(time, "monotonic", lambda: slow)
+            stop.ask(signal.SIGINT)
+
+    with pytest.raises(Stopped) as caught:
+        work()
+    assert caught.value.exit_code == 130
 
 
 def test_another_thread_is_never_asked():

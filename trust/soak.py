@@ -60,9 +60,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         number = 0
         while (seconds := time.monotonic() - began) < 60 * asked.minutes:
-            with tempfile.TemporaryDirectory(dir=folder) as own, contextlib.chdir(own):
-                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                    play_round(number, Path(own))
+            with (
+                tempfile.TemporaryDirectory(dir=folder) as own,
+                contextlib.chdir(own),
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+            ):
+                play_round(number, Path(own))
             n_files, n_threads = len(os.listdir("/proc/self/fd")), threading.active_count()
             rounds.append((seconds / 60, resident_megabytes(), n_files, n_threads))
             number += 1

@@ -7,7 +7,7 @@
     ├── DataChanged          the data became other data while they were read        exit 3
     ├── NotWritten           a run could not be written on; what was there is intact exit 3
     ├── NotFinite            a number of a network became nan or inf; not updated    exit 3
-    ├── Stopped              a signal asked a run to stop; it was saved first        exit 130, 143
+    ├── Stopped              a signal asked to stop; a run was saved first   exit 129, 130, 131, 143
     └── GraphChanges         a replay would not be the same graph                   exit 2
 
 Every message says what came, where, and one way to mend it, in one line.
@@ -126,14 +126,15 @@ class NotFinite(PellucidError):
 
 
 class Stopped(PellucidError):
-    """A signal asked a run to stop, and it was saved before it did.
+    """A signal asked to stop. A run was saved before it did; run: which, or "" where there is none yet.
 
     >>> str(Stopped("stopped by Ctrl-C at step 120", run="names", exit_code=130))
     'stopped by Ctrl-C at step 120. Go on with pellucid train --resume names.'
     """
 
     def __init__(self, what: str, *, run: str, exit_code: int) -> None:
-        super().__init__(what, fix=f"Go on with pellucid train --resume {run}")
+        again = f"Go on with pellucid train --resume {run}" if run else "Run the same command to start again"
+        super().__init__(what, fix=again)
         self.exit_code = exit_code
 
 

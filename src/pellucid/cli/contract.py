@@ -9,7 +9,8 @@ the expression with a caret under the column. With --json the line is an object.
     2    your input or your machine; nothing was changed
     3    started, then stopped by a fault from outside; what was there before is intact
     70   a bug in pellucid; the line says where its report is
-    130  interrupted by Ctrl-C
+    129  the terminal closed (SIGHUP); 131 SIGQUIT; 143 SIGTERM: a run that trains is saved first
+    130  interrupted by Ctrl-C, likewise
     141  nobody reads the output any more, as in `pellucid ... | head -1`
 """
 
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -168,7 +169,8 @@ def _report(error: PellucidError, cause: BaseException, *, as_json: bool) -> int
 def _say(text: str) -> None:
     # With stderr closed there is nobody to tell; the exit code still does.
     if sys.stderr is not None:
-        print(text, file=sys.stderr)
+        with suppress(OSError):  # a terminal that has closed
+            print(text, file=sys.stderr, flush=True)
 
 
 def _stop_quietly() -> int:
@@ -191,20 +193,27 @@ def _crash_report(error: Exception) -> str:
 
 
 class _Steady(io.TextIOWrapper):
-    """A stream that goes on when nobody reads it any more."""
+    """A stream that goes on when nobody reads it any more: a pipe whose reader left, or a terminal that has closed."""
+
+    _is_terminal = False  # asked while it is one: of a closed one nothing can be asked
 
     def write(self, text: str, /) -> int:
         try:
             return super().write(text)
-        except BrokenPipeError:
-            self._go_nowhere()
+        except OSError as error:
+            self._require_gone(error)
             return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
-        except BrokenPipeError:
-            self._go_nowhere()
+        except OSError as error:
+            self._require_gone(error)
+
+    def _require_gone(self, error: OSError) -> None:
+        if not isinstance(error, BrokenPipeError) and not (error.errno == errno.EIO and self._is_terminal):
+            raise error
+        self._go_nowhere()
 
     def _go_nowhere(self) -> None:
         # What is still in the buffer goes there too, and so does Python's own last flush.
@@ -223,9 +232,11 @@ def steady_output() -> Iterator[None]:
         else stream
         for stream in before
     ]
-    for stream in before:
-        if stream is not None:
-            stream.flush()
+    for old, new in zip(before, steady, strict=True):
+        if old is not None:
+            old.flush()
+        if isinstance(new, _Steady):
+            new._is_terminal = new.isatty()
     sys.stdout, sys.stderr = steady
     try:
         yield

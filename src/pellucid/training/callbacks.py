@@ -30,20 +30,35 @@ from pellucid.records import (
     TrainingReport,
 )
 
-# A terminal that closes ends a run as a polite kill does.
-EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
-NAMES = {signal.SIGINT: "by Ctrl-C", signal.SIGTERM: "by SIGTERM", signal.SIGHUP: "because the terminal closed"}
+# 128 and the number of the signal, as a shell tells it of any program.
+EXIT_CODES = {one: 128 + one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)}
+NAMES = {
+    signal.SIGINT: "by Ctrl-C",
+    signal.SIGTERM: "by SIGTERM",
+    signal.SIGHUP: "because the terminal closed",
+    signal.SIGQUIT: "by SIGQUIT",
+}
 TWICE_WITHIN_SECONDS = 2.0
 
 PageWriter = Callable[[TrainingReport], str]
 
 
+class StopSignal(BaseException):
+    """Raised where a signal comes and nothing could be lost; no Exception, so that nobody takes it for a failure."""
+
+
 class StopRequests:
-    """Whether a signal has asked to stop. Whoever works for long looks here between two pieces of work."""
+    """What a signal that asks to stop does.
+
+    Inside `held` it only sets a flag: whoever holds it looks between two steps, saves, and ends. Outside there is
+    nothing to save, or it is on the disk already, and the work ends where it is.
+    """
 
     def __init__(self) -> None:
         self._first: signal.Signals | None = None
         self._interrupted_at: float | None = None
+        self._is_held = False
+        self._run = ""  # that can be gone on with; "" as long as there is none
 
     @property
     def is_asked(self) -> bool:
@@ -54,11 +69,32 @@ class StopRequests:
         """What the process will end with; 0 as long as nobody asks."""
         return EXIT_CODES[self._first] if self._first is not None else 0
 
+    @contextmanager
+    def held(self, run: str) -> Iterator[None]:
+        """While this holds, whoever asks to stop waits until the run, which exists by now, has been saved."""
+        self._run, self._is_held = run, True
+        try:
+            yield
+        finally:
+            self._is_held = False
+        self.raise_if_asked(run)
+
     def raise_if_asked(self, run: str, *, at: str = "") -> None:
-        """End a run that has just been saved, if that was asked for; `at` may say where, as in "step 120"."""
+        """End what was asked to end: a run that has just been saved, or "" where there is none yet.
+
+        at: where, as in "step 120".
+        """
         if self._first is not None:
             where = f" at {at}" if at else ""
             raise Stopped(f"stopped {NAMES[self._first]}{where}", run=run, exit_code=self.exit_code)
+
+    @contextmanager
+    def said_as_stopped(self) -> Iterator[None]:
+        """Say what a signal ended in one line, as every other end."""
+        try:
+            yield
+        except StopSignal:
+            self.raise_if_asked(self._run)
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
         """Handle a signal. A second Ctrl-C soon after the first ends the process here and now.
@@ -73,11 +109,13 @@ class StopRequests:
             self._interrupted_at = now
         if self._first is None:
             self._first = asked
+            if not self._is_held:
+                raise StopSignal
 
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequests]:
-    """While this holds, the signals that ask a process to end set a flag and do nothing else.
+    """While this holds, the signals that ask a process to end do what `StopRequests` says.
 
     Outside the main thread Python hands out no signals; then the flag is never set.
     """
@@ -91,7 +129,8 @@ def stop_requests() -> Iterator[StopRequests]:
             # What the parent chose to ignore stays ignored, as with nohup.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, requests.ask)
-        yield requests
+        with requests.said_as_stopped():
+            yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

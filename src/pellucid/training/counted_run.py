@@ -65,7 +65,7 @@ def count_run(
     others = [one for one in task.fit_baselines(None) if one.rung.name != own.rung.name]
     ladder = rank_ladder(Ladder(task.facts.description, (own.rung, *(one.rung for one in others)), (), task.measure))
     callbacks.on_baselines(ladder)
-    callbacks.stop.raise_if_asked(place.name)
+    callbacks.stop.raise_if_asked(run="")
 
     ladder = rank_ladder(ladder._replace(rungs=tuple(one.with_test() for one in (own, *others))))
     settings = {"vocab_size": vocab_size, **_settings(model, options)}

@@ -115,7 +115,7 @@ def train_on(
     config, plan = choose_plan(card, task, options, spent)
     state = build_training(card, config, plan, task)
     network = network_facts(card, config, state.model)
-    callbacks.stop.raise_if_asked(place.name)
+    callbacks.stop.raise_if_asked(run="")
     callbacks.on_plan(plan, network, str(place))
     record: dict[str, Any] = {
         "seed": plan.seed,
@@ -209,7 +209,8 @@ def command_of(data: DataOptions, options: TrainOptions, plan: Plan, source: str
 
 def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline], ends: float = math.inf) -> TrainingReport:
     """ends: when the time is over, by the monotonic clock."""
-    ending = trainer.train_from(after)
+    with trainer.callbacks.stop.held(trainer.writer.path.name):
+        ending = trainer.train_from(after)
     report, result = finish_run(trainer, ending, baselines, ends)
     if trainer.callbacks.page is not None:
         trainer.writer.write("report.html", trainer.callbacks.page(report))
