@@ -89,8 +89,9 @@ MAY_IMPORT: dict[str, set[str]] = {
             "models",
             "training",
         ),
-        *("figures", "inspection", "api"),
+        *("figures", "inspection", "api", "http", "lab"),
     },
+    "lab": {"errors", "records", "http", "api"},
 }
 
 
@@ -215,8 +216,10 @@ FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "yaml", "tarfile", "subproce
 # Someone's own code is run in a child, and sockets are listened at, only from here.
 MAY_IMPORT_BESIDES = {
     "pellucid.inspection.sandbox": {"subprocess"},
+    "pellucid.api.processes": {"subprocess"},
     "pellucid.http.server": {"socket"},
     "pellucid.http.door": {"socket"},
+    "pellucid.lab.app": {"socket"},
 }
 
 

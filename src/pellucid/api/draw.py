@@ -47,6 +47,32 @@ def drawable() -> dict[str, Card]:
     return {name: cards[name] for name in sorted(cards)}
 
 
+def describe_lessons() -> list[dict[str, Any]]:
+    """Every lesson with its knobs: name, type, usual value, bounds, choices and help, as pages show them."""
+    from dataclasses import fields
+
+    from pellucid.options import types_of
+
+    found = []
+    for name, lesson in all_lessons().items():
+        defaults: dict[str, Any] = {field.name: field.default for field in fields(lesson.knobs)}
+        types = types_of(lesson.knobs)
+        knobs = [
+            {
+                "name": knob,
+                "type": getattr(types[knob], "__name__", "tuple"),
+                "usual": list(defaults[knob]) if isinstance(defaults[knob], tuple) else defaults[knob],
+                "help": declared.help,
+                "minimum": declared.minimum,
+                "maximum": declared.maximum,
+                "choices": list(declared.choices),
+            }
+            for knob, declared in options_of(lesson.knobs).items()
+        ]
+        found.append({"name": name, "summary": lesson.summary, "knobs": knobs})
+    return found
+
+
 def find_drawable(name: str) -> Card:
     """The figure or lesson of that name, or an error that brings the nearest one."""
     cards = drawable()

@@ -25,6 +25,7 @@ from pellucid.models.catalogue import compared_networks, default_network
 from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of
 from pellucid.runs import new_run_path, open_run
+from pellucid.runs.run import BASE
 from pellucid.training.options import (
     COUNTING,
     RateOptions,
@@ -155,7 +156,12 @@ def request_counting(source: object, given: Mapping[str, Any]) -> tuple[DataOpti
 
 
 def train(
-    data: object = "names", *, name: str = "", callbacks: Callbacks | None = None, **options: Setting
+    data: object = "names",
+    *,
+    name: str = "",
+    runs: str | Path = BASE,
+    callbacks: Callbacks | None = None,
+    **options: Setting,
 ) -> TrainedRun:
     """Train a network on data: a path, the name of a set that comes with pellucid, or what Python holds already.
 
@@ -164,13 +170,14 @@ def train(
 
     Within so many minutes, or so many steps; without a model, one that suits the data. Every option of the command is a
     parameter: width=64, learning_rate=0.01, tokens="bpe", target="species". A model that counts (model="bigram", or
-    "ngram" with n=3) makes a run as well, at once and without a budget.
+    "ngram" with n=3) makes a run as well, at once and without a budget. name: of the run; runs: the folder of all runs.
     """
+    base = Path(runs)
     if options.get("model") in COUNT_MODELS:
-        return _count(data, options, name, callbacks or _usual_callbacks())
+        return _count(data, options, name, base, callbacks or _usual_callbacks())
     request = request_training(data, options)
     (training,) = request.trainings
-    folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}")
+    folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}", base)
 
     from pellucid.training.run import train_run
 
@@ -180,11 +187,11 @@ def train(
     return TrainedRun(folder)
 
 
-def _count(data: object, options: Mapping[str, Any], name: str, callbacks: Callbacks) -> TrainedRun:
+def _count(data: object, options: Mapping[str, Any], name: str, base: Path, callbacks: Callbacks) -> TrainedRun:
     """A run of a model that counts."""
     began = time.monotonic()
     reading, asked, read = request_counting(data, options)
-    folder = new_run_path(name, f"{run_name_for(reading.source)}-{asked.model}")
+    folder = new_run_path(name, f"{run_name_for(reading.source)}-{asked.model}", base)
 
     from pellucid.training.counted_run import count_run
 

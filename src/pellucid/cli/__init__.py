@@ -26,6 +26,7 @@ COMMANDS = {
     "tokens": "Your text as symbols and indices, with contexts, targets, shapes and costs.",
     "claims": "What courses and papers say about networks, each tested, with a verdict.",
     "learn": "The way from a derivative to a vision transformer in steps, each one command.",
+    "lab": "All of it in the browser, on this machine: train, look inside, decode, derive, learn.",
     "derive": "The value and gradient of an expression, and every step of backpropagation.",
 }
 

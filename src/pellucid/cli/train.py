@@ -51,6 +51,7 @@ def _resuming(flag: str, help: str) -> Decorator:
 @click.argument("data", required=False)
 @options_from(TrainOptions, only=FIRST)
 @click.option("--name", default="", help="Name of the run's folder under ./runs; by default after data and model.")
+@click.option("--runs", metavar="FOLDER", default="runs", help="Folder that runs are kept in; by default ./runs.")
 @click.option("--resume", metavar="RUN", default="", help="Go on with a run that was stopped, exactly where it was.")
 @training_options
 @data_option
@@ -58,7 +59,7 @@ def _resuming(flag: str, help: str) -> Decorator:
 @_resuming("--fresh-optimizer", help="With --resume: reset the state of the optimizer.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, resume: str, name: str, as_json: bool, **_: object) -> None:
+def command(ctx: click.Context, /, resume: str, name: str, runs: str, as_json: bool, **_: object) -> None:
     """Train a network on DATA and show what it earns over models that are no network.
 
     DATA is a file (a list with one item a line, running text, a table, or pairs with a tab between source and target),
@@ -78,7 +79,7 @@ def command(ctx: click.Context, /, resume: str, name: str, as_json: bool, **_: o
         refuse_given(ctx, RESUMING, "without --resume")
         source, given = source_of(ctx, default="names"), given_flags(ctx, all_options())
         with console(is_quiet=as_json) as callbacks:
-            run = api.train(source, name=name, callbacks=callbacks, **given)
+            run = api.train(source, name=name, runs=runs, callbacks=callbacks, **given)
 
     if not as_json:
         click.echo("")

@@ -4,7 +4,7 @@ The product of all probabilities decides. A longer text has a smaller product, s
 power of its length: at 0 products are compared, at 1 the means of the logarithms.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from pellucid.decoding.sampling import (
     after_start,
     log_softmax,
 )
+from pellucid.records import BeamCandidate, BeamLevel
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,14 @@ def beam_search(
     start: Sequence[int] = (),
     stop: int = NEVER,
     length_penalty: float = 0.0,
+    on_level: Callable[[BeamLevel], None] | None = None,
 ) -> list[Hypothesis]:
     """The best ways to go on that were found, at most `width`, the best first.
 
     Of every step's candidates the `width` likeliest stay; those among them that stopped are finished. With a width of 1
     it is greedy; when no candidate ever has to be left out, it is exhaustive. Of equals the one found first is better:
-    that of the better beginning, and of one beginning that of the first token.
+    that of the better beginning, and of one beginning that of the first token. on_level: told of every step, for those
+    who want to see what stayed and what had to go.
 
     >>> after_last = np.log([[1e-9, 0.6, 0.4], [0.4, 0.3, 0.3], [0.9, 0.05, 0.05]])
     >>> for width in (1, 2):
@@ -61,7 +64,10 @@ def beam_search(
     logs = np.zeros(1)
     finished: list[Hypothesis] = []
     for step in range(1, longest + 1):
-        parents, tokens, logs = _likeliest(logs[:, None] + log_softmax(scores), width)
+        candidates = logs[:, None] + log_softmax(scores)
+        parents, tokens, logs = _likeliest(candidates, width)
+        if on_level is not None:
+            on_level(_level(candidates, width, stop))
         begun = np.concatenate([begun[parents], tokens[:, None]], axis=1)
         is_over = tokens == stop
         finished += [
@@ -80,6 +86,17 @@ def beam_search(
             for row, log in zip(begun, logs, strict=True)
         ]
     return _best(finished, width)
+
+
+def _level(candidates: FloatArray, width: int, stop: int) -> BeamLevel:
+    """The candidates that stay, and as many of the next ones, which do not."""
+    parents, tokens, logs = _likeliest(candidates, 2 * width)
+    return BeamLevel(
+        tuple(
+            BeamCandidate(int(parent), int(token), float(log), at < width, bool(token == stop))
+            for at, (parent, token, log) in enumerate(zip(parents, tokens, logs, strict=True))
+        )
+    )
 
 
 def _likeliest(candidates: FloatArray, width: int) -> tuple[IntArray, IntArray, FloatArray]:

@@ -221,6 +221,20 @@ def _longest_number(table: Table, column: int) -> int:
     return max(map(cell_len, words), default=0)
 
 
+def plain_table(table: Table) -> dict[str, object]:
+    """The table as what JSON can hold, for pages that draw it themselves.
+
+    >>> listing = Table("model", *right("dev nats"))
+    >>> listing.add("bigram", "2.4543")
+    >>> plain_table(listing)["columns"]
+    [{'heading': 'model', 'side': 'left'}, {'heading': 'dev nats', 'side': 'right'}]
+    """
+    return {
+        "columns": [{"heading": column.heading, "side": column.side} for column in table.columns],
+        "rows": [{"style": row.style, "cells": [cell._asdict() for cell in row.cells]} for row in table.rows],
+    }
+
+
 def html_table(table: Table) -> Markup:
     """The table for a page, as markup in which nothing of the data is read as such."""
     from pellucid.figures.picture import render

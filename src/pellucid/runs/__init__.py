@@ -7,6 +7,7 @@ runs/<name>/             0700, there as a whole or not at all
   metrics.jsonl ...      the logs, one record with its check on each line; the last line of a killed run may be torn
   checkpoints/step-*/    see training/checkpoints.py
   model.safetensors      the best weights so far, and model.json that vouches for them
+  baselines.json         what simple models reach, from the first step on
   finished.json          there when nothing is left to do: the end, and the SHA-256 of every other file
 
 Nothing here is believed unseen: read a record with `open_run`, a file with `Run.read_file`, a log with `read_log`, or
@@ -14,7 +15,7 @@ with `follow_log` while it is written.
 """
 
 from pellucid.runs.disk import FORMAT, Damaged
-from pellucid.runs.folder import LOGS, is_finished
+from pellucid.runs.folder import BASELINES, LOGS, is_finished
 from pellucid.runs.logs import LogPart, LogPlace, follow_log, read_log
 from pellucid.runs.run import (
     Run,
@@ -27,9 +28,10 @@ from pellucid.runs.run import (
     read_record,
 )
 from pellucid.runs.seal import Seal, damage_in, read_ending, read_seal
-from pellucid.runs.writer import RunWriter
+from pellucid.runs.writer import RunWriter, find_writer
 
 __all__ = [
+    "BASELINES",
     "FORMAT",
     "LOGS",
     "Damaged",
@@ -41,6 +43,7 @@ __all__ = [
     "Seal",
     "damage_in",
     "find_run",
+    "find_writer",
     "follow_log",
     "holds_run",
     "is_finished",

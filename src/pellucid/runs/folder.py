@@ -10,6 +10,7 @@ from pellucid.runs.disk import fsync_path, is_regular
 
 RECORD = "run.json"
 FINISHED = "finished.json"
+BASELINES = "baselines.json"  # what simple models reach, known before the first step
 LOCK = "lock"
 LOGS = ("metrics", "evaluations", "health", "findings", "samples", "replans", "timings")
 TRASH = ".trash-"

@@ -41,7 +41,7 @@ from pellucid.records import (
 )
 from pellucid.records.plain import from_plain
 from pellucid.runs.disk import Damaged, is_regular, read_checksummed, read_regular
-from pellucid.runs.folder import FINISHED, RECORD, is_finished
+from pellucid.runs.folder import BASELINES, FINISHED, RECORD, is_finished
 from pellucid.runs.logs import read_log
 from pellucid.runs.seal import damage_in, read_ending, read_seal
 
@@ -217,6 +217,13 @@ class Run:
     def timings(self) -> tuple[Timing, ...]:
         """How long it has trained up to each evaluation, and how fast."""
         return self._log(Timing, "timings")
+
+    @property
+    def baselines(self) -> Ladder | None:
+        """What simple models reach on dev, from the first step on; None of a run that does not tell."""
+        if not is_regular(self.path / BASELINES):
+            return None
+        return self._rebuild(Ladder, self.read_json(BASELINES))
 
     def require_finished(self) -> None:
         if not self.is_finished:

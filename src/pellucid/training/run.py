@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import math
 import platform
 import sys
@@ -42,7 +43,7 @@ from pellucid.records import (
     Verdict,
     gravest_first,
 )
-from pellucid.records.plain import from_plain
+from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs import Run, RunResult, RunWriter
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import (
@@ -130,7 +131,7 @@ def train_on(
         "plan": plan,
     }
     record["command"] = command_of(data, options, plan, task.facts.source)
-    files = task.files(plan)
+    files = {**task.files(plan), runs.BASELINES: _baselines_file(task, baselines)}
     record["files"] = {name: sha256_of(content) for name, content in files.items()}
     n_bytes = 3 * sum(tensor.nbytes for tensor in state.model.state_dict().values()) + 65_536
     with RunWriter.create(place, record, n_bytes) as writer:
@@ -221,8 +222,19 @@ def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline], en
 def measure_baselines(task: Task, options: TrainOptions, callbacks: Callbacks) -> list[Baseline]:
     """What baselines reach; told when all are known."""
     baselines = list(task.fit_baselines(options))
-    callbacks.on_baselines(Ladder(task.facts.description, tuple(one.rung for one in baselines), (), task.measure))
+    callbacks.on_baselines(_baseline_ladder(task, baselines))
     return baselines
+
+
+def _baseline_ladder(task: Task, baselines: Sequence[Baseline]) -> Ladder:
+    return Ladder(task.facts.description, tuple(one.rung for one in baselines), (), task.measure)
+
+
+def _baselines_file(task: Task, baselines: Sequence[Baseline]) -> str:
+    """What simple models reach, for whoever looks at the run before its end; without times, which are never twice."""
+    ladder = _baseline_ladder(task, baselines)
+    timeless = ladder._replace(rungs=tuple(rung._replace(seconds=0.0) for rung in ladder.rungs))
+    return json.dumps(as_plain(timeless), allow_nan=False)
 
 
 def _restore_checkpoint(

@@ -221,7 +221,7 @@ def _box(
             marks.append(f'<path class="strip {gradient_tint(gradient, scale)}" d="{corner}"/>')
             marks.append(_line("grad", short(gradient), left, right, bottom - 7, "gradient"))
             # Once more on top of the strip, so that the outline is whole.
-            marks.append(f'<rect class="body" {rect} style="fill:none"/>')
+            marks.append(f'<rect class="body outline" {rect}/>')
     return f'<g class="{" ".join(kinds)}" data-box="{number}"><title>{escape_text(words)}</title>{"".join(marks)}</g>'
 
 
@@ -279,20 +279,20 @@ def frame_graph(derivation: Derivation, marks: Sequence[str], picture_width: flo
     return _svg(f"The graph of {cut_middle(text, 200)}", picture, width, height)
 
 
-def bare_graph(marks: Sequence[str], picture_width: float, picture_height: float) -> str:
-    """The marks as a picture for a page that says everything else itself."""
+def bare_graph(marks: Sequence[str], picture_width: float, picture_height: float, *, has_styles: bool = True) -> str:
+    """The marks as a picture for a page that says everything else itself, and may have graph.css already."""
     picture = move_marks(marks, MARGIN, MARGIN)
-    return _svg("The graph", picture, picture_width + 2 * MARGIN, picture_height + 2 * MARGIN)
+    return _svg("The graph", picture, picture_width + 2 * MARGIN, picture_height + 2 * MARGIN, has_styles=has_styles)
 
 
-def _svg(title: str, marks: Sequence[str], width: float, height: float) -> str:
+def _svg(title: str, marks: Sequence[str], width: float, height: float, *, has_styles: bool = True) -> str:
     style = files("pellucid.figures").joinpath("assets/graph.css").read_text(encoding="utf-8")
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="pellucid-graph" viewBox="0 0 {width:.0f} {height:.0f}" '
             f'width="{width:.0f}" height="{height:.0f}" role="img">',
             f"<title>{escape_text(title)}</title>",
-            f"<style>{style}</style>",
+            *([f"<style>{style}</style>"] if has_styles else []),
             f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
             *marks,
             "</svg>",

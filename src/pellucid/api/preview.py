@@ -1,0 +1,140 @@
+"""Data before they are trained on: what was inferred and why, how they divide, and the plan with its time."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pellucid.api.train import TrainRequest, request_training
+from pellucid.data import datasets
+from pellucid.errors import PellucidError
+from pellucid.models.catalogue import networks_for
+from pellucid.options import options_of
+from pellucid.records import DatasetFacts
+
+DATA_ENDINGS = (".txt", ".csv", ".tsv", ".parquet", ".jsonl", ".json", ".md", ".arrow", ".feather")
+MOST_LISTED = 200
+SPLIT_KINDS = ("list", "table", "pairs")
+CHOICES = ("minutes", "steps", "size", "seed", "learning_rate", "batch_size", "optimizer", "schedule", "start")
+
+
+def list_data(folder: Path, dropped: Path) -> list[DatasetFacts]:
+    """What there is to train on: files of a folder, what was dropped, and the sets that come with pellucid."""
+    found = [DatasetFacts(name, card.kind, card.summary, "comes") for name, card in datasets().items()]
+    return [*_files_of(folder, "folder"), *_dropped(dropped), *found]
+
+
+def _files_of(folder: Path, where: str) -> list[DatasetFacts]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return [
+        DatasetFacts(entry.name, "", "", where, entry.stat().st_size)
+        for entry in entries
+        if entry.is_file(follow_symlinks=False)
+        and not entry.name.startswith(".")
+        and entry.name.lower().endswith(DATA_ENDINGS)
+    ][:MOST_LISTED]
+
+
+def _dropped(folder: Path) -> list[DatasetFacts]:
+    try:
+        inner = sorted(os.scandir(folder), key=lambda entry: -entry.stat().st_mtime)
+    except OSError:
+        return []
+    return [
+        one._replace(name=f"{entry.name}/{one.name}") for entry in inner for one in _files_of(Path(entry), "dropped")
+    ][:MOST_LISTED]
+
+
+def find_source(where: str, name: str, folder: Path) -> str:
+    """What `train` is given for data that were picked from the list; nothing that is not in the list is ever opened."""
+    if where == "comes" and name in datasets():
+        return name
+    if where == "folder" and any(one.name == name for one in _files_of(folder, "folder")):
+        return str(folder / name)
+    raise PellucidError("those data are not in the list", fix="Pick some that are, or drop a file")
+
+
+def train_choices() -> list[dict[str, Any]]:
+    """What may be asked of a training on the page: the options that the terminal's --help shows first."""
+    from pellucid.options import types_of
+    from pellucid.training.options import TrainOptions
+
+    types, usual = types_of(TrainOptions), {field.name: field.default for field in dataclasses.fields(TrainOptions)}
+    return [
+        {
+            "name": name,
+            "type": types[name].__name__,
+            "usual": usual[name] if usual[name] is not dataclasses.MISSING else None,
+            "help": declared.help,
+            "choices": list(declared.choices),
+            "minimum": declared.minimum,
+            "maximum": declared.maximum,
+        }
+        for name, declared in options_of(TrainOptions).items()
+        if name in CHOICES
+    ]
+
+
+def preview_data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was read, in words, its first examples and columns, and the networks that can learn it. No training."""
+    request = request_training(source, options)
+    task = _open(request)
+    from pellucid.figures.words.training import data_lines
+
+    facts = task.facts
+    data = request.data
+    (training,) = request.trainings
+    return {
+        "kind": data.kind,
+        "lines": data_lines(facts),
+        "first": [*facts.first[:12], *(" → ".join(pair) for pair in facts.first_pairs[:12])],
+        "columns": [{"name": column.name, "kind": column.kind} for column in getattr(data, "columns", ())][:200],
+        "target": facts.target,
+        "task": facts.task,
+        "classes": list(facts.symbols[:40]) if facts.class_counts else [],
+        "sides": facts.items,
+        "models": [{"name": card.name, "summary": card.summary} for card in networks_for(data.kind).values()],
+        "model": training.model,
+    }
+
+
+def preview_split(source: str, options: Mapping[str, Any]) -> str:
+    """The report on how data divide into train, dev and test, in the terminal's words; "" for kinds without one."""
+    from pellucid.api.split import split
+    from pellucid.data.options import DataOptions, open_with
+
+    reading = {name: options[name] for name in ("kind", "encoding", "separator") if options.get(name)}
+    if open_with(DataOptions(source, **reading)).kind not in SPLIT_KINDS:
+        return ""
+    asked = {name: options[name] for name in ("target", "group", "order", "strategy") if options.get(name)}
+    return repr(split(source, dry_run=True, **reading, **asked))
+
+
+def preview_plan(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a training would do and how long it takes, measured by a few steps that nobody keeps."""
+    request = request_training(source, options)
+    task = _open(request)
+    from pellucid.figures.words.training import plan_lines
+    from pellucid.training.plan import choose_plan
+    from pellucid.training.trainer import build_training, network_facts
+
+    (training,) = request.trainings
+    task.require_options(training)
+    card = task.find_card(training.model)
+    config, plan = choose_plan(card, task, training)
+    network = network_facts(card, config, build_training(card, config, plan, task).model)
+    return {"lines": plan_lines(plan, network), "seconds": plan.seconds, "steps": plan.steps}
+
+
+def _open(request: TrainRequest) -> Any:
+    from pellucid.training.tasks import open_task
+
+    if not request.trainings:
+        raise PellucidError("nothing is asked for", fix="Choose a network")
+    return open_task(request.reading, request.data)

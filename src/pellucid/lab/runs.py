@@ -1,0 +1,218 @@
+"""Runs: as cards, live, in full; their figures, files, the doctor, and single numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from pellucid.api.runs import RunFollower, describe_whole, list_runs, run_file, run_folder
+from pellucid.errors import PellucidError
+from pellucid.http.answers import Refusal, json_answer
+from pellucid.lab.app import Lab
+from pellucid.records import as_plain
+
+if TYPE_CHECKING:
+    from pellucid.api.numbers import NetworkNumbers
+
+LOOK_SECONDS = 0.5  # between two looks at a run's folder
+STILL_SECONDS = 15.0  # after which a line is sent even where nothing is new, so that a client that left is noticed
+MOST_POINTS = 3_000  # of a curve that are told at once
+# A picture may hold styles of its own and nothing else; a file is never shown in our name.
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
+DRAWN_WITH = ("input", "layer", "head", "least")
+
+
+def routes(lab: Lab) -> list[BaseRoute]:
+    numbers: OrderedDict[tuple[str, str], NetworkNumbers] = OrderedDict()
+
+    def folder_of(request: Request) -> Path:
+        try:
+            return run_folder(request.path_params["name"], lab.runs)
+        except PellucidError as error:
+            raise Refusal(404, error.what, fix=error.fix) from error
+
+    def home(_: Request) -> Response:
+        from pellucid.api.preview import list_data
+
+        return json_answer({"runs": list_runs(lab.runs), "data": list_data(lab.folder, lab.dropped)})
+
+    def whole(request: Request) -> Response:
+        return json_answer(describe_whole(folder_of(request)))
+
+    async def events(request: Request) -> Response:
+        name = request.path_params["name"]
+        return StreamingResponse(_follow(lab, request, name), media_type="text/event-stream")
+
+    async def figure(request: Request) -> Response:
+        path, name = folder_of(request), request.path_params["figure"]
+        asked: dict[str, Any] = {
+            one: request.query_params[one] for one in DRAWN_WITH if request.query_params.get(one, "") != ""
+        }
+        return await lab.speak.do(lambda: _draw(lab, path, name, asked), key=f"figure {path.name} {name}")
+
+    def file(request: Request) -> Response:
+        path = folder_of(request)
+        try:
+            found = run_file(path, request.path_params["file"])
+        except PellucidError as error:
+            raise Refusal(404, error.what, fix=error.fix) from error
+        headers = {
+            "content-disposition": f'attachment; filename="{path.name}-{found.name}"',
+            "content-security-policy": PICTURE_POLICY,
+        }
+        return Response(found.read_bytes(), media_type="application/octet-stream", headers=headers)
+
+    async def report(request: Request) -> Response:
+        # The report is a page of its own, with a policy that lets it load nothing; it is shown in a frame.
+        page = await run_in_threadpool(lambda: run_file(folder_of(request), "report.html").read_bytes())
+        policy = PICTURE_POLICY.replace("sandbox", "frame-ancestors 'self'; sandbox")
+        headers = {"content-security-policy": policy, "x-frame-options": "SAMEORIGIN"}
+        return Response(page, media_type="text/html; charset=utf-8", headers=headers)
+
+    async def examine(request: Request) -> Response:
+        path = folder_of(request)
+
+        def work() -> Response:
+            from pellucid.api.doctor import doctor_run
+            from pellucid.api.views import plain_findings
+
+            diagnosis = doctor_run(path)
+            return json_answer(
+                {"findings": plain_findings(diagnosis), "seconds": diagnosis.seconds, "n_rules": len(diagnosis.rules)}
+            )
+
+        return await lab.measure.do(work)
+
+    def network(path: Path, text: str) -> NetworkNumbers:
+        from pellucid.api.numbers import NetworkNumbers
+
+        key = (str(path), text)
+        if key not in numbers:
+            numbers[key] = NetworkNumbers(path, text)
+            while len(numbers) > 4:
+                numbers.popitem(last=False)
+        numbers.move_to_end(key)
+        return numbers[key]
+
+    async def modules(request: Request) -> Response:
+        path, text = folder_of(request), request.query_params.get("text", "")
+
+        def work() -> Response:
+            found = network(path, text)
+            return json_answer({"text": found.text, "rows": found.rows, "modules": found.modules()})
+
+        return await lab.speak.do(work)
+
+    async def module(request: Request) -> Response:
+        path, text, of = folder_of(request), request.query_params.get("text", ""), request.query_params.get("path", "")
+        return await lab.speak.do(lambda: json_answer(network(path, text).numbers(of)))
+
+    async def unit(request: Request) -> Response:
+        path, query = folder_of(request), request.query_params
+        try:
+            row, number = int(query.get("row", "")), int(query.get("unit", ""))
+        except ValueError as error:
+            raise Refusal(400, "row and unit are no numbers", fix="Give both") from error
+        text, of = query.get("text", ""), query.get("path", "")
+        return await lab.speak.do(lambda: json_answer(network(path, text).unit(of, row, number)))
+
+    return [
+        Route("/api/home", home),
+        Route("/api/runs/{name}", whole),
+        Route("/api/runs/{name}/events", events),
+        Route("/api/runs/{name}/figures/{figure}", figure),
+        Route("/api/runs/{name}/files/{file}", file),
+        Route("/api/runs/{name}/report", report),
+        Route("/api/runs/{name}/doctor", examine, methods=["POST"]),
+        Route("/api/runs/{name}/modules", modules),
+        Route("/api/runs/{name}/numbers", module),
+        Route("/api/runs/{name}/unit", unit),
+    ]
+
+
+def _draw(lab: Lab, path: Path, name: str, asked: dict[str, Any]) -> Response:
+    from pellucid.api.draw import draw
+
+    for number in ("layer", "head"):
+        if number in asked:
+            asked[number] = int(asked[number]) if asked[number].isdigit() else asked[number]
+    if "least" in asked:
+        asked["least"] = float(asked["least"])
+    if (word := asked.get("input", "")).startswith("dropped:"):
+        from pellucid.lab.training import dropped_file
+
+        asked["input"] = str(dropped_file(lab, word.removeprefix("dropped:")))
+    elif name == "patch-attention" and "input" in asked:
+        raise PellucidError("an image is wanted", fix="Drop one")
+    drawn = draw(name, path, **asked).drawing
+    return Response(
+        drawn.svg,
+        media_type="image/svg+xml",
+        headers={
+            "content-security-policy": PICTURE_POLICY,
+            "x-pellucid-title": drawn.title.encode("ascii", "replace").decode(),
+        },
+    )
+
+
+async def _follow(lab: Lab, request: Request, name: str) -> AsyncIterator[str]:
+    """A run's news as server-sent events, until it has ended and all was told, or nobody listens any more.
+
+    Before its folder is there, what its process says is told.
+    """
+    follower: RunFollower | None = None
+    said, still = None, 0.0
+    while not lab.is_ending() and not await request.is_disconnected():
+        news: dict[str, Any] = {}
+        if follower is None:
+            try:
+                follower = RunFollower(run_folder(name, lab.runs))
+            except PellucidError:
+                code = lab.trainings.ended_with(name)
+                if (text := lab.trainings.said(name)) != said:
+                    said = news["said"] = text
+                if code is not None or (not text and name not in lab.trainings.under_way()):
+                    yield _event({**news, "state": "failed" if text else "nowhere", "exit_code": code})
+                    return
+        if follower is not None:
+            try:
+                news = await run_in_threadpool(follower.news)
+            except PellucidError as error:
+                yield _event({"state": "damaged", "said": str(error)})
+                return
+            if news.get("state") == "finished":
+                yield _event(_thinned(news))
+                return
+            if news.get("state") == "stopped":
+                news["said"] = lab.trainings.said(name)
+        if news:
+            still = 0.0
+            yield _event(_thinned(news))
+        else:
+            still += LOOK_SECONDS
+            if still >= STILL_SECONDS:
+                still = 0.0
+                yield ": still here\n\n"
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _thinned(news: dict[str, Any]) -> dict[str, Any]:
+    """Of a long curve that is told at once, every n-th point and the last."""
+    lines = news.get("metrics", [])
+    if len(lines) <= MOST_POINTS:
+        return news
+    stride = -(-len(lines) // MOST_POINTS)
+    return {**news, "metrics": [*lines[:-1:stride], lines[-1]]}
+
+
+def _event(news: dict[str, Any]) -> str:
+    return f"data: {json.dumps(as_plain(news), ensure_ascii=True, allow_nan=False)}\n\n"

@@ -1,0 +1,86 @@
+// Train: pick or drop data, see what was inferred and why, how they divide, what the plan is; then start.
+// @ts-check
+import { Drop, ErrorNotice, Field, get, go, html, post, upload, useAnswer, useState } from "../kit.js";
+import { DataTile } from "./home.js";
+
+/** @param {{ words: string[] }} props */
+export function Train({ words }) {
+  const [where, name] = words;
+  return where && name ? html`<${Prepare} where=${where} name=${name} key=${`${where}/${name}`} />` : html`<${Pick} />`;
+}
+
+function Pick() {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  /** @param {File} file */
+  const take = (file) => upload(file).then((kept) => go(`#/train/dropped/${encodeURIComponent(kept.name)}`), setError);
+  const found = useAnswer((abort) => get("/api/data", {}, abort), []);
+  return html`<div class="head"><h1>Train a network</h1><p class="quiet">Of your own file, or of a set that comes along.</p></div>
+    <${ErrorNotice} error=${error ?? found.error} />
+    <${Drop} onFile=${take}><p><b>Drop a file here</b></p><p class="quiet">One item a line, running text, a table with a header, or pairs with a tab between.</p><//>
+    <section class="section"><h2>Or pick</h2><div class="cards">${(found.answer?.data ?? []).map((/** @type {any} */ one) => html`<${DataTile} one=${one} key=${one.where + one.name} />`)}</div></section>`;
+}
+
+/** Values that were left empty are not asked for. @param {Record<string, any>} options */
+const given = (options) => Object.fromEntries(Object.entries(options).filter(([, value]) => value !== "" && value !== null && value !== undefined));
+
+/** @param {{ where: string, name: string }} props */
+function Prepare({ where, name }) {
+  const [options, setOptions] = useState(/** @type {Record<string, any>} */ ({}));
+  const [run, setRun] = useState("");
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [starting, setStarting] = useState(false);
+  const [plan, setPlan] = useState(/** @type {any} */ (null));
+  const [split, setSplit] = useState(/** @type {any} */ (null));
+  const set = (/** @type {string} */ option, /** @type {any} */ value) => { setOptions((before) => ({ ...before, [option]: value })); setPlan(null); };
+  const reading = JSON.stringify([options.target, options.kind, options.model]);
+  const asked = { where, name, options: given({ target: options.target, kind: options.kind, model: options.model }) };
+  const seen = useAnswer((abort) => post("/api/train/preview", asked, abort), [where, name, reading], 100);
+  const choices = useAnswer((abort) => get("/api/train/choices", {}, abort), []);
+  const data = seen.answer;
+  const body = { where, name, run, options: given(options) };
+  const start = () => {
+    setStarting(true);
+    post("/api/train/start", body).then(({ run: made }) => go(`#/run/${encodeURIComponent(made)}`), (problem) => { setError(problem); setStarting(false); });
+  };
+  const measure = () => { setPlan({ busy: true }); post("/api/train/plan", body).then(setPlan, (problem) => { setPlan(null); setError(problem); }); };
+  const divide = () => { if (!split) { setSplit({ text: "Looking at how it divides …" }); post("/api/train/split", body).then(setSplit, (problem) => setSplit({ text: problem.message })); } };
+  const model = (data?.models ?? []).find((/** @type {any} */ one) => one.name === (options.model || data.model));
+  return html`<div class="head"><p><a href="#/train">Other data</a></p><h1>${name.split("/").at(-1)}</h1></div>
+    <${ErrorNotice} error=${error ?? seen.error} />
+    <div class="two">
+      <section class="section sheet"><h2>What it is</h2>
+        ${data ? html`<ul class="stack" aria-live="polite">${data.lines.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul>
+          ${data.first.length ? html`<div><h3>It begins</h3><div class="chips">${data.first.map((/** @type {string} */ text) => html`<span class="chip">${text}</span>`)}</div></div>` : null}
+          ${data.columns.length ? html`<div class="stack"><h3>Columns</h3><div class="chips">${data.columns.map((/** @type {any} */ column) => html`<span class="chip">${column.name}: ${column.kind}</span>`)}</div></div>` : null}
+          <details onToggle=${(/** @type {any} */ event) => { if (event.target.open) divide(); }}><summary>How it divides into train, dev and test</summary>
+            <pre class="said" tabindex="0">${split?.text || (split ? "Lists, tables and pairs have a report; this divides by place." : "")}</pre></details>`
+          : seen.busy ? html`<p class="quiet">Reading …</p>` : null}
+      </section>
+      <section class="section sheet"><h2>What learns it</h2>
+        ${data ? html`<div class="fields">
+          <${Field} label="Network"><select value=${options.model ?? data.model} onChange=${(/** @type {any} */ event) => set("model", event.target.value)}>
+            ${data.models.map((/** @type {any} */ one) => html`<option value=${one.name} selected=${one.name === (options.model || data.model)}>${one.name}</option>`)}</select><//>
+          ${data.columns.length ? html`<${Field} label="Column to predict"><select value=${options.target ?? data.target} onChange=${(/** @type {any} */ event) => set("target", event.target.value)}>
+            ${data.columns.map((/** @type {any} */ column) => html`<option value=${column.name} selected=${column.name === (options.target ?? data.target)}>${column.name}</option>`)}</select><//>` : null}
+          <${Field} label="Minutes" hint=${options.steps ? "Steps decide." : ""}><input type="number" min="0.1" step="any" placeholder="2" value=${options.minutes ?? ""} disabled=${Boolean(options.steps)} onInput=${(/** @type {any} */ event) => set("minutes", event.target.value === "" ? "" : Number(event.target.value))} /><//>
+        </div>${model ? html`<p class="quiet">${model.summary}.</p>` : null}
+        <details><summary>More choices</summary><div class="fields">
+          ${(choices.answer ?? []).filter((/** @type {any} */ one) => one.name !== "minutes").map((/** @type {any} */ one) => html`<${Choice} one=${one} value=${options[one.name]} onChange=${(/** @type {any} */ value) => set(one.name, value)} key=${one.name} />`)}
+          <${Field} label="Name of the run"><input value=${run} placeholder="after data and network" onInput=${(/** @type {any} */ event) => setRun(event.target.value)} /><//></div></details>
+        <div class="row"><button type="button" class="primary" disabled=${starting || !data} onClick=${start}>${starting ? "Starting …" : "Start training"}</button>
+          <button type="button" disabled=${plan?.busy || !data} onClick=${measure}>${plan?.busy ? "Measuring a few steps …" : "Show the plan"}</button></div>
+        ${plan?.lines ? html`<ul class="stack" aria-live="polite">${plan.lines.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul>` : null}`
+        : null}
+      </section>
+    </div>`;
+}
+
+/** @param {{ one: any, value: any, onChange: (value: any) => void }} props */
+function Choice({ one, value, onChange }) {
+  const label = one.name.replaceAll("_", " ");
+  if (one.choices.length) return html`<${Field} label=${label} hint=${one.help}><select value=${value ?? ""} onChange=${(/** @type {any} */ event) => onChange(event.target.value)}>
+    <option value="">as the plan chooses</option>${one.choices.map((/** @type {string} */ word) => html`<option value=${word}>${word}</option>`)}</select><//>`;
+  const isNumber = one.type === "int" || one.type === "float";
+  return html`<${Field} label=${label} hint=${one.help}><input type=${isNumber ? "number" : "text"} step=${one.type === "int" ? 1 : "any"} min=${one.minimum ?? undefined} value=${value ?? ""}
+    placeholder="as the plan chooses" onInput=${(/** @type {any} */ event) => onChange(event.target.value === "" ? "" : isNumber ? Number(event.target.value) : event.target.value)} /><//>`;
+}
