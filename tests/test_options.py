@@ -164,3 +164,27 @@ def test_a_count_model_has_no_learning_rate_and_is_on_every_ladder(name):
     for verb in (rate, compare):
         with pytest.raises(PellucidError, match=words):
             verb("my names.txt", **({"model": name} if verb is rate else {"models": [name]}))
+
+
+IDLE = {
+    ("train", "names", "--loss", "hinge"): "--loss changes nothing for a list",
+    ("train", "names", "--penalty", "l2"): "--penalty changes nothing for a list",
+    ("train", "--resume", ""): "--resume is empty",
+    ("train", "names", "--name", ""): "--name is empty",
+    ("train", "penguins", "--target", "species", "--strength", "1"): "--strength changes nothing without --penalty",
+    ("train", "penguins", "--target", "species", "--momentum", "0.5"): "--momentum changes nothing for adamw",
+    ("train", "names", "--matrix-learning-rate", "1", "--optimizer", "sgd"): "changes nothing for sgd",
+    ("train", "names", "--steps", "٣"): "--steps is '٣'. Write numbers with the digits 0 to 9 alone",
+    ("train", "names", "--seed", "1_0"): "--seed is '1_0'",
+    ("sample", "names", "--count", "３"): "--count is '３'",
+    ("draw", "dead-unit", "--seed", "٣"): "--seed is '٣'",
+    ("derive", "x^2", "x=1", "--h", "٣"): "--h is '٣'",
+}
+
+
+def test_what_would_change_nothing_or_is_no_plain_number_is_refused(run_together, tmp_path):
+    for said, says in zip(run_together(IDLE), IDLE.values(), strict=True):
+        assert (said.code, said.out) == (2, ""), said
+        assert says in said.err
+        assert "torch" not in said.loaded
+    assert list(tmp_path.iterdir()) == []

@@ -99,6 +99,15 @@ def test_a_folder_that_holds_another_run(run):
     assert Path("runs/mine/notes.txt").read_text() == "kept"
 
 
+def test_a_refused_run_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said(lambda: RunWriter.create(Path("runs/x"), RECORD, n_bytes=1 << 60), "3 checkpoints need")
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "runs").mkdir()
+    said(lambda: RunWriter.create(Path("runs/x"), RECORD, n_bytes=1 << 60), "3 checkpoints need")
+    assert os.listdir(tmp_path) == ["runs"]
+
+
 def test_a_link_is_no_place_for_a_run(run, tmp_path):
     (tmp_path / "mine").mkdir()
     Path("runs/linked").symlink_to(tmp_path / "mine")

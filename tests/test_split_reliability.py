@@ -1,5 +1,6 @@
 """Splits, by the real command in a real process."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -244,3 +245,21 @@ def test_what_is_written_is_known(pellucid, tmp_path):
         for folder in ("names-split", "other")
     ]
     assert digests == ["64f0b2c919059792", "d7f4101eafe1122d"]
+
+
+def test_what_a_killed_split_left_is_swept_and_said(tmp_path, pellucid):
+    """One folder whose writer is gone, and one whose writer lives."""
+    (tmp_path / "list.txt").write_text("".join(f"item {n}\n" for n in range(50)))
+    dead, living = tmp_path / ".tmp-split-a-1", tmp_path / ".tmp-split-b-2"
+    for folder in (dead, living):
+        folder.mkdir()
+        (folder / "train.txt").write_text("half")
+    lock = os.open(living, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        said = pellucid("split", "list.txt", "--out", "parts")
+    finally:
+        os.close(lock)
+    assert said.returncode in (0, 1)
+    assert "Removed '.tmp-split-a-1', which a split that was killed had left half made" in said.stderr
+    assert (dead.exists(), living.exists(), (tmp_path / "parts").is_dir()) == (False, True, True)

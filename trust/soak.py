@@ -47,7 +47,7 @@ def play_round(number: int, folder: Path) -> None:
     if kind in ("list", "text"):
         _ = repr(run.sample(3)), repr(run.score("badena"))
     elif kind == "pairs":
-        _ = repr(run.predict(text="badena"))
+        _ = repr(run.predict(text="baden"))
     _ = repr(pellucid.derive("tanh(x*w + b)^2 / y", x=1.0, w=2.0, b=0.5, y=3.0))
     _ = repr(pellucid.tokens("badena loren", vocabulary="abdelnor "))
 

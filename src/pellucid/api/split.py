@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = {"parquet": ".parquet", "csv": ".csv"}
 FORMAT = 1  # of split.json
+HALF_MADE = ".tmp-split-"  # how a folder is called until everything in it is on the disk
 HASH = "BLAKE2b-64 of items; splitmix64 over the columns of rows"
 
 
@@ -45,6 +47,7 @@ class WrittenSplit(NamedTuple):
     folder: Path
     files: tuple[str, ...]
     parts: Mapping[str, Any] = MappingProxyType({})  # by side, of what Python held
+    swept: tuple[Path, ...] = ()  # half-made folders that a split which was killed had left, removed now
 
     @property
     def train(self) -> Any:
@@ -137,8 +140,10 @@ def split(
         Path(out) if out else Path(f"{'stdin' if source == '-' else Path(source).stem if is_file else 'data'}-split")
     )
     is_written = not dry_run and (is_file or out is not None)
+    swept: list[Path] = []
     if is_written:
         require_new_folder(folder)
+        swept = sweep_half_made(folder.parent)
 
     from pellucid.data.splits.split import split_data
 
@@ -147,7 +152,7 @@ def split(
     division = split_data(opened, request)
     names = write_parts(opened, division, folder, SUFFIXES[file_format]) if is_written else []
     parts = {} if is_file else _parts(data, division)
-    return WrittenSplit(Shown(division.report), folder, tuple(names), MappingProxyType(parts))
+    return WrittenSplit(Shown(division.report), folder, tuple(names), MappingProxyType(parts), tuple(swept))
 
 
 def _parts(data: object, division: Division) -> dict[str, Any]:
@@ -247,6 +252,25 @@ def require_new_folder(path: Path) -> None:
         )
 
 
+def sweep_half_made(parent: Path) -> list[Path]:
+    """Remove the folders that a split which was killed left half made, and say which; one that is being made stays."""
+    swept = []
+    for path in sorted(parent.glob(f"{HALF_MADE}*")):
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path)
+            swept.append(path)
+        except OSError:  # its writer lives, or it is somebody else's
+            continue
+        finally:
+            os.close(lock)
+    return swept
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill, beside the one that it becomes when everything in it is on the disk.
@@ -255,8 +279,11 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     require_new_folder(path)
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".tmp-{path.name[:40]}-", dir=path.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f"{HALF_MADE}{path.name[:40]}-", dir=path.parent))
+        # Held as long as this process lives, whatever ends it: so what nobody holds has no writer any more.
+        lock = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
         try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield temporary
             umask = os.umask(0)
             os.umask(umask)
@@ -267,6 +294,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+        finally:
+            os.close(lock)
         fsync_path(path.parent)
     except OSError as error:
         raise PellucidError(

@@ -24,7 +24,7 @@ from pellucid.figures import Shown
 from pellucid.models.catalogue import compared_networks, default_network
 from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of
-from pellucid.runs import new_run_path, open_run
+from pellucid.runs import new_run_path, open_run, require_room
 from pellucid.runs.run import BASE
 from pellucid.training.options import (
     COUNTING,
@@ -98,6 +98,8 @@ def request_training(source: object, given: Mapping[str, Any], *, models: Sequen
     trainings = tuple(_options_for(name, data.kind, given, is_compared=models is not None) for name in names)
     for options in trainings:
         require_used(options, data.kind)
+        if models is None:  # of several networks some may use what others do not
+            options.require_effective()
     return TrainRequest(reading, data, trainings, began)
 
 
@@ -178,6 +180,7 @@ def train(
     request = request_training(data, options)
     (training,) = request.trainings
     folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}", base)
+    require_room(folder)
 
     from pellucid.training.run import train_run
 
@@ -192,6 +195,7 @@ def _count(data: object, options: Mapping[str, Any], name: str, base: Path, call
     began = time.monotonic()
     reading, asked, read = request_counting(data, options)
     folder = new_run_path(name, f"{run_name_for(reading.source)}-{asked.model}", base)
+    require_room(folder)
 
     from pellucid.training.counted_run import count_run
 

@@ -13,14 +13,14 @@ import click
 from pellucid.api.draw import Card, argument_of, draw, drawable, find_drawable, knobs_of, lesson_knobs
 from pellucid.api.drawn_records import DrawOptions
 from pellucid.cli.contract import say_written
-from pellucid.cli.options import command_named, given_flags, json_option, options_from
+from pellucid.cli.options import StrictCommand, command_named, given_flags, json_option, options_from
 from pellucid.errors import PellucidError
 from pellucid.options import options_of
 
 FIGURE = "pellucid.figure"
 
 
-class DrawCommand(click.Command):
+class DrawCommand(StrictCommand):
     """`draw`, whose options are those of the picture that is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

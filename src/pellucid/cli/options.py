@@ -15,11 +15,12 @@ from typing import Any
 import click
 
 from pellucid.data.options import DataOptions
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, quoted
 from pellucid.models.counting import CountOptions
 from pellucid.options import Option, flag_of, options_of, types_of
 from pellucid.training.options import COUNTING, TrainOptions, network_settings
 
+MAY_BE_EMPTY = ("prompt", "text")  # what a network is to go on from, or to answer
 SETTINGS = {"help_option_names": ["--help"], "max_content_width": 100}  # of every command
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -54,7 +55,32 @@ class DeclaredOption(click.Option):
         return super(DeclaredOption, shown).get_help_record(ctx)
 
 
-class SectionedCommand(click.Command):
+class StrictCommand(click.Command):
+    """A command that refuses an option which is given and empty, and numbers in other digits than 0 to 9.
+
+    Python would read ٣ as 3 and 1_0 as 10, and an empty --resume would be none: neither was meant, or nobody knows.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        raw, _, _ = self.make_parser(ctx).parse_args(list(args))
+        for parameter in self.get_params(ctx):
+            given = raw.get(parameter.name or "")
+            for word in given if isinstance(given, list | tuple) else [given]:
+                if isinstance(parameter, click.Option) and isinstance(word, str):
+                    _require_plain(parameter, word)
+        return super().parse_args(ctx, args)
+
+
+def _require_plain(option: click.Option, word: str) -> None:
+    flag = option.opts[0]
+    if not word and option.name not in MAY_BE_EMPTY:
+        raise PellucidError(f"{flag} is empty", fix="Give it a value, or leave it out")
+    is_number = isinstance(option.type, NumbersType | type(click.INT) | type(click.FLOAT))
+    if is_number and (not word.isascii() or "_" in word or word != word.strip()):
+        raise PellucidError(f"{flag} is {quoted(word)}", fix="Write numbers with the digits 0 to 9 alone")
+
+
+class SectionedCommand(StrictCommand):
     """A command with many options: --help shows those that matter, and --help-all every one under its heading."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -92,7 +118,7 @@ def _show_all_help(ctx: click.Context, parameter: click.Parameter, is_asked: boo
 
 
 def command_named(
-    name: str, *examples: str, more: str = "", cls: type[click.Command] = click.Command, **settings: Any
+    name: str, *examples: str, more: str = "", cls: type[click.Command] = StrictCommand, **settings: Any
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """A command whose help ends with examples, and with more that is to be said. settings: of its click context."""
     paragraphs = ["Examples:\n" + "\n".join([f"  {line}" for line in examples]), textwrap.dedent(more).strip("\n")]

@@ -79,6 +79,8 @@ def command(
             source, together_with=columns, drift=drift, kind=kind or "", separator=separator or "", **options
         )
     report = written.report.record
+    for path in written.swept:
+        click.echo(f"Removed {quoted(str(path), 80)}, which a split that was killed had left half made", err=True)
     if as_json:
         import json
 

@@ -28,7 +28,7 @@ from pellucid.runs.run import (
     read_record,
 )
 from pellucid.runs.seal import Seal, damage_in, read_ending, read_seal
-from pellucid.runs.writer import RunWriter, find_writer
+from pellucid.runs.writer import RunWriter, find_writer, require_room
 
 __all__ = [
     "BASELINES",
@@ -54,4 +54,5 @@ __all__ = [
     "read_log",
     "read_record",
     "read_seal",
+    "require_room",
 ]

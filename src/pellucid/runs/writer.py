@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +25,7 @@ from pellucid.runs.seal import seal_files
 
 # Two are kept and a third is written before the oldest goes.
 CHECKPOINTS_AT_ONCE = 3
+SMALLEST_CHECKPOINT = 65_536  # bytes, weights not counted
 RESERVED = {RECORD, FINISHED, LOCK, *(f"{log}.jsonl" for log in LOGS)}
 
 
@@ -48,10 +50,16 @@ class RunWriter:
         later.
         """
         content = checksummed_json(record)
+        is_new = not os.path.lexists(path.parent)
         try:
             path.parent.mkdir(exist_ok=True)
             lock = _make_folder(path, content, n_bytes)
-        except OSError as error:
+        except BaseException as error:
+            if is_new:
+                with suppress(OSError):  # another run may be there by now
+                    path.parent.rmdir()
+            if not isinstance(error, OSError):
+                raise
             raise PellucidError(
                 f"a run cannot be made in {quoted(str(path.parent), 80)}: {error.strerror}",
                 fix="Make room or choose another folder",
@@ -183,6 +191,18 @@ def _sweep(folder: Path, prefix: str) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+def require_room(path: Path) -> None:
+    """Refuse a place where not even the smallest run has room, before anything is read, shown or made for it."""
+    folder = path.parent if path.parent.is_dir() else path.parent.parent
+    try:
+        _require_space(folder, SMALLEST_CHECKPOINT)
+    except OSError as error:
+        raise PellucidError(
+            f"a run cannot be made in {quoted(str(path.parent), 80)}: {error.strerror}",
+            fix="Make room or choose another folder",
+        ) from error
 
 
 def _require_space(folder: Path, n_bytes: int) -> None:

@@ -192,6 +192,28 @@ class TrainOptions:
         """What was asked of the training itself and not left to the plan."""
         return {name: value for name, value in given_options(self).items() if name not in _NOT_OF_TRAINING}
 
+    def require_effective(self) -> None:
+        """Refuse what is asked of another optimizer, or of a penalty that there is not: it would change nothing.
+
+        >>> TrainOptions(model="mlp", optimizer="adamw", momentum=0.5).require_effective()
+        Traceback (most recent call last):
+        pellucid.errors.PellucidError: momentum changes nothing for adamw. Leave it out, or choose optimizer='sgd'.
+        """
+        optimizer = self.optimizer or find_network(self.model, self.kind).recipe.optimizer
+        for name, one in (("momentum", "sgd"), ("matrix_learning_rate", "muon")):
+            if getattr(self, name) is not None and optimizer != one:
+                raise PellucidError(
+                    f"{{{name}}} changes nothing for {optimizer}",
+                    fix="Leave it out, or choose {optimizer}",
+                    options={name: None, "optimizer": one},
+                )
+        if self.strength is not None and self.penalty is None:
+            raise PellucidError(
+                "{strength} changes nothing without {penalty}",
+                fix="Leave it out, or add {penalty}",
+                options={"strength": None, "penalty": None},
+            )
+
     def _require_setting(self, name: str, value: Setting) -> None:
         """Refuse a setting that the network does not have, or a value that it cannot have."""
         settings = network_settings()
