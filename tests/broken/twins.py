@@ -13,6 +13,7 @@ from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.specimen import Specimen
 
 STRANGERS = Path(__file__).parent / "strangers"
+SETS = ("first", "second", "third")
 # Programs of the second set whose bug a program of the first has too, as far as reading both tells: rules were mended
 # with the first at hand, so that these are new programs and no new bugs.
 SHARED_BUGS = frozenset(
@@ -50,13 +51,15 @@ SHARED_BUGS = frozenset(
 
 @dataclass(frozen=True)
 class Stranger:
-    """A program that someone wrote without having seen a rule; `harm` of its file is the proof that it is broken."""
+    """A program that someone wrote without having seen a rule; `harm` is the proof that it is broken."""
 
     name: str
     kind: str
     says: str  # what the bug is, in one sentence
     make_broken: Callable[[], object]
     make_repaired: Callable[[], object]
+    harm: Callable[[], tuple[float, float]]  # what is measured of both after training; the larger, the worse
+    text: str  # of its file
 
     def broken(self) -> Specimen:
         """The same at every call."""
@@ -75,7 +78,8 @@ def names_of_strangers(which: str) -> list[str]:
 def load_stranger(which: str, name: str) -> Stranger:
     file = importlib.import_module(f"tests.broken.strangers.{which}.{name}")
     says = " ".join((file.__doc__ or name).split()).rstrip(".")
-    return Stranger(name, file.KIND, says, file.broken, file.repaired)
+    text = (STRANGERS / which / f"{name}.py").read_text(encoding="utf-8")
+    return Stranger(name, file.KIND, says, file.broken, file.repaired, file.harm, text)
 
 
 def _shown(make: Callable[[], object], name: str) -> Specimen:
