@@ -1,6 +1,6 @@
 """The doctor's score: which bugs it finds, what it says of healthy models, and how long it takes.
 
-    python benchmarks/doctor_score.py [--parts museum first second mutants certificates]
+    python benchmarks/doctor_score.py [--parts museum first second third mutants certificates]
                                       [--only NAME ...]
                                       [--journal out/doctor-score.jsonl] [--write docs/doctor-score.md] [--json]
 
@@ -8,7 +8,7 @@ It is told apart by who made the bugs:
 
 - museum: programs that the rules were written and mended with. Found is a bug when one of the rules that are expected
   to find it calls it broken or suspicious; for those that only waste something a note is enough.
-- first, second: programs that strangers wrote, each beside its repaired twin. Found is a bug when a rule calls it
+- first, second, third: programs of strangers' bugs, each beside its repaired twin. Found is a bug when a rule calls it
   broken or suspicious, and the same rule does not so call the twin.
 - mutants: small edits of healthy programs, each verified in plain torch to do harm. Found as those of strangers, beside
   the program before the edit. Edits that change nothing may bring no finding that the program had not before.
@@ -20,6 +20,7 @@ the journal holds is not run again, unless the rules or the programs have change
 """
 
 import argparse
+import ast
 import hashlib
 import importlib
 import itertools
@@ -49,7 +50,8 @@ GRAVE = ("broken", "suspicious")
 PARTS = {
     "museum": "exhibits that the rules were written with",
     "first": "programs that strangers wrote, seen while the rules were mended",
-    "second": "programs that strangers wrote, shown to no rule before",
+    "second": "programs that strangers wrote, run once before rules were mended with them",
+    "third": "bugs that people reported, written anew as programs",
     "mutants": "small edits of healthy programs",
 }
 RUNS = (*PARTS, "certificates")  # the last are mutants of the rules' own well patients, and no part of the score
@@ -58,7 +60,10 @@ Printed by `make doctor-score`. The score is told apart by who made the bugs, an
 *museum*: programs of `tests/broken/museum`, each a bug of the kind people reported; the rules were written and mended
 with these at hand, so that it is no measure of bugs that nobody has shown them. *first* and *second*: programs that
 strangers wrote (`tests/broken/strangers`), each shown to be broken in plain torch beside its repaired twin; rules were
-mended with the first set at hand, and with the second not until it had been run once: then one false alarm went.
+mended with the first set at hand, and with the second once it had been run. *third*: bugs that people reported of their
+own code or of others', each named in its file and written anew as a program; all were committed before the doctor was
+shown one of them, and no rule was mended with what it said of them. They were known to whoever wrote the newest rules:
+docs/LOG.md has what the rules from before find of them.
 *mutants*: small edits of healthy programs and of published architectures, made by `tests/broken/mutants`, each verified
 in plain torch to do harm.
 
@@ -146,6 +151,7 @@ def examine_parts(
         "museum": museum_jobs,
         "first": lambda: stranger_jobs("first"),
         "second": lambda: stranger_jobs("second"),
+        "third": lambda: stranger_jobs("third"),
         "mutants": mutant_jobs,
     }
     for part in parts:
@@ -181,10 +187,14 @@ def read_journal(journal: Path | None) -> dict[tuple[str, str], list[Seen]]:
 
 @cache
 def state_of_rules() -> str:
-    """Another one after any change of the doctor, or of what it is shown."""
-    folders = (ROOT / "src/pellucid/inspection", ROOT / "tests/broken/museum", ROOT / "tests/broken/mutants")
-    files = sorted(file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".json"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    """Another one after any change of what the doctor does, or of what it is shown; comments and layout do not count."""
+    folders = ("src/pellucid/inspection", "tests/broken/museum", "tests/broken/mutants", "tests/broken/strangers")
+    files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".json"))
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    code = [
+        ast.unparse(ast.parse(text)) if file.suffix == ".py" else text for file, text in zip(files, texts, strict=True)
+    ]
+    return hashlib.sha256("".join(code).encode()).hexdigest()[:16]
 
 
 def museum_jobs() -> Jobs:
@@ -366,7 +376,8 @@ def lead_sentence(seen: list[Seen]) -> str:
 WORDS = {
     "museum": "broken programs of its museum",
     "first": "broken programs that strangers wrote",
-    "second": "broken programs that strangers wrote and that were not looked at while rules were written",
+    "second": "broken programs that strangers wrote and that were run once before rules were mended with them",
+    "third": "bugs that people reported, written anew as programs that no rule was mended with,",
     "mutants": "mutants of healthy programs",
 }
 

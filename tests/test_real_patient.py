@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 import pellucid
 from pellucid.inspection.doctor import build_specimen, diagnose, specimen_from
+from pellucid.inspection.instrument.copy_fidelity import copy_differs
+from pellucid.inspection.instrument.forking import measure_in_fork
 from pellucid.inspection.instrument.isolation import Snapshot, fixed_rng
 from pellucid.inspection.instrument.nests import map_tensors, tensors_in
-from pellucid.inspection.instrument.real_run import copy_differs, measure_in_fork, real_run
+from pellucid.inspection.instrument.real_run import real_run
 from pellucid.inspection.instrument.specimen import Specimen
 
 pytestmark = pytest.mark.usefixtures("one_thread")

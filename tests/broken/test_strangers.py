@@ -4,7 +4,6 @@ import math
 import os
 
 import pytest
-
 from tests.broken.twins import SETS, load_stranger, names_of_strangers
 
 PROGRAMS = [(which, name) for which in SETS for name in names_of_strangers(which)]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import pellucid.inspection.rules
+from pellucid.inspection.doctor import diagnose
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.rules import DoctorRule, rules
 from pellucid.records import SEVERITIES, Finding
@@ -123,10 +124,30 @@ def test_a_finding_says_where_what_and_what_next(rule, state):
         if one.severity in ILL:
             assert one.try_next
             assert one.again or rule.again
-        for words in (one.where, one.seen, one.means, one.try_next, one.again):
+        for words in (one.where, one.seen, one.means, one.try_next):
             assert words == words.strip()
             assert "\n" not in words
             assert not words.endswith(".")
+
+
+RAISES = {"nan-origin": "returned nan values"}  # code that shows it by what it raises
+
+
+@pytest.mark.filterwarnings("ignore")  # as of anomaly detection, which is slow
+def test_the_code_that_shows_it_again_runs_as_it_is_printed(rule, capsys):
+    patient = patient_of(rule, "sick")
+    for one in diagnose(patient, [rule.name]).findings:
+        names = {"torch": torch, "model": patient.model, "loss": patient.loss, "y": patient.targets}
+        names |= {"inputs": patient.inputs, "x": patient.inputs[0] if patient.inputs else None}
+        names |= {"optimizer": patient.optimizer, "step": patient.step}
+        names |= {"x_other": patient.more[0][0][0] if patient.more else None}
+        try:
+            exec(compile(one.again, "again", "exec"), names)
+        except RuntimeError as error:
+            assert RAISES.get(rule.name, "nothing") in str(error)
+        else:
+            assert rule.name not in RAISES
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize("state", ["sick", "well"])

@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.errors import PellucidError, one_line, quoted, require_one_of
+from pellucid.inspection.again import code_to_print
 from pellucid.inspection.batch_file import StoredBatch, read_batch
+from pellucid.inspection.instrument.copy_fidelity import copy_differs
 from pellucid.inspection.instrument.isolation import Snapshot, few_threads, first_line, isolate, require_initialized
 from pellucid.inspection.instrument.nests import tensors_in
-from pellucid.inspection.instrument.real_run import copy_differs
 from pellucid.inspection.instrument.specimen import LossFunction, Specimen, TrainStep
 from pellucid.inspection.losses import find_loss_function
 from pellucid.inspection.rules import ANY, DoctorRule, rules
@@ -131,7 +132,7 @@ def _of_unfaithful_copies(difference: str) -> Finding:
         difference,
         "most probes work on copies, so nothing here is certified as sound; findings are of the copy",
         "look for hooks, for functions that hold on to the model's weights, and for tensors kept outside of it",
-        again="copied = copy.deepcopy(model); print((copied(x) - model(x)).abs().max())",
+        again="import copy; copied = copy.deepcopy(model); print((copied(x) - model(x)).abs().max())",
     )
 
 
@@ -164,7 +165,8 @@ def _ask_rule(rule: DoctorRule, specimen: Specimen, seed: int) -> tuple[list[Fin
         try:
             for finding in rule.check(specimen):
                 # At once: what is proven stands, should it raise later.
-                found.append(finding._replace(rule=rule.name, again=finding.again or rule.again))
+                code = code_to_print(finding.again or rule.again, specimen)
+                found.append(finding._replace(rule=rule.name, again=code))
         except Exception as error:
             passed_over = f"not known: {reason(error)}"
     if not found and not passed_over:
@@ -183,7 +185,7 @@ def _opening(specimen: Specimen, seed: int) -> Iterator[Finding]:
                 f"it cannot be copied: {reason(error)}",
                 "most probes work on copies, and are passed over",
                 "keep tensors that were computed out of the module's attributes, or detach them",
-                again="copy.deepcopy(model)",
+                again="import copy; copy.deepcopy(model)",
             )
             return
         try:
@@ -234,7 +236,7 @@ def _of_the_loss(specimen: Specimen, outputs: object) -> Iterator[Finding]:
             f"{type(error).__name__}: {reason(error)}",
             "the loss does not take what the model puts out with these targets",
             "compare the shapes and types of both with what the loss asks for",
-            again="loss(model(*inputs), targets)",
+            again="loss(model(*inputs), y)",
         )
         return
     if not isinstance(loss, Tensor) or loss.numel() != 1:
@@ -244,7 +246,7 @@ def _of_the_loss(specimen: Specimen, outputs: object) -> Iterator[Finding]:
             f"the loss gives {came} where one number is wanted",
             "backward() has no single number to start from",
             "take the mean of it",
-            again="loss(model(*inputs), targets)",
+            again="loss(model(*inputs), y)",
         )
 
 

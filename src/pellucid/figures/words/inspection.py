@@ -397,9 +397,13 @@ def _grave_parts(finding: Finding) -> Iterator[Part]:
         return
     yield Text.assemble(severity, said, rule)
     means, try_next = [end_sentence(words) if words else "" for words in (finding.means, finding.try_next)]
-    for label, words in (("means", means), ("try", try_next), ("again", finding.again)):
+    for label, words in (("means", means), ("try", try_next)):
         if words:
             yield indent(Text.assemble((f"{label:<6}", "dim"), printable(words)))
+    for number, line in enumerate(finding.again.splitlines()):
+        # Code is never wrapped: cut in two, it would not run.
+        label = "" if number else "again"
+        yield indent(Text.assemble((f"{label:<6}", "dim"), printable(line), no_wrap=True, overflow="ignore"))
 
 
 def finding_heading(finding: Finding) -> str:

@@ -86,8 +86,11 @@ class Differences:
     The specimen must be a copy in float64.
     """
 
-    def __init__(self, specimen: Specimen, parameters: Mapping[str, Tensor]) -> None:
-        self.specimen, self.parameters = specimen, dict(parameters)
+    def __init__(
+        self, specimen: Specimen, parameters: Mapping[str, Tensor], free: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """free: of some parameters, 1 for each weight that may be moved and 0 for those that are to stay."""
+        self.specimen, self.parameters, self.free = specimen, dict(parameters), free or {}
         self.buffers = [(one, one.detach().clone()) for one in specimen.model.buffers()]
         with isolate():
             self.quantities = quantities_of(specimen)
@@ -110,7 +113,8 @@ class Differences:
 
     def direction(self, paths: Sequence[str], seed: int = 0) -> dict[str, Tensor]:
         """Numbers by which these parameters are moved, in the size that each has."""
-        return {path: direction_of(self.parameters[path], seed) for path in paths}
+        ways = {path: direction_of(self.parameters[path], seed) for path in paths}
+        return {path: way * self.free[path] if path in self.free else way for path, way in ways.items()}
 
     def values_at(self, way: Mapping[str, Tensor], step: float) -> list[float]:
         """All quantities with the weights moved along a way; then they are put back."""

@@ -8,16 +8,12 @@ the weights are not on the CPU, there is no such run, and what it would have sho
 from __future__ import annotations
 
 import gc
-import json
 import math
-import os
-import selectors
-import signal
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -25,21 +21,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pellucid.inspection.instrument.forking import measure_in_fork
 from pellucid.inspection.instrument.isolation import first_line, fixed_rng, isolate, own_inputs
 from pellucid.inspection.instrument.nests import main_tensor, map_tensors, tensors_in
-from pellucid.inspection.instrument.perturbation import largest_change, size_of
 from pellucid.inspection.instrument.recording import InterceptOperators
 from pellucid.inspection.instrument.specimen import Specimen
+from pellucid.inspection.instrument.step_effects import StoredData, crossed_shapes
 from pellucid.inspection.instrument.update_record import USUAL, FrozenCopies, Settings, Update, UpdateRecorder
 
 STEPS = 30
-MOST_SECONDS = 20.0
 ENOUGH_SECONDS = 4.0  # of CPU time, after which it ends early, with the steps that it has
 TRIAL_SECONDS = 1.0
 FEWEST_STEPS = 5
 UNKNOWN_PERIOD = 5  # steps that are taken together where nobody knows which batches they read
 COUNTED = (2, 8, 14, 20)  # steps whose operations are counted, evenly apart
-SAME = 1e-4  # of their size, by which two ways to the same sum may differ
 
 
 class RealRun(NamedTuple):
@@ -61,6 +56,8 @@ class RealRun(NamedTuple):
     follows: Mapping[str, tuple[str, float]]  # frozen copies: of which weights, and how far a step takes them there
     statistics: Mapping[str, float]  # how far each buffer went, by its own size
     operations: tuple[tuple[int, int], ...]  # of some steps their numbers, and how many operations they took
+    written: tuple[float, float]  # of stored rows of the data, the share that a step of their own wrote on; how far
+    crossed: tuple[str, ...]  # shapes of a column and a row whose difference was taken, each once
     in_training: float  # the loss of the batches after the last step, in training mode; nan without a loss
     in_eval: float
     settled: float  # the loss in eval after as many more passes in training mode, without updates, twice over
@@ -146,111 +143,6 @@ def trial_run(specimen: Specimen, settings: Settings) -> RealRun | None:
     return real_run(specimen, settings=settings, seconds=TRIAL_SECONDS)
 
 
-def copy_differs(specimen: Specimen) -> str:
-    """How a copy differs from the patient, in a line; "" where it gives the same outputs and the same gradients.
-
-    >>> from dataclasses import replace
-    >>> model = nn.Linear(2, 1)
-    >>> _ = model.register_forward_hook(lambda module, given, out: 2 * out)
-    >>> specimen = Specimen(model, (torch.ones(1, 2),))
-    >>> copy_differs(specimen).startswith("outputs"), copy_differs(replace(specimen, keeps_hooks=True))
-    (True, '')
-    """
-    return str(measure_in_fork(specimen.model, lambda: _difference(specimen)) or "")
-
-
-def _difference(specimen: Specimen) -> str:
-    """In the child: the patient itself twice, to know what it does not repeat, and a copy."""
-    copied, again = specimen.copy(), specimen.copy()
-    own, mirrored = _measured(specimen), _measured(copied)
-    repeated = _measured(again)
-    for what in ("outputs", "gradients"):
-        apart, noise = (_farthest(one[what], mirrored[what]) for one in (own, repeated))
-        if apart > max(SAME, 10 * noise):
-            return f"{what} of a copy are {apart:.2g} of their size apart from those of the model itself"
-    return ""
-
-
-def _measured(specimen: Specimen) -> dict[str, list[Tensor]]:
-    """What it puts out for the batch, and the gradients that backward leaves, with the same random numbers."""
-    parameters = [one for one in specimen.model.parameters() if one.requires_grad]
-    for one in parameters:
-        one.grad = None
-    with isolate():
-        outputs = specimen.model(*own_inputs(specimen.inputs))
-        floats = [one for one in tensors_in(outputs) if one.is_floating_point()]
-        loss = specimen.loss_of(outputs) if specimen.has_loss else sum([one.double().square().sum() for one in floats])
-        if isinstance(loss, Tensor) and loss.requires_grad:
-            loss.sum().backward()  # type: ignore[no-untyped-call]  # torch gives it no types
-    gradients = [torch.zeros_like(one) if one.grad is None else one.grad.to_dense() for one in parameters]
-    return {"outputs": [one.detach() for one in floats], "gradients": gradients}
-
-
-def _farthest(ours: list[Tensor], theirs: list[Tensor]) -> float:
-    """The largest distance of two tensors of the same place, by their size; infinite where their shapes differ."""
-    if [one.shape for one in ours] != [one.shape for one in theirs]:
-        return math.inf
-    return max(
-        [largest_change(one, other) / (size_of(one) + 1e-12) for one, other in zip(ours, theirs, strict=True)],
-        default=0.0,
-    )
-
-
-def measure_in_fork(model: nn.Module, measure: Callable[[], object], seconds: float = MOST_SECONDS) -> Any:
-    """What a function gives, as plain values, when it is called in a forked process; None where it gives nothing.
-
-    >>> layer = nn.Linear(2, 1)
-    >>> measure_in_fork(layer, lambda: layer.weight.data.zero_().sum().item()), bool(layer.weight.any())
-    (0.0, True)
-    """
-    if not hasattr(os, "fork") or any(one.device.type != "cpu" for one in model.parameters()):
-        return None
-    read_end, write_end = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a fork beside threads: those of torch are not used there
-        child = os.fork()
-    if child == 0:
-        _answer(measure, write_end)
-    os.close(write_end)
-    try:
-        text = _read_until(read_end, time.monotonic() + seconds)
-    finally:
-        os.close(read_end)
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    return json.loads(text) if text else None
-
-
-def _answer(measure: Callable[[], object], write_end: int) -> None:
-    """The child's whole life. It leaves by _exit: nothing of the parent's is to be closed or flushed here."""
-    try:
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for standard in (0, 1, 2):
-            os.dup2(nothing, standard)
-        # The parent's threads are not here, and a second one would wait for them for ever.
-        torch.set_num_threads(1)
-        with os.fdopen(write_end, "w") as pipe:
-            json.dump(measure(), pipe)
-    finally:
-        os._exit(0)
-
-
-def _read_until(end: int, deadline: float) -> str:
-    """All that is written before the deadline; "" where the end does not come."""
-    parts: list[bytes] = []
-    with selectors.DefaultSelector() as selector:
-        selector.register(end, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0:
-            if not selector.select(left):
-                break
-            part = os.read(end, 1 << 16)
-            if not part:
-                return b"".join(parts).decode()
-            parts.append(part)
-    return ""
-
-
 def _as_run(plain: Mapping[str, Any]) -> RealRun:
     updates = tuple(
         Update._make(tuple(part) if isinstance(part, list) else part for part in one) for one in plain["updates"]
@@ -258,7 +150,9 @@ def _as_run(plain: Mapping[str, Any]) -> RealRun:
     tables = {
         name: {path: tuple(each) for path, each in plain[name].items()} for name in ("gradients", "ratios", "groups")
     }
-    rows: dict[str, Any] = {name: tuple(plain[name]) for name in ("losses", "idle", "warned", "answers_moved")}
+    rows: dict[str, Any] = {
+        name: tuple(plain[name]) for name in ("losses", "idle", "warned", "answers_moved", "written", "crossed")
+    }
     rows["follows"] = {path: tuple(one) for path, one in plain["follows"].items()}
     operations = tuple((step, n) for step, n in plain["operations"])
     return RealRun(**{**plain, **tables, **rows, "updates": updates, "operations": operations})
@@ -280,6 +174,8 @@ def _train(
     first = _loss_in(specimen) if specimen.step is None else math.nan
     answers = [_answer_in(specimen, mode) for mode in (True, False)]
     recorder, copies = UpdateRecorder(model, settings), FrozenCopies(parameters)
+    stored = StoredData(specimen.inputs) if specimen.step is not None else None
+    crossed: list[str] = []
     losses: list[float] = []
     operations: list[tuple[int, int]] = []
     raised = ""
@@ -296,7 +192,7 @@ def _train(
                         one.grad = None
                 recorder.step_begins()
                 n_calls = [0]
-                with fixed_rng(step), _counting(n_calls, step):
+                with fixed_rng(step), _counting(n_calls, crossed, step):
                     losses.append(_step(specimen, batches[step % len(batches)]))
                 copies.note_step()
                 operations += [(step, n_calls[0])] if n_calls[0] else []
@@ -329,6 +225,8 @@ def _train(
         "follows": copies.shares(),
         "statistics": {path: _distance(before[path], one) for path, one in buffers.items()},
         "operations": operations,
+        "written": stored.written() if stored is not None else (0.0, 0.0),
+        "crossed": list(dict.fromkeys(crossed)),
         "in_training": in_training,
         "in_eval": in_eval,
         "settled": settled,
@@ -351,16 +249,18 @@ def _in_float32(specimen: Specimen) -> Specimen:
 
 
 @contextmanager
-def _counting(n_calls: list[int], step: int) -> Iterator[None]:
-    """Operations are counted in a few steps; in all of them it would take too long."""
+def _counting(n_calls: list[int], crossed: list[str], step: int) -> Iterator[None]:
+    """Operations are counted, and looked at, in a few steps; in all of them it would take too long."""
     if step not in COUNTED:
         yield
         return
 
-    def count(*_: object) -> None:
+    def see(operator: Any, given: tuple[Any, ...], _named: object, made: object) -> None:
         n_calls[0] += 1
+        if found := crossed_shapes(operator, given, made):
+            crossed.append(found)
 
-    with InterceptOperators(count):
+    with InterceptOperators(see):
         yield
 
 

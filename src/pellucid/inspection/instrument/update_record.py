@@ -46,6 +46,7 @@ class Settings(NamedTuple):
     without_decay: bool = False
     optimizer: str = ""  # another one, of torch.optim, in place of theirs; not for a step of their own
     in_float32: bool = False
+    uncut: bool = False  # optimizers are given what backward gave, whatever was done to it in between
 
 
 USUAL = Settings()  # nothing is changed
@@ -159,8 +160,17 @@ class UpdateRecorder:
             self.norms[path].append(math.nan if one.grad is None else _norm(one.grad))
         self._before = {path: self.parameters[path].detach().clone() for path in held}
         self.made.append(self._update(number, held, rates))
+        if self.settings.uncut:
+            self._give_all(held)
         self._forget_passes(held)
         self._adjust(number, optimizer)
+
+    def _give_all(self, paths: list[str]) -> None:
+        """The sum of what came, in place of what is there."""
+        for path in paths:
+            one, came = self.parameters[path], self._sums.get(path)
+            if one.grad is not None and came is not None and not one.grad.is_sparse:
+                one.grad.copy_(came)
 
     def _update(self, number: int, held: list[str], rates: tuple[float, ...]) -> Update:
         def flat(tensors: Mapping[str, Tensor | None]) -> Tensor:

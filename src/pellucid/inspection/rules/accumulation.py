@@ -29,6 +29,8 @@ def check(specimen: Specimen) -> Findings:
     yield from _of_gradients(specimen, seen.gradients)
     with torch.no_grad():
         measured = try_or_none(lambda: _reductions(specimen, own_inputs(seen.outputs)))
+        if measured is not None and not measured.tells_rows_apart:
+            measured = try_or_none(lambda: _reductions(specimen, _made_unlike(own_inputs(seen.outputs)))) or measured
     yield from try_or_none(lambda: list(_of_terms(specimen, own_inputs(seen.outputs)))) or []
     if measured is not None:
         yield from _of_reduction(specimen, measured)
@@ -71,6 +73,24 @@ class Reductions(NamedTuple):
     single: float  # the mean of those of each of them alone; nan where the loss does not take one
     least: float  # the least and the largest of these
     most: float
+
+    @property
+    def tells_rows_apart(self) -> bool:
+        """Whether rows cost unequal amounts, without which a mean cannot be told from the first."""
+        return self.most - self.least > SLACK * max(abs(self.few), abs(self.least), abs(self.most))
+
+
+def _made_unlike(outputs: Any) -> Any:
+    """Outputs whose rows differ, as those of a head of zeros do not."""
+    rng = torch.Generator().manual_seed(0)
+
+    def change(one: Tensor) -> Tensor:
+        if not one.is_floating_point() or not one.dim():
+            return one
+        size = float(one.std()) if one.numel() > 1 else 0.0
+        return one + torch.randn(one.shape, generator=rng).to(one) * (size or 1.0)
+
+    return map_tensors(change, outputs)
 
 
 def _reductions(specimen: Specimen, outputs: Any) -> Reductions:
@@ -129,7 +149,7 @@ def _of_terms(specimen: Specimen, outputs: Any) -> Findings:
             f"one is a sum over the rows and the other a mean: with {n_rows} rows the first weighs {n_rows} times as "
             "much as it would for one",
             "give both terms the same reduction",
-            again="print(loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])), loss(outputs, targets))",
+            again="outputs = model(x); print(loss(torch.cat([outputs, outputs]), torch.cat([y, y])), loss(outputs, y))",
         )
 
 
@@ -146,7 +166,7 @@ def _of_reduction(specimen: Specimen, seen_losses: Reductions) -> Findings:
         return
     apart = SLACK * max(abs(few), abs(least), abs(most))
     seen = f"the loss is {whole:.4g}, of the same rows twice {twice:.4g}, and {halves:.4g} in the mean of its halves"
-    again = "loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])) / loss(outputs, targets)"
+    again = "outputs = model(x); print(loss(torch.cat([outputs, outputs]), torch.cat([y, y])) / loss(outputs, y))"
     if abs(twice / whole - 2) < SLACK:
         is_adaptive = type(specimen.optimizer).__name__.startswith(_ADAPTIVE)
         yield Finding(

@@ -82,5 +82,5 @@ RULE = DoctorRule(
     how="shifts the bias in a float64 copy that trains, and compares what the whole puts out",
     check=check,
     cannot_see="biases that are wasted for other reasons",
-    again="layer.bias.grad.norm() / layer.weight.grad.norm()  # after loss.backward()",
+    again="model(x).square().sum().backward(); print([(n, p.grad.norm()) for n, p in model.named_parameters()])",
 )

@@ -30,6 +30,7 @@ class Stepwise(NamedTuple):
 
     called: str
     read: Read
+    again: str  # code that reads the last token on its own
 
 
 def check(specimen: Specimen) -> Findings:
@@ -66,20 +67,35 @@ def check(specimen: Specimen) -> Findings:
         "look at positions, mask and order of the keys where past and new tokens are put together"
         if first
         else "look at what is kept before anything was read",
-        again="whole = model(x); first = model(x[:, :-1], use_cache=True); print(whole[:, -1], "
-        "model(x[:, -1:], past_key_values=first.past_key_values))",
+        again=way.again,
     )
 
 
 def _way(model: nn.Module) -> Stepwise | None:
     begin, advance = getattr(model, "begin", None), getattr(model, "advance", None)
     if callable(begin) and callable(advance):
-        return Stepwise("advance", _by_advancing(begin, advance))
+        return Stepwise(
+            "advance",
+            _by_advancing(begin, advance),
+            "state = model.begin(len(x))\n"
+            "for t in range(x.shape[1]): made, state = model.advance(x[:, t], state)\n"
+            "print(model(x)[:, -1] - made)",
+        )
     asked = inspect.signature(model.forward).parameters
     for name in NAMES:
         if name in asked and asked[name].default is None:
             flags = {flag: True for flag in ("use_cache", "return_cache") if flag in asked}
-            return Stepwise(name, _by_passing_on(model, name, flags))
+            asks = "".join(f", {flag}=True" for flag in flags)
+            code = (
+                "kept = None\n"
+                "for t in range(x.shape[1]):\n"
+                f"    out = model(x[:, t : t + 1], {name}=kept{asks})\n"
+                f"    made, kept = (out[0], out[1]) if isinstance(out, tuple) else (out['logits'], out['{name}'])\n"
+                "whole = model(x)\n"
+                "whole = whole[0] if isinstance(whole, tuple) else getattr(whole, 'logits', whole)\n"
+                "print(whole[:, -1] - made[:, -1])"
+            )
+            return Stepwise(name, _by_passing_on(model, name, flags), code)
     return None
 
 

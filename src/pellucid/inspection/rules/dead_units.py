@@ -81,6 +81,9 @@ RULE = DoctorRule(
     how="measures the slope of every activation at what it is given, over all batches, by autograd",
     check=check,
     cannot_see="units that are flat on these examples and not on others",
-    again="layer.register_forward_hook(lambda module, args, out: print((out == 0).flatten(0, -2).all(0).sum()))",
+    again="tried = copy.deepcopy(model)\n"
+    "def show(name): return lambda _, args, out: print(name, (out == 0).flatten(0, -2).all(0).sum())\n"
+    "for name, part in tried.named_modules(): part.register_forward_hook(show(name))\n"
+    "tried(x)",
     follows=("inputs-unnormalised",),
 )

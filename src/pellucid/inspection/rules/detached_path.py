@@ -75,10 +75,11 @@ def check(specimen: Specimen) -> Findings:
     compared = {
         path: one
         for path, one in parameters.items()
-        if path in told and path not in untaken and bool(_free(copied.model, path).all())
+        if path in told and path not in untaken and bool(_free(copied.model, path).any())
     }
     is_precise = bool(compared) and all(one.dtype is torch.float64 for one in compared.values())
-    untrue = try_or_none(lambda: _find_untrue(Differences(copied, compared))) if is_precise else None
+    free = {path: _free(copied.model, path) for path in compared}
+    untrue = try_or_none(lambda: _find_untrue(Differences(copied, compared, free))) if is_precise else None
     judged = list(_of_untrue(copied, compared, untrue or []))
     if judged and all(one.severity == "note" for one in judged):
         # Gradients are stopped on purpose: then a nudge of single weights is felt by way of what was stopped, too.
@@ -89,7 +90,9 @@ def check(specimen: Specimen) -> Findings:
         if chosen:
             yield _cut_finding(chosen, silent, is_meant)
     yield from judged
-    is_ill = bool(untaken) or any(one.severity in ("broken", "suspicious") for one in judged)
+    padding = list(_of_padding(copied, parameters))
+    yield from padding
+    is_ill = bool(untaken or padding) or any(one.severity in ("broken", "suspicious") for one in judged)
     # Over stairs a small nudge moves nothing, and says nothing of a parameter that has no gradient at all.
     mute = {path: part._replace(is_off=True) for path, part in silent.items() if bool(part.mask.all())}
     if not is_ill and not (mute and jumps_when_kicked(copied, mute)):
@@ -115,6 +118,26 @@ def _free(model: nn.Module, path: str) -> Tensor:
         if owner.scale_grad_by_freq:
             free.zero_()
     return free
+
+
+def _of_padding(specimen: Specimen, parameters: Mapping[str, Tensor]) -> Findings:
+    """Rows of embeddings that torch gives no gradient, and that the loss depends on all the same."""
+    for path, one in parameters.items():
+        owner = specimen.model.get_submodule(path.rpartition(".")[0])
+        if not isinstance(owner, nn.Embedding | nn.EmbeddingBag) or owner.padding_idx is None:
+            continue
+        kept = torch.zeros_like(one)
+        kept[owner.padding_idx] = 1
+        slope = measured_slope(specimen, {path: NudgedWeights(one, kept, is_off=True)})
+        if slope:
+            yield Finding.note(
+                owner_name(path),
+                f"the loss has a slope of {abs(slope):.3g} along row {owner.padding_idx} of {path}, which is padding "
+                "and gets no gradient",
+                "what stands for nothing has a part in the answer, and is never taught",
+                "mask padding wherever positions are mixed or averaged",
+                again=_AGAIN,
+            )
 
 
 def _find_cut(specimen: Specimen, silent: Parts) -> Iterator[tuple[str, float]]:
@@ -177,7 +200,10 @@ def _of_parameter(differences: Differences, path: str) -> Iterator[Untrue]:
 def _of_untrue(specimen: Specimen, parameters: Mapping[str, Tensor], untrue: list[Untrue]) -> Findings:
     """What untrue slopes mean: those of outputs are of the model's making, those of the loss alone often meant."""
     of_outputs = [one for one in untrue if one.quantity.kind == "output" and one.quantity.value.requires_grad]
-    scaled = [one for one in of_outputs if not math.isnan(one.factor)]
+    climbing = [one for one in untrue if one.quantity.kind == "loss" and one.factor < 0]
+    if climbing:
+        yield _climbing_finding(climbing)
+    scaled = [one for one in of_outputs if not math.isnan(one.factor) and not climbing]
     partial = [one for one in of_outputs if math.isnan(one.factor) and not one.is_whole]
     whole = [one for one in of_outputs if one.is_whole]
     if partial:
@@ -197,7 +223,7 @@ def _of_untrue(specimen: Specimen, parameters: Mapping[str, Tensor], untrue: lis
     if constant:
         yield _constant_finding(constant)
     inner = [one for one in untrue if one.quantity.kind != "output" and one.quantity.value.requires_grad]
-    if inner and not of_outputs and not constant:
+    if inner and not of_outputs and not constant and not climbing:
         yield Finding.note(
             "loss",
             f"autograd's slope of the {inner[0].quantity.name} along {inner[0].path} is {inner[0].told:.3g} where a "
@@ -206,6 +232,20 @@ def _of_untrue(specimen: Specimen, parameters: Mapping[str, Tensor], untrue: lis
             "nothing, where what was detached is a target or a weight; otherwise take out detach() there",
             again=_AGAIN,
         )
+
+
+def _climbing_finding(climbing: list[Untrue]) -> Finding:
+    """Of a layer that reverses gradients on purpose another branch is left, and so is another factor."""
+    first, paths = climbing[0], [one.path for one in climbing]
+    return Finding.suspicious(
+        owner_name(first.path),
+        f"autograd's slope of the loss along {first.path} is {first.told:.3g} where a nudge shows "
+        f"{first.measured:.3g}, {first.factor:.3g} times, in each of {WAYS} directions; the same of {len(paths)} "
+        f"parameters: {first_few(paths)}",
+        "gradients are reversed on their way back, and every update of these makes the whole loss larger",
+        "look for a hook that negates them, a custom backward with a minus, or a reversal that has the loss to itself",
+        again=_AGAIN,
+    )
 
 
 def _partial_finding(specimen: Specimen, parameters: Mapping[str, Tensor], partial: list[Untrue]) -> Finding:

@@ -18,6 +18,11 @@ from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEWEST = 4  # layers with weights; in fewer there is no depth
 
+AGAIN = (
+    "loss(model(x), y).backward()\n"
+    "print([(n, p.grad.norm()) for n, p in model.named_parameters() if p.grad is not None])"
+)
+
 
 def check(specimen: Specimen) -> Findings:
     seen = record(perturb(specimen, draw_zero_matrices), with_loss=True)
@@ -54,7 +59,7 @@ def _of_absurd_sizes(specimen: Specimen) -> Findings:
         f"{grown.sensitivity:.2g} times the share by which it changes them; {grown.description}",
         "the gradient explodes: it points nowhere that a step could go",
         "tame what grows there: smaller first weights, a norm, fewer time steps, or clipping",
-        again="print([(n, p.grad.norm()) for n, p in model.named_parameters()])  # after loss.backward()",
+        again=AGAIN,
     )
 
 
@@ -81,7 +86,7 @@ RULE = DoctorRule(
     how="asks the loss for its gradient by what each layer with weights puts out",
     check=check,
     cannot_see="layers that are not called one after another",
-    again="for name, p in model.named_parameters(): print(name, p.grad.norm())  # after loss.backward()",
+    again=AGAIN,
     needs=("targets", "loss"),
     follows=("saturated", "dead-units", "nan-origin", "post-norm-depth"),
 )

@@ -91,5 +91,5 @@ RULE = DoctorRule(
     how="folds both into one in a float64 copy and compares what the whole puts out",
     check=check,
     cannot_see="linear layers with something between them that does nothing on this batch alone",
-    again="torch.allclose(second(first(x)), x @ (second.weight @ first.weight).T + second(first.bias))",
+    again="print([(n, m) for n, m in model.named_modules() if not list(m.children())])  # two nn.Linear in a row",
 )

@@ -38,7 +38,7 @@ def _of_classes(specimen: Specimen, wanted: Tensor) -> Findings:
                 f"{n_asked / max(n_all, 1):.0%} of the loss is for padding after padding, which is learned at once and "
                 "hides the rest",
                 f"leave it out: ignore_index={padding.token}, or targets of -100 there",
-                again=f"print((targets == {padding.token}).float().mean())",
+                again=f"print((y == {padding.token}).float().mean())",
             )
         elif not bool((padding.places & (wanted >= 0)).any()):
             yield Finding.sound("loss", seen, "padding is left out")
@@ -68,7 +68,7 @@ def _of_slopes(specimen: Specimen) -> Findings:
                     seen,
                     f"{n_asked / n_all:.0%} of what is asked for is padding, which means nothing, and hides the rest",
                     "leave it out: multiply the losses of places with the mask, and divide by how many it keeps",
-                    again=f"out = model({'x' if len(specimen.inputs) == 1 else '*inputs'}); out.retain_grad(); "
+                    again="out = model(x); out.retain_grad(); "
                     "loss(out, y).backward(); print(out.grad.abs().flatten(2).amax(-1) > 0)",
                 )
             elif not n_asked:

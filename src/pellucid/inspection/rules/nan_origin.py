@@ -296,5 +296,5 @@ RULE = DoctorRule(
     how="watches every call of torch on the way forward, and lets torch name the one on the way back",
     check=check,
     cannot_see="numbers that become none only for other batches or after more steps",
-    again="torch.autograd.set_detect_anomaly(True); loss(model(*inputs), targets).backward()",
+    again="with torch.autograd.detect_anomaly(): loss(model(x), y).backward()",
 )

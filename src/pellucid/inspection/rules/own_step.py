@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from pellucid.inspection.instrument.forking import measure_in_fork
 from pellucid.inspection.instrument.isolation import isolate
-from pellucid.inspection.instrument.real_run import RealRun, measure_in_fork, number_of_loss, real_run
+from pellucid.inspection.instrument.real_run import RealRun, number_of_loss, real_run
 from pellucid.inspection.judgements import judge_old_gradients
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
@@ -28,6 +29,7 @@ FOLLOWS = 0.1  # of what the gradient foretells
 NEWEST = 0.5  # of the way to the newest weights, in one step
 GROWS = 1.1  # times the operations of an early step, and by as many with each step
 CHANGED = "modified by an inplace operation"
+BROADCAST = "different to the input size"
 SECOND_TIME = "backward through the graph a second time"
 
 
@@ -59,7 +61,7 @@ def check(specimen: Specimen) -> Findings:
             "clear them before backward(): zero_grad(), backward(), step()"
             if n_passes
             else "call backward() on the loss as the model made it, without item(), float() or detach()",
-            again="loss.backward(); print([p.grad for p in model.parameters()]); optimizer.step()",
+            again="step(); print([p.grad for p in model.parameters()])",
         )
         return
     found = [
@@ -68,10 +70,20 @@ def check(specimen: Specimen) -> Findings:
         *_of_the_mode(run),
         *_of_growth(run),
         *_of_averages(run),
+        *_of_the_data(run),
     ]
     yield from found
     yield from _of_the_loss(specimen, run)
     for line in run.warned:
+        if BROADCAST in line:
+            yield Finding.suspicious(
+                "the step",
+                f"torch warns: {line}",
+                "outputs and targets of different shapes are spread over each other: rows meet the targets of others",
+                "give both one shape, with squeeze(-1) or unsqueeze(-1)",
+                again="step()",
+            )
+            continue
         yield Finding.note(
             "the step", f"torch warns: {line}", "as torch says", "read the warning in full", again="step()"
         )
@@ -184,6 +196,28 @@ def _of_growth(run: RealRun) -> Findings:
     )
 
 
+def _of_the_data(run: RealRun) -> Findings:
+    """What the step does to the data that it reads, and to numbers of different shapes."""
+    share, far = run.written
+    if share > 0:
+        yield Finding.broken(
+            "the data",
+            f"after {run.n_steps} calls {share:.0%} of the rows of the stored data are changed, by {far:.2g} of their "
+            "size in the middle",
+            "the step writes into the data that it reads, and what it adds piles up from epoch to epoch",
+            "work on a copy: x = x + noise in place of x += noise, or x.clone() first",
+            again="step()  # then compare the data set with a copy of it made before",
+        )
+    if run.crossed:
+        yield Finding.suspicious(
+            "the step",
+            f"it takes the difference of {run.crossed[0]}, which is a table of each with each",
+            "every row is compared with all others: what is learned is their mean",
+            "give both one shape, with squeeze(-1) or unsqueeze(-1)",
+            again="step()  # print the shapes of what is subtracted in it",
+        )
+
+
 def _of_averages(run: RealRun) -> Findings:
     """Frozen copies of weights that learn: how far each step takes them to the newest."""
     if not run.follows:
@@ -191,7 +225,10 @@ def _of_averages(run: RealRun) -> Findings:
     nearest = max(run.follows, key=lambda path: run.follows[path][1])
     partner, share = run.follows[nearest]
     seen = f"{nearest} begins as {partner}, does not learn, and goes {share:.2%} of the way to it in a step"
-    again = "step(); print((copied - copied_before).norm() / (weights - copied_before).norm())"
+    again = (
+        "before = {n: p.clone() for n, p in model.named_parameters()}; step(); "
+        "print([(n, (p - before[n]).norm()) for n, p in model.named_parameters()])"
+    )
     if share > NEWEST:
         yield Finding.suspicious(
             nearest,

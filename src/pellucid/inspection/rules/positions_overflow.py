@@ -170,5 +170,5 @@ RULE = DoctorRule(
     how="watches what tables of positions are asked for, and lets a copy read longer rows",
     check=check,
     cannot_see="lengths that are longer than was tried",
-    again="model(tokens.repeat(1, 2))",
+    again="model(x.repeat(1, 2))",
 )

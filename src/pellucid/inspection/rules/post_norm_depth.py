@@ -82,6 +82,7 @@ RULE = DoctorRule(
     how="follows the graph from each norm to the sum it reads, and measures the gradient at the first and the last",
     check=check,
     cannot_see="warm-ups that are made outside of the optimizer",
-    again="for layer in model.layers: print(layer.linear2.weight.grad.norm())  # after loss.backward()",
+    again="loss(model(x), y).backward()\n"
+    "print([(n, p.grad.norm()) for n, p in model.named_parameters() if p.grad is not None])",
     needs=("targets", "loss"),
 )

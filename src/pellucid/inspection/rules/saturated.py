@@ -52,6 +52,9 @@ RULE = DoctorRule(
     how="measures the slope of each at what it is given, by autograd",
     check=check,
     cannot_see="activations that are written out and not called",
-    again="layer.register_forward_hook(lambda module, args, out: print((out.abs() > 0.97).float().mean()))",
+    again="tried = copy.deepcopy(model)\n"
+    "def show(name): return lambda _, args, out: print(name, (out.abs() > 0.97).float().mean())\n"
+    "for name, part in tried.named_modules(): part.register_forward_hook(show(name))\n"
+    "tried(x)",
     follows=("inputs-unnormalised",),
 )

@@ -37,7 +37,7 @@ def check(specimen: Specimen) -> Findings:
                 "order, numbers change it by nothing, and added to the scores of a place they do",
                 "each target meets scores of several other places",
                 "use scores.transpose(1, 2), or scores.flatten(0, 1) against targets.flatten()",
-                again="print(loss(model(x), y), F.cross_entropy(model(x).transpose(1, 2), y))",
+                again="print(loss(model(x), y), torch.nn.functional.cross_entropy(model(x).transpose(1, 2), y))",
             )
             return
 

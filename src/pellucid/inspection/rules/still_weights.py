@@ -89,7 +89,8 @@ def _swallowed(specimen: Specimen, run: RealRun) -> Findings:
         f"than half in {len(coarse)} of {len(run.swallowed)} parameters: they are {kind}{gave}",
         "most updates are smaller than the last digit, and are rounded away",
         "keep the weights in float32, and run the forward pass under torch.autocast",
-        again="before = p.detach().clone(); optimizer.step(); print((p == before).float().mean())",
+        again="before = {n: p.detach().clone() for n, p in model.named_parameters()}; step(); "
+        "print([(n, (p == before[n]).float().mean()) for n, p in model.named_parameters()])",
     )
 
 

@@ -20,7 +20,10 @@ _PAIRWISE = ("add", "sub", "mul", "div", "pow", "minimum", "maximum")
 
 def check(specimen: Specimen) -> Findings:
     view, targets = loss_view(specimen), specimen.target
-    if view is None or targets is None or view.has_classes:
+    if view is None:
+        return
+    if targets is None or view.has_classes:
+        yield from _within(view)
         return
     found = list(_of_targets(view, targets))
     yield from [] if found and found[0].severity != "sound" else _within(view)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.instrument.differences import direction_of
+from pellucid.inspection.instrument.forking import measure_in_fork
 from pellucid.inspection.instrument.isolation import fixed_rng
 from pellucid.inspection.instrument.loss_terms import record_terms
-from pellucid.inspection.instrument.real_run import measure_in_fork
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 NUDGE = 0.01  # of the weights' size, in the precision that they have
@@ -49,7 +49,9 @@ def check(specimen: Specimen) -> Findings:
             f"has no gradient; with weights moved by {NUDGE:.0%} it is {other.value:.4g}",
             "it depends on the weights, is counted in the loss, and nothing is learned from it",
             "keep it in the graph: torch.autograd.grad(..., create_graph=True), and no .item(), .detach() or .data",
-            again="print([(t, t.requires_grad) for t in terms])  # before they are added up",
+            again="from unittest.mock import patch\n"
+            "def show(loss, *_, **__): print(loss.grad_fn, loss.grad_fn.next_functions)\n"
+            "with patch.object(torch.Tensor, 'backward', show): step()",
         )
         return
     n_graph = sum(one.has_graph for one in here)
