@@ -187,7 +187,7 @@ def read_journal(journal: Path | None) -> dict[tuple[str, str], list[Seen]]:
 
 @cache
 def state_of_rules() -> str:
-    """Another one after any change of what the doctor does, or of what it is shown; comments and layout do not count."""
+    """Another one after any change of what the doctor does or is shown; comments and layout do not count."""
     folders = ("src/pellucid/inspection", "tests/broken/museum", "tests/broken/mutants", "tests/broken/strangers")
     files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".json"))
     texts = [file.read_text(encoding="utf-8") for file in files]

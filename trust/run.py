@@ -36,6 +36,13 @@ PROOFS = (
     Proof(
         "pytest", "resumed at any step, a run ends with the same bytes", RESUMED, f"{RESUMED} -k mlp", has_seed=False
     ),
+    Proof(
+        "pytest",
+        "every broken program of strangers ends worse than its twin, in plain torch",
+        "-q --no-header -p no:cacheprovider tests/broken/test_strangers.py",
+        "-q --no-header -p no:cacheprovider tests/broken/test_strangers.py -k third-a",
+        has_seed=False,
+    ),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),
 )
 

@@ -25,10 +25,13 @@ def check(specimen: Specimen) -> Findings:
     targets = [one for one in tensors_in(specimen.targets) if one.dim() and len(one) == n_rows]
     if not targets or not specimen.has_loss:
         return
-    is_long = any(len(one[0].unique()) > 2 for one in targets if one.dim() > 1)
+    is_long = any(len(one[0].unique()) > 2 for one in targets if one.dim() > 1)  # type: ignore[no-untyped-call]
     if n_rows < (FEWEST_LONG_ROWS if is_long else FEWEST_ROWS):
         return
-    n_kinds = max(len(one.flatten(1).unique(dim=0) if one.dim() > 1 else one.unique()) for one in targets)
+    n_kinds = max(
+        len(one.flatten(1).unique(dim=0) if one.dim() > 1 else one.unique())  # type: ignore[no-untyped-call]
+        for one in targets
+    )
     seen = f"the targets of {n_rows} rows are {'all the same' if n_kinds == 1 else f'of {n_kinds} kinds'}"
     if n_kinds > 1:
         yield Finding.sound("targets", seen, "rows are asked for different things", again=AGAIN)

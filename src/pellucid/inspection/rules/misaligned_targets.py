@@ -60,7 +60,11 @@ def check(specimen: Specimen) -> Findings:
         )
         return
     orders = [torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)) for seed in range(DRAWS)]
-    drawn = [found[1] for order in orders if (found := _learned(specimen, lambda one, at=order: one[at])) is not None]
+    drawn = [
+        found[1]
+        for order in orders
+        if (found := _learned(specimen, lambda one, at=order: one[at])) is not None  # type: ignore[misc]
+    ]
     if len(drawn) < 2:
         return
     chance, spread = statistics.fmean(drawn), statistics.stdev(drawn)
