@@ -89,9 +89,10 @@ MAY_IMPORT: dict[str, set[str]] = {
             "models",
             "training",
         ),
-        *("figures", "inspection", "api", "http", "lab"),
+        *("figures", "inspection", "api", "http", "lab", "serve"),
     },
     "lab": {"errors", "records", "http", "api"},
+    "serve": {"errors", "options", "http", "api"},
 }
 
 

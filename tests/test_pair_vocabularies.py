@@ -20,7 +20,7 @@ from pellucid.data.prepare.tokens import pair_sides
 from pellucid.errors import PellucidError
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
-from pellucid.training.inference.prediction import predict_examples, read_examples
+from pellucid.training.inference.prediction import Predictor, read_examples
 from pellucid.training.options import TrainOptions
 from pellucid.training.run import train_run
 
@@ -114,7 +114,7 @@ def test_a_run_answers_in_words_and_in_changes(tmp_path, pairs, longest):
         "tokens right" if pairs is SPOKEN else "letters right",
     }
     run = open_run(tmp_path / "run")
-    (found,) = predict_examples(run, read_examples(run, [], text="ac")).predictions
+    (found,) = Predictor(run).predict(read_examples(Predictor(run), [], text="ac")).predictions
     assert set(found.answer) <= {letter for _, target in pairs for letter in target}
     with pytest.raises(PellucidError, match=f"20 letters, and the network reads {longest}"):
-        read_examples(run, [], text="abcd" * 5)
+        read_examples(Predictor(run), [], text="abcd" * 5)

@@ -16,7 +16,7 @@ from pellucid.figures.words.notes import note_sentences
 from pellucid.runs import open_run
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import load_network
-from pellucid.training.inference.prediction import predict_examples, read_examples
+from pellucid.training.inference.prediction import Predictor, read_examples
 from pellucid.training.options import TrainOptions
 from pellucid.training.run import train_run
 from pellucid.training.run_data import load_preparation
@@ -80,7 +80,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 
 def test_images_are_answered_with_the_probabilities_of_the_network(runs, digits):
     run = open_run(runs("images"))
-    found = predict_examples(run, read_examples(run, [str(digits)]))
+    found = Predictor(run).predict(read_examples(Predictor(run), [str(digits)]))
     pixels = open_data("digits").pixels[:12]
     numbers = torch.from_numpy(load_preparation(run).read(pixels))
     shares = load_network(run)[0].for_inference()(numbers, torch.zeros(12, 0, dtype=torch.int64)).double().softmax(1)
@@ -99,7 +99,7 @@ def test_rows_are_answered_as_they_were_in_training(runs, tmp_path):
     frame = open_data("penguins").frame
     frame[task.sides.places["dev"].tolist()].write_csv(tmp_path / "dev.csv")
     run = open_run(place)
-    found = predict_examples(run, read_examples(run, [str(tmp_path / "dev.csv")]))
+    found = Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / "dev.csv")]))
 
     answers = open_run(place).report().answers
     n_right = sum(
@@ -113,7 +113,7 @@ def test_rows_are_answered_as_they_were_in_training(runs, tmp_path):
 def test_a_number_comes_in_its_own_units(runs, tmp_path):
     open_data("penguins").frame.drop("body_mass_g").head(20).write_csv(tmp_path / "new.csv")
     run = open_run(runs("numbers"))
-    found = predict_examples(run, read_examples(run, [str(tmp_path / "new.csv")]))
+    found = Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / "new.csv")]))
     values = [float(one.answer) for one in found.predictions]
     assert 2500 < np.mean(values) < 6500
     assert all(one.probability is None for one in found.predictions)
@@ -125,16 +125,16 @@ def test_a_category_never_seen_and_a_column_too_many_are_told(runs, tmp_path):
     )
     table.write_csv(tmp_path / "odd.csv")
     run = open_run(runs("classes"))
-    asked = read_examples(run, [str(tmp_path / "odd.csv")])
+    asked = read_examples(Predictor(run), [str(tmp_path / "odd.csv")])
     assert any("4 cells hold a category" in note for note in note_sentences(asked.notes))
     assert any("'colour'" in note for note in note_sentences(asked.notes))
-    assert len(predict_examples(run, asked).predictions) == 4
+    assert len(Predictor(run).predict(asked).predictions) == 4
 
 
 def test_hinge_has_no_probabilities_and_a_reconstruction_has_an_error(runs, digits):
     for name, is_class in (("hinge", True), ("rows", False)):
         run = open_run(runs(name))
-        found = predict_examples(run, read_examples(run, [str(digits / "00-0.png")])).predictions[0]
+        found = Predictor(run).predict(read_examples(Predictor(run), [str(digits / "00-0.png")])).predictions[0]
         assert found.probability is None
         assert found.answer.isdigit() if is_class else found.answer.startswith("error ")
 
@@ -142,9 +142,9 @@ def test_hinge_has_no_probabilities_and_a_reconstruction_has_an_error(runs, digi
 def test_sources_are_answered_greedily_and_by_beam(runs, tmp_path):
     (tmp_path / "sources.txt").write_text("DAA\nABCD\nCCC\n")
     run = open_run(runs("pairs"))
-    greedy = predict_examples(run, read_examples(run, [str(tmp_path / "sources.txt")]))
+    greedy = Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / "sources.txt")]))
     assert [one.what for one in greedy.predictions] == ["DAA", "ABCD", "CCC"]
-    beam = predict_examples(run, read_examples(run, [str(tmp_path / "sources.txt")]), beam=4)
+    beam = Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / "sources.txt")]), beam=4)
     for one, other in zip(beam.predictions, greedy.predictions, strict=True):
         shares = [share for _, share in one.ranked]
         assert shares == sorted(shares, reverse=True)
@@ -153,7 +153,9 @@ def test_sources_are_answered_greedily_and_by_beam(runs, tmp_path):
     (tmp_path / "pairs.tsv").write_text("DAA\tAD\nCCC\tC\n")
     assert (
         "of 2 are right"
-        in note_sentences(predict_examples(run, read_examples(run, [str(tmp_path / "pairs.tsv")])).notes)[-1]
+        in note_sentences(Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / "pairs.tsv")])).notes)[
+            -1
+        ]
     )
 
 
@@ -218,13 +220,13 @@ def test_a_run_that_was_tampered_with_is_refused(runs, tmp_path, capsys, digits)
 def test_one_new_row_and_a_folder_of_class_folders_are_enough(runs, digits, tmp_path):
     open_data("penguins").frame.head(1).write_csv(tmp_path / "one.csv")
     run = open_run(runs("classes"))
-    assert len(predict_examples(run, read_examples(run, [str(tmp_path / "one.csv")])).predictions) == 1
+    assert len(Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / "one.csv")])).predictions) == 1
     for path in digits.iterdir():
         place = tmp_path / "sorted" / path.stem[-1]
         place.mkdir(parents=True, exist_ok=True)
         (place / path.name).write_bytes(path.read_bytes())
     run = open_run(runs("images"))
-    found = predict_examples(run, read_examples(run, [str(tmp_path / "sorted")]))
+    found = Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / "sorted")]))
     n_right = sum(one.answer == Path(one.what).parent.name for one in found.predictions)
     assert f"{n_right} of 12 are right" in note_sentences(found.notes)[-1]
 
@@ -237,12 +239,12 @@ def test_rows_and_images_that_were_trained_on_are_told(runs, folder):
     for side in ("train", "dev"):
         frame[sides.places[side]].write_csv(folder / f"{side}.csv")
         notes[side] = " ".join(
-            note_sentences(predict_examples(run, read_examples(run, [str(folder / f"{side}.csv")])).notes)
+            note_sentences(Predictor(run).predict(read_examples(Predictor(run), [str(folder / f"{side}.csv")])).notes)
         )
     assert f"was trained on all of {len(sides.train)} rows" in notes["train"]
     assert "was trained on" not in notes["dev"]
     (run.path / "trained-on.bin").rename(folder / "away.bin")
-    again = note_sentences(predict_examples(run, read_examples(run, [str(folder / "train.csv")])).notes)
+    again = note_sentences(Predictor(run).predict(read_examples(Predictor(run), [str(folder / "train.csv")])).notes)
     (folder / "away.bin").rename(run.path / "trained-on.bin")
     assert "was trained on" not in " ".join(again)  # as of a run that was made before they were kept
 
@@ -269,7 +271,7 @@ def test_of_rows_that_have_a_truth_it_says_how_many_are_right(runs, tmp_path):
     for rows, name in ((told, "some"), (told.head(5), "none"), (frame, "all")):
         rows.write_csv(tmp_path / f"{name}.csv")
     found = {
-        name: predict_examples(run, read_examples(run, [str(tmp_path / f"{name}.csv")]))
+        name: Predictor(run).predict(read_examples(Predictor(run), [str(tmp_path / f"{name}.csv")]))
         for name in ("some", "none", "all")
     }
     right = [

@@ -1,6 +1,7 @@
 """Vocabularies: what goes in comes back out; what was never seen is named; JSON keeps all of it."""
 
 import json
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from pellucid.data import BPE, Bytes, Characters, Words, open_data, vocabulary_from_json
 from pellucid.data.prepare import encode_list, encode_text
 from pellucid.data.prepare import tokens as corpus_module
+from pellucid.data.streamed_text import StreamedText
 from pellucid.errors import PellucidError
 from pellucid.lessons.token_costs import token_costs
 
@@ -211,3 +213,23 @@ def test_tokens_cost_what_the_sources_say():
     assert words.attention_ratio == 1.0
     with pytest.raises(PellucidError, match="there is no text"):
         token_costs("  ")
+
+
+@pytest.mark.parametrize("has_boundary", [True, False])
+@pytest.mark.parametrize("kind", ["characters", "words", "bytes", "bpe"])
+def test_streamed_text_is_the_whole_text_in_pieces(kind, has_boundary):
+    """Tokens drawn at random, so that most characters of several bytes are torn, and none of it is taken back."""
+    texts = ["naïve café, 日本語 – ok 🙂", "é 日 x y z"] * 3
+    made = {
+        "characters": lambda: Characters.of(texts, has_boundary),
+        "words": lambda: Words.of(texts, has_boundary),
+        "bytes": lambda: Bytes(has_boundary),
+        "bpe": lambda: BPE.train(texts, 300, has_boundary),
+    }
+    vocabulary = made[kind]()
+    chance = random.Random(1)
+    cases = [[chance.randrange(len(vocabulary)) for _ in range(chance.randrange(30))] for _ in range(200)]
+    for ids in [*cases, vocabulary.encode(texts[0])]:
+        stream = StreamedText(vocabulary)
+        pieces = [stream.add(token) for token in ids]
+        assert "".join(pieces) + stream.end() == vocabulary.decode(ids)

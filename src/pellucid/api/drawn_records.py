@@ -279,13 +279,13 @@ def _maps_of_sequences(options: DrawOptions, run: Run) -> Measured:
 
 
 def _maps_of_pairs(options: DrawOptions, run: Run) -> Measured:
-    from pellucid.training.inference.prediction import read_examples
+    from pellucid.training.inference.prediction import Predictor, read_examples
     from pellucid.training.run_data import load_pair_vocabulary
 
     source = run.data.first_pairs[0][0] if options.input is None else options.input
     vocabulary = load_pair_vocabulary(run)
     _require_readable(vocabulary, source)
-    wanted = read_examples(run, [], text=source)
+    wanted = read_examples(Predictor(run), [], text=source)
 
     from pellucid.models.contracts import PairModel
     from pellucid.training.checkpoints import load_network

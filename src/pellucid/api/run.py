@@ -29,12 +29,7 @@ from pellucid.training.inference.language_models import (
     draw_samples,
     score_text,
 )
-from pellucid.training.inference.prediction import (
-    examples_in_memory,
-    predict_examples,
-    read_examples,
-    require_answers,
-)
+from pellucid.training.inference.prediction import Predictor, read_examples
 
 if TYPE_CHECKING:
     from pellucid.records import Ladder, Samples, ScoredText, TrainingReport
@@ -105,7 +100,7 @@ def predict(
     source of pairs; beam: of pairs, the width of a beam search, 0 for the likeliest token each time.
     """
     opened = open_run(run)
-    require_answers(opened)
+    predictor = Predictor(opened)
     if beam:
         if opened.kind != "pairs":
             raise PellucidError(
@@ -117,12 +112,12 @@ def predict(
     in_memory = [one for one in examples if not is_place(one)]
     if not in_memory:
         files = [str(file) for file in examples]
-        read = read_examples(opened, files, text=text, encoding=encoding, separator=separator)
-        return Shown(predict_examples(opened, read, beam))
+        read = read_examples(predictor, files, text=text, encoding=encoding, separator=separator)
+        return Shown(predictor.predict(read, beam))
     if len(examples) > 1 or text:
         raise PellucidError(f"{len(examples)} things are given", fix="Give one that Python holds, or files alone")
     (given,) = examples
-    return with_answers(given, predict_examples(opened, examples_in_memory(opened, given), beam))
+    return with_answers(given, predictor.predict(predictor.read_memory(given), beam))
 
 
 def counting_options() -> dict[str, Option]:

@@ -18,6 +18,7 @@ COMMANDS = {
     "sample": "New items from a model of your data, each with how much of it is copied.",
     "score": "How likely a text is under a model of your data, character by character.",
     "compare": "The whole ladder, from guessing to transformers, on one split and one budget.",
+    "serve": "The network of a run over HTTP, for OpenAI's clients and any other.",
     "rate": "The learning rate for a network on your data, and how sure that answer is.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
     "inspect": "Every shape, parameter and FLOP of any model, and what is wrong when shapes disagree.",

@@ -264,6 +264,10 @@ class BPE(Vocabulary):
         found: str = self._tokenizer.decode([i - self.shift for i in ids if not self.is_boundary(i)])
         return found
 
+    def stored_form(self, token: int) -> str:
+        """A token as the tokenizer keeps it: one letter for each of its bytes."""
+        return self._tokenizer.id_to_token(token - self.shift) or ""
+
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "tokenizer": json.loads(self._tokenizer.to_str())}
 

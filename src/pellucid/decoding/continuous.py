@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ from pellucid.decoding.sampling import (
     choose_tokens,
     find_filters,
 )
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class JoinableReading(Protocol):
@@ -54,10 +56,10 @@ class DrawRequest:
     filters: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class DrawnToken(NamedTuple):
+class DrawnToken(NamedTuple, Generic[Key]):
     """One token of one sample."""
 
-    key: Hashable  # of the request
+    key: Key  # of the request
     sample: int
     token: int
     log_probability: float  # under the scores as they are, not as temperature and filters bend them
@@ -66,10 +68,10 @@ class DrawnToken(NamedTuple):
     is_last: bool  # nothing more is drawn for the sample
 
 
-class _Running:
+class _Running(Generic[Key]):
     """A request while it runs."""
 
-    def __init__(self, key: Hashable, request: DrawRequest) -> None:
+    def __init__(self, key: Key, request: DrawRequest) -> None:
         require_temperature(request.temperature)
         self.key, self.request = key, request
         self.chances = Chances(request.seed)
@@ -85,12 +87,12 @@ class _Running:
         return found
 
 
-class _Row(NamedTuple):
-    running: _Running
+class _Row(NamedTuple, Generic[Key]):
+    running: _Running[Key]
     sample: int
 
 
-class ContinuousBatch:
+class ContinuousBatch(Generic[Key]):
     """Requests that are drawn for together, at most `room` samples of them at a time.
 
     >>> class Likely:
@@ -111,9 +113,9 @@ class ContinuousBatch:
 
     def __init__(self, reading: JoinableReading, room: int) -> None:
         self.reading, self.room = reading, room
-        self.rows: list[_Row] = []
+        self.rows: list[_Row[Key]] = []
         self.chosen: npt.NDArray[Any] = np.zeros(0, np.int64)  # what was drawn last for each row
-        self.arriving: list[_Running] = []
+        self.arriving: list[_Running[Key]] = []
 
     @property
     def n_rows(self) -> int:
@@ -123,17 +125,17 @@ class ContinuousBatch:
     def has_room(self, n_samples: int) -> bool:
         return self.n_rows + n_samples <= self.room
 
-    def add(self, key: Hashable, request: DrawRequest) -> None:
+    def add(self, key: Key, request: DrawRequest) -> None:
         """Let a request join at the next step. Its key comes back with every token."""
         assert self.has_room(request.n_samples), "ask has_room first"
         self.arriving.append(_Running(key, request))
 
-    def remove(self, key: Hashable, sample: int | None = None) -> None:
+    def remove(self, key: Key, sample: int | None = None) -> None:
         """Draw no more for that sample of a request, or for any of it; what is not here is not missed."""
         self.arriving = [one for one in self.arriving if one.key != key]
         self._leave([at for at, row in enumerate(self.rows) if row.running.key == key and sample in (None, row.sample)])
 
-    def step(self) -> list[DrawnToken]:
+    def step(self) -> list[DrawnToken[Key]]:
         """One more token of every sample that is here, in no certain order of the requests."""
         scores = [self.reading.advance(self.chosen)] if self.rows else []
         for one in self.arriving:
@@ -146,7 +148,7 @@ class ContinuousBatch:
         self._leave([at for at, one in enumerate(drawn) if one.is_last])
         return drawn
 
-    def _draw(self, scores: FloatArray) -> list[DrawnToken]:
+    def _draw(self, scores: FloatArray) -> list[DrawnToken[Key]]:
         running = dict.fromkeys(row.running for row in self.rows)
         chances = {one: one.draw_chances() for one in running}
         chance = np.array([chances[row.running][row.sample] for row in self.rows])

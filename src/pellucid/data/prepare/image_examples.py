@@ -160,6 +160,10 @@ def _common_mode(data: ImagesData, size: tuple[int, int]) -> tuple[str, Statemen
     return "gray", make_note("images-in-gray", n=len(some))
 
 
+def _unreadable(name: str, trouble: str) -> PellucidError:
+    return PellucidError(f"the image {name} cannot be read: {trouble}", fix="Mend or replace it")
+
+
 @dataclass(frozen=True)
 class ImagePreparation:
     """What of an image a network reads.
@@ -213,13 +217,17 @@ class ImagePreparation:
         pixels = np.zeros(shape, dtype=np.uint8)
         for place, path in enumerate(paths):
             source = FileSource(path)
-            is_too_large = source.size > LARGEST_FILE
-            content = b"" if is_too_large else read_all(source)
-            trouble = f"larger than {LARGEST_FILE >> 20} MB" if is_too_large else find_trouble(content)[3]
-            if trouble:
-                raise PellucidError(f"the image {source.name} cannot be read: {trouble}", fix="Mend or replace it")
-            pixels[place] = decode_image(content, self.mode, self.size)
+            if source.size > LARGEST_FILE:
+                raise _unreadable(source.name, f"larger than {LARGEST_FILE >> 20} MB")
+            pixels[place] = self.decode(source.name, read_all(source))
         return pixels
+
+    def decode(self, name: str, content: bytes) -> Pixels:
+        """The same of one file that was read."""
+        trouble = find_trouble(content)[3]
+        if trouble:
+            raise _unreadable(name, trouble)
+        return decode_image(content, self.mode, self.size)
 
     def require_sound(self) -> None:
         """Refuse what no images could have been prepared by."""

@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pellucid.data import ListData, TextData
-    from pellucid.decoding.sampling import Drawn, Reading
+    from pellucid.decoding.continuous import JoinableReading
+    from pellucid.decoding.sampling import Drawn, FloatArray, Reading
     from pellucid.models.contracts import SequenceModel
     from pellucid.models.counting.count_model import CountModel
     from pellucid.models.counting.fitting import FittedCounts
 
 Track = Callable[[Sequence["Drawn"]], Iterable["Drawn"]]
+TokenLogs = tuple[float | None, tuple[tuple[int, float], ...]]
 
 FEW = 10  # samples of a list, unless another number is asked for
 LONGEST_ITEM = 1_000  # tokens; a list's sample without an end is cut here
@@ -79,8 +81,32 @@ class LanguageModel(ABC):
         """The model as decoding goes on with it."""
 
     @abstractmethod
+    def joinable_reading(self) -> JoinableReading:
+        """The model as continuous batching goes on with it."""
+
+    @abstractmethod
     def start(self, prompt: Sequence[int]) -> list[int]:
         """What is read before the first token is drawn."""
+
+    @abstractmethod
+    def log_rows(self, tokens: Sequence[int]) -> FloatArray:
+        """tokens: at least one -> (tokens, vocab), the log-probabilities of what comes after each of them."""
+
+    def token_logs(self, prompt: Sequence[int], n_likeliest: int) -> list[TokenLogs]:
+        """Of each token of a prompt its log-probability, and the likeliest tokens in its place with theirs.
+
+        The first of a text stands after nothing, and has none.
+        """
+        import numpy as np
+
+        begun = self.start(prompt)
+        n_known = len(begun) - len(prompt)  # 1 where something is read before the first, else 0
+        found: list[TokenLogs] = [] if n_known else [(None, ())]
+        for row, token in zip(self.log_rows(begun), begun[1:], strict=False):
+            order = np.argsort(-row, kind="stable")[:n_likeliest]
+            likeliest = tuple(zip(order.tolist(), row[order].tolist(), strict=True))
+            found.append((float(row[token]), likeliest))
+        return found
 
     @abstractmethod
     def surprises(self, tokens: Sequence[int]) -> tuple[Surprise, ...]:
@@ -166,6 +192,19 @@ class TrainedModel(LanguageModel):
 
         return NeuralReading(self.model) if is_cached else ForwardReading(self.model)
 
+    def joinable_reading(self) -> JoinableReading:
+        from pellucid.models.stepwise import JoinableNeuralReading
+
+        return JoinableNeuralReading(self.model)
+
+    def log_rows(self, tokens: Sequence[int]) -> FloatArray:
+        import numpy as np
+
+        from pellucid.decoding.sampling import log_softmax
+        from pellucid.models.stepwise import scores_after_each
+
+        return log_softmax(scores_after_each(self.model, np.array(tokens)))
+
     def start(self, prompt: Sequence[int]) -> list[int]:
         """A list's items begin at the boundary; a text goes on from its prompt, and without one from a line break."""
         last = list(prompt)[-self.longest_prompt :]
@@ -176,14 +215,13 @@ class TrainedModel(LanguageModel):
 
         from pellucid.decoding.sampling import log_softmax
         from pellucid.models.sequences.on_counting import OnCounting
-        from pellucid.models.stepwise import parts_after_each, scores_after_each
+        from pellucid.models.stepwise import parts_after_each
 
         scored = [*tokens, self.vocabulary.closing] if self.is_list else list(tokens)
         read = [self.opening, *scored]
         contexts = ["…" * (end > SHOWN) + self._names(read[max(0, end - SHOWN) : end]) for end in range(1, len(read))]
         if not isinstance(self.model, OnCounting):
-            rows = log_softmax(scores_after_each(self.model, np.array(read[:-1])))
-            return _surprises(contexts, scored, rows, self.vocabulary.tokens)
+            return _surprises(contexts, scored, self.log_rows(read[:-1]), self.vocabulary.tokens)
         scores, counted, gates = parts_after_each(self.model, np.array(read[:-1]))
         plain = _surprises(contexts, scored, log_softmax(scores), self.vocabulary.tokens)
         parts = zip(plain, scored, counted, gates, strict=True)
@@ -227,6 +265,16 @@ class CountedModel(LanguageModel):
         from pellucid.decoding.sampling import FromContexts
 
         return FromContexts(self.model.log_probabilities)
+
+    def joinable_reading(self) -> JoinableReading:
+        from pellucid.models.counting.count_model import JoinableCounts
+
+        return JoinableCounts(self.model)
+
+    def log_rows(self, tokens: Sequence[int]) -> FloatArray:
+        import numpy as np
+
+        return self.model.after_each(np.array(tokens))
 
     def start(self, prompt: Sequence[int]) -> list[int]:
         return [0, *prompt] if self.is_list else list(prompt)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ from pellucid.runs import Run
 from pellucid.training.run_data import load_pair_vocabulary, load_preparation, load_trained_on
 
 if TYPE_CHECKING:
-    from pellucid.models.contracts import Network, PairModel
+    from pellucid.data.pair_vocabularies import PairVocabulary
+    from pellucid.data.prepare import Preparation
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 AT_ONCE = 512  # examples of one pass
@@ -46,6 +48,65 @@ class NewExamples:
     notes: tuple[Statement, ...] = ()
 
 
+class Predictor:
+    """The network of a run that answers, and how it reads examples; each part is loaded once, when it is needed."""
+
+    def __init__(self, run: Run) -> None:
+        require_answers(run)
+        self.run = run
+
+    @cached_property
+    def model(self) -> Any:
+        from pellucid.training.checkpoints import load_network
+
+        return load_network(self.run)[0].for_inference()
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        return load_preparation(self.run)
+
+    @cached_property
+    def vocabulary(self) -> PairVocabulary:
+        return load_pair_vocabulary(self.run)
+
+    @cached_property
+    def trained_on(self) -> np.ndarray[Any, Any]:
+        return load_trained_on(self.run)
+
+    def read_pictures(self, contents: Sequence[bytes]) -> NewExamples:
+        """Image files as they came, each as its bytes."""
+        assert isinstance(self.preparation, ImagePreparation)
+        names = [f"image {place:,}" for place in range(1, len(contents) + 1)]
+        pixels = np.stack([self.preparation.decode(*one) for one in zip(names, contents, strict=True)])
+        return NewExamples(names, self.preparation.read(pixels), np.zeros((len(contents), 0), dtype=np.int64))
+
+    def read_memory(self, given: Any) -> NewExamples:
+        """What Python holds: a frame, rows, columns by name, an array, or sources of pairs."""
+        kind = self.run.kind
+        if kind == "table":
+            table = read_memory(given, kind="table", fewest_rows=1)
+            assert isinstance(table, TableData)
+            return _read_rows(self, [table])
+        if kind == "pairs":
+            sources = list(given)
+            odd = next((place for place, source in enumerate(sources, 1) if not isinstance(source, str)), 0)
+            if odd or not sources:
+                fix = "Give a list of the sources, each a text"
+                raise PellucidError(f"source {odd:,} is no text" if odd else "there is no source to answer", fix=fix)
+            return _encode_sources(self, [(source, "") for source in sources])
+        assert isinstance(self.preparation, ImagePreparation)
+        pixels = as_pixels(given)
+        names = [f"image {place:,}" for place in range(1, len(pixels) + 1)]
+        return NewExamples(names, self.preparation.read(pixels), np.zeros((len(pixels), 0), dtype=np.int64))
+
+    def predict(self, examples: NewExamples, beam: int = 0) -> Predictions:
+        """The answers, in the order of the examples. beam: of pairs; 0 takes the likeliest token each time."""
+        run, data = self.run, self.run.record["data"]
+        found = _write_targets(self, examples, beam) if run.kind == "pairs" else _score_examples(self, examples)
+        notes = (*examples.notes, *_count_trained_on(self, examples), *_count_right(found, examples, run.kind))
+        return Predictions(run.name, run.model, str(data.get("target", "")), str(data.get("task", "")), found, notes)
+
+
 def require_answers(run: Run) -> None:
     """Refuse a run whose network goes on with a text and predicts nothing."""
     if run.kind in ("list", "text"):
@@ -57,12 +118,12 @@ def require_answers(run: Run) -> None:
 
 
 def read_examples(
-    run: Run, files: Sequence[str], *, text: str = "", encoding: str = "utf-8", separator: str = ""
+    predictor: Predictor, files: Sequence[str], *, text: str = "", encoding: str = "utf-8", separator: str = ""
 ) -> NewExamples:
     """What a run's network is to predict: images, the rows of tables, or sources of pairs."""
-    require_answers(run)
+    run = predictor.run
     if run.kind == "pairs":
-        return _read_sources(run, files, text, encoding)
+        return _read_sources(predictor, files, text, encoding)
     if text:
         raise PellucidError(
             f"{{text}} is for pairs, and {quoted(run.name)} reads {run.kind}",
@@ -72,33 +133,12 @@ def read_examples(
     if not files:
         raise PellucidError("FILE is missing", fix=f"Give {'an image' if run.kind == 'images' else 'a table'}")
     if run.kind == "images":
-        return _read_images(run, files)
-    return _read_rows(run, list(_open_tables(run, files, encoding, separator)))
+        return _read_images(predictor, files)
+    return _read_rows(predictor, list(_open_tables(predictor, files, encoding, separator)))
 
 
-def examples_in_memory(run: Run, given: Any) -> NewExamples:
-    """The same of what Python holds: a frame, rows, columns by name, an array, or sources of pairs."""
-    require_answers(run)
-    if run.kind == "table":
-        table = read_memory(given, kind="table", fewest_rows=1)
-        assert isinstance(table, TableData)
-        return _read_rows(run, [table])
-    if run.kind == "pairs":
-        sources = list(given)
-        odd = next((place for place, source in enumerate(sources, 1) if not isinstance(source, str)), 0)
-        if odd or not sources:
-            fix = "Give a list of the sources, each a text"
-            raise PellucidError(f"source {odd:,} is no text" if odd else "there is no source to answer", fix=fix)
-        return _encode_sources(run, [(source, "") for source in sources])
-    preparation = load_preparation(run)
-    assert isinstance(preparation, ImagePreparation)
-    pixels = as_pixels(given)
-    names = [f"image {place:,}" for place in range(1, len(pixels) + 1)]
-    return NewExamples(names, preparation.read(pixels), np.zeros((len(pixels), 0), dtype=np.int64))
-
-
-def _read_images(run: Run, files: Sequence[str]) -> NewExamples:
-    preparation = load_preparation(run)
+def _read_images(predictor: Predictor, files: Sequence[str]) -> NewExamples:
+    preparation = predictor.preparation
     assert isinstance(preparation, ImagePreparation)
     found = [one for word in files for one in _image_files(Path(word))]
     paths, truths = [path for path, _ in found], [truth for _, truth in found]
@@ -135,8 +175,8 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGES and path.is_file()
 
 
-def _open_tables(run: Run, files: Sequence[str], encoding: str, separator: str) -> Iterator[TableData]:
-    preparation = load_preparation(run)
+def _open_tables(predictor: Predictor, files: Sequence[str], encoding: str, separator: str) -> Iterator[TableData]:
+    preparation = predictor.preparation
     assert isinstance(preparation, TablePreparation)
     for word in files:
         table = open_data(
@@ -151,8 +191,8 @@ def _open_tables(run: Run, files: Sequence[str], encoding: str, separator: str) 
         yield table
 
 
-def _read_rows(run: Run, tables: Sequence[TableData]) -> NewExamples:
-    preparation = load_preparation(run)
+def _read_rows(predictor: Predictor, tables: Sequence[TableData]) -> NewExamples:
+    preparation = predictor.preparation
     assert isinstance(preparation, TablePreparation)
     names: list[str] = []
     truths: list[str] = []
@@ -174,7 +214,7 @@ def _read_rows(run: Run, tables: Sequence[TableData]) -> NewExamples:
     return NewExamples(names, np.concatenate(numbers), np.concatenate(codes), truths=known, notes=tuple(notes))
 
 
-def _read_sources(run: Run, files: Sequence[str], text: str, encoding: str) -> NewExamples:
+def _read_sources(predictor: Predictor, files: Sequence[str], text: str, encoding: str) -> NewExamples:
     found = [(text, "")] if text else []
     for word in files:
         data = (
@@ -190,15 +230,15 @@ def _read_sources(run: Run, files: Sequence[str], text: str, encoding: str) -> N
         raise PellucidError(
             "there is no source to answer", fix="Give a FILE with one a line, or {text}", options={"text": "SOURCE"}
         )
-    return _encode_sources(run, found)
+    return _encode_sources(predictor, found)
 
 
-def _encode_sources(run: Run, pairs: Sequence[tuple[str, str]]) -> NewExamples:
+def _encode_sources(predictor: Predictor, pairs: Sequence[tuple[str, str]]) -> NewExamples:
     """pairs: each source, and its target where that is known, else ""."""
-    vocabulary = load_pair_vocabulary(run)
+    vocabulary = predictor.vocabulary
     names, truths = [source for source, _ in pairs], [target for _, target in pairs if target]
     sources = [vocabulary.encode(name, "error") for name in names]
-    longest = int(run.config.get("longest_source", 0)) - vocabulary.n_beside
+    longest = int(predictor.run.config.get("longest_source", 0)) - vocabulary.n_beside
     long = next((name for name in names if len(name) > longest), "")
     if long:
         raise PellucidError(
@@ -208,24 +248,13 @@ def _encode_sources(run: Run, pairs: Sequence[tuple[str, str]]) -> NewExamples:
     return NewExamples(names, sources=sources, truths=truths if len(truths) == len(names) else [])
 
 
-def predict_examples(run: Run, examples: NewExamples, beam: int = 0) -> Predictions:
-    """The network's answers, in the order of the examples. beam: of pairs; 0 takes the likeliest token each time."""
-    from pellucid.training.checkpoints import load_network
-
-    model: Any = load_network(run)[0].for_inference()
-    found = _write_targets(run, model, examples, beam) if run.kind == "pairs" else _score_examples(run, model, examples)
-    data = run.record["data"]
-    notes = (*examples.notes, *_count_trained_on(run, examples), *_count_right(found, examples, run.kind))
-    return Predictions(run.name, run.model, str(data.get("target", "")), str(data.get("task", "")), found, notes)
-
-
-def _score_examples(run: Run, model: Network, examples: NewExamples) -> tuple[Prediction, ...]:
+def _score_examples(predictor: Predictor, examples: NewExamples) -> tuple[Prediction, ...]:
     import torch
 
     from pellucid.layers.losses import find_example_loss
     from pellucid.models.contracts import Reconstructor
 
-    preparation, names = load_preparation(run), examples.names
+    model, preparation, names = predictor.model, predictor.preparation, examples.names
     assert examples.numbers is not None
     assert examples.codes is not None
     numbers, codes = torch.from_numpy(examples.numbers), torch.from_numpy(examples.codes)
@@ -245,7 +274,7 @@ def _score_examples(run: Run, model: Network, examples: NewExamples) -> tuple[Pr
             Prediction(name, f"{value:.6g}", None, value=value) for name, value in zip(names, values, strict=True)
         )
     classes = preparation.classes
-    loss = str(run.record["plan"].get("loss", "cross-entropy"))
+    loss = str(predictor.run.record["plan"].get("loss", "cross-entropy"))
     probabilities = find_example_loss(loss, "classification").probabilities
     if probabilities is None:  # as of hinge, whose scores only rank
         likeliest = scores.argmax(1).tolist()
@@ -259,12 +288,12 @@ def _rank(name: str, shares: np.ndarray[Any, Any], classes: tuple[str, ...]) -> 
     return Prediction(name, ranked[0][0], ranked[0][1], ranked)
 
 
-def _write_targets(run: Run, model: PairModel, examples: NewExamples, beam: int) -> tuple[Prediction, ...]:
+def _write_targets(predictor: Predictor, examples: NewExamples, beam: int) -> tuple[Prediction, ...]:
     from pellucid.decoding.beam import beam_search
     from pellucid.models.pairs.padding import pad_rows
     from pellucid.models.stepwise import PairReading, greedy_answers
 
-    decode = load_pair_vocabulary(run).decode_target
+    model, decode = predictor.model, predictor.vocabulary.decode_target
     if not beam:
         written = greedy_answers(model, pad_rows(examples.sources))
         return tuple(
@@ -278,12 +307,12 @@ def _write_targets(run: Run, model: PairModel, examples: NewExamples, beam: int)
     return tuple(found)
 
 
-def _count_trained_on(run: Run, examples: NewExamples) -> list[Statement]:
+def _count_trained_on(predictor: Predictor, examples: NewExamples) -> list[Statement]:
     """How many of the rows or images the network learned from: of these it may know the answers by heart."""
     if examples.numbers is None or examples.codes is None:
         return []
-    n_known = int(np.isin(example_hashes(examples.numbers, examples.codes), load_trained_on(run)).sum())
-    note = make_note("trained-on", n=n_known, n_all=len(examples.names), one=KINDS[run.kind].example)
+    n_known = int(np.isin(example_hashes(examples.numbers, examples.codes), predictor.trained_on).sum())
+    note = make_note("trained-on", n=n_known, n_all=len(examples.names), one=KINDS[predictor.run.kind].example)
     return [note] if n_known else []
 
 
