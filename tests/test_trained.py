@@ -1,22 +1,18 @@
 """A run's network that speaks and judges: from Python, and as `pellucid sample RUN` and `pellucid score RUN`."""
 
-import dataclasses
 import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
+from trust.tiny_runs import CONTEXT, STORY, TRANSFORMER, made
 
 from pellucid.cli import main
-from pellucid.data import open_data
-from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.options import SampleOptions
 from pellucid.decoding.sampling import draw_tokens
 from pellucid.errors import PellucidError
 from pellucid.figures.words.notes import note_sentences
 from pellucid.models.catalogue import find_network
-from pellucid.records import DataFacts, Evaluation
 from pellucid.runs import RunWriter, open_run
 from pellucid.training.checkpoints import save_best
 from pellucid.training.inference.language_models import TrainedModel, draw_samples, score_text
@@ -25,53 +21,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 LSTM = find_network("lstm", "list")
 MLP = find_network("mlp", "list")
-TRANSFORMER = find_network("transformer", "list")
-
-NAMES = ("emma", "ava", "mia", "olivia", "noah", "liam", "anna", "hannah", "nina", "lina", "mila", "noa")
-STORY = "the cat saw the dog\nand the dog saw the cat. " * 40
-CONTEXT = 12
-
-
-def made(folder: Path, name: str, *, kind: str = "list", tokens: str = "characters", card=TRANSFORMER) -> Path:
-    """A run with a tiny network that has opinions but learned nothing, on made-up data beside it."""
-    items = [first + end for first in NAMES for end in ("", "n", "na", "li", "mo")]
-    file = folder / ("own.txt" if kind == "list" else "story.txt")
-    file.write_text("\n".join(items) + "\n" if kind == "list" else STORY)
-    data = open_data(file, kind=kind)
-    sides = split_sequences(data, tokens)
-    config = dataclasses.replace(card.tiny, vocab_size=len(sides.vocabulary))
-    if card is TRANSFORMER:
-        config = dataclasses.replace(config, context=CONTEXT)
-    model = card.build(config)
-    chance = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=chance) * (0.4 if parameter.dim() > 1 else 0.1))
-    facts = DataFacts(
-        source=file.name,
-        description=data.description,
-        kind=kind,
-        tokens=tokens,
-        fingerprint=data.fingerprint,
-        vocab_size=len(sides.vocabulary),
-        symbols=tuple(sides.vocabulary.tokens[:256]),
-        items={"train": len(sides.train_items), "dev": len(sides.dev_items), "test": len(sides.test_items)},
-        n_tokens={side: getattr(sides, side).n_predicted for side in ("train", "dev", "test")},
-    )
-    record = {
-        "model": card.name,
-        "config": dataclasses.asdict(config),
-        "data": facts,
-        "reading": {"source": f"../../{file.name}", "kind": kind, "encoding": "utf-8", "newlines": "keep"},
-    }
-    with RunWriter.create(folder / "runs" / name, record, n_bytes=100_000) as run:
-        run.write("vocabulary.json", json.dumps(sides.vocabulary.to_json()))
-        run.append("evaluations", Evaluation(0, 3.3, 3.4))
-        run.append("evaluations", Evaluation(40, 2.1, 2.2))
-        save_best(run.path, 40, model.state_dict())
-    return folder / "runs" / name
-
-
 @pytest.fixture
 def tiny(tmp_path):
     return made(tmp_path, "tiny")

@@ -53,7 +53,6 @@ class ServedRun:
 
     def __init__(self, word: str | Path) -> None:
         self.run = open_run(word)
-        self.run.require_finished()
         self.name, self.kind = self.run.name, self.run.kind
         self.writes = self.kind in ("list", "text")
         self.created = int((self.run.path / "run.json").stat().st_mtime)
