@@ -43,6 +43,7 @@ PROOFS = (
         "-q --no-header -p no:cacheprovider tests/broken/test_strangers.py -k third-a",
         has_seed=False,
     ),
+    Proof("trust.serving", "10⁵ requests, a tenth of them bad: no 5xx, no leak, none lost", "", "--count 2000"),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),
 )
 

@@ -1,8 +1,8 @@
 """Load on `pellucid serve`, all of it on this machine: `python -m trust.serving --count 100000`.
 
-Clients ask at once, over connections that they keep. Nine in ten requests are good, and their text is compared with what
-the same request gave before: alone or among others, it may never differ. A tenth is malformed, oversized, cut off or
-slow. What must hold:
+Clients ask at once, over connections that they keep. Nine in ten requests are good, and their text is compared with
+what the same request gave before: alone or among others, it may never differ. A tenth is malformed, oversized, cut off
+or slow. What must hold:
 
     no answer of 500 or above, and none to a good request but 200 or 429 (with Retry-After)
     no request that was sent whole is left without an answer

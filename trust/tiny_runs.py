@@ -3,10 +3,11 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from pellucid.data import open_data
+from pellucid.data import ListData, TextData, open_data
 from pellucid.data.prepare.tokens import split_sequences
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.records import DataFacts, Evaluation
@@ -28,21 +29,28 @@ def made(
     tokens: str = "characters",
     card: NetworkCard = TRANSFORMER,
     text: str = STORY,
+    config: Any = None,
+    scale: float = 0.4,
 ) -> Path:
-    """A run with a tiny network that has opinions but learned nothing, on made-up data beside it."""
+    """A run with a tiny network that has opinions but learned nothing, on made-up data beside it.
+
+    config, scale: of a network of another size, and how large its weights are.
+    """
     items = [first + end for first in NAMES for end in ("", "n", "na", "li", "mo")]
     file = folder / ("own.txt" if kind == "list" else "story.txt")
     file.write_text("\n".join(items) + "\n" if kind == "list" else text)
     data = open_data(file, kind=kind)
+    assert isinstance(data, ListData | TextData)
     sides = split_sequences(data, tokens)
-    config = dataclasses.replace(card.tiny, vocab_size=len(sides.vocabulary))
-    if card is TRANSFORMER:
-        config = dataclasses.replace(config, context=CONTEXT)
+    if config is None:
+        config = dataclasses.replace(card.tiny, vocab_size=len(sides.vocabulary))
+        if card is TRANSFORMER:
+            config = dataclasses.replace(config, context=CONTEXT)
     model = card.build(config)
     chance = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=chance) * (0.4 if parameter.dim() > 1 else 0.1))
+            parameter.copy_(torch.randn(parameter.shape, generator=chance) * (scale if parameter.dim() > 1 else 0.1))
     facts = DataFacts(
         source=file.name,
         description=data.description,

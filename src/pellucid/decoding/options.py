@@ -128,7 +128,7 @@ class SampleOptions:
         None, "Beam search with this beam width, in place of sampling.", noun="the beam", maximum=MOST_BEAM
     )
     length_penalty: float = option(0.0, "Length penalty of the beam: scores are log-probability / length^penalty.")
-    seed: int = option(0, "Random seed; the same seed gives the same samples.")
+    seed: int = option(0, "Random seed; the same seed gives the same samples.", minimum=0, maximum=MOST_SEED)
     unknown: str = option(
         "error",
         "Characters that the data never have",

@@ -16,7 +16,7 @@ from pellucid.data import Vocabulary
 from pellucid.data.streamed_text import StreamedText
 from pellucid.data.vocabularies import require_ids
 from pellucid.decoding.continuous import ContinuousBatch, DrawnToken, DrawRequest
-from pellucid.decoding.options import FILTERS, UNKNOWN, require_seed, require_temperature, require_top_k_fits
+from pellucid.decoding.options import FILTERS, MOST_SEED, UNKNOWN, require_seed, require_temperature, require_top_k_fits
 from pellucid.decoding.sampling import NEVER
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.options import check_options, option
@@ -28,6 +28,7 @@ MOST_TOKENS = 4096  # of one completion
 MOST_CHOICES = 64  # completions of one prompt
 MOST_STOPS, LONGEST_STOP = 16, 200
 MOST_LIKELIEST = 20
+LONG = 20_000  # characters
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class CompletionOptions:
     max_tokens: int = option(16, "Most tokens of a completion.", noun="max_tokens", minimum=0, maximum=MOST_TOKENS)
     temperature: float = option(1.0, "Softmax temperature; 0 always takes the likeliest token.")
     n: int = option(1, "Completions of each prompt.", noun="n", maximum=MOST_CHOICES)
-    seed: int = option(0, "Random seed; the same seed gives the same completions.")
+    seed: int = option(0, "Random seed; the same seed gives the same completions.", minimum=0, maximum=MOST_SEED)
     stop: tuple[str, ...] = ()  # texts before which a completion ends
     logprobs: int | None = option(
         None, "How many of the likeliest tokens are told at each place.", minimum=0, maximum=MOST_LIKELIEST
@@ -98,10 +99,10 @@ def prepare_prompt(model: LanguageModel, prompt: str | Sequence[int], options: C
     if "top_k" in options.filters:
         require_top_k_fits(int(options.filters["top_k"]), len(vocabulary))
     if isinstance(prompt, str):
-        # A text of more letters than this has more tokens than fit, and to cut it into tokens would take long.
-        longest = max(len(token) for token in vocabulary.tokens) * model.longest_prompt
-        if len(prompt) > longest:
-            raise _too_long(f"at least {len(prompt) // max(1, longest // model.longest_prompt):,}", model)
+        longest = max(len(token) for token in vocabulary.tokens)
+        # A text of so many letters has more tokens than fit, and to cut it into tokens would take long.
+        if len(prompt) > max(LONG, longest * model.longest_prompt):
+            raise _too_long(f"at least {len(prompt) // longest:,}", model)
         tokens, _ = encode_known(prompt, vocabulary, options.unknown, "the prompt")
         text = prompt if options.unknown == "error" else vocabulary.decode(tokens)
     else:
