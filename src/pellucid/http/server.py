@@ -27,6 +27,7 @@ from pellucid.http.answers import error_body
 from pellucid.http.door import SECURITY_HEADERS
 
 HEADER_BYTES = 16 * 1024
+Listener = socket.socket  # for those who only hand it on
 
 
 @dataclass(frozen=True)

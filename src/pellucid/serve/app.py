@@ -10,7 +10,6 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -22,15 +21,12 @@ from pellucid.api.serving import ServedRun
 from pellucid.errors import PellucidError, quoted
 from pellucid.http.answers import Refusal, build_app, read_json
 from pellucid.http.door import BearerKey, Door, DoorRules, admit_everyone
-from pellucid.http.server import HttpServer, Limits
+from pellucid.http.server import HttpServer, Limits, Listener
 from pellucid.serve.completion_calls import CompletionAnswer, CompletionCall, read_call, require_model
 from pellucid.serve.generation import Busy, GenerationThread, Said, Ticket
 from pellucid.serve.metrics import CONTENT_TYPE, CountedAnswers, Metrics
 from pellucid.serve.options import ServeOptions
 from pellucid.serve.prediction_calls import answer_of, predict
-
-if TYPE_CHECKING:
-    from socket import socket
 
 COMPLETION_BYTES = 1 << 20  # of a body; a prompt is a few thousand tokens
 PREDICTION_BYTES = 16 << 20
@@ -217,7 +213,7 @@ def _resident_bytes() -> float:
         return 0.0
 
 
-def build_server(service: Service, listener: socket) -> HttpServer:
+def build_server(service: Service, listener: Listener) -> HttpServer:
     """The service at its address. Whoever is not on this machine has to send a key."""
     options = service.options
     key = options.read_key()
