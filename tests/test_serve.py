@@ -471,7 +471,13 @@ def refusals(address, bodies):
 
 def test_rows_of_a_table_are_predicted(tmp_path):
     run = trained(tmp_path, TABLE)
-    measured = {"bill_length_mm": 39.1, "bill_depth_mm": 18.7, "flipper_length_mm": 200, "body_mass_g": 3800.5}
+    measured = {
+        "bill_length_mm": 39.1,
+        "bill_depth_mm": 18.7,
+        "flipper_length_mm": 200,
+        "body_mass_g": 3800.5,
+        "year": 2007,
+    }
     rows = [
         {**measured, "island": "Torgersen", "sex": None},
         {**measured, "bill_depth_mm": 14.2, "island": "Biscoe", "sex": "female"},
