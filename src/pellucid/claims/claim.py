@@ -104,6 +104,11 @@ class Claim:
         """Whether it can be asked of a user's own data."""
         return "data" in {one.name for one in fields(self.knobs)}
 
+    @property
+    def takes_division(self) -> bool:
+        """Whether it trains on a table's rows, which can be divided in several ways."""
+        return "strategy" in {one.name for one in fields(self.knobs)} and self.takes_data
+
 
 @dataclass(frozen=True)
 class ClaimFamily:

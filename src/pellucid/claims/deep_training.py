@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pellucid.claims.claim import Claim, ClaimFamily, Numbers, Search
 from pellucid.claims.residual_connections import FORMS, build_deep_pair, draw_rows
 from pellucid.claims.sizes_and_latency import one_thread
+from pellucid.data.splits import STRATEGIES, SplitRequest
 from pellucid.lessons.lesson import seed_knob
 from pellucid.options import check_options, option
 
@@ -39,8 +40,8 @@ class ClassSides(NamedTuple):
 
 
 @cache
-def split_classes(data: str, n_train: int = 0, seed: int = 0, target: str = "") -> ClassSides:
-    """Train and dev of data that has classes; n_train: that many of train, drawn by the seed; target: of a table."""
+def split_classes(data: str, n_train: int = 0, seed: int = 0, split: SplitRequest | None = None) -> ClassSides:
+    """Train and dev of data that has classes; n_train: that many of train, drawn by the seed; split: of a table."""
     import torch
 
     from pellucid.data import open_data, require_kind
@@ -52,7 +53,8 @@ def split_classes(data: str, n_train: int = 0, seed: int = 0, target: str = "") 
     opened = open_data(data)
     require_kind(opened, "images", "table")
     assert isinstance(opened, ImagesData | PixelsData | TableData)
-    sides = table_sides(opened, target) if isinstance(opened, TableData) else image_sides(opened)
+    split = split or SplitRequest()
+    sides = table_sides(opened, split.target, split=split) if isinstance(opened, TableData) else image_sides(opened)
     if sides.task != "classification":
         raise PellucidError(f"{opened.name} has no classes to tell", fix="Give it data with classes")
     if n_train:
@@ -97,7 +99,7 @@ def train_deep(
     steps: int,
     until: float = 0.0,
     drawn: int = 0,
-    target: str = "",
+    split: SplitRequest | None = None,
 ) -> DeepRun:
     """Adam on small batches, for so many steps or until the loss on all of train is so low; drawn: other weights."""
     import torch
@@ -107,7 +109,7 @@ def train_deep(
     from pellucid.models.examples.rows import Plain, Residual
     from pellucid.training.rng import seed_torch, torch_rng
 
-    sides = split_classes(data, n_train, seed, target)
+    sides = split_classes(data, n_train, seed, split)
     config = DeepConfig(*sides.shape, width=32, depth=depth)
     with seed_torch(seed, drawn, "weights"):
         model: Deep = Plain(config) if form == "plain" else Residual(config)
@@ -133,16 +135,32 @@ def train_deep(
 
 
 @dataclass(frozen=True)
-class DeepTrainingKnobs:
+class ClassDataKnobs:
+    """Which data, and how the rows of a table are divided: by the same words as a training's."""
+
     data: str = option("digits", EXAMPLES)
     target: str = option("", "Column of a table that holds the classes, where it does not say itself.")
+    strategy: str = option(
+        "", "How the rows of a table are divided; by default as suits them", choices=tuple(STRATEGIES)
+    )
+    group: str = option("", "Column of a table whose values are not to be divided.")
+    order: str = option("", "Column of a table that tells the order of the rows.")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        _ = self.split
+
+    @property
+    def split(self) -> SplitRequest:
+        return SplitRequest(self.strategy, group=self.group, order=self.order, target=self.target)
+
+
+@dataclass(frozen=True)
+class DeepTrainingKnobs(ClassDataKnobs):
     depth: int = option(32, "Blocks of two layers.", minimum=1, maximum=200)
     start: str = option("kept", "Weights drawn so that sizes are kept, or as torch does", choices=("kept", "torch"))
     steps: int = option(100, "Steps of Adam.", minimum=10, maximum=10_000)
     seed: int = seed_knob()
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 RATES = (0.0003, 0.003)
@@ -150,11 +168,11 @@ RATES = (0.0003, 0.003)
 
 def measure_deep_training(knobs: DeepTrainingKnobs) -> Numbers:
     """The loss on train, as a part of ln K, of the better of two learning rates, plain and residual."""
-    n_classes = split_classes(knobs.data, target=knobs.target).shape[2]
+    n_classes = split_classes(knobs.data, split=knobs.split).shape[2]
     found = {}
     for form in FORMS:
         same = (form, knobs.data, 0, knobs.depth, knobs.start, knobs.seed)
-        runs = [train_deep(*same, rate, knobs.steps, target=knobs.target) for rate in RATES]
+        runs = [train_deep(*same, rate, knobs.steps, split=knobs.split) for rate in RATES]
         found[f"{form}, of ln K"] = min([run.train_loss for run in runs]) / math.log(n_classes)
     return found
 
@@ -200,9 +218,7 @@ def measure_identity_learning(knobs: IdentityTargetKnobs) -> Numbers:
 
 
 @dataclass(frozen=True)
-class SafeguardKnobs:
-    data: str = option("digits", EXAMPLES)
-    target: str = option("", "Column of a table that holds the classes, where it does not say itself.")
+class SafeguardKnobs(ClassDataKnobs):
     other: str = option(
         "residual", "What is compared with the plain network", choices=("residual", "plain, drawn anew")
     )
@@ -210,9 +226,6 @@ class SafeguardKnobs:
     examples: int = option(150, "Examples of train.", minimum=20, maximum=100_000)
     depth: int = option(4, "Blocks of two layers.", minimum=1, maximum=100)
     seed: int = seed_knob()
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 UNTIL = 0.05  # nats on train: as good as learned by heart
@@ -222,8 +235,8 @@ def measure_safeguard(knobs: SafeguardKnobs) -> Numbers:
     """Two networks that are trained until the loss on few examples is the same: what each has on dev above it."""
     same = (knobs.data, knobs.examples, knobs.depth, knobs.start, knobs.seed, 0.002, 3000, UNTIL)
     form, drawn = ("residual", 0) if knobs.other == "residual" else ("plain", 1)
-    plain = train_deep("plain", *same, target=knobs.target)
-    other = train_deep(form, *same, drawn=drawn, target=knobs.target)
+    plain = train_deep("plain", *same, split=knobs.split)
+    other = train_deep(form, *same, drawn=drawn, split=knobs.split)
     return {
         "gap, plain": plain.dev_loss - plain.train_loss,
         f"gap, {knobs.other}": other.dev_loss - other.train_loss,

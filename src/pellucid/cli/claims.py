@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from pellucid.cli.contract import say_written, show_answer
-from pellucid.cli.options import SETTINGS, json_option
+from pellucid.cli.options import SETTINGS, given_flags, json_option, options_from
+from pellucid.data.options import DataOptions
+from pellucid.data.splits import DIVIDING
 from pellucid.errors import PellucidError
 from pellucid.figures.words.notation import duration
 from pellucid.records import ClaimResult
@@ -60,7 +62,8 @@ def command(ctx: click.Context, /, family: str, verdict: str, search: str, html:
 @click.argument("names", nargs=-1, metavar="ID|FAMILY|all...")
 @click.option("--seeds", type=int, help="Seeds of each claim that draws or trains.")
 @click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="Another value of a knob; may be repeated.")
-@click.option("--data", metavar="DATA", help="Ask it of your own data.")
+@click.option("--data", metavar="DATA", help="Ask it of your own data; also a folder that `split` wrote.")
+@options_from(DataOptions, only=DIVIDING)
 @click.option("--jobs", type=int, default=0, help="Claims at once; by default one for each core.")
 @click.option("--minutes", type=float, help="Begin no claim after so many minutes.")
 @click.option(
@@ -73,7 +76,10 @@ def command(ctx: click.Context, /, family: str, verdict: str, search: str, html:
     "--store", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the results there, as a ledger."
 )
 @json_option
+@click.pass_context
 def run_command(
+    ctx: click.Context,
+    /,
     names: tuple[str, ...],
     seeds: int | None,
     knobs: tuple[str, ...],
@@ -83,6 +89,7 @@ def run_command(
     journal: Path | None,
     store: Path | None,
     as_json: bool,
+    **_: object,
 ) -> None:
     """Test claims again, here and now, and say where a verdict differs from the stored one.
 
@@ -109,6 +116,8 @@ def run_command(
         jobs=jobs,
         minutes=minutes,
         on_done=progress.say,
+        on_division=lambda sentence: print(sentence, file=sys.stderr),
+        **given_flags(ctx, DIVIDING),
     )
     if n_left := len(progress.seconds) - len(ledger.results):
         print(f"{n_left} claims were not begun: the {minutes:g} minutes were over", file=sys.stderr)

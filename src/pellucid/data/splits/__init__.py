@@ -32,6 +32,9 @@ STRATEGIES = {
     "random": "by a seeded shuffle of the row numbers: to see what goes wrong",
 }
 
+# The options by which every command that trains on rows is told how they are divided.
+DIVIDING = ("strategy", "group", "order")
+
 # The columns that only some strategies ask for.
 LISTENING = {"by": ("stratified",), "together_with": ("stratified",), "key": ("hash", "stratified")}
 
