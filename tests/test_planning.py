@@ -27,6 +27,7 @@ from pellucid.training.plan import (
 )
 from pellucid.training.run import command_of
 from pellucid.training.tasks import open_task
+from pellucid.training.tasks.pairs import TIMED
 from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.tasks.task import FEWEST_PREDICTIONS, FEWEST_STEPS
 
@@ -160,9 +161,9 @@ def test_why_sizes_beside_one_that_was_asked_for_are_so_is_told_as_it_came_about
     assert f"of size {plan.size}, because" in plan_reason(told[0])
 
 
-def test_where_nothing_is_held_out_no_plan_grows_and_all_of_the_time_is_its():
+def test_where_nothing_is_held_out_no_plan_grows_and_all_of_the_time_is_its(monkeypatch):
     task = open_task(DataOptions("xor"))
-    _, plan = choose_plan(task.find_card("mlp"), task, TrainOptions(model="mlp", kind="table", minutes=0.5))
+    plan = plan_at(monkeypatch, task, Pace(0.001, 1e-6, 0.0), "mlp", minutes=0.5)
     assert (plan.steps, reason_of(plan, "epochs-at-first")) == (planning.ENOUGH_STEPS, None)
     assert reason_of(plan, "epochs-limited-on-train") is not None
     assert plan.available > plan.seconds
@@ -218,6 +219,26 @@ def test_evaluations_take_at_most_a_tenth_of_the_time(monkeypatch, task, microse
     seconds = 2 * (1 + EVALUATIONS) * looked_at * prediction
     assert seconds <= 0.1 * 60 * minutes
     assert (plan.evaluated == 0) == (microseconds == 1)  # all of dev where that is cheap
+
+
+def test_what_follows_the_last_step_is_inside_the_time(monkeypatch, task):
+    quick, slow = (
+        plan_at(monkeypatch, task, Pace(0.1, 1e-6, 0.0, finishing), minutes=1.0, size="tiny", batch_size=8)
+        for finishing in (0.0, 20.0)
+    )
+    assert quick.seconds - slow.seconds == pytest.approx(20, abs=2)
+
+
+def test_answers_are_timed_as_they_are_written_token_by_token(monkeypatch):
+    pairs = open_task(DataOptions("reverse"))
+    card = pairs.find_card("transformer")
+    _, plan = choose_plan(card, pairs, TrainOptions(steps=10, kind="pairs"))
+    network = pairs.build_network(card, pairs.make_config(card, "tiny"), plan)
+    ticks = iter([10.0, 10.5])
+    monkeypatch.setattr("pellucid.training.tasks.pairs.time.monotonic", lambda: next(ticks))
+    n_timed = len(pairs.sides.dev[:: max(1, len(pairs.sides.dev) // TIMED)])
+    written = 0.5 / n_timed * (len(pairs.sides.dev) + len(pairs.sides.test))
+    assert pairs.seconds_to_finish(network, 1e-3) == pytest.approx(written + 1e-3 * pairs.n_finishing)
 
 
 def test_a_number_of_steps_is_evaluated_on_a_part_that_does_not_depend_on_the_pace(task):

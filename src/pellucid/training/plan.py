@@ -64,6 +64,7 @@ class Pace(NamedTuple):
     step: float
     prediction: float  # of one token, row or image while it is evaluated
     look: float  # more than a step without one
+    finishing: float = 0.0  # all that is measured once the training is over
 
     def steps_within(self, seconds: float) -> int:
         """How many steps fit, looks included."""
@@ -78,7 +79,7 @@ def n_looks_of(n_steps: int) -> int:
 
 
 def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: float = 0.0) -> tuple[Any, Plan]:
-    """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone already."""
+    """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone, or bound."""
     task.require_options(options)
     n_train = task.n_train
     size = options.size or task.suggest_size()
@@ -125,7 +126,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     plan, pace, per_epoch = tried.plan, tried.pace, tried.per_epoch
     folds = task.usual_folds if options.folds is None else options.folds
     by_epochs = round(card.recipe.epochs * per_epoch)
-    left = max(0.0, deadline - time.monotonic() - pace.prediction * task.n_finishing)
+    left = max(0.0, deadline - time.monotonic() - pace.finishing)
     # Networks of folds make as many steps as this one: where it grows, the fewest that make sense must have room too.
     available = left / (1 + FEWEST_PARTS) if folds else left
     grows = task.measure.side == "dev" and pace.steps_within(available - tried.looking) > max(FIRST_STEPS, by_epochs)
@@ -187,7 +188,7 @@ def _try(card: NetworkCard, config: Any, plan: Plan, task: Task, options: TrainO
     state = build_training(card, config, plan, task)
     pace = measure_pace(state, min(TRIED_SECONDS, TRIED * 60 * options.minutes))
     n_dev = task.n_evaluated(task.measure.side)
-    left = max(1.0, deadline - time.monotonic() - pace.prediction * task.n_finishing)
+    left = max(1.0, deadline - time.monotonic() - pace.finishing)
     n_evaluations, evaluated = _evaluations_within(LOOKING * left, pace, n_dev)
     looking = 2 * (1 + n_evaluations) * pace.prediction * (evaluated or n_dev)
     per_epoch, n_parameters = state.batches.per_epoch, state.model.n_parameters
@@ -393,4 +394,6 @@ def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS) -> Pace:
     for side in sides:
         state.task.evaluate(state.model, side, TRIED_PREDICTIONS)
     n_tried = 2 * max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated(sides[1])))
-    return Pace(each, (time.monotonic() - evaluated) / n_tried, max(0.0, evaluated - looked - each))
+    prediction = (time.monotonic() - evaluated) / n_tried
+    finishing = state.task.seconds_to_finish(state.model, prediction)
+    return Pace(each, prediction, max(0.0, evaluated - looked - each), finishing)

@@ -96,8 +96,7 @@ def train_run(
     task.require_options(options)  # before anything is fitted, which takes a while
     callbacks.on_data(task.facts)
     baselines = measure_baselines(task, options, callbacks)
-    spent = time.monotonic() - began
-    return train_on(task, baselines, data, options, place, callbacks, spent=spent)
+    return train_on(task, baselines, data, options, place, callbacks, spent=time.monotonic() - began)
 
 
 def train_on(
@@ -113,7 +112,7 @@ def train_on(
     """A new run on a task whose baselines are known already. spent: seconds of its budget that took."""
     card = task.find_card(options.model)
     ends = math.inf if options.steps else time.monotonic() - spent + 60 * options.minutes * (1 - KEPT_BACK)
-    config, plan = choose_plan(card, task, options, spent)
+    config, plan = choose_plan(card, task, options, spent + sum([one.test_seconds for one in baselines]))
     state = build_training(card, config, plan, task)
     network = network_facts(card, config, state.model)
     callbacks.stop.raise_if_asked(run="")

@@ -69,6 +69,7 @@ class Baseline:
     rung: Rung
     evaluate: Callable[[str], SideResult]  # on a side, by its name
     has_test: bool
+    test_seconds: float = 0.0  # that test will take, by what dev took
     measure_accuracy: Callable[[str], TokenAccuracy | None] = lambda side: None  # of next tokens on a side
 
     def with_test(self) -> Rung:
@@ -93,7 +94,9 @@ def _make_baseline(
     """evaluate: the model on a side, by its name; seconds: that it took to fit."""
     began = time.perf_counter()
     train = evaluate("train")
+    on_train = time.perf_counter() - began
     dev = evaluate("dev") if has_dev else SideResult(math.nan, train.metric)
+    took = time.perf_counter() - began
     rung = Rung(
         name=name,
         is_counted=True,
@@ -102,11 +105,11 @@ def _make_baseline(
         dev=dev.loss,
         test=None,
         bits_per_character=math.nan,
-        seconds=seconds + time.perf_counter() - began,
+        seconds=seconds + took,
         tokens_per_second=None,
         metric=dev.metric,
     )
-    return Baseline(rung, evaluate, has_test)
+    return Baseline(rung, evaluate, has_test, test_seconds=(took - on_train) * has_test)
 
 
 def sequence_baselines(

@@ -1,12 +1,12 @@
 """Batches for each step: a pure function of the seed and the step, so that a resumed run needs no state of them.
 
-An epoch is a pass over everything, in an order of its own. Items of a list are put together with others of about
-their length, so that hardly anything is padded; which of them meet, and which batch comes first, is left to chance.
+An epoch is a pass over everything, in an order of its own. The longest items of a list are put together, so that little
+is padded; which of the others meet, and which batch comes first, is left to chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from pellucid.models.pairs.padding import pad_rows
 from pellucid.training.rng import numpy_rng
 
 POOL = 4  # batches of pairs that are sorted by length together
+LONGEST_OF = 8  # batches of a list, of which one has the longest items
 IGNORED = -100  # the target of padding, which torch's cross-entropy passes over
 Ints = npt.NDArray[Any]
 Pairs = Sequence[tuple[list[int], list[int]]]  # tokens of source and target, without boundaries
@@ -64,7 +65,7 @@ def make_batches(
 ) -> ListBatches | TextBatches:
     """Batches of a list's items or of a text's windows, whichever the side is.
 
-    by_length: items of about one length meet, which saves padding. Not for a model whose rows meet in training.
+    by_length: the longest items meet, which saves padding. Not for a model whose rows meet in training.
     counted: what comes after each token by counting, for a network that learns on top of it.
     """
     if side.has_boundary:
@@ -113,7 +114,7 @@ def _item_starts(side: Corpus) -> Ints:
 class ListBatches(Epochs):
     """Items of a list, padded to the longest of their batch.
 
-    batch_size: how many are put together on average; of short ones more, of long ones fewer.
+    batch_size: how many are put together on average; of the longest fewer. by_length: those have batches of their own.
 
     >>> items = Items(np.array([0, 1, 2, 0, 3, 0]), starts=np.array([0, 3]))
     >>> one = ListBatches(items, batch_size=8, seed=0).batch(1)
@@ -130,13 +131,30 @@ class ListBatches(Epochs):
         return self.items.collate(self.rows(step))
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
-        """Shuffled, sorted by length, cut, and the batches shuffled."""
+        """Dealt to pools of a few batches; of each pool one has the longest items, and the others any of the rest.
+
+        Batches of one length would need no padding at all, but their steps undo one another: one teaches that items end
+        after two letters, and the next that they end after four. With 300 steps on Chinese words, most of which have
+        two to four letters, dev is at 5.63 with every pool sorted by length, and at 5.52 so, in the same time.
+        """
         if not self.by_length:
             return super().shuffle(rng)
-        shuffled = rng.permutation(self.n_rows)
-        by_length = shuffled[np.argsort(self.items.lengths[shuffled], kind="stable")]
-        batches = np.split(by_length, _even_cuts(self.items.lengths[by_length], self.per_epoch))
-        return [batches[i] for i in rng.permutation(self.per_epoch)]
+        found: list[Ints] = []
+        for n_batches, rows in _pools(rng, self.n_rows, self.per_epoch, LONGEST_OF):
+            by_length = rows[np.argsort(self.items.lengths[rows], kind="stable")]
+            *_, first = 0, *_even_cuts(self.items.lengths[by_length], n_batches)  # of the longest
+            others = np.array_split(rng.permutation(by_length[:first]), n_batches - 1) if first else []
+            batches = [*others, by_length[first:]]
+            found += [batches[i] for i in rng.permutation(n_batches)]
+        return found
+
+
+def _pools(rng: np.random.Generator, n_rows: int, per_epoch: int, size: int) -> Iterator[tuple[int, Ints]]:
+    """The rows of an epoch, dealt by chance to pools of about `size` batches: of each how many batches it is to be."""
+    pools = np.array_split(np.arange(per_epoch), max(1, round(per_epoch / size)))
+    ends = [(pool[-1] + 1) * n_rows // per_epoch for pool in pools]
+    for pool, rows in zip(pools, np.split(rng.permutation(n_rows), ends[:-1]), strict=True):
+        yield len(pool), rows
 
 
 def _even_cuts(lengths: Ints, n_parts: int) -> Ints:
@@ -292,15 +310,13 @@ class PairBatches(Epochs):
         )
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
-        """Shuffled, dealt to pools of a few batches, and each pool sorted by length, cut, and its batches shuffled."""
+        """Dealt to pools of a few batches, and each pool sorted by length, cut, and its batches shuffled."""
         if not self.by_length:
             return super().shuffle(rng)
         found: list[Ints] = []
-        pools = np.array_split(np.arange(self.per_epoch), max(1, round(self.per_epoch / POOL)))
-        ends = [(pool[-1] + 1) * self.n_rows // self.per_epoch for pool in pools]
-        for pool, rows in zip(pools, np.split(rng.permutation(self.n_rows), ends[:-1]), strict=True):
+        for n_batches, rows in _pools(rng, self.n_rows, self.per_epoch, POOL):
             sources, targets = self.lengths[rows].T
             by_length = rows[np.lexsort((sources, targets))]
-            batches = np.split(by_length, _even_cuts(self.lengths[by_length].sum(1), len(pool)))
-            found += [batches[i] for i in rng.permutation(len(pool))]
+            batches = np.split(by_length, _even_cuts(self.lengths[by_length].sum(1), n_batches))
+            found += [batches[i] for i in rng.permutation(n_batches)]
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -37,6 +39,7 @@ from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, ev
 AT_ONCE = 256  # pairs of one pass that is not learned from
 MEASURE = Measure("nats", "exact match", "simple models", "token")
 PREVIEWED, MOST_SHOWN = 5, 40
+TIMED = 128  # pairs, to foretell how long all answers will take to write
 
 
 def open_pairs(data: PairsData, source: str, targets: str = "") -> PairTask:
@@ -165,9 +168,28 @@ class PairTask(Task):
     def write_answers(self, model: PairModel, side: str, most: int | None = None) -> list[str]:
         """What the network writes for the first sources of a side, by the likeliest token each time."""
         sources = [source for source, _ in getattr(self.sides, side)[:most]]
-        answers = greedy_answers(model, pad_rows(sources)) if sources else []
-        pairs = zip(self.sides.texts[side], answers, strict=False)
-        return [self.sides.vocabulary.decode_target(before, answer) for (before, _), answer in pairs]
+        answers: dict[int, list[int]] = {}
+        by_length = sorted(range(len(sources)), key=lambda row: len(sources[row]))  # hardly anything is padded
+        for first in range(0, len(sources), AT_ONCE):
+            rows = by_length[first : first + AT_ONCE]
+            answers |= zip(rows, greedy_answers(model, pad_rows([sources[row] for row in rows])), strict=True)
+        pairs = zip(self.sides.texts[side], range(len(sources)), strict=False)
+        return [self.sides.vocabulary.decode_target(before, answers[row]) for (before, _), row in pairs]
+
+    def seconds_to_finish(self, model: PairModel, prediction: float) -> float:
+        """Answers are written token by token, which takes longer than to score those that are there.
+
+        A network that has learned nothing ends at once or never, so it is timed over as many tokens as targets have.
+        """
+        pairs = self.sides.dev[:: max(1, len(self.sides.dev) // TIMED)]
+        n_steps = -(-sum(len(target) + 1 for _, target in pairs) // len(pairs))
+        began = time.monotonic()
+        ready = model.for_inference()
+        state = ready.begin(pad_rows([source for source, _ in pairs]))
+        for _ in range(n_steps):
+            _, state = ready.advance(torch.zeros(len(pairs), dtype=torch.int64), state)
+        written = (time.monotonic() - began) / len(pairs) * (len(self.sides.dev) + len(self.sides.test))
+        return written + super().seconds_to_finish(model, prediction)
 
     def evaluate_whole(self, model: PairModel, side: str) -> SideResult:
         """The loss, and which answers are right: it is by these that it is compared with models that have no loss."""

@@ -89,6 +89,10 @@ class Task(ABC):
         """Predictions that are made once the training is over."""
         return self.n_evaluated(self.measure.side) + self.n_evaluated("test")
 
+    def seconds_to_finish(self, model: Any, prediction: float) -> float:
+        """About what the network takes once the training is over. prediction: seconds of one while it is evaluated."""
+        return prediction * self.n_finishing
+
     @abstractmethod
     def find_card(self, name: str) -> NetworkCard:
         """The network of this name that can read these data."""
