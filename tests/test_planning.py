@@ -221,6 +221,15 @@ def test_evaluations_take_at_most_a_tenth_of_the_time(monkeypatch, task, microse
     assert (plan.evaluated == 0) == (microseconds == 1)  # all of dev where that is cheap
 
 
+def test_items_that_are_seen_seldom_meet_others_of_any_length(monkeypatch, task):
+    slow, quick = (plan_at(monkeypatch, task, Pace(each, 1e-9, 0.0), minutes=1.0) for each in (0.1, 0.001))
+    assert (slow.is_mixed, quick.is_mixed) == (True, False)
+    card = find_network("gru", "list")
+    for plan in (slow, quick):  # the command that makes a run again decides the same
+        again = TrainOptions(model="gru", steps=plan.steps, size=plan.size, batch_size=plan.batch_size)
+        assert choose_plan(card, task, again)[1].is_mixed == plan.is_mixed
+
+
 def test_what_follows_the_last_step_is_inside_the_time(monkeypatch, task):
     quick, slow = (
         plan_at(monkeypatch, task, Pace(0.1, 1e-6, 0.0, finishing), minutes=1.0, size="tiny", batch_size=8)

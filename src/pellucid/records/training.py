@@ -66,6 +66,7 @@ class Plan(NamedTuple):
     class_weights: str = "none"  # or "balanced": every class counts the same, however frequent it is
     replans: tuple[Replan, ...] = ()  # where steps were changed on the way; the first is how many there were before any
     available: float = 0.0  # seconds that steps may take, where epochs and not the time decided how many; else 0
+    is_mixed: bool = False  # whether items of different lengths meet in a batch of a list
 
     def changed_by(self, change: Replan) -> Plan:
         """The plan from that step on. With twice the steps it is looked at half as often: that costs time.

@@ -48,6 +48,7 @@ TOKENS_OF_A_WEIGHT: Mapping[str, int] = {"scratch": 20, "counts": 5}
 ON_COUNTING = 0.5
 WRONG = 0.01  # of the true class: there a loss is held to cross-entropy
 LOOKING = 0.08  # of the time for evaluations while it trains
+MIXED_BELOW = 6.0  # epochs; in more, batches of one length each learn as much, and are faster
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 FAR, FAR_FROM, FAR_SIDE = 3, 50.0, 24  # pixels that images are moved by from so many epochs on, if they have this side
 BESIDE_FOLDS = 0.5  # of the time for the network that is kept, where a cross-validation follows
@@ -103,7 +104,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, options)
         evaluated = EVALUATED if task.n_evaluated(task.measure.side) > EVALUATED else 0
-        plan = with_shift(plan, config, epochs, options)
+        plan = with_shift(plan, config, epochs, options)._replace(is_mixed=is_mixed(task, epochs))
         return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
     deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
     tried = _try(card, config, plan, task, options, deadline)
@@ -132,6 +133,9 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     grows = task.measure.side == "dev" and pace.steps_within(available - tried.looking) > max(FIRST_STEPS, by_epochs)
     most = max(FIRST_STEPS if grows else ENOUGH_STEPS, by_epochs)
     n_steps = max(LEAST_STEPS, min(tried.n_steps, most))
+    if is_mixed(task, n_steps / per_epoch):
+        tried = _try(card, config, plan._replace(is_mixed=True), task, options, deadline)  # more is padded
+        plan, pace, n_steps = tried.plan, tried.pace, max(LEAST_STEPS, min(tried.n_steps, n_steps))
     if folds:
         without, n_steps = n_steps, _steps_beside_folds(tried, n_steps, deadline)
         kind = "folds" if n_steps == without else "folds-by-time"
@@ -284,6 +288,11 @@ def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOp
     return dataclasses.replace(config, dropout=dropout), [reason]
 
 
+def is_mixed(task: Task, epochs: float) -> bool:
+    """Whether items of a list that are seen so seldom meet others of any length."""
+    return task.facts.kind == "list" and epochs < MIXED_BELOW
+
+
 def loss_reasons(task: Task, plan: Plan) -> list[Statement]:
     """What is to be known of a loss of numbers that was asked for classes: how steep it is where it is wrong."""
     from pellucid.layers.losses import ON_PROBABILITIES, slope_beside_cross_entropy
@@ -376,10 +385,11 @@ def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS) -> Pace:
         now = time.monotonic()
         taken.append(now - last)
         last = now
-        if len(taken) > WARM_STEPS and (step.step >= TRIED_STEPS or now - began > seconds):
+        # Of slow steps two tell enough: the first one makes what all others find ready.
+        if step.step >= TRIED_STEPS or (step.step > 1 and now - began > seconds):
             break
     # The median: the first steps and those in which the machine did something else do not count.
-    each = statistics.median(taken[WARM_STEPS:])
+    each = statistics.median(taken[min(WARM_STEPS, len(taken) - 1) :])
     looked = time.monotonic()
     [_] = steps(
         state.model,

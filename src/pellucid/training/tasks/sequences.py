@@ -43,7 +43,7 @@ SHOWN = 12  # items, or symbols of a text's beginning times this
 PREVIEWED, FINAL_SAMPLES = 5, 10
 TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
 MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the mean is then known to about 0.003 nats
-MOST_SCORES_EVALUATED = 400_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
+MOST_SCORES_EVALUATED = 200_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
 MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
 MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned, and
@@ -219,7 +219,13 @@ class SequenceTask(Task):
     def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
         counted = None if plan.start == "scratch" else self._counted
         return make_batches(
-            self.sides.train, plan.batch_size, plan.context, plan.seed, by_length=not is_fair, counted=counted
+            self.sides.train,
+            plan.batch_size,
+            plan.context,
+            plan.seed,
+            by_length=not is_fair,
+            is_mixed=plan.is_mixed,
+            counted=counted,
         )
 
     def _counted(self, places: Ints) -> torch.Tensor:
