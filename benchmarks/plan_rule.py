@@ -23,6 +23,7 @@ import torch
 from outside import ITEMS, PARTS, Packages
 from own_data import ROOT
 from pellucid.data.options import DataOptions
+from pellucid.models.contracts import SequenceModel
 from pellucid.models.settings import SIZES
 from pellucid.records import Plan
 from pellucid.training import plan as planning
@@ -47,7 +48,7 @@ def main() -> None:
     parser.add_argument("--arms", default=",".join(ARMS), metavar="NAME,NAME")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    planning.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment]  # the plan's clock
+    setattr(planning, "time", SimpleNamespace(monotonic=time.process_time))  # noqa: B010  # the plan's clock
     packages, rows = Packages(options.folder.resolve()), []
     for name, item in ITEMS.items():
         is_asked = name in options.only.split(",") if options.only else True
@@ -104,10 +105,12 @@ def train_arm(card: Any, task: SequenceTask, size: str, plan: Plan, seconds: flo
     state = build_training(card, config, plan, task)
     plan = with_steps(plan, n_steps, {})
     state = dataclasses.replace(state, plan=plan)
-    losses = [task.evaluate(state.model, "dev", EVALUATED // 2).loss]
-    for step in steps(state.model, state.batches, state.optimizer, plan, loss_function=task.loss_function(plan)):
+    model = state.model
+    assert isinstance(model, SequenceModel)
+    losses = [task.evaluate(model, "dev", EVALUATED // 2).loss]
+    for step in steps(model, state.batches, state.optimizer, plan, loss_function=task.loss_function(plan)):
         if step.step == n_steps or step.step % max(1, n_steps // LOOKS) == 0:
-            losses.append(task.evaluate(state.model, "dev", EVALUATED // 2).loss)
+            losses.append(task.evaluate(model, "dev", EVALUATED // 2).loss)
     return min(losses)
 
 
