@@ -75,7 +75,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "training",
         "figures",
     },
+    "export": {
+        *("__init__", "errors", "options", "records", "runs", "data", "layers", "models", "training", "figures", "api"),
+    },
     "cli": {
+        "export",
         *(
             "__init__",
             "errors",

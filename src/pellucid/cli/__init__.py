@@ -21,6 +21,7 @@ COMMANDS = {
     "serve": "The network of a run over HTTP, for OpenAI's clients and any other.",
     "rate": "The learning rate for a network on your data, and how sure that answer is.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
+    "export": "A run for Hugging Face, ONNX Runtime, llama.cpp, or torch without pellucid.",
     "inspect": "Every shape, parameter and FLOP of any model, and what is wrong when shapes disagree.",
     "doctor": "What is wrong with a model, and what is right, proven on a batch.",
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",

@@ -23,7 +23,8 @@ SMALLEST_BPE = 257  # every byte, and the boundary
 LARGEST_BPE = 200_000
 UNKNOWN_WAYS = ("error", "skip")
 _LETTERS = r"\w+(?:['’]\w+)*"
-_WORD = re.compile(rf" ?{_LETTERS}| ?[^\w\s]|\s", re.UNICODE)
+WORD_PATTERN = rf" ?{_LETTERS}| ?[^\w\s]|\s"
+_WORD = re.compile(WORD_PATTERN, re.UNICODE)
 
 # What a vocabulary can be learned from.
 Texts: TypeAlias = ListData | TextData | str | Iterable[str]

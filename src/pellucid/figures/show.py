@@ -9,6 +9,7 @@ from pellucid.figures.words.answers import prediction_parts
 from pellucid.figures.words.claims import claim_parts, ledger_parts, plain_claim, plain_ledger
 from pellucid.figures.words.counting import plain_score, sample_parts, score_parts
 from pellucid.figures.words.derivation import derivation_parts, plain_derivation
+from pellucid.figures.words.export import export_parts
 from pellucid.figures.words.inspection import (
     diagnosis_parts,
     explanation_parts,
@@ -27,6 +28,7 @@ from pellucid.records import (
     ClaimResult,
     Derivation,
     Diagnosis,
+    Export,
     Inspection,
     Ladder,
     LearningRateSearch,
@@ -48,6 +50,7 @@ PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
     ClaimResult: claim_parts,
     Derivation: derivation_parts,
     Diagnosis: diagnosis_parts,
+    Export: export_parts,
     Inspection: inspection_parts,
     Ladder: ladder_parts,
     Predictions: prediction_parts,

@@ -12,6 +12,7 @@
     tokens       a text as symbols and indices, and what reading it costs
     statements   what is to be said, as a name and facts: notes, reasons, what a layer wanted
     claims       what testing a claim gave
+    export       what was written for another tool, and what it was checked with
     plain        records as what JSON can hold, and back
 
 A record does not know how to show itself: `pellucid.figures.show` does. All of them are names of this room too.
@@ -23,6 +24,7 @@ from pellucid.records.claims import *
 from pellucid.records.counting import *
 from pellucid.records.decoding import *
 from pellucid.records.derivation import *
+from pellucid.records.export import *
 from pellucid.records.inspection import *
 from pellucid.records.live import *
 from pellucid.records.numbers import *

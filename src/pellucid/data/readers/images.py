@@ -264,7 +264,7 @@ def find_trouble(content: bytes) -> tuple[int, int, bool, str]:
             with Image.open(io.BytesIO(content), formats=FORMATS) as picture:
                 width, height = picture.size
                 # Reduced as far as it goes: all bytes are read, and a broken one is found in a tenth of the time.
-                _reduce_while_decoding(picture, (1, 1))
+                reduce_while_decoding(picture, (1, 1))
                 if picture.width * picture.height > MOST_PIXELS:
                     return width, height, False, _trouble_of_large(content, picture)
                 is_animated = getattr(picture, "n_frames", 1) > 1
@@ -294,10 +294,10 @@ def _read_reduced(content: bytes, whole: tuple[int, int], least: tuple[int, int]
     """A large PNG, laid over white and reduced: as small as has `least`, or that can be held."""
     by = max(1, min(whole[0] // least[0], whole[1] // least[1], MOST_REDUCED))
     by = max(by, math.ceil(math.sqrt(whole[0] * whole[1] / MOST_PIXELS)))
-    return png_strips.read_strips(content, lambda strip: _over_white(strip).reduce(by), of=by)
+    return png_strips.read_strips(content, lambda strip: over_white(strip).reduce(by), of=by)
 
 
-def _over_white(picture: "Picture") -> "Picture":
+def over_white(picture: "Picture") -> "Picture":
     """In RGB, what is transparent laid over white."""
     from PIL import Image
 
@@ -307,7 +307,7 @@ def _over_white(picture: "Picture") -> "Picture":
     return picture.convert("RGB")
 
 
-def _reduce_while_decoding(picture: "Picture", least: tuple[int, int]) -> None:
+def reduce_while_decoding(picture: "Picture", least: tuple[int, int]) -> None:
     """Let a JPEG be decoded at a half, a quarter or an eighth a side: as small as has `least`, or that can be held.
 
     Other formats have no such way and stay as they are.
@@ -327,7 +327,7 @@ def decode_image(content: bytes, mode: str = "gray", size: tuple[int, int] | Non
         warnings.simplefilter("ignore")
         with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
             if size is not None:
-                _reduce_while_decoding(opened, (SPARE * max(size), SPARE * max(size)))
+                reduce_while_decoding(opened, (SPARE * max(size), SPARE * max(size)))
             picture: Picture = opened
             if opened.size[0] * opened.size[1] <= MOST_PIXELS:
                 opened.seek(0)
@@ -337,12 +337,12 @@ def decode_image(content: bytes, mode: str = "gray", size: tuple[int, int] | Non
                 picture.info.update({name: one for name, one in opened.info.items() if name == "exif"})
             else:
                 raise TooLarge("an image has more than 64 megapixels", fix="Make it smaller")
-            picture = _in_eight_bits(ImageOps.exif_transpose(picture))
-    picture = _over_white(picture)
+            picture = in_eight_bits(ImageOps.exif_transpose(picture))
+    picture = over_white(picture)
     if mode == "gray":
         picture = picture.convert("L")
     if size is not None and picture.size != size:
-        picture = _fit(picture, size)
+        picture = fit_size(picture, size)
     return numpy.asarray(picture)
 
 
@@ -374,7 +374,7 @@ def decode_images(images: ImagesData, *, size: tuple[int, int], mode: str = "gra
     )
 
 
-def _in_eight_bits(picture: "Picture") -> "Picture":
+def in_eight_bits(picture: "Picture") -> "Picture":
     import numpy
     from PIL import Image
 
@@ -385,7 +385,7 @@ def _in_eight_bits(picture: "Picture") -> "Picture":
     return picture
 
 
-def _fit(picture: "Picture", size: tuple[int, int]) -> "Picture":
+def fit_size(picture: "Picture", size: tuple[int, int]) -> "Picture":
     """The picture inside `size`, its proportions kept, centred on white."""
     from PIL import Image
 

@@ -95,6 +95,10 @@ def _no_run_named(model: str, data: str, steps: int, seed: int) -> str:
 NOTES: Sentences = MappingProxyType(
     {
         "written": "{sentence}",  # of a run from before notes had kinds
+        # Exports
+        "exported-alone": "without its counts the network has {alone:.4f} nats a token where both together have "
+        "{both:.4f}, on {n:,} tokens of dev",
+        "export-unchecked": "{tool} is not installed, so the {file} file was read back and not loaded by it",
         # Texts, lists and pairs
         "byte-order-mark": "a byte order mark at the start was left out",
         "cr-read-as-lf": "lines end in CR alone, read as LF",

@@ -277,5 +277,7 @@ class Encoder(PairModel):
     def _embed_places(self, sources: Tensor, n_written: int) -> tuple[Tensor, PaddingMask]:
         """The embedded places, at least as many as are written, and which of them may be seen: those of the source."""
         sources = trim_padding(sources, self.longest_source)
-        places = functional.pad(sources, (0, max(0, n_written - sources.shape[1])))
+        # A graph is made for any width, so that no width of it decides: it has all places that there can be.
+        wanted = self.encoder.longest if torch.compiler.is_compiling() else max(n_written, sources.shape[1])
+        places = functional.pad(sources, (0, wanted - sources.shape[1]))
         return self.embedding(places), PaddingMask(lengths_of(sources))

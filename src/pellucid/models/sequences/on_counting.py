@@ -154,6 +154,24 @@ def with_own_scores(config: Any) -> Any:
     return dataclasses.replace(config, vocab_size=2 * config.vocab_size + 1)
 
 
+def network_alone(model: OnCounting, fresh: SequenceModel) -> SequenceModel:
+    """What the network says without counts: its own scores, which it learned beside the others, and nothing else.
+
+    fresh: a network of the same config for the symbols alone; it is given the weights, and given back.
+    """
+    n, weights = model.vocab_size, {}
+    for name, wanted in fresh.state_dict().items():
+        found = model.network.state_dict()[name]
+        if name == "table":
+            found = found[:, :n]  # symbols that are read; the last dimension has the scores
+        # Of the scores f, g - 1 and its own, the last.
+        for axis, (here, there) in enumerate(zip(wanted.shape, found.shape, strict=True)):
+            found = found if here == there else found.narrow(axis, n + 1, n)
+        weights[name] = found.clone()
+    fresh.load_state_dict(weights)
+    return fresh
+
+
 def counts_to_bytes(order: int, vocab_size: int, counted: Corpus) -> bytes:
     """What a count model is made from again: smaller than its tables, and quick to count."""
     tokens = torch.from_numpy(counted.tokens.astype(np.uint8 if vocab_size <= 256 else np.int32))

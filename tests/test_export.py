@@ -1,0 +1,236 @@
+"""What `pellucid export` writes, loaded by the tools that it is for; and what it refuses, with nothing written."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid import PellucidError, predict, sample, train
+from pellucid.data.vocabularies import BPE, Bytes, Characters, Words
+from pellucid.export import export_run, request, subject
+from pellucid.export.source import gather_source
+from pellucid.export.tokenizer import build_tokenizer
+from pellucid.models.catalogue import NETWORKS
+from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.sequences.count_tables import CountTables
+
+ITEMS = [
+    first + middle + last for first in "bdkmst" for middle in ("a", "e", "io", "é") for last in ("n", "r", "rk", "")
+]
+WITHOUT_PELLUCID = "import runpy, sys; sys.modules['pellucid'] = None; sys.argv = sys.argv[1:]; "
+WITHOUT_PELLUCID += "sys.path.insert(0, '.'); runpy.run_path('sample.py', run_name='__main__')"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with runs of each kind, made in two steps each."""
+    before, place = os.getcwd(), tmp_path_factory.mktemp("exports")
+    os.chdir(place)
+    (place / "words.txt").write_text("\n".join(ITEMS) + "\n")
+    network = {"model": "transformer", "steps": 2, "size": "tiny"}
+    train("words.txt", kind="list", start="scratch", name="alone", **network)
+    train("words.txt", kind="list", name="counted", **network)
+    train("words.txt", kind="list", start="scratch", positions="learned", name="learned", **network)
+    train("words.txt", kind="list", model="rnn", start="scratch", steps=1, size="tiny", name="rolling")
+    train("words.txt", kind="list", model="bigram", name="counts")
+    train("penguins", target="species", model="logistic", steps=2, name="rows")
+    train("digits", model="logistic", steps=2, name="pictures")
+    yield place
+    os.chdir(before)
+
+
+def run_alone(folder, *words):
+    """sample.py of an export in a process that has no pellucid."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PELLUCID, "sample.py", *words],
+        capture_output=True,
+        encoding="utf-8",
+        cwd=folder,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def greedy(run):
+    return sample(run, temperature=0).samples[0].text
+
+
+@pytest.mark.parametrize(("run", "architecture"), [("alone", "NemotronForCausalLM"), ("learned", "GPT2LMHeadModel")])
+def test_transformers_says_what_the_network_says(folder, run, architecture):
+    transformers = pytest.importorskip("transformers")
+    made = export_run(run, to="hf", out=f"{run}-as-hf")
+    assert made.check.largest_difference < 1e-5
+    model = transformers.AutoModelForCausalLM.from_pretrained(made.folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
+    assert type(model).__name__ == architecture
+    read = tokenizer("", return_tensors="pt")
+    said = model.generate(**read, do_sample=False, max_length=made.check and model.config.max_position_embeddings)
+    assert tokenizer.decode(said[0], skip_special_tokens=True) == greedy(run)
+    card = (folder / made.folder / "README.md").read_text()
+    assert "words.txt: a list of 96 items" in card
+    assert "Kneser" in card
+
+
+def test_the_source_alone_says_what_the_network_says(folder):
+    made = export_run("counted", to="torch", out="as-torch")
+    assert made.check.largest_difference < 1e-4
+    assert run_alone(made.folder, "--count", "1", "--temperature", "0") == greedy("counted") + "\n"
+    source = (folder / made.folder / "model.py").read_text()
+    assert "import pellucid" not in source
+    assert "from pellucid" not in source
+
+
+def test_rows_are_answered_by_the_source_alone(folder):
+    made = export_run("rows", to="torch")
+    table = Path("new.csv")
+    head = "species,island,bill_length_mm,bill_depth_mm,flipper_length_mm,body_mass_g,sex,year"
+    table.write_text(
+        f"{head}\n,Biscoe,45.1,14.5,215,5000,female,2007\n,Torgersen,39.1,,181,,male,2008\n,Nowhere,,,,,,\n"
+    )
+    said = [line.split("\t")[0] for line in run_alone(made.folder, str(table.resolve())).splitlines()]
+    assert said == [one.answer for one in predict("rows", str(table)).predictions]
+
+
+def test_a_graph_holds_counts_and_columns(folder):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    made = export_run("counted", to="onnx", out="counted-graph")
+    assert made.check.largest_difference < 1e-4
+    made = export_run("rows", to="onnx", out="rows-graph")
+    assert made.check.largest_difference < 1e-4
+    session = onnxruntime.InferenceSession(f"{made.folder}/model.onnx")
+    assert {one.name for one in session.get_inputs()} >= {"island", "sex", "bill_length_mm"}
+    columns = {"island": ["Biscoe"], "sex": [""], "bill_length_mm": [45.1], "bill_depth_mm": [14.5]}
+    columns |= {"flipper_length_mm": [215.0], "body_mass_g": [np.nan], "year": [2007.0]}
+    kinds = {one.name: object if "string" in one.type else float for one in session.get_inputs()}
+    (found,) = session.run(None, {name: np.array(columns[name], dtype=kind) for name, kind in kinds.items()})
+    assert found.shape == (1, 3)
+    assert abs(found.sum() - 1) < 1e-5
+
+
+def test_a_gguf_file_holds_the_weights_and_the_letters(folder):
+    gguf = pytest.importorskip("gguf")
+    made = export_run("alone", to="gguf")
+    assert made.check.largest_difference < 1e-2
+    read = gguf.GGUFReader(f"{made.folder}/model.gguf")
+    assert read.fields["general.architecture"].contents() == "nemotron"
+    tokens = read.fields["tokenizer.ggml.tokens"].contents()
+    assert tokens[:2] == ["<|boundary|>", "a"]
+    assert "Ã©" in tokens
+    assert read.fields["tokenizer.ggml.merges"].contents() == ["Ã ©"]
+    assert "FROM ./model.gguf" in (folder / made.folder / "Modelfile").read_text()
+
+
+def test_llama_cpp_writes_the_same_text(folder):
+    pytest.importorskip("llama_cpp")
+    made = export_run("alone", to="gguf", out="for-llama")
+    assert made.check.says_the_same
+
+
+def test_without_its_counts_a_network_says_what_that_costs(folder):
+    made = export_run("counted", to="torch", out="without-counts", network_only=True)
+    (note,) = made.notes
+    assert note.kind == "exported-alone"
+    assert "counts are left out" in (folder / made.folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "says"),
+    [
+        ("counted", {"to": "hf"}, "has no place for counts"),
+        ("counted", {"to": "gguf"}, "has no place for counts"),
+        ("rows", {"to": "hf"}, "networks that go on with a text"),
+        ("rolling", {"to": "hf"}, "no architecture that computes what rnn does"),
+        ("learned", {"to": "gguf"}, "has learned positions, and gguf holds rotary"),
+        ("counts", {"to": "onnx"}, "which only counts"),
+        ("alone", {"to": "onnx", "network_only": True}, "does not start from counting"),
+        ("alone", {"to": "keras"}, "there is no format called 'keras'"),
+        ("alone", {"to": "torch", "out": "words.txt"}, "nothing is ever overwritten"),
+        ("alone", {"to": "torch", "out": "nowhere/at/all"}, "there is no folder"),
+        ("nobody", {"to": "torch"}, "there is no run called"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(folder, run, options, says):
+    before = sorted(os.listdir(folder))
+    with pytest.raises(PellucidError, match=says):
+        export_run(run, **options)
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_what_differs_is_not_written(folder, monkeypatch):
+    monkeypatch.setattr(subject, "ALLOWED", -1.0)
+    before = sorted(os.listdir(folder))
+    with pytest.raises(PellucidError, match="so nothing was written"):
+        export_run("alone", to="torch", out="never")
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_what_is_not_installed_is_named(folder, monkeypatch):
+    monkeypatch.setitem(request.NEEDS, "gguf", ("no_such_package",))
+    with pytest.raises(PellucidError, match=r"no_such_package is not installed. Type pip install 'pellucid\[gguf\]'"):
+        export_run("alone", to="gguf", out="never")
+
+
+@pytest.mark.parametrize("card", NETWORKS, ids=lambda card: f"{card.name}-{card.kinds[0]}")
+def test_every_network_is_one_file_that_gives_the_same_numbers(card, tmp_path):
+    """The source as one file, imported without anything of ours, with the same weights."""
+    from pellucid.export.torch_format import imported_alone, specialised
+
+    torch.manual_seed(1)
+    built = card.build(card.tiny).eval()
+    for parameter in built.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    file = tmp_path / "model.py"
+    source = gather_source(type(card.tiny), type(built), instead=specialised(card.tiny))
+    file.write_text(f"from __future__ import annotations\n\n{source}")
+    assert "pellucid" not in source
+    fields = {name: getattr(card.tiny, name) for name in type(card.tiny).__dataclass_fields__}
+    with imported_alone(file) as alone, torch.no_grad():
+        twin = getattr(alone, type(built).__name__)(getattr(alone, type(card.tiny).__name__)(**fields)).eval()
+        twin.load_state_dict(built.state_dict())
+        for inputs in example_inputs(card):
+            assert torch.equal(twin(*inputs), built(*inputs))
+
+
+def example_inputs(card):
+    config = card.tiny
+    if card.kinds[0] in ("list", "text"):
+        return [(torch.randint(0, config.vocab_size, (2, time)),) for time in (1, 6)]
+    if card.kinds[0] == "pairs":
+        return [(torch.tensor([[3, 1, 2], [2, 0, 0]]), torch.tensor([[0, 1], [0, 2]]))]
+    codes = [torch.randint(0, n, (3, 1)) for n in config.categories]
+    return [(torch.randn(3, *config.numbers), torch.cat(codes, 1) if codes else torch.zeros(3, 0, dtype=torch.long))]
+
+
+@pytest.mark.parametrize("has_boundary", [True, False])
+@pytest.mark.parametrize(("vocab_size", "order"), [(27, 6), (400, 9)])
+def test_tables_of_counts_are_the_counts(vocab_size, order, has_boundary):
+    """Full tables, sorted ones, and orders whose codes are ranks."""
+    from pellucid.data.prepare.tokens import Corpus
+
+    draw = np.random.default_rng(1)
+    tokens = np.minimum(draw.geometric(0.15, 4000) - 1, vocab_size - 1)
+    tokens[[0, -1]] = 0
+    counts = NGram.fit(Corpus(tokens, has_boundary=has_boundary), NGramConfig(vocab_size, order))
+    read = torch.from_numpy(np.concatenate([tokens[90:140], draw.integers(0, vocab_size, 46)]).reshape(4, -1))
+    found, wanted = CountTables.of(counts)(read), counts.forward(read)
+    assert torch.allclose(found.double(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(("has_boundary", "has_end"), [(False, False), (True, False), (True, True)])
+def test_a_tokenizer_gives_the_same_numbers(has_boundary, has_end):
+    texts = ["naïve café\n day·s — 日本 🎉 don't", "To be, or not  to be.\t<x>"]
+    kinds = [kind.of(texts, has_boundary, has_end) for kind in (Characters, Words)]
+    for known in [*kinds, Bytes(has_boundary, has_end), BPE.train(texts * 5, 270, has_boundary, has_end)]:
+        tokenizer = build_tokenizer(known)
+        for text in texts:
+            ids = tokenizer.encode(text).ids
+            assert ids == [0] * has_boundary + known.encode(text)
+            assert tokenizer.decode(ids) == text
+        assert json.loads(tokenizer.to_str())["model"]["type"] in ("WordLevel", "BPE")
