@@ -26,6 +26,8 @@ from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of
 from pellucid.runs import new_run_path, open_run, require_room
 from pellucid.runs.run import BASE
+from pellucid.runs import new_run_path, open_run
+from pellucid.training.fine_tuning import Origin
 from pellucid.training.options import (
     COUNTING,
     RateOptions,
@@ -67,6 +69,9 @@ def request_training(source: object, given: Mapping[str, Any], *, models: Sequen
     for name in given:
         if name not in all_options():
             raise PellucidError(f"there is no option called {quoted(name)}", fix=did_you_mean(name, all_options()))
+    origin = Origin.open(str(given["from_run"])) if given.get("from_run") else None
+    if origin:
+        given = _from_origin(origin, given, is_compared=models is not None)
     if "minutes" in given and "steps" in given:
         raise PellucidError(
             "{minutes} and {steps} are both given",
@@ -91,6 +96,8 @@ def request_training(source: object, given: Mapping[str, Any], *, models: Sequen
         _options_for(name, "", given, is_compared=models is not None)
     reading = _reading(source, named[0] if len(named) == 1 else "", given)
     data = open_with(reading) if is_place(source) else _read(source, reading)
+    if origin:
+        origin.require_data(data)
     if models is None:
         names = [named[0] or default_network(data.kind).name]
     else:
@@ -101,6 +108,28 @@ def request_training(source: object, given: Mapping[str, Any], *, models: Sequen
         if models is None:  # of several networks some may use what others do not
             options.require_effective()
     return TrainRequest(reading, data, trainings, began)
+
+
+def _from_origin(origin: Origin, given: Mapping[str, Any], *, is_compared: bool) -> dict[str, Any]:
+    """What is asked, with what follows from the run to begin from; what would contradict it is refused."""
+    run = origin.run
+    if is_compared:
+        raise PellucidError("{from_run} is for one network", fix="Use pellucid train", options={"from_run": None})
+    for name in ("tokens", "boundary"):
+        if name in given:
+            raise PellucidError(
+                f"{{{name}}} changes nothing: the vocabulary is that of {run.name}",
+                fix="Leave it out",
+                options={name: None},
+            )
+    if given.get("model", run.model) != run.model:
+        raise PellucidError(
+            f"{run.name} is a run of {run.model}, and {given['model']} cannot begin from it",
+            fix="Leave {model} out",
+            options={"model": None},
+        )
+    follows = {"kind": run.kind, "model": run.model}
+    return {**follows, **given, **({"boundary": "two"} if origin.vocabulary.has_end else {})}
 
 
 def _read(given: object, reading: DataOptions) -> Data:

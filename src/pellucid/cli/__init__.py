@@ -22,6 +22,7 @@ COMMANDS = {
     "rate": "The learning rate for a network on your data, and how sure that answer is.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
     "export": "A run for Hugging Face, ONNX Runtime, llama.cpp, or torch without pellucid.",
+    "open": "A model that others made, from a Hugging Face folder, as a run that every command takes.",
     "inspect": "Every shape, parameter and FLOP of any model, and what is wrong when shapes disagree.",
     "doctor": "What is wrong with a model, and what is right, proven on a batch.",
     "split": "Train, dev and test parts of your data, with a report on leaks, tails and drift.",

@@ -279,6 +279,10 @@ def vocabulary_from_json(stored: Any) -> Vocabulary:
     >>> vocabulary_from_json(Characters.of(["ab"]).to_json()).encode("ba")
     [2, 1]
     """
+    if isinstance(stored, dict) and stored.get("kind") == "hugging-face":
+        from pellucid.data.hf_vocabulary import hf_vocabulary_from_json
+
+        return hf_vocabulary_from_json(stored)
     if not isinstance(stored, dict) or stored.get("kind") not in TOKENS:
         found = quoted(str(stored.get("kind"))) if isinstance(stored, dict) else type(stored).__name__
         raise damaged_vocabulary(f"its kind is {found}")

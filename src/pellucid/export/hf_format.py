@@ -10,13 +10,13 @@ queries and keys are put in that order, which changes no product of the two.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import PellucidError
 from pellucid.export.request import require_sequences, require_without_counts
+from pellucid.models.sequences.hf_folder import quiet_transformers
 from pellucid.records import ExportCheck
 from pellucid.runs import Run
 
@@ -242,22 +242,6 @@ def check(subject: Subject, folder: Path) -> ExportCheck:
             if tokenizer(text)["input_ids"] != [*opened, *vocabulary.encode(text)]:
                 found = float("inf")
     return ExportCheck(f"transformers {transformers.__version__}", N_INPUTS, found, ALLOWED)
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Without its progress bars and its advice, and without a question to any server."""
-    from transformers.utils import logging
-
-    before, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if had_bar:
-            logging.enable_progress_bar()
 
 
 def use(subject: Subject, folder: Path) -> tuple[str, ...]:

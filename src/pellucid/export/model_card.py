@@ -45,7 +45,8 @@ def card_text(subject: Subject, to: str, check: ExportCheck, use: tuple[str, ...
         "\n".join(f"- {line}" for line in _limits(subject)),
         "## Checked",
         f"On {check.n_inputs} inputs, {check.tool} and the network of the run differ by "
-        f"{check.largest_difference:.1e} at most{_not_loaded(check)}. To make the run again: `{' '.join(report.command)}`.",
+        f"{check.largest_difference:.1e} at most{_not_loaded(check)}. To make the run again: "
+        f"`{' '.join(report.command)}`.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -111,11 +111,10 @@ class TableGraph(nn.Module):
         self.model, self.answer = model, answer_of(subject)
         self.has_numbers, self.has_codes = bool(subject.table.numeric), bool(subject.table.categories)
 
-    def forward(self, *given: Tensor) -> Tensor:
-        n = len(given[0])
-        numbers = given[0] if self.has_numbers else torch.zeros(n, 0)
-        codes = given[-1] if self.has_codes else torch.zeros(n, 0, dtype=torch.long)
-        return self.answer(self.model(numbers, codes))
+    def forward(self, first: Tensor, second: Tensor | None = None) -> Tensor:
+        numbers = first if self.has_numbers else torch.zeros(len(first), 0)
+        codes = second if second is not None else first
+        return self.answer(self.model(numbers, codes if self.has_codes else first.new_zeros(len(first), 0).long()))
 
 
 def _table_graph(model: Network, subject: Subject, batch: tuple[Tensor, ...], output: str) -> Graph:

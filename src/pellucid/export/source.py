@@ -2,8 +2,8 @@
 
 It is taken from the very files that pellucid runs, with their comments, never from a copy that is kept beside them.
 From a class it goes to all names that its code uses, and takes what they stand for, in whichever file that is. Of each
-class it takes the methods that are called by the name of some attribute in what was taken before; so what trains, folds or
-draws maps stays behind. Then a few things are said otherwise:
+class it takes the methods that are called by the name of some attribute in what was taken before; so what trains, folds
+or draws maps stays behind. Then a few things are said otherwise:
 
     raise PellucidError(what, fix=...)      raise ValueError(what)
     width: int = setting("width", 64)       width: int = 64

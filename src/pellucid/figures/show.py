@@ -9,7 +9,7 @@ from pellucid.figures.words.answers import prediction_parts
 from pellucid.figures.words.claims import claim_parts, ledger_parts, plain_claim, plain_ledger
 from pellucid.figures.words.counting import plain_score, sample_parts, score_parts
 from pellucid.figures.words.derivation import derivation_parts, plain_derivation
-from pellucid.figures.words.export import export_parts
+from pellucid.figures.words.export import export_parts, opened_parts
 from pellucid.figures.words.inspection import (
     diagnosis_parts,
     explanation_parts,
@@ -33,6 +33,7 @@ from pellucid.records import (
     Ladder,
     LearningRateSearch,
     Ledger,
+    OpenedModel,
     Predictions,
     RuleExplanation,
     Samples,
@@ -56,6 +57,7 @@ PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
     Predictions: prediction_parts,
     LearningRateSearch: rate_parts,
     Ledger: ledger_parts,
+    OpenedModel: opened_parts,
     RuleExplanation: explanation_parts,
     Samples: sample_parts,
     ScoredText: score_parts,

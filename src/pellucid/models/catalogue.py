@@ -37,6 +37,7 @@ from pellucid.models.sequences.configs import (
     WavenetConfig,
     WindowMLPConfig,
 )
+from pellucid.models.sequences.hf_folder import HFCausalLMConfig
 
 SEQUENCES = ("list", "text")
 EXAMPLES = ("table", "images")
@@ -338,6 +339,22 @@ NETWORKS: tuple[NetworkCard, ...] = (
 )
 
 
+# What `pellucid open` makes a run of. It is trained on from where others left it, and never from nothing.
+OPENED = NetworkCard(
+    name="hf-causal-lm",
+    summary="a causal language model that others made, by the code of transformers",
+    kinds=("text",),
+    config=HFCausalLMConfig,
+    network="pellucid.models.sequences.hf_causal_lm:HFCausalLM",
+    tiny=HFCausalLMConfig(
+        11, 16, "gpt2", {"n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 11}
+    ),
+    # As pretrained models are usually tuned.
+    recipe=Recipe(learning_rate=5e-4, batch_size=16, weight_decay=0.01, epochs=3.0),
+    reads_windows=True,
+)
+
+
 def networks_for(kind: str = "") -> dict[str, NetworkCard]:
     """The networks that read this kind of data, by their names, the simplest first.
 
@@ -374,6 +391,8 @@ def find_network(name: str, kind: str) -> NetworkCard:
     pellucid.errors.PellucidError: cnn reads images, and the data are a list. Choose one of neural-ngram, mlp, wavenet,
     rnn, gru, lstm, transformer.
     """
+    if name == OPENED.name and kind in SEQUENCES:
+        return OPENED
     known = networks_for(kind)
     if name not in known and name in network_names():
         reads = [_PLURALS[other] for other in _PLURALS if name in networks_for(other)]

@@ -34,3 +34,18 @@ class Export(NamedTuple):
     check: ExportCheck
     use: tuple[str, ...]  # lines to type
     notes: tuple[Statement, ...] = ()
+
+
+class OpenedModel(NamedTuple):
+    """A model that others made, as a run."""
+
+    run: str
+    folder: str
+    architecture: str
+    parameters: int
+    vocab_size: int
+    context: int  # tokens of one pass; 0 where there is no limit
+    n_bytes: int  # of its weights in the run
+    leak: float  # by which other later tokens move earlier scores, of scores of about 1
+    stepwise: float  # between reading at once and token by token
+    is_cached: bool  # whether what was read is kept; else all is read again for each token

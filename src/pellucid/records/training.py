@@ -445,6 +445,16 @@ class CountedParts(NamedTuple):
     changed: float  # share of the tokens before which another token is the likeliest than by counting
 
 
+class FineTuning(NamedTuple):
+    """What a training began from: another run, and how that did on the new data before a step was made."""
+
+    run: str
+    model: str
+    dev: float  # nats a token
+    test: float | None
+    gains: tuple[Gain, ...] = ()  # of the trained network over it, on each side
+
+
 @dataclass(frozen=True)
 class TrainingReport:
     """A whole run: what was asked, seen and reached."""
@@ -473,6 +483,7 @@ class TrainingReport:
     parts: CountedParts | None = None  # of a network that starts from counting
     forecast: Forecast | None = None  # None where nothing is trained
     separability: Separability | None = None  # of logistic regression on classes
+    fine_tuning: FineTuning | None = None  # of a run that began from another's weights
 
     @property
     def is_counted(self) -> bool:

@@ -24,6 +24,7 @@ from pellucid.records import (
     Ending,
     Evaluation,
     Finding,
+    FineTuning,
     Forecast,
     Health,
     InitialLoss,
@@ -148,6 +149,7 @@ class RunResult(NamedTuple):
     parts: CountedParts | None = None
     forecast: Forecast | None = None
     separability: Separability | None = None
+    fine_tuning: FineTuning | None = None
 
 
 @dataclass(frozen=True)

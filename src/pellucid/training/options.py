@@ -16,7 +16,7 @@ from pellucid.data.options import DataOptions
 from pellucid.data.splits import SplitRequest
 from pellucid.decoding.options import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted, require_one_of
-from pellucid.models.catalogue import NETWORKS, default_network, find_network, network_names, networks_for
+from pellucid.models.catalogue import NETWORKS, OPENED, default_network, find_network, network_names, networks_for
 from pellucid.models.counting import COUNT_MODELS, CountOptions
 from pellucid.models.settings import SIZES, require_share
 from pellucid.options import Option, check_options, flag_of, given_options, option, options_of, types_of
@@ -51,7 +51,7 @@ class TrainOptions:
         "",
         "Network to train, or a model that counts; by default a network that suits the data",
         noun="model",
-        choices=(*network_names(), *COUNT_MODELS),
+        choices=(*network_names(), *COUNT_MODELS, OPENED.name),
         is_common=True,
     )
     minutes: float = option(
@@ -113,6 +113,14 @@ class TrainOptions:
         kinds=("list", "text"),
         is_common=True,
     )
+    from_run: str = option(
+        "",
+        "Run whose network and weights to begin from (fine-tuning); its vocabulary reads the data.",
+        flag="from",
+        value_name="RUN",
+        kinds=("list", "text"),
+        is_common=True,
+    )
     class_weights: str | None = option(
         None,
         "Weights of the classes in the loss; balanced: each counts the same, however rare it is",
@@ -160,6 +168,7 @@ class TrainOptions:
                 "{replan} is given without {steps}", fix="Give both", options={"replan": None, "steps": None}
             )
         self._require_memory()
+        self._require_origin()
         for name, value in self.network.items():
             self._require_setting(name, value)
         heads = self.network.get("n_heads")
@@ -229,6 +238,25 @@ class TrainOptions:
             )
         declared, type_ = settings[name]
         declared.check(declared.noun or flag_of(name, declared), value, type_)
+
+    def _require_origin(self) -> None:
+        """Refuse what would make another network of the one to begin from, and one of others without its weights."""
+        if self.model == OPENED.name and not self.from_run:
+            raise PellucidError(
+                f"{OPENED.name} is a model that others made, and is not trained from nothing",
+                fix="Open one with pellucid open FOLDER, and begin {from_run}",
+                options={"from_run": "RUN"},
+            )
+        asked = [
+            *(name for name in self.network if name != "dropout"),
+            *(name for name in ("size", "start") if getattr(self, name)),
+        ]
+        if self.from_run and asked:
+            raise PellucidError(
+                f"a network that begins from a run is that run's, so {{{asked[0]}}} cannot change it",
+                fix="Leave it out, or train a new one",
+                options={asked[0]: None},
+            )
 
     def _require_memory(self) -> None:
         """Refuse what no memory of this machine could hold, by the size of its matrices alone."""
@@ -366,5 +394,5 @@ def require_network(name: str, kind: str = "list") -> None:
         )
     if kind:
         find_network(name, kind)
-    else:
+    elif name != OPENED.name:
         require_one_of("model", name, (*network_names(), *COUNT_MODELS))

@@ -24,6 +24,8 @@ from pellucid.data.readers.memory import MEMORY
 from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_health
+from pellucid.models.catalogue import OPENED
+from pellucid.models.contracts import SequenceModel
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.options import given_options
 from pellucid.records import (
@@ -54,10 +56,11 @@ from pellucid.training.checkpoints import (
     save_best,
 )
 from pellucid.training.cross_validation import Budget, cross_validate
+from pellucid.training.fine_tuning import Origin, measure_fine_tuning
 from pellucid.training.forecast import forecast_more_steps
 from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
 from pellucid.training.plan import KEPT_BACK, choose_plan
-from pellucid.training.run_data import data_options_of, find_source, source_from_run
+from pellucid.training.run_data import data_options_of, find_source, load_vocabulary, source_from_run
 from pellucid.training.stopping import harder_dev, is_behind, judge_fit
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
@@ -67,6 +70,7 @@ from pellucid.training.trainer import Trainer, TrainingState, build_training, ne
 
 MOST_ROWS = 64  # of a batch for the doctor: more prove no more, and every probe waits for them
 N_BATCHES = 3
+OPENED_ROWS, OPENED_WINDOW, OPENED_CHARACTERS = 8, 32, 100_000  # of a text, for a model that others made
 READING_SECONDS = 0.3  # to read a small table again, for each part of a cross-validation
 
 
@@ -92,7 +96,7 @@ def train_run(
 ) -> TrainingReport:
     """A new run in a new folder. read: the data, where they are open already; began: when, by the monotonic clock."""
     began = began or time.monotonic()
-    task = open_task(data, read)
+    task = open_task(data, read, Origin.open(options.from_run) if options.from_run else None)
     task.require_options(options)  # before anything is fitted, which takes a while
     callbacks.on_data(task.facts)
     baselines = measure_baselines(task, options, callbacks)
@@ -145,6 +149,12 @@ def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> Train
     if runs.is_finished(run):
         return runs.open_run(run).report()
     model = runs.open_run(run).model
+    if model == OPENED.name and not runs.read_record(run).get("reading"):
+        raise PellucidError(
+            f"{run.name} was opened from a folder, and there is no training to go on with",
+            fix="Train on from it with {from_run}",
+            options={"from_run": run.name},
+        )
     if model in COUNT_MODELS:
         raise PellucidError(
             f"{run.name} is a run of {model}, which only counts and was stopped before it had",
@@ -259,7 +269,8 @@ def reopen_data(run: Run, changes: ResumeOptions) -> Task:
     """The data of a run, found again and still the same, or the ones that are to take their place."""
     was = str(run.record["data"]["fingerprint"])
     source = MEMORY if changes.read is not None else changes.data or find_source(run)
-    found = open_task(data_options_of(run, source), changes.read)
+    origin = str(run.record["asked"].get("from_run") or "")
+    found = open_task(data_options_of(run, source), changes.read, Origin.open(origin) if origin else None)
     if found.facts.fingerprint == was:
         return found
     if not changes.is_new_data_allowed:
@@ -400,6 +411,7 @@ def finish_run(
         parts=task.counted_parts(network),
         forecast=forecast_more_steps(trainer.evaluations, verdict, ladder),
         separability=task.separability(state.model, state.plan, ending.best_step),
+        fine_tuning=measure_fine_tuning(task.origin, task, results) if task.origin else None,
     )
     return writer.run.report_with(result), result
 
@@ -465,6 +477,9 @@ def load_specimen(run: Run, data: str = "") -> Specimen:
     data: where its data are, if they moved.
     """
     model, step = load_network(run)
+    if run.model == OPENED.name and not run.record.get("reading"):
+        assert isinstance(model, SequenceModel)
+        return _opened_specimen(run, model, data)
     task = reopen_data(run, ResumeOptions(data=data))
     model.train()
     batches = task.dev_batches(min(run.plan.batch_size, MOST_ROWS), run.plan)
@@ -479,4 +494,31 @@ def load_specimen(run: Run, data: str = "") -> Specimen:
         more=tuple(more),
         is_causal=task.is_causal,
         name=f"{run.model} of the run {run.name}, weights of step {step:,}",
+    )
+
+
+def _opened_specimen(run: Run, model: SequenceModel, data: str) -> Specimen:
+    """A model that others made, for the doctor: on windows of a text, or where none is given on tokens by chance."""
+    vocabulary, length = load_vocabulary(run), min(model.longest - 1, OPENED_WINDOW)
+    if data:
+        text = Path(data).read_text(encoding="utf-8", errors="replace")[:OPENED_CHARACTERS]
+        tokens = torch.tensor(vocabulary.encode(text))
+    else:
+        tokens = torch.randint(
+            0, len(vocabulary), (OPENED_ROWS * (length + 1),), generator=torch.Generator().manual_seed(1)
+        )
+    n_rows = min(OPENED_ROWS, len(tokens) // (length + 1))
+    if n_rows < 2:
+        raise PellucidError(
+            f"{quoted(data)} has {len(tokens):,} tokens, and the doctor needs {2 * (length + 1):,}",
+            fix="Give a longer text",
+        )
+    rows = tokens[: n_rows * (length + 1)].view(n_rows, length + 1)
+    return Specimen(
+        model=model.train(),
+        inputs=(rows[:, :-1].contiguous(),),
+        targets=rows[:, 1:].contiguous(),
+        loss=lambda scores, targets: torch.nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten()),
+        is_causal=True,
+        name=f"{run.config['architecture']} of the run {run.name}" + ("" if data else ", on tokens drawn by chance"),
     )

@@ -138,6 +138,8 @@ class KnownData:
 
 def load_known_data(run: Run, vocabulary: Vocabulary) -> KnownData:
     """The data of a run, opened again, if they are still there and the same."""
+    if not run.record.get("reading"):
+        return KnownData(notes=(make_note("data-unknown"),))
     try:
         data = open_with(data_options_of(run, find_source(run)))
     except PellucidError as error:

@@ -229,14 +229,16 @@ class SequenceSides:
         return (n_characters + n_items) / side.n_predicted
 
 
-def split_sequences(data: ListData | TextData, tokens: str = "characters", boundary: str = "one") -> SequenceSides:
+def split_sequences(
+    data: ListData | TextData, tokens: str = "characters", boundary: str = "one", vocabulary: Vocabulary | None = None
+) -> SequenceSides:
     """Lists by the hash of the item; running text in its own order, the first 80 % for train.
 
     Where the data say that they are divided into train and test alone, dev is taken from train. boundary: "one" or
-    "two", of a list.
+    "two", of a list. vocabulary: one that was learned before, in place of these data's own.
     """
     if isinstance(data, TextData):
-        vocabulary = _vocabulary(data, tokens)
+        vocabulary = vocabulary or _vocabulary(data, tokens)
         whole = encode_text(data, vocabulary).tokens
         first, second = (int(len(whole) * part) for part in text_cuts(data))
         train, dev, test = (Corpus(part, False) for part in (whole[:first], whole[first:second], whole[second:]))
@@ -246,7 +248,7 @@ def split_sequences(data: ListData | TextData, tokens: str = "characters", bound
         raise PellucidError(
             f"none of the {len(data.items):,} items of {data.name} falls to the train side", fix="Give it more items"
         )
-    vocabulary = _vocabulary(data, tokens, split.train, has_end=boundary == "two")
+    vocabulary = vocabulary or _vocabulary(data, tokens, split.train, has_end=boundary == "two")
     train, dev, test = (encode_list(items, vocabulary) for items in (split.train, split.dev, split.test))
     return SequenceSides(vocabulary, train, dev, test, split.train, split.dev, split.test)
 

@@ -49,10 +49,11 @@ def _trained_lines(facts: TrainedFacts) -> list[str]:
     kept = "the best on dev" if facts.is_finished else "the best so far, as the run is not finished"
     lines = [
         facts.source,
-        f"{facts.name} of the run {facts.run}, {facts.parameters:,} parameters, trained on {facts.n_train:,} tokens",
+        f"{facts.name} of the run {facts.run}, {facts.parameters:,} parameters, "
+        + (f"trained on {facts.n_train:,} tokens" if facts.n_train else "made by others"),
     ]
     if facts.dev is None or facts.train is None:
-        lines.append(f"weights of step {facts.step:,}; how they do on dev is not known")
+        lines.append(f"{f'weights of step {facts.step:,}; ' if facts.n_train else ''}how they do on dev is not known")
     else:
         lines.append(f"on dev {nats_words(facts.dev)} a token, on train {facts.train.nats:.4f}")
         lines.append(f"weights of step {facts.step:,}, {kept}")

@@ -95,6 +95,7 @@ def _no_run_named(model: str, data: str, steps: int, seed: int) -> str:
 NOTES: Sentences = MappingProxyType(
     {
         "written": "{sentence}",  # of a run from before notes had kinds
+        "data-unknown": "what the model was trained on is not known, so how much of this is copied is not known either",
         # Exports
         "exported-alone": "without its counts the network has {alone:.4f} nats a token where both together have "
         "{both:.4f}, on {n:,} tokens of dev",

@@ -255,6 +255,7 @@ def start_words(start: InitialLoss) -> str:
         beside += f"; first weights of this kind cost {start.expected:.4f} on average"
     return {
         "from counting": f"{beside}: the network starts where counting ends.",
+        "from a run": f"{beside}: the network starts with what it learned in another run.",
         "unsure": f"{beside}: the network starts without opinions.",
         "sure and wrong": f"{beside}: it starts sure and wrong. Shrink the last layer's first weights.",
         "informed": f"{beside}: it starts with opinions that help; the targets' frequencies alone give {entropy}.",
@@ -539,7 +540,27 @@ def headline_words(report: TrainingReport) -> str:
     """What a run is worth, in one or two sentences: what it earns, and what its budget did."""
     if report.is_counted:
         return counted_words(report.ladder, report.rung)
-    return " ".join(filter(None, [earned_words(report.ladder), budget_words(report), forecast_words(report)]))
+    said = [earned_words(report.ladder), fine_tuning_words(report), budget_words(report), forecast_words(report)]
+    return " ".join(filter(None, said))
+
+
+def fine_tuning_words(report: TrainingReport) -> str:
+    """What was earned over the run that the training began from; "" where it began from none."""
+    began = report.fine_tuning
+    if began is None:
+        return ""
+    own = report.rung
+    test = f"; on test {own.test:.4f} in place of {began.test:.4f}" if own.test is not None and began.test else ""
+    sides = [f"{_signed(one.low)} to {_signed(one.high)} on {one.side}" for one in began.gains]
+    sure = f" (with 95 % confidence {' and '.join(sides)})" if sides else ""
+    return (
+        f"Over its start, {began.run} as it was, it earns {_signed(began.dev - own.dev)} nats a token on dev: "
+        f"{own.dev:.4f} in place of {began.dev:.4f}{test}{sure}."
+    )
+
+
+def _signed(nats: float) -> str:
+    return f"{nats:+.4f}".replace("-", "−")
 
 
 def budget_words(report: TrainingReport) -> str:

@@ -25,6 +25,7 @@ from pellucid.models.pairs.decoder_only import PairTransformer
 from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder
 from pellucid.models.pairs.padding import align_right
 from pellucid.models.pairs.rnn_encoder_decoder import RNNEncoderDecoder
+from pellucid.models.sequences.hf_causal_lm import HFCausalLM
 from pellucid.models.sequences.transformer import CausalSelfAttention, Transformer
 from pellucid.models.stepwise import greedy_answers
 from pellucid.records import Attended, AttentionMaps, PatchAttention, PatchPositions
@@ -67,19 +68,31 @@ def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
 def text_maps(trained: TrainedModel, text: str) -> AttentionMaps:
     """What a run's transformer attends to in a text; of a longer one than it can read, in its last tokens."""
     model, facts, vocabulary = trained.model.core, trained.facts, trained.vocabulary
-    if not isinstance(model, Transformer):
+    if not isinstance(model, Transformer | HFCausalLM):
         raise PellucidError(
             f"{facts.run} is a run of {facts.name}, which has no attention", fix="Name a run of a transformer, or none"
         )
     tokens = trained.start(vocabulary.encode(text))
     names = _names(vocabulary, tokens)
-    weights = transformer_weights(model, torch.tensor([tokens]))
+    weights = _weights_of(model, torch.tensor([tokens]), facts.run)
     source = f"A {facts.name} of {facts.parameters:,} parameters, trained on {facts.source.split(':')[0]}"
     if facts.dev is not None:
         source += f" to {facts.dev.nats:.4f} nats on dev"
     return AttentionMaps(
         f"{source}, reads {_spelled(names)}", (Attended("self-attention", names, names, _layers(weights)),)
     )
+
+
+def _weights_of(model: Transformer | HFCausalLM, tokens: Tensor, run: str) -> list[Tensor]:
+    if isinstance(model, Transformer):
+        return transformer_weights(model, tokens)
+    found = model.attention_weights(tokens)
+    if not found:
+        raise PellucidError(
+            f"{run} is a {model.config.architecture}, whose code does not tell what it attends to",
+            fix="Name another run, or none",
+        )
+    return found
 
 
 def pair_maps(model: PairModel, vocabulary: Vocabulary, source: Sequence[int], says: str) -> AttentionMaps:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data import Vocabulary
+from pellucid.data.hf_vocabulary import HFVocabulary
 from pellucid.decoding.options import USUAL_LENGTH, SampleOptions, require_top_k_fits
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.models.catalogue import find_network
@@ -62,6 +63,12 @@ class LanguageModel(ABC):
     @property
     def is_list(self) -> bool:
         return self.vocabulary.has_boundary
+
+    @property
+    def ends(self) -> int | None:
+        """The token with which a text ends by itself, where a model that others made has one."""
+        endings = self.vocabulary.endings if isinstance(self.vocabulary, HFVocabulary) else ()
+        return endings[0] if endings else None
 
     @property
     @abstractmethod
@@ -183,6 +190,8 @@ class TrainedModel(LanguageModel):
         """
         if self.is_list:
             return 0
+        if isinstance(self.vocabulary, HFVocabulary) and self.vocabulary.opening is not None:
+            return self.vocabulary.opening
         tokens = self.vocabulary.tokens
         marks = ("\n", "<0A>", " ")  # as characters and words have it, as bytes do
         return next((tokens.index(mark) for mark in marks if mark in tokens), 0)
@@ -357,7 +366,7 @@ def draw_samples(model: LanguageModel, options: SampleOptions, track: Track = li
         n_samples = 1
         notes = (*notes, make_note("one-sample"))
     samples = _draw(model, options, prompt, n_samples, track)
-    if any(sample.is_cut for sample in samples):
+    if model.is_list and any(sample.is_cut for sample in samples):
         notes = (*notes, make_note("samples-cut", n=LONGEST_ITEM))
     return Samples(
         model.facts,
@@ -381,7 +390,7 @@ def _draw(
 
     start = model.start(prompt[-model.longest_prompt :])
     longest = LONGEST_ITEM if model.is_list else options.length or USUAL_LENGTH
-    stop = model.vocabulary.closing if model.is_list else NEVER
+    stop = model.vocabulary.closing if model.is_list else NEVER if model.ends is None else model.ends
     reading = model.reading(is_cached=not options.no_cache)
     if options.beam is not None:
         found = beam_search(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,9 @@ from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, ev
 
 Floats = npt.NDArray[np.float64]
 
+if TYPE_CHECKING:
+    from pellucid.training.fine_tuning import Origin
+
 SHOWN = 12  # items, or symbols of a text's beginning times this
 PREVIEWED, FINAL_SAMPLES = 5, 10
 TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
@@ -57,18 +60,34 @@ MOST_SEARCHED = 2_000_000  # tokens of running text in which copies are looked f
 
 
 def open_sequences(
-    data: ListData | TextData, source: str, *, tokens: str, context: int, boundary: str = "one"
+    data: ListData | TextData,
+    source: str,
+    *,
+    tokens: str,
+    context: int,
+    boundary: str = "one",
+    origin: Origin | None = None,
 ) -> SequenceTask:
-    """Split a list or a text and encode it. context: tokens in a window of a text; 0: as many as usual."""
-    sides = split_sequences(data, tokens, boundary)
+    """Split a list or a text and encode it. context: tokens in a window of a text; 0: as many as usual.
+
+    origin: the run that a training begins from, whose vocabulary and context these data are read with.
+    """
+    sides = split_sequences(data, tokens, boundary, origin.vocabulary if origin else None)
     _require_learnable(data, sides)
+    if origin and not context:
+        context = min(origin.longest, DEFAULT_CONTEXT)
     context, note = _fit_context(sides, context)
+    if origin and context > origin.longest:
+        raise PellucidError(
+            f"{data.name} needs {context:,} tokens at once, and {origin.run.name} reads {origin.longest:,}",
+            fix="Leave the longest items out, or train a new run",
+        )
     facts = DataFacts(
         source=source,
         description=data.description,
         is_file=data.is_file,
         kind=data.kind,
-        tokens=tokens,
+        tokens=origin.vocabulary.kind if origin else tokens,
         fingerprint=data.fingerprint,
         vocab_size=len(sides.vocabulary),
         symbols=tuple(sides.vocabulary.tokens[:256]),
@@ -79,7 +98,7 @@ def open_sequences(
         dev_of_train=dev_of_train(data),
         random_loss=_random_loss(data, sides),
     )
-    return SequenceTask(sides, facts, context)
+    return SequenceTask(sides, facts, context, origin)
 
 
 def _random_loss(data: ListData | TextData, sides: SequenceSides) -> float | None:
@@ -127,10 +146,14 @@ class SequenceTask(Task):
     sides: SequenceSides
     facts: DataFacts
     context: int
+    origin: Origin | None = None  # the run that a training begins from
 
     is_causal = True
-    default_start = "counts"
     has_own_sizes = True
+
+    @property
+    def default_start(self) -> str:  # type: ignore[override]  # it follows from the run that it begins from
+        return self.origin.run.start if self.origin else "counts"
 
     @property
     def measure(self) -> Measure:
@@ -178,18 +201,24 @@ class SequenceTask(Task):
 
     def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
         if plan.start == "scratch":
-            return super().build_network(card, config, plan)
+            alone = super().build_network(card, config, plan)
+            if self.origin:
+                self.origin.give_weights(alone)
+            return alone
         network = super().build_network(card, with_own_scores(config), plan)
         assert isinstance(network, SequenceModel)
         model = OnCounting(network, self.counts)
-        model.start_at_counting()
+        if self.origin:
+            self.origin.give_weights(model)
+        else:
+            model.start_at_counting()
         return model
 
     def find_card(self, name: str) -> NetworkCard:
         return find_network(name, "list")
 
     def make_config(self, card: NetworkCard, size: str) -> Any:
-        return card.of_size(size, len(self.sides.vocabulary), self.context)
+        return self.origin.config if self.origin else card.of_size(size, len(self.sides.vocabulary), self.context)
 
     @staticmethod
     def estimate_parameters(config: Any) -> int:
@@ -313,6 +342,8 @@ class SequenceTask(Task):
 
     def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:
         found = initial_loss(loss, self.sides.dev.targets, len(self.sides.vocabulary))
+        if self.origin:
+            return found._replace(is_as_expected=math.isfinite(loss), start="from a run")
         if plan.start == "scratch":
             return found
         is_there = abs(loss - count_loss(self.counts, self._part("dev", plan.evaluated)).nats) < NEAR_COUNTING

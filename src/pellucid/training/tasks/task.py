@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,9 @@ FEWEST_STEPS = 300  # with fewer nothing much is learned: rather a smaller batch
 FEWEST_PREDICTIONS = 256  # of a step
 TOLERANCE = 0.05  # of ln |V|, for the first loss; a judgement, and the numbers are always shown
 
+if TYPE_CHECKING:
+    from pellucid.training.fine_tuning import Origin
+
 LossFunction = Callable[[Any, Any], Tensor]  # a network and a batch -> the mean loss of the batch
 Inputs = tuple[tuple[Any, ...], Tensor]  # what a network is called with, and the targets of its outputs
 
@@ -64,6 +67,7 @@ class Task(ABC):
     context: int = 0  # tokens of a window of a text, or of a list's longest item with its boundary; 0: there is none
     default_loss: str = "cross-entropy"
     default_start: str = "scratch"
+    origin: Origin | None = None  # the run that a training begins from, if it does
     has_own_sizes: bool = False  # where a size is asked for, the others are the network's own, whatever the data are
     is_causal: bool | None = None  # whether a network's outputs may depend on later inputs; None: it has no one order
     worth: Mapping[str, int] = WORTH
