@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ def folder(tmp_path_factory):
     (place / "words.txt").write_text("\n".join(ITEMS) + "\n")
     network = {"model": "transformer", "steps": 2, "size": "tiny"}
     train("words.txt", kind="list", start="scratch", name="alone", **network)
-    train("words.txt", kind="list", name="counted", **network)
+    train("words.txt", kind="list", name="counted", **{**network, "steps": 40})
     train("words.txt", kind="list", start="scratch", positions="learned", name="learned", **network)
     train("words.txt", kind="list", model="rnn", start="scratch", steps=1, size="tiny", name="rolling")
     train("words.txt", kind="list", model="bigram", name="counts")
@@ -189,7 +190,7 @@ def test_every_network_is_one_file_that_gives_the_same_numbers(card, tmp_path):
     file = tmp_path / "model.py"
     source = gather_source(type(card.tiny), type(built), instead=specialised(card.tiny))
     file.write_text(f"from __future__ import annotations\n\n{source}")
-    assert "pellucid" not in source
+    assert not re.search("(import|from) pellucid", source)
     fields = {name: getattr(card.tiny, name) for name in type(card.tiny).__dataclass_fields__}
     with imported_alone(file) as alone, torch.no_grad():
         twin = getattr(alone, type(built).__name__)(getattr(alone, type(card.tiny).__name__)(**fields)).eval()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pellucid.runs import Run
     from pellucid.training.inference.language_models import TrainedModel
 
-ATTENTIVE = ("transformer", "encoder", "encoder-decoder", "rnn-encoder-decoder")
+ATTENTIVE = ("transformer", "encoder", "encoder-decoder", "rnn-encoder-decoder", "hf-causal-lm")
 READ = "isabella"  # by a small transformer of names
 LEAST_WEIGHT = 0.1  # that is drawn as an arrow
 OF_TEXT = 12  # tokens of a run's text that are read where none are given

@@ -71,4 +71,4 @@ def hf_vocabulary_from_json(stored: dict[str, Any]) -> HFVocabulary:
     ids = [*(endings if is_list else [None]), *([] if opening is None else [opening])]  # type: ignore[misc]  # a list
     if not all(type(one) is int and 0 <= one < size for one in ids):
         raise damaged_vocabulary("what begins or ends a text is no token of it")
-    return HFVocabulary(stored.get("tokenizer"), size, opening, endings)
+    return HFVocabulary(stored.get("tokenizer"), size, opening, tuple(endings or ()))

@@ -92,7 +92,8 @@ def _add_tokenizer(writer: Any, subject: Subject) -> None:
     if vocabulary.kind == "characters":
         tokens = [byte_text(symbol) for symbol in vocabulary.tokens]
         # From the first byte on, one more at a time; no two characters share a way that would end in another.
-        steps = [(token[:end], token[end]) for token in tokens for end in range(1, len(token))]
+        own = [token for place, token in enumerate(tokens) if place not in names]
+        steps = [(token[:end], token[end]) for token in own for end in range(1, len(token))]
         merges = list(dict.fromkeys(f"{left} {right}" for left, right in steps))
     else:
         stored = json.loads(build_tokenizer(vocabulary).to_str())["model"]
@@ -205,7 +206,7 @@ def _greedy_text(loaded: Any, subject: Subject) -> bool:
             break
     loaded.reset()
     said = loaded(prompt, max_tokens=n_more, temperature=0.0)["choices"][0]["text"]
-    return is_same and prompt + said == vocabulary.decode(tokens)
+    return bool(is_same and prompt + said == vocabulary.decode(tokens))
 
 
 def _check_tensors(subject: Subject, folder: Path) -> ExportCheck:

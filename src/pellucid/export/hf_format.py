@@ -99,8 +99,9 @@ def nemotron_config(model: Transformer) -> dict[str, Any]:
 def nemotron_tensors(model: Transformer) -> dict[str, Tensor]:
     """The weights under the names of `NemotronForCausalLM`."""
     import torch
+    from torch import Tensor
 
-    own, found = model.config, {}
+    own, found = model.config, dict[str, Tensor]()
     # LayerNorm1P multiplies by 1 + its weight.
     nothing = torch.zeros(own.width)
     for number, block in enumerate(_blocks(model)):
@@ -159,8 +160,9 @@ def gpt2_config(model: Transformer) -> dict[str, Any]:
 def gpt2_tensors(model: Transformer) -> dict[str, Tensor]:
     """The weights under the names of `GPT2LMHeadModel`, whose matrices stand the other way round."""
     import torch
+    from torch import Tensor
 
-    own, found = model.config, {}
+    own, found = model.config, dict[str, Tensor]()
     ones, zeros = torch.ones(own.width), torch.zeros(own.width)
     places = model.positions.embeddings(0, own.context)
     for number, block in enumerate(_blocks(model)):
@@ -229,13 +231,14 @@ def check(subject: Subject, folder: Path) -> ExportCheck:
     from pellucid.export.subject import ALLOWED, N_INPUTS, largest_difference
 
     with quiet_transformers():
-        network = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
+        network: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    found = 0.0
-    vocabulary = subject.vocabulary
+    network.eval()
+    found, vocabulary = 0.0, subject.vocabulary
     with torch.inference_mode():
         for (tokens,), wanted in subject.answers():
-            found = max(found, largest_difference(network(tokens).logits, wanted))
+            said = network(tokens, attention_mask=torch.ones_like(tokens)).logits
+            found = max(found, largest_difference(said, wanted))
             inner = [token for token in tokens[0].tolist() if not vocabulary.is_boundary(token)]
             text = vocabulary.decode(inner)
             opened = [0] * vocabulary.has_boundary

@@ -44,7 +44,8 @@ def build_graph(subject: Subject) -> Graph:
     batch = next(one for one in list(subject.inputs())[2:] if all(axis > 1 for axis in one[-1].shape if axis))
     if subject.kind in ("list", "text"):
         if isinstance(model.core, RNN):
-            model.core.cell = GraphCell(model.core.cell)
+            cell: Any = GraphCell(model.core.cell)
+            model.core.cell = cell
         return Graph(model, batch, ("tokens",), (("batch", "time"),), "logits", ("batch", "time"))
     if subject.kind == "pairs":
         module = RNNPairGraph(model) if isinstance(model, RNNEncoderDecoder) else model
@@ -100,7 +101,7 @@ class ImageGraph(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         channels = pixels.permute(0, 3, 1, 2) if self.has_colour else pixels[:, None]
         numbers = (channels.float() - self.mean) / self.deviation
-        return self.answer(self.model(numbers, pixels.new_zeros(len(pixels), 0, dtype=torch.long)))
+        return self.answer(self.model(numbers, pixels.new_zeros(pixels.shape[0], 0, dtype=torch.long)))
 
 
 class TableGraph(nn.Module):
@@ -112,9 +113,10 @@ class TableGraph(nn.Module):
         self.has_numbers, self.has_codes = bool(subject.table.numeric), bool(subject.table.categories)
 
     def forward(self, first: Tensor, second: Tensor | None = None) -> Tensor:
-        numbers = first if self.has_numbers else torch.zeros(len(first), 0)
+        n = first.shape[0]
+        numbers = first if self.has_numbers else torch.zeros(n, 0)
         codes = second if second is not None else first
-        return self.answer(self.model(numbers, codes if self.has_codes else first.new_zeros(len(first), 0).long()))
+        return self.answer(self.model(numbers, codes if self.has_codes else torch.zeros(n, 0, dtype=torch.long)))
 
 
 def _table_graph(model: Network, subject: Subject, batch: tuple[Tensor, ...], output: str) -> Graph:
@@ -175,10 +177,11 @@ class RNNPairGraph(nn.Module):
 
     def __init__(self, model: RNNEncoderDecoder) -> None:
         super().__init__()
-        self.encoder: Any = GraphCell(model.encoder)
         self.model: Any = model
-        model.decoder = GraphCell(model.decoder)
-        del model.encoder
+        self.encoder: Any = GraphCell(model.encoder)
+        decoder: Any = GraphCell(model.decoder)
+        self.model.decoder = decoder
+        del self.model.encoder
 
     def forward(self, sources: Tensor, tokens: Tensor) -> Tensor:
         lengths = lengths_of(sources).clamp(min=1)

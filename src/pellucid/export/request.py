@@ -125,7 +125,7 @@ def _notes(subject: Subject, asked: ExportOptions, check: ExportCheck) -> tuple[
 
 
 def _find_format(to: str) -> Format:
-    found: Format = importlib.import_module(f"pellucid.export.{to}_format")  # type: ignore[assignment]  # as it says
+    found: Format = importlib.import_module(f"pellucid.export.{to}_format")
     return found
 
 

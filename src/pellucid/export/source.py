@@ -7,7 +7,7 @@ or draws maps stays behind. Then a few things are said otherwise:
 
     raise PellucidError(what, fix=...)      raise ValueError(what)
     width: int = setting("width", 64)       width: int = 64
-    >>> examples in docstrings              left out
+    examples in docstrings                  left out
 
 A function whose answer is known before may be given as another text (`instead`), as one that chooses a class by a name.
 """
@@ -368,17 +368,14 @@ def _with_comments(text: str, start: int) -> int:
 
 def _without_examples(file: SourceFile, node: ast.AST) -> Iterator[Edit]:
     """A docstring up to its first example."""
-    if (
-        isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and ast.get_docstring(node)
-        and ">>>" in ast.get_docstring(node)
-    ):  # type: ignore[operator]  # it is there
-        begins, ends = file.slice(node.body[0])
-        text = file.text[begins:ends]
-        head = text[: text.find(">>>")].rstrip()
-        is_long = "\n" in head
-        indent = " " * node.body[0].col_offset
-        yield begins, ends, f'{head}\n{indent}"""' if is_long else f'{head}"""'
+    told = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
+    if told is None or ">>>" not in told:
+        return
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    begins, ends = file.slice(node.body[0])
+    text = file.text[begins:ends]
+    head = text[: text.find(">>>")].rstrip()
+    yield begins, ends, f'{head}\n{" " * node.body[0].col_offset}"""' if "\n" in head else f'{head}"""'
 
 
 def _import_lines(imports: set[str]) -> list[str]:

@@ -97,11 +97,11 @@ def measure_fine_tuning(origin: Origin, task: Task, after: dict[str, SideResult]
     from pellucid.training.tasks.metrics import paired_gain
 
     before = {side: task.evaluate_whole(origin.model, side) for side in after}
-    gains = [
-        paired_gain(side, after[side].units, found.units)
-        for side, found in before.items()
-        if after[side].units is not None and found.units is not None
-    ]
+    gains = []
+    for side, found in before.items():
+        ours, theirs = after[side].units, found.units
+        if ours is not None and theirs is not None:
+            gains.append(paired_gain(side, ours, theirs))
     return FineTuning(
         run=origin.run.name,
         model=origin.run.model,

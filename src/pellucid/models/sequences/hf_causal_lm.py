@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +72,7 @@ class HFCausalLM(SequenceModel):
         """Nothing is folded, so that a network that learns nothing any more need not be copied."""
         return self if not self.training else super().for_inference()
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # as it is called
         """What several parts share is there once, under its first name."""
         found: dict[str, Any] = super().state_dict(*args, **kwargs)
         first: dict[int, str] = {}
@@ -99,25 +99,25 @@ def _build(config: HFCausalLMConfig) -> nn.Module:
         try:
             made = transformers.AutoConfig.for_model(config.architecture, **settings)
             # Written out, so that the weights of attention can be asked for.
-            network: nn.Module = transformers.AutoModelForCausalLM.from_config(
-                made, attn_implementation="eager", dtype=torch.float32
-            )
+            auto: Any = transformers.AutoModelForCausalLM
+            network: nn.Module = auto.from_config(made, attn_implementation="eager", dtype=torch.float32)
         except (ValueError, TypeError, KeyError, AttributeError, ImportError, RuntimeError) as error:
             raise PellucidError(
                 f"transformers cannot build {config.architecture} from this config: {str(error).splitlines()[0][:80]}",
                 fix="Take config.json from a copy of the folder",
             ) from error
-    return network.eval()
+    found: nn.Module = _without_padding(network.eval())
+    return found
 
 
 def load_hf_folder(folder: HFFolder) -> HFCausalLM:
     """The model of a folder that was looked at, in single precision, with its weights from safetensors alone."""
     import transformers
 
-    model = HFCausalLM(folder.config)
+    model, auto = HFCausalLM(folder.config), cast("Any", transformers.AutoModelForCausalLM)
     with quiet_transformers():
         try:
-            loaded, about = transformers.AutoModelForCausalLM.from_pretrained(
+            loaded, about = auto.from_pretrained(
                 folder.path,
                 config=model.network.config,
                 local_files_only=True,
@@ -138,8 +138,14 @@ def load_hf_folder(folder: HFFolder) -> HFCausalLM:
             f"{(missing or odd)[0][:80]}",
             fix="Take both from a copy of the folder",
         )
-    model.network = loaded.eval()
+    model.network = _without_padding(loaded.eval())
     return model
+
+
+def _without_padding(network: Any) -> Any:
+    """A token that fills up batches is a token like any other here: nothing is filled up."""
+    network.config.pad_token_id = None
+    return network
 
 
 class Contract(NamedTuple):

@@ -199,8 +199,9 @@ def _require_memory(n_parameters: int, path: Path) -> None:
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """transformers without its progress bars and its advice: errors are told, nothing else."""
-    from transformers.utils import logging
+    import transformers
 
+    logging: Any = transformers.utils.logging
     before, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -27,7 +27,7 @@ class RecurrentModel(SequenceModel):
         self.head = output_head(config.width, config.vocab_size, 1.0)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self._roll(tokens, self.begin(len(tokens)))[0]
+        return self._roll(tokens, self.begin(tokens.shape[0]))[0]
 
     def begin(self, batch: int) -> Any:
         return self.head.weight.new_zeros(self.config.depth, batch, self.config.width)
