@@ -138,8 +138,10 @@ def flag_of(name: str, declared: Option) -> str:
     return declared.flag or name.replace("_", "-")
 
 
-def check_options(config: Any) -> None:
+def check_options(config: Any, *, without: Sequence[str] = ()) -> None:
     """Refuse a config one of whose values cannot be. A default that means "not said" (None, 0, "") is always well.
+
+    without: fields that whoever calls has checked.
 
     >>> @dataclass(frozen=True)
     ... class Example:
@@ -153,6 +155,8 @@ def check_options(config: Any) -> None:
     types = types_of(type(config))
     for field in dataclasses.fields(config):
         declared, value = field.metadata.get(_KEY), getattr(config, field.name)
+        if field.name in without:
+            continue
         if declared is not None and not (value == field.default and field.default in (None, "", 0, 0.0)):
             declared.check(declared.noun or field.name.replace("_", " "), value, types[field.name])
 

@@ -347,6 +347,8 @@ def rate(data: object = "names", *, seeds: Sequence[int] = (1, 2, 3), **options:
         raise PellucidError(
             f"{{seeds}} is {len(seeds)}", fix=f"Choose a number from 1 to {MOST_SEEDS}", options={"seeds": None}
         )
+    if "from_run" in options:
+        raise PellucidError("{from_run} is for a training", fix="Leave it out", options={"from_run": None})
     if "learning_rate" in options:
         raise PellucidError(
             "{learning_rate} is what is searched for", fix="Leave it out", options={"learning_rate": None}

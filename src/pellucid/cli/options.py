@@ -191,6 +191,7 @@ def together(decorators: Iterable[Decorator]) -> Decorator:
 
 # What the commands that train share.
 FIRST = ("model", "minutes", "steps", "size", "seed")
+ONLY_TRAIN = ("from_run",)  # not of a comparison or a search
 data_option = click.option(
     "--data",
     "data_option",
@@ -204,7 +205,7 @@ data_option = click.option(
 
 def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What is read, which network, and how it is trained; but for what each command shows first."""
-    rest = [name for name in options_of(TrainOptions) if name not in FIRST]
+    rest = [name for name in options_of(TrainOptions) if name not in (*FIRST, *ONLY_TRAIN)]
     return together(
         [
             options_from(DataOptions, "The data"),

@@ -11,6 +11,7 @@ import click
 from pellucid.cli.contract import show_answer, steady_output
 from pellucid.cli.options import (
     FIRST,
+    ONLY_TRAIN,
     DeclaredOption,
     Decorator,
     SectionedCommand,
@@ -45,11 +46,12 @@ def _resuming(flag: str, help: str) -> Decorator:
     "pellucid train penguins --target species",
     "pellucid train digits --model vit",
     "pellucid train pairs.txt --minutes 1",
+    "pellucid train more.txt --from my-book",
     "pellucid train --resume my-book",
     cls=SectionedCommand,
 )
 @click.argument("data", required=False)
-@options_from(TrainOptions, only=FIRST)
+@options_from(TrainOptions, only=(*FIRST, *ONLY_TRAIN))
 @click.option("--name", default="", help="Name of the run's folder under ./runs; by default after data and model.")
 @click.option("--runs", metavar="FOLDER", default="runs", help="Folder that runs are kept in; by default ./runs.")
 @click.option("--resume", metavar="RUN", default="", help="Go on with a run that was stopped, exactly where it was.")

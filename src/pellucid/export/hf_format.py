@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import PellucidError
 from pellucid.export.request import require_sequences, require_without_counts
+from pellucid.models.catalogue import OPENED
 from pellucid.models.sequences.hf_folder import quiet_transformers
 from pellucid.records import ExportCheck
 from pellucid.runs import Run
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from pellucid.export.subject import Subject
+    from pellucid.models.sequences.hf_causal_lm import HFCausalLM
     from pellucid.models.sequences.transformer import Transformer
 
 NEMOTRON, GPT2 = "nemotron", "gpt2"
@@ -33,6 +35,8 @@ EPSILON = 1e-5  # of layer norm, as torch has it
 
 
 def refuse(run: Run, *, is_network_only: bool) -> None:
+    if run.model == OPENED.name:
+        return  # it came from there
     require_sequences(run, "hf")
     require_without_counts(run, "hf", is_network_only=is_network_only)
     refuse_other_networks(run, "hf", tuple(ARCHITECTURES))
@@ -53,9 +57,13 @@ def refuse_other_networks(run: Run, to: str, positions: tuple[str, ...]) -> None
 
 def write(subject: Subject, folder: Path) -> None:
     from pellucid.export.torch_format import write_reading
+    from pellucid.models.sequences.hf_causal_lm import HFCausalLM
     from pellucid.training.tensor_files import to_safetensors
 
     model: Any = subject.model
+    if isinstance(model, HFCausalLM):
+        _write_opened(model, subject, folder)
+        return
     to = ARCHITECTURES[model.config.positions]
     config, tensors = (nemotron_config, nemotron_tensors) if to == NEMOTRON else (gpt2_config, gpt2_tensors)
     _write_json(folder / "config.json", {**config(model), **_token_ids(subject), "dtype": "float32"})
@@ -64,6 +72,14 @@ def write(subject: Subject, folder: Path) -> None:
     # transformers wants to know which library's tensors these are.
     (folder / "model.safetensors").write_bytes(_with_metadata(content))
     write_reading(subject, folder)
+    _write_json(folder / "tokenizer_config.json", _tokenizer_config(subject))
+
+
+def _write_opened(model: HFCausalLM, subject: Subject, folder: Path) -> None:
+    """A model of transformers that was trained on: its own way to save itself, and the tokenizer that it came with."""
+    with quiet_transformers():
+        model.network.save_pretrained(folder)
+    _write_json(folder / "tokenizer.json", subject.vocabulary.to_json()["tokenizer"])
     _write_json(folder / "tokenizer_config.json", _tokenizer_config(subject))
 
 
@@ -242,7 +258,8 @@ def check(subject: Subject, folder: Path) -> ExportCheck:
             inner = [token for token in tokens[0].tolist() if not vocabulary.is_boundary(token)]
             text = vocabulary.decode(inner)
             opened = [0] * vocabulary.has_boundary
-            if tokenizer(text)["input_ids"] != [*opened, *vocabulary.encode(text)]:
+            ids = tokenizer(text, add_special_tokens=vocabulary.has_boundary)["input_ids"]
+            if ids != [*opened, *vocabulary.encode(text)]:
                 found = float("inf")
     return ExportCheck(f"transformers {transformers.__version__}", N_INPUTS, found, ALLOWED)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pellucid.errors import PellucidError, quoted
+from pellucid.models.catalogue import OPENED
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.options import check_options, option
 from pellucid.records import Export, ExportCheck, Statement, WrittenFile, make_note
@@ -159,6 +160,13 @@ def _require_exportable(run: Run, asked: ExportOptions) -> None:
         raise PellucidError(
             f"{run.name} is a run of {run.model}, which only counts: it has no network to export",
             fix="Train a network, which starts from the same counts",
+        )
+    if run.model == OPENED.name and (asked.to != "hf" or not run.is_finished):
+        raise PellucidError(
+            f"{run.name} was opened from a Hugging Face folder, and is in that form already"
+            if asked.to == "hf"
+            else f"{run.name} is a model of transformers, and {asked.to} is for networks that were built here",
+            fix="Train on from it, and export that run to hf",
         )
     run.require_finished()
     if asked.network_only and run.start != "counts":

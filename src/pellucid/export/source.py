@@ -24,6 +24,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -55,6 +56,10 @@ class SourceFile:
     ours: dict[str, Place] = field(default_factory=dict)  # imported from our other files
     others: dict[str, str] = field(default_factory=dict)  # imported from elsewhere: the line that does so
 
+    def __post_init__(self) -> None:
+        self._lines = self.text.splitlines(keepends=True)
+        self._starts = [0, *accumulate(map(len, self._lines))]
+
     def slice(self, node: ast.AST) -> tuple[int, int]:
         """Where a node begins and ends in the text."""
         assert isinstance(node, ast.stmt | ast.expr | ast.arg)
@@ -63,9 +68,8 @@ class SourceFile:
         return self._at(node.lineno, node.col_offset), self._at(node.end_lineno, node.end_col_offset)
 
     def _at(self, line: int, column: int) -> int:
-        lines = self.text.splitlines(keepends=True)
         # Columns count bytes.
-        return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
 
 @cache

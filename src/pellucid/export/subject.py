@@ -116,8 +116,7 @@ class Subject:
         if self.kind == "pairs":
             source, target = (int(self.run.config[name]) for name in ("longest_source", "longest_target"))
             sources = draw.integers(1, len(self.pair_vocabulary), (AT_ONCE, 1 + number % source))
-            sources[1:, -1] = 0  # some are shorter
-            sources[0, 0] = 1
+            sources[1:, 1:][:, -1:] = 0  # some are shorter, but none is empty, as no source of a run is
             tokens = draw.integers(1, len(self.pair_vocabulary), (AT_ONCE, 1 + number % (target + 1)))
             tokens[:, 0] = 0
             return sources, tokens

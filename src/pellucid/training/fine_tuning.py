@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pellucid.training.tasks.baselines import SideResult
     from pellucid.training.tasks.task import Task
 
-SLOWER = 0.3  # of the usual learning rate: what was learned before is to be kept where it serves
-
 
 @dataclass(frozen=True)
 class Origin:

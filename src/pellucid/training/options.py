@@ -51,7 +51,7 @@ class TrainOptions:
         "",
         "Network to train, or a model that counts; by default a network that suits the data",
         noun="model",
-        choices=(*network_names(), *COUNT_MODELS, OPENED.name),
+        choices=(*network_names(), *COUNT_MODELS),
         is_common=True,
     )
     minutes: float = option(
@@ -162,7 +162,8 @@ class TrainOptions:
         if self.model:
             require_network(self.model, self.kind)
         require_seed(self.seed)
-        check_options(self)
+        # What others made is no choice but for whoever begins from it.
+        check_options(self, without=("model",) if self.model == OPENED.name else ())
         if self.replans and not self.steps:
             raise PellucidError(
                 "{replan} is given without {steps}", fix="Give both", options={"replan": None, "steps": None}

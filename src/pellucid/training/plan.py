@@ -23,7 +23,6 @@ from pellucid.models.settings import SIZES
 from pellucid.options import options_of
 from pellucid.records import Plan, Statement
 from pellucid.training.cross_validation import FEWEST_PARTS
-from pellucid.training.fine_tuning import SLOWER
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import OPTIMIZERS
 from pellucid.training.options import BYTES_OF_A_WEIGHT, Setting, TrainOptions
@@ -361,7 +360,6 @@ def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, Any]) -> Plan:
     optimizer = OPTIMIZERS[plan.optimizer]
     usual = recipe.learning_rate if plan.optimizer == recipe.optimizer else optimizer.learning_rate
     usual *= ON_COUNTING if plan.start == "counts" else 1.0
-    usual *= SLOWER if asked.get("from_run") else 1.0
     learning_rate = float(asked.get("learning_rate", usual))
     matrix_rate = 0.0
     if optimizer.matrix_learning_rate:

@@ -75,7 +75,8 @@ def text_maps(trained: TrainedModel, text: str) -> AttentionMaps:
     tokens = trained.start(vocabulary.encode(text))
     names = _names(vocabulary, tokens)
     weights = _weights_of(model, torch.tensor([tokens]), facts.run)
-    source = f"A {facts.name} of {facts.parameters:,} parameters, trained on {facts.source.split(':')[0]}"
+    made = f"trained on {facts.source.split(':')[0]}" if facts.n_train else "which others made"
+    source = f"A {facts.name} of {facts.parameters:,} parameters, {made}"
     if facts.dev is not None:
         source += f" to {facts.dev.nats:.4f} nats on dev"
     return AttentionMaps(
