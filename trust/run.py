@@ -44,6 +44,7 @@ PROOFS = (
         has_seed=False,
     ),
     Proof("trust.serving", "10⁵ requests, a tenth of them bad: no 5xx, no leak, none lost", "", "--count 2000"),
+    Proof(
         "trust.exports", "every network in every format, checked by the other tool", "", "mlp logistic", has_seed=False
     ),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),

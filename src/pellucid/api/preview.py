@@ -133,8 +133,10 @@ def preview_plan(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _open(request: TrainRequest) -> Any:
+    from pellucid.training.fine_tuning import Origin
     from pellucid.training.tasks import open_task
 
     if not request.trainings:
         raise PellucidError("nothing is asked for", fix="Choose a network")
-    return open_task(request.reading, request.data)
+    begins_from = request.trainings[0].from_run
+    return open_task(request.reading, request.data, Origin.open(begins_from) if begins_from else None)

@@ -26,7 +26,6 @@ from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of
 from pellucid.runs import new_run_path, open_run, require_room
 from pellucid.runs.run import BASE
-from pellucid.runs import new_run_path, open_run
 from pellucid.training.fine_tuning import Origin
 from pellucid.training.options import (
     COUNTING,
