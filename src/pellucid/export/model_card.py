@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pellucid import __version__
 from pellucid.figures.tables import parts_text
-from pellucid.figures.words.ladder import earned_words, ladder_table
+from pellucid.figures.words.ladder import ladder_table
 from pellucid.figures.words.training import config_words, data_lines, headline_words
 from pellucid.records import ExportCheck
 
@@ -40,7 +40,7 @@ def card_text(subject: Subject, to: str, check: ExportCheck, use: tuple[str, ...
         "Equal items are on one side of the split; choices were made on dev, and test was read once, at the end.",
         "## How good it is",
         "```text\n" + parts_text([ladder_table(report.ladder)], WIDE).rstrip() + "\n```",
-        f"{earned_words(report.ladder)} {headline_words(report)}.".strip(),
+        headline_words(report),
         "## Limits",
         "\n".join(f"- {line}" for line in _limits(subject)),
         "## Checked",

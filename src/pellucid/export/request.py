@@ -96,7 +96,7 @@ def export_run(word: str | Path, *, to: str, out: str | Path = "", network_only:
                 fix="Please report this with the run's settings",
             )
         use = made.use(subject, place)
-        write_card(subject, to, check, use, temporary)
+        write_card(subject, to, check, made.use(subject, Path()), temporary)
         for file in sorted(temporary.rglob("*")):
             fsync_path(file)
         fsync_path(temporary)
