@@ -33,6 +33,7 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/health.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/generation.py
+	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/attention.py
 
 # What the doctor finds and what it costs: the museum's programs, those of strangers, mutants, and its certificates.

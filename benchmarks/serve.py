@@ -61,12 +61,16 @@ class Arm:
         self.process = subprocess.Popen(
             [sys.executable, *words], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
         )
+        self.address = ""
+
+    def wait(self) -> None:
+        """Until it listens; several start at the same time."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
                 self.address = found[0]
                 return
-        sys.exit(f"the server of {name} did not start")
+        sys.exit(f"the server of {self.name} did not start")
 
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -177,6 +181,7 @@ def measure(turns: int) -> dict[int, dict[str, list[Measured]]]:
             arms.append(Arm("peer", __file__, "--peer"))
         try:
             for arm in arms:
+                arm.wait()
                 asyncio.run(ask(arm, 1, 2))
             found: dict[int, dict[str, list[Measured]]] = {}
             for n_clients in CLIENTS:
