@@ -16,7 +16,7 @@ class ServeOptions:
     """Where a server listens, and how much it takes on."""
 
     host: str = option(
-        "127.0.0.1", "Address to listen at; any but this machine's own needs {api_key_env}.", value_name="ADDRESS"
+        "127.0.0.1", "Address to listen at; any but this machine's own needs a key.", value_name="ADDRESS"
     )
     port: int = option(8321, "Port to listen at; 0 takes a free one.", minimum=0, maximum=65535)
     api_key_env: str = option(
