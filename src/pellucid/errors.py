@@ -50,6 +50,10 @@ class PellucidError(Exception):
         self.fix = fix
         self.options = options
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Other processes send their errors back, and what Exception does by itself knows no keyword.
+        return _restore_error, (type(self), self.args, {**vars(self), "options": dict(self.options)})
+
     def __str__(self) -> str:
         return self.line(python_spelling)
 
@@ -63,6 +67,12 @@ class PellucidError(Exception):
         for name, value in self.options.items():
             text = text.replace(f"{{{name}}}", spell(name, value))
         return text
+
+
+def _restore_error(of: type[PellucidError], args: tuple[object, ...], state: dict[str, object]) -> PellucidError:
+    error = of.__new__(of, *args)
+    vars(error).update(state)
+    return error
 
 
 class ExpressionError(PellucidError):

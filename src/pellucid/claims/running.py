@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -65,12 +67,23 @@ def run_ledger(
     known = [done[name] for name in ids if name in done]
     todo = [name for name in ids if name not in done]
     found = {one.id: one for one in known}
-    for result in _run(todo, knobs, seeds, jobs, time.monotonic() + seconds):
-        found[result.id] = result
+    before = stored_ledger().results
+    if math.isinf(seconds):  # the longest first, so that no core waits for another at the end
+        took = {one.id: one.seconds for one in before}
+        todo.sort(key=lambda name: -took.get(name, 0.0))
+    broken: dict[str, Exception] = {}
+    for name, result in _run(todo, knobs, seeds, jobs, time.monotonic() + seconds):
+        if isinstance(result, Exception):
+            broken[name] = result
+            continue
+        found[name] = result
         if journal:
             _append(journal, result)
         on_done(result, len(found), len(ids))
-    stored = {one.id: one.verdict for one in stored_ledger().results}
+    for name, error in broken.items():  # after all others, which are in the journal
+        error.add_note(f"claim {name}, one of {len(broken)} that broke: {', '.join(broken)}")
+        raise error
+    stored = {one.id: one.verdict for one in before}
     results = tuple(found[name] for name in ids if name in found)
     is_same = not knobs
     changed = {one.id: stored[one.id] for one in results if stored.get(one.id, one.verdict) != one.verdict and is_same}
@@ -79,32 +92,58 @@ def run_ledger(
 
 def _run(
     ids: Sequence[str], knobs: Mapping[str, Any], seeds: int | None, jobs: int, deadline: float
-) -> Iterator[ClaimResult]:
-    """Each result as it comes. deadline: by the monotonic clock, after which none is begun."""
+) -> Iterator[tuple[str, ClaimResult | Exception]]:
+    """Each result, or what stopped it, as it comes. deadline: by the monotonic clock, after which none is begun."""
     if jobs <= 1 or len(ids) <= 1:
-        yield from (run_named(name, knobs, seeds) for name in ids if time.monotonic() < deadline)
+        yield from ((name, _try(name, knobs, seeds)) for name in ids if time.monotonic() < deadline)
         return
     # Spawned, not forked: a forked process inherits threads of torch that are not there.
     import multiprocessing
 
     left = list(reversed(ids))
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
-        waiting: set[Future[ClaimResult]] = set()
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting: dict[Future[ClaimResult | Exception], str] = {}
         while waiting or (left and time.monotonic() < deadline):
             while left and len(waiting) < jobs and time.monotonic() < deadline:
-                waiting.add(pool.submit(run_named, left.pop(), knobs, seeds))
-            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in ended)
+                name = left.pop()
+                waiting[pool.submit(_try, name, knobs, seeds)] = name
+            ended, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from ((waiting.pop(future), future.result()) for future in ended)
 
 
-def _one_thread() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
+def _try(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimResult | Exception:
+    """A claim that breaks must not cost the results of the others."""
+    try:
+        return run_named(name, knobs, seeds)
+    except Exception as error:
+        return error
 
 
 def run_named(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimResult:
     """The claim of that id. A separate function, so that another process can be asked for it."""
     family, claim = find_claim(name)
-    return run_claim(family, claim, knobs, seeds)
+    with _one_thread():
+        return run_claim(family, claim, knobs, seeds)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread for torch and NumPy: the same sums in the same order, whether one claim runs or several at once."""
+    torch = sys.modules.get("torch")
+    chosen = os.environ.get("OMP_NUM_THREADS")
+    before = torch.get_num_threads() if torch else int(chosen or os.cpu_count() or 1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # is read when torch is loaded, which only claims that need it do
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if chosen is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = chosen
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(before)
 
 
 class ClaimRun(Shown[ClaimResult]):
