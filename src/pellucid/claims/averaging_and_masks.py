@@ -165,9 +165,8 @@ def time_bag(knobs: BagTimeKnobs) -> Numbers:
     def running_sum() -> Tensor:
         return tokens.cumsum(0) / counts
 
-    by_matrix, by_loop, by_sum = (
-        1e3 * least_seconds(run, repeats) for run in (product, functools.partial(average_by_loop, tokens), running_sum)
-    )
+    runs = product, functools.partial(average_by_loop, tokens), running_sum
+    by_matrix, by_loop, by_sum = (1e3 * seconds for seconds in least_seconds(*runs, repeats=repeats))
     beside = by_loop if knobs.beside == "loop" else by_sum
     return {
         "times as long": by_matrix / beside,

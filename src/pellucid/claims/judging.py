@@ -3,7 +3,8 @@
 The rule is the same for all. Each run gives a margin, above 0 where it speaks for the claim. Over several seeds the
 margins have a mean and a 95 % interval (Student's t): all of it above 0 the claim holds, all below it fails, between it
 is not decided. A claim that is searched along a knob is tried at values over the whole range first; where the margin
-changes its sign once, the place is closed in on by halving, to the next whole number or to a hundredth.
+changes its sign once, the place is closed in on by halving, to the next whole number, to a hundredth, or until the
+interval of a value in between holds 0. Both sides of the place are values at which the claim is decided by itself.
 """
 
 from __future__ import annotations
@@ -162,17 +163,22 @@ def _search(claim: Claim, search: Search, asked: Mapping[str, Any], n_seeds: int
     if not turns:
         verdict = _judge(min((tried[value] for value in values), key=lambda one: abs(one.mean)))
         return verdict, None, _curve(tried)
-    if len(turns) > 1:
+    # The nearest values on both sides that are decided by themselves.
+    below = [value for value in values[: turns[0]] if _judge(tried[value]) != "not decided"]
+    above = [value for value in values[turns[0] :] if _judge(tried[value]) != "not decided"]
+    if len(turns) > 1 or not below or not above:
         return "not decided", None, _curve(tried)
-    low, high = values[turns[0] - 1], values[turns[0]]
-    sign = margin_at(low).mean > 0
+    low, high = below[-1], above[0]
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high) if search.is_log else (low + high) / 2
         middle = float(round(middle)) if is_whole else middle
         if middle in (low, high) or abs(high - low) <= NEAR * max(abs(low), abs(high)) * (not is_whole):
             break
-        low, high = (middle, high) if (margin_at(middle).mean > 0) == sign else (low, middle)
-    holds, fails = (low, high) if sign else (high, low)
+        judged = _judge(margin_at(middle))
+        if judged == "not decided":  # so near to the turn that these seeds cannot tell
+            break
+        low, high = (middle, high) if judged == _judge(tried[low]) else (low, middle)
+    holds, fails = (low, high) if signs[0] else (high, low)
     return "only when", TurningPoint(search.knob, holds, fails, search.low, search.high), _curve(tried)
 
 

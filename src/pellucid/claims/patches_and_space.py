@@ -93,7 +93,7 @@ def time_patch_projections(knobs: PatchSecondsKnobs) -> Numbers:
         return [cut.project(one) for one in patches(images, knobs.patch).unbind(1)]
 
     other = one_by_one if knobs.beside == "patch by patch" else partial(cut, images)
-    convolution, beside = (least_seconds(run, repeats=6) for run in (partial(slid, images), other))
+    convolution, beside = least_seconds(partial(slid, images), other, repeats=12)
     n_patches = (224 // knobs.patch) ** 2 * knobs.images
     return {
         "times as long": convolution / beside,

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,6 @@ def run_ledger(
     todo = [name for name in ids if name not in done]
     found = {one.id: one for one in known}
     before = stored_ledger().results
-    if math.isinf(seconds):  # the longest first, so that no core waits for another at the end
-        took = {one.id: one.seconds for one in before}
-        todo.sort(key=lambda name: -took.get(name, 0.0))
     broken: dict[str, Exception] = {}
     for name, result in _run(todo, knobs, seeds, jobs, time.monotonic() + seconds):
         if isinstance(result, Exception):
@@ -97,18 +94,44 @@ def _run(
     if jobs <= 1 or len(ids) <= 1:
         yield from ((name, _try(name, knobs, seeds)) for name in ids if time.monotonic() < deadline)
         return
-    # Spawned, not forked: a forked process inherits threads of torch that are not there.
     import multiprocessing
 
-    left = list(reversed(ids))
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting: dict[Future[ClaimResult | Exception], str] = {}
-        while waiting or (left and time.monotonic() < deadline):
-            while left and len(waiting) < jobs and time.monotonic() < deadline:
-                name = left.pop()
-                waiting[pool.submit(_try, name, knobs, seeds)] = name
+    # A family stays in one process, for its claims share trainings; the longest come first, so that none is waited for.
+    families = sorted(_by_family(ids), key=lambda family: sum(family.values()))
+    if len(families) < jobs:
+        families = [{name: seconds} for family in families for name, seconds in family.items()]
+        families.sort(key=lambda family: sum(family.values()))
+    with ExitStack() as stack:
+        # Spawned, not forked: a forked process inherits threads of torch that are not there.
+        spawned = multiprocessing.get_context("spawn")
+        pools = [stack.enter_context(ProcessPoolExecutor(1, spawned)) for _ in range(min(jobs, len(families)))]
+        left: list[list[str]] = [[] for _ in pools]
+        waiting: dict[Future[ClaimResult | Exception], tuple[str, int]] = {}
+
+        def begin_next(worker: int) -> None:
+            if not left[worker] and families:
+                left[worker] = list(families.pop())
+            if left[worker] and time.monotonic() < deadline:
+                name = left[worker].pop(0)
+                waiting[pools[worker].submit(_try, name, knobs, seeds)] = name, worker
+
+        for worker in range(len(pools)):
+            begin_next(worker)
+        while waiting:
             ended, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from ((waiting.pop(future), future.result()) for future in ended)
+            for future in ended:
+                name, worker = waiting.pop(future)
+                begin_next(worker)
+                yield name, future.result()
+
+
+def _by_family(ids: Sequence[str]) -> list[dict[str, float]]:
+    """The claims of each family, with the seconds that they took when they were stored."""
+    claims, took = all_claims(), {one.id: one.seconds for one in stored_ledger().results}
+    families: dict[str, dict[str, float]] = {}
+    for name in ids:
+        families.setdefault(claims[name][0].name, {})[name] = took.get(name, 0.0)
+    return list(families.values())
 
 
 def _try(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimResult | Exception:

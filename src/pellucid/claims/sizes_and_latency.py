@@ -44,17 +44,21 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def least_seconds(run: Callable[[], object], repeats: int = 3) -> float:
-    """Seconds that one thread worked, without gradients; the first pass, in which memory is asked for, counts too."""
+def least_seconds(*runs: Callable[[], object], repeats: int = 3) -> list[float]:
+    """Seconds that one thread worked, without gradients, the least of several; all in turn, each as often.
+
+    In turn, so that a processor that slows down for a while slows all of them.
+    """
     import torch
 
-    best = math.inf
+    least = [math.inf for _ in runs]
     with one_thread(), torch.inference_mode():
         for _ in range(repeats):
-            began = time.process_time()
-            run()
-            best = min(best, time.process_time() - began)
-    return best
+            for at, run in enumerate(runs):
+                began = time.process_time()
+                run()
+                least[at] = min(least[at], time.process_time() - began)
+    return least
 
 
 # A shallow, wide model and a deep, narrow one
@@ -162,10 +166,11 @@ def count_stack_flops(knobs: ShapePairKnobs) -> Numbers:
 def time_stacks(knobs: ShapePairKnobs) -> Numbers:
     import torch
 
-    seconds = []
+    runs = []
     for layers, width in knobs.shapes:
         stack, x = build_timed_stack(layers, width), torch.randn(1, knobs.tokens, width)
-        seconds.append(least_seconds(functools.partial(run_stack, stack, x)))
+        runs.append(functools.partial(run_stack, stack, x))
+    seconds = least_seconds(*runs)
     return {
         "shallow, ms": 1e3 * seconds[0],
         "deep, ms": 1e3 * seconds[1],
@@ -188,10 +193,11 @@ def time_widths(knobs: StepCountKnobs) -> Numbers:
     """As many steps one after the other, with matrices of one width and of twice that."""
     import torch
 
-    seconds = []
+    runs = []
     for width in (knobs.width, 2 * knobs.width):
         stack, x = build_timed_stack(knobs.layers, width), torch.randn(1, knobs.tokens, width)
-        seconds.append(least_seconds(functools.partial(run_stack, stack, x), repeats=10))
+        runs.append(functools.partial(run_stack, stack, x))
+    seconds = least_seconds(*runs, repeats=10)
     return {"ms": 1e3 * seconds[0], "ms at twice the width": 1e3 * seconds[1], "times as long": seconds[1] / seconds[0]}
 
 

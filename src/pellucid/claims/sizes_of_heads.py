@@ -114,7 +114,7 @@ def time_softmax_of_heads(knobs: HeadSizeKnobs) -> Numbers:
         ]
 
     other = run_in_turn if knobs.beside == "heads in turn" else functools.partial(run, 1)
-    several, beside = (least_seconds(one, repeats=20) for one in (functools.partial(run, knobs.heads), other))
+    several, beside = least_seconds(functools.partial(run, knobs.heads), other, repeats=20)
     return {"ms of the heads": 1e3 * several, "ms beside": 1e3 * beside, "times as long": several / beside}
 
 

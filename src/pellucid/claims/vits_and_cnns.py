@@ -485,7 +485,7 @@ FAMILY = ClaimFamily(
             rule="trained on 100 digits and then on 1,300 others, it is behind by less than half of what it was",
             knobs=FineTuningKnobs,
             control={"order": "few, then few"},
-            seeds=5,
+            seeds=20,
             other_reading="in the paper the larger set comes first: pre-trained on it, and fine-tuned on the smaller",
         ),
         Claim(
