@@ -85,6 +85,7 @@ class Claim:
     other_reading: str = ""
     stated: str = ""  # the number that a document gives, where the deciding one can be held against it
     surprise: str = ""  # why its result is worth a page: one sentence that names no number
+    changed: str = ""  # what of its rule, set-up, seeds or control was changed after numbers were seen, and why
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, f"{self.id}: {self.kind} is no kind of claim"
@@ -157,7 +158,8 @@ def describe_method(family: ClaimFamily, claim: Claim) -> ClaimMethod | None:
         ClaimKnob(name, usual[name], one.help, one.choices, one.minimum, one.maximum)
         for name, one in options_of(claim.knobs).items()
     )
-    return ClaimMethod(_sentence_of(claim.measure), _sentence_of(claim.second), knobs, family.picture, claim.takes_data)
+    done, second = _sentence_of(claim.measure), _sentence_of(claim.second)
+    return ClaimMethod(done, second, knobs, family.picture, claim.takes_data, claim.changed)
 
 
 def _sentence_of(function: Callable[[Any], Numbers] | None) -> str:

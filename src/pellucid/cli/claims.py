@@ -24,8 +24,9 @@ Examples:
   pellucid claims --verdict fails
   pellucid claims --search softmax
   pellucid claims show dice-expected-49-24
-  pellucid claims run dice
-  pellucid claims run token-cost-ratio --knob words=200
+  pellucid claims run dice-and-grids
+  pellucid claims run dice-expected-49-24 --knob sides=8
+  pellucid claims run n-and-a-end-most-names --data my-names.txt
   pellucid claims --html ledger.html
 """
 

@@ -247,7 +247,8 @@ def show_parts(parts: Iterable[Part]) -> None:
     # Brackets in a text of the data are no markup.
     console = Console(highlight=False, markup=False, force_jupyter=False)
     if console.is_terminal:
-        console.print(Group(*[_renderable(part) for part in parts]))
+        # What may not be broken, such as a command, is broken by the terminal itself, and copied whole.
+        console.print(Group(*[_renderable(part) for part in parts]), crop=False)
     else:
         print(parts_text(parts))
 
@@ -269,7 +270,7 @@ def parts_text(parts: Iterable[Part], width: int = WIDTH) -> str:
         file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None, force_jupyter=False
     )
     with console.capture() as capture:
-        console.print(Group(*[_renderable(part) for part in parts]))
+        console.print(Group(*[_renderable(part) for part in parts]), crop=False)
     return "\n".join([line.rstrip() for line in capture.get().splitlines()])
 
 

@@ -36,6 +36,7 @@ class ClaimMethod(NamedTuple):
     knobs: tuple[ClaimKnob, ...] = ()
     picture: str = ""  # the lesson or figure that shows what it is about
     takes_data: bool = False
+    changed: str = ""  # what was changed after numbers were seen
 
 
 class TurningPoint(NamedTuple):

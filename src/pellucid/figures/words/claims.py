@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pellucid.figures.tables import Cell, Part, Table, TableColumn, right
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.text import Text
+
+from pellucid.figures.tables import Cell, FittedTable, Part, Table, TableColumn, indent, right
 from pellucid.figures.words.notation import count_of, duration, join_words
 from pellucid.records import (
     VERDICTS,
@@ -19,6 +23,7 @@ from pellucid.records import (
     as_plain,
 )
 
+ROOM = 110  # columns that a table of claims needs, whose ids are long
 STYLES = {"holds": "green", "fails": "red", "only when": "yellow", "not decided": "dim", "not testable": "dim"}
 KIND_WORDS = {
     "arithmetic": "computed",
@@ -74,22 +79,40 @@ def ledger_parts(ledger: Ledger) -> Iterator[Part]:
     """All claims, family by family, and how many have which verdict."""
     families = dict.fromkeys([one.family for one in ledger.results])
     for family in families:
-        table = Table(
-            "claim",
-            TableColumn("says", "wrap"),
-            TableColumn("verdict"),
-            TableColumn("because", "wrap", spare=1),
-        )
-        for one in ledger.results:
-            if one.family == family:
-                verdict = Cell(claim_verdict_words(one), STYLES[one.verdict])
-                table.add(one.id, one.statement, verdict, deciding_words(one) or one.reason)
         yield f"\n{family}\n"
-        yield table
+        yield FamilyRows([one for one in ledger.results if one.family == family])
     yield f"\n{tally_words(ledger)}"
     for name, before in ledger.changed.items():
         now = next(one for one in ledger.results if one.id == name)
         yield f"{name}: {claim_verdict_words(now)} here and now, {before} in the stored ledger"
+
+
+class FamilyRows:
+    """The claims of a family: a table where there is room for one, else a few lines for each."""
+
+    def __init__(self, results: Sequence[ClaimResult]) -> None:
+        self.results = results
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        if options.max_width >= ROOM:
+            yield FittedTable(self.table())
+        else:
+            for one in self.results:
+                yield Text.assemble(one.id, "  ", (claim_verdict_words(one), STYLES[one.verdict]))
+                yield indent(*[text for text in (one.statement, _because(one)) if text])
+
+    def table(self) -> Table:
+        table = Table(
+            "claim", TableColumn("says", "wrap"), TableColumn("verdict"), TableColumn("because", "wrap", spare=1)
+        )
+        for one in self.results:
+            verdict = Cell(claim_verdict_words(one), STYLES[one.verdict])
+            table.add(one.id, one.statement, verdict, _because(one))
+        return table
+
+
+def _because(result: ClaimResult) -> str:
+    return deciding_words(result) or result.reason
 
 
 def tally_words(ledger: Ledger) -> str:
@@ -106,26 +129,38 @@ def tally_words(ledger: Ledger) -> str:
 def claim_parts(result: ClaimResult) -> Iterator[Part]:
     """One claim: what it says, how it was judged, its numbers, its condition and its control."""
     yield f"{result.id}: {claim_verdict_words(result)}"
-    yield f"  says     {result.statement} ({result.where})"
-    if result.covers:
-        yield f"  decides  {', '.join(result.covers)} too"
+    told = Table("", TableColumn("", "wrap"))
+    for word, text in _told(result):
+        if text:
+            told.add(f"  {word}", text)
+    yield told
     if result.verdict == "not testable":
-        yield f"  because  {result.reason}"
         return
-    over = f" with {count_of(result.seeds, 'seed')}" if result.seeds > 1 else ""
-    yield f"  done     {KIND_WORDS[result.kind]}{over}, in {duration(result.seconds)}"
-    if result.method and result.method.done:
-        yield f"  measures {result.method.done}"
-    if result.method and result.method.second:
-        yield f"  also by  {result.method.second}"
-    yield f"  rule     {result.rule}"
-    if result.other_reading:
-        yield f"  or read  {result.other_reading}"
     yield ""
     yield numbers_table(result)
     yield from [f"\n{line}" for line in condition_lines(result)]
+    if result.method and result.curve:
+        yield ""
+        yield curve_table(result)
     if result.method:
         yield from _method_parts(result, result.method)
+
+
+def _told(result: ClaimResult) -> Iterator[tuple[str, str]]:
+    """What is said, what was done about it, and by what rule it was judged."""
+    yield "says", f"{result.statement} ({result.where})"
+    yield "decides", f"{', '.join(result.covers)} too" if result.covers else ""
+    if result.verdict == "not testable":
+        yield "because", result.reason
+        return
+    method = result.method or ClaimMethod("")
+    over = f" with {count_of(result.seeds, 'seed')}" if result.seeds > 1 else ""
+    yield "done", f"{KIND_WORDS[result.kind]}{over}, in {duration(result.seconds)} of processor time"
+    yield "measures", method.done
+    yield "also by", method.second
+    yield "rule", result.rule
+    yield "changed", method.changed and f"after a first run: {method.changed}"
+    yield "or read", result.other_reading
 
 
 def _method_parts(result: ClaimResult, method: ClaimMethod) -> Iterator[Part]:
@@ -139,13 +174,20 @@ def _method_parts(result: ClaimResult, method: ClaimMethod) -> Iterator[Part]:
     turned = next((knob.name for knob in method.knobs if knob.name in result.control), "")
     value = result.control[turned] if turned else ""
     yield "\nDo it yourself:"
-    yield f"  pellucid claims run {result.id}" + (f" --knob {turned}={value}" if turned else "")
+    run = f"pellucid claims run {result.id}"
+    yield _code_line(run + (f" --knob {shlex.quote(f'{turned}={value}')}" if turned else ""))
     if method.takes_data:
-        yield f"  pellucid claims run {result.id} --data FILE"
+        yield _code_line(f"{run} --data FILE")
     if method.picture:
-        yield f"  pellucid draw {method.picture}"
-    knobs = f", {turned}={json.dumps(value)}" if turned else ""
-    yield f"  python -c 'import pellucid.claims; print(pellucid.claims.run(\"{result.id}\"{knobs}))'"
+        yield _code_line(f"pellucid draw {method.picture}")
+    knobs = f", {turned}={json.dumps(value, ensure_ascii=False)}" if turned else ""
+    code = f'import pellucid.claims; print(pellucid.claims.run("{result.id}"{knobs}))'
+    yield _code_line(f"python -c {shlex.quote(code)}")
+
+
+def _code_line(code: str) -> Text:
+    """A line that is never broken, so that it can be copied."""
+    return Text(f"  {code}", no_wrap=True, overflow="ignore")
 
 
 def range_words(knob: ClaimKnob) -> str:
@@ -170,6 +212,20 @@ def numbers_table(result: ClaimResult) -> Table:
         style = "bold" if one.name == result.deciding else ""
         second = "" if one.second is None else exact_words(one.second)
         table.add(one.name, number_words(one), *([second] if has_second else []), style=style)
+    return table
+
+
+def curve_table(result: ClaimResult) -> Table:
+    """The margin at every value of the knob that was tried, and the two between which it turns."""
+    turn = result.condition
+    table = Table(*right((turn.knob if turn else "knob").replace("_", " "), "margin"), "")
+    for value, margin in result.curve:
+        is_edge = turn is not None and value in (turn.holds_at, turn.fails_at)
+        said = "for it" if margin > 0 else "against it"
+        style = STYLES["holds" if margin > 0 else "fails"] if is_edge else ""
+        table.add(
+            exact_words(value), exact_words(margin), f"{said}, next to the turn" if is_edge else said, style=style
+        )
     return table
 
 
