@@ -146,6 +146,15 @@ def claims_page() -> str:
         f"| {one.where} | {unlinked(one.statement)} | {claims[one.id].stated} | {deciding_words(one)} | `{one.id}` |"
         for one in wrong
     )
+    changed = "\n".join(
+        [f"| all of {name} | {family.changed} |" for name, family in all_families().items() if family.changed]
+        + [f"| `{name}` | {claim.changed} |" for name, claim in claims.items() if claim.changed]
+    )
+    undecided = "\n".join(
+        f"| `{one.id}` | {deciding_words(one)} | {one.other_reading or claims[one.id].reason} |"
+        for one in results
+        if one.verdict == "not decided"
+    )
     head = "| | statements | holds | fails | only when | not decided | not testable |\n|---|---|---|---|---|---|---|"
     n_second = sum(any(number.second is not None for number in one.numbers) for one in results)
     told = (
@@ -154,11 +163,9 @@ def claims_page() -> str:
     return f"""# Claims and their verdicts
 
 What courses, exams, answer keys and notes say about networks, each as an experiment with its rule and a control in
-which it must come out the other way. Rules were to stand before the numbers; some rules, set-ups and controls were
-changed after a first run, and most of the commits that did so say it. Written by `docs/build.py` from the stored
-ledger,
-which `make claims` makes anew; `pellucid claims show ID` has everything about one, and `pellucid claims run ID` runs it
-here.
+which it must come out the other way. Written by `docs/build.py` from the stored ledger, which `make claims` makes anew;
+`pellucid claims show ID` has everything about one, and `pellucid claims run ID` runs it here. Seconds of a claim are
+those of processors.
 
 {told}
 
@@ -182,6 +189,17 @@ As a document has it, and as it was measured or computed here.
 | where | says | stated | here | claim |
 |---|---|---|---|---|
 {numbers}
+
+## What was changed after a first run
+
+A rule stands in the claim before its numbers are made. Of these claims a rule, a set-up, the number of seeds or the
+control was changed when some numbers had been seen; each says it itself, too. Of all claims that are searched along a
+knob, the turning point was once the place where the mean margin changes its sign; it now lies between two values at
+which the claim is decided by itself.
+
+| claim | what was changed, and why |
+|---|---|
+{changed}
 """
 
 

@@ -231,7 +231,7 @@ FAMILY = ClaimFamily(
             measure=measure_temperature,
             decides="weights apart",
             margin=lambda seen: 1e-6 - seen["weights apart"],
-            rule="the weights at a temperature of 100 are those at β = 100",
+            rule="the weights at a temperature of 100 are those at β = 100, to a millionth",
             knobs=LargeTemperatureKnobs,
             control={"size": 1.0},
             second=sum_temperature,

@@ -496,6 +496,8 @@ FAMILY = ClaimFamily(
             margin=lambda seen: seen["escaped on small batches"] - seen["escaped on all points"] - 0.1,
             rule="of starts in local minima at least a tenth more come to a lower loss by batches of 4 than by going "
             "on with all points, however high the way out is",
+            changed="the height of the way out is searched and not the size of the batch, which decides nothing by "
+            "itself",
             knobs=EscapeKnobs,
             control={"minima": "of XOR"},
             search=Search("height", 0.02, 2.0, n_values=5, is_log=True),

@@ -134,6 +134,8 @@ BENGIO = "notes §12"
 FAMILY = ClaimFamily(
     name="bengio-mlp",
     title="The MLP of Bengio",
+    changed="three controls of this family and of fits-without-noise replaced ones that came out the same way; no "
+    "record says which",
     claims=(
         Claim(
             id="bengio-W1-shape",

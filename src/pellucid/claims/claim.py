@@ -119,6 +119,11 @@ class ClaimFamily:
     title: str
     claims: tuple[Claim, ...]
     picture: str = ""  # the lesson or figure that shows what they are about
+    changed: str = ""  # of all of them, as `Claim.changed`
+
+    def changes_of(self, claim: Claim) -> str:
+        """What was changed of a claim, or of its whole family, after numbers were seen; "" where nothing was."""
+        return "; ".join([text for text in (claim.changed, self.changed) if text])
 
 
 def closeness(value: float, stated: float, digits: int) -> float:
@@ -159,7 +164,7 @@ def describe_method(family: ClaimFamily, claim: Claim) -> ClaimMethod | None:
         for name, one in options_of(claim.knobs).items()
     )
     done, second = _sentence_of(claim.measure), _sentence_of(claim.second)
-    return ClaimMethod(done, second, knobs, family.picture, claim.takes_data, claim.changed)
+    return ClaimMethod(done, second, knobs, family.picture, claim.takes_data, family.changes_of(claim))
 
 
 def _sentence_of(function: Callable[[Any], Numbers] | None) -> str:

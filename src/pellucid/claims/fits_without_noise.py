@@ -214,6 +214,8 @@ QUESTION = "log Q10"
 FAMILY = ClaimFamily(
     name="fits-without-noise",
     title="Fits without noise",
+    changed="three controls of this family and of bengio-mlp replaced ones that came out the same way; no record says "
+    "which",
     claims=(
         Claim(
             id="fixed-64-64-universal-approximator",

@@ -239,6 +239,8 @@ FAMILY = ClaimFamily(
             decides="one head worse by",
             margin=lambda seen: seen["one head worse by"] - 0.01,
             rule="after 150 steps its dev loss is higher than that of 8 heads by over 0.01 nats",
+            changed="the control was a list with one relation, where several heads help too; it is one in which "
+            "nothing is to be looked for",
             knobs=LanguageHeadsKnobs,
             control={"data": "copy-back:n=4000,k=11,n_symbols=20,length=12"},
             seeds=5,
@@ -266,6 +268,7 @@ FAMILY = ClaimFamily(
             decides="part of what the layer's heads are worth",
             margin=lambda seen: 0.1 - seen["part of what the layer's heads are worth"],
             rule="any one of 8 heads that is silent costs less than a tenth of what its whole layer's silence costs",
+            changed="24 seeds, since eight left it open",
             knobs=SilentHeadKnobs,
             control={"head": "median"},
             seeds=24,

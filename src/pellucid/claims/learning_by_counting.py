@@ -242,7 +242,8 @@ FAMILY = ClaimFamily(
             measure=measure_above_uniform,
             decides="better than even by, nats",
             margin=lambda seen: yes((seen["entries above 1/V"] > 0) == (seen["better than even by, nats"] > 0.001)),
-            rule="counted from pure noise it has such an entry only if it beats even chances on new noise",
+            rule="counted from pure noise it has such an entry only if it beats even chances on new noise, by 0.001 "
+            "nats or more",
             knobs=AboveUniformKnobs,
             control={"source": "data"},
             seeds=5,

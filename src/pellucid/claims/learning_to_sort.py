@@ -241,6 +241,8 @@ FAMILY = ClaimFamily(
             decides="right, the best",
             margin=lambda seen: seen["right, the best"] - 0.9,
             rule="after 1,000 steps the best of so many random starts answers 90 % of unread sources wholly right",
+            changed="training was made shorter and has 16 starts, to fit the time that claims have; the threshold of "
+            "90 % stayed",
             knobs=StartsKnobs,
             control={"embedding": "set"},
             search=Search("starts", 1, MOST_STARTS, n_values=5, is_log=True),

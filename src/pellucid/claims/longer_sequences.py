@@ -226,6 +226,8 @@ FAMILY = ClaimFamily(
             decides="right beyond",
             margin=generalises,
             rule="at twice the 16 places of training nine tenths of what was right are kept beyond them",
+            changed="judged at twice the length alone: along a search it failed everywhere but one place behind the "
+            "training length",
             knobs=BeyondKnobs,
             control={"positions": "rotary"},
             seeds=5,
@@ -286,6 +288,7 @@ FAMILY = ClaimFamily(
                 seen["right where trained"] - 0.5, seen["right elsewhere"] - 0.9 * seen["right where trained"]
             ),
             rule="trained on the first half of all places, nine tenths of what is right there are kept in the second",
+            changed="the control is a shorter length, for the usual one is past the turning point",
             knobs=ElsewhereKnobs,
             control={"positions": "learned"},
             seeds=5,

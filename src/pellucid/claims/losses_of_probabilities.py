@@ -416,17 +416,23 @@ FAMILY = ClaimFamily(
         ),
         Claim(
             id="massive-loss-large-gradient",
-            says="the higher cross-entropy rises, the larger the gradient that it makes",
+            says="the massive cross-entropy of a sure error makes a large gradient",
             where="log Q4/Q5",
             kind="arithmetic",
             measure=measure_slopes,
-            decides="slope of cross-entropy, graver",
-            margin=lambda seen: seen["slope of cross-entropy, graver"] / seen["slope of cross-entropy"] - 1.5,
-            rule="where the loss doubles, from 0.01 to 0.0001, the slope by the logit grows by half at least",
+            decides="slope of cross-entropy",
+            margin=lambda seen: min(
+                seen["slope of cross-entropy"] - 0.9,
+                seen["slope of cross-entropy"] / seen["slope of squared error"] - 10,
+            ),
+            rule="where the right class has 0.01, the slope by the logit is above 0.9, of at most 1, and over ten times "
+            "that of the squared error",
+            changed="it was first asked whether the gradient grows as much as the loss, which nobody says",
             knobs=SureErrorKnobs,
-            control={"by": "probability"},
+            control={"p": 0.6},
             second=measure_slopes_by_torch,
-            other_reading="that the slope is large there: it is 0.99 of at most 1",
+            other_reading="the gradient does not go on growing with the loss: that doubles from 0.01 to 0.0001, and the "
+            "slope stays at most 1",
         ),
         Claim(
             id="distance-metrics-not-for-probabilities",
@@ -436,7 +442,7 @@ FAMILY = ClaimFamily(
             measure=measure_best_answers,
             decides="farthest from the truth",
             margin=lambda seen: seen["farthest from the truth"] - 0.01,
-            rule="the answer with the least expected squared error is not the true probability",
+            rule="the answer with the least expected squared error is over 0.01 from the true probability",
             knobs=ProperScoreKnobs,
             control={"loss": "absolute error"},
             second=solve_best_answers,

@@ -438,6 +438,8 @@ FAMILY = ClaimFamily(
             decides="by start, with norms",
             margin=is_half_as_sensitive,
             rule="over starts of 0.1 to 10 times, and over rates of 0.0001 to 0.1, losses spread half as far or less",
+            changed="the learning rate was first asked of an MLP, where it fails; the statement is about "
+            "transformers, so that they are asked and the MLP is the control",
             knobs=SensitivityRangeKnobs,
             control={"network": "MLP"},
             seeds=5,

@@ -395,7 +395,7 @@ FAMILY = ClaimFamily(
             measure=measure_chain,
             decides="more for each token",
             margin=lambda seen: 0.01 - seen["more for each token"],
-            rule="its chain of products that wait for one another does not grow with the number of tokens",
+            rule="its chain of products that wait for one another grows by less than 0.01 for each token",
             knobs=ChainKnobs,
             control={"network": "RNN encoder-decoder"},
             second=chain_closed_form,
@@ -472,6 +472,8 @@ FAMILY = ClaimFamily(
             decides="left by each token, rnn",
             margin=lambda seen: 1 - max(seen["left by each token, rnn"], seen["left by each token, lstm"]),
             rule="in the farther half of 32 tokens each leaves less of the gradient than it got, in both",
+            changed="judged by what each token leaves of the gradient, for a size at one length tells nothing of "
+            "growth with the length",
             knobs=VanishingKnobs,
             control={"scale": 6.0},
             search=Search("scale", 0.25, 8.0, n_values=6, is_log=True),

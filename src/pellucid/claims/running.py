@@ -146,7 +146,12 @@ def run_named(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimRe
     """The claim of that id. A separate function, so that another process can be asked for it."""
     family, claim = find_claim(name)
     with _one_thread():
-        return run_claim(family, claim, knobs, seeds)
+        try:
+            return run_claim(family, claim, knobs, seeds)
+        except PellucidError as error:
+            if "kind" in error.options:  # which a claim does not let one set: it is asked of what it can be asked of
+                raise PellucidError(error.what, fix=f"Ask {claim.id} of that") from None
+            raise
 
 
 @contextmanager

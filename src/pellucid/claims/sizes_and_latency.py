@@ -382,7 +382,7 @@ FAMILY = ClaimFamily(
                 3 - seen["RNN, twice the tokens"],
             ),
             rule="twice the tokens make attention cost more than three times as much, nearer to four than to two, and "
-            "a recurrent layer less",
+            "a recurrent layer less; twice the width makes that one cost more than three times as much",
             knobs=GrowthKnobs,
             control={"tokens": 8192},
             search=Search("tokens", 16, 65_536, is_log=True),

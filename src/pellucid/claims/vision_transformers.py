@@ -237,6 +237,8 @@ FAMILY = ClaimFamily(
             margin=lambda seen: min(seen["below, more alike by"], seen["beside, more alike by"]) - 0.05,
             rule="positions of patches one below the other, and side by side, have a higher cosine than those of "
             "patches that do not touch, by more than 0.05",
+            changed="the control is a table that begins with rows and columns, for on digits positions do not come to "
+            "know them",
             knobs=GridPositionKnobs,
             control={"start": "waves"},
             seeds=5,
@@ -252,6 +254,7 @@ FAMILY = ClaimFamily(
             margin=generalises,
             rule="trained on 16 places, of sequences a quarter longer to four times as long nine tenths of what was "
             "right are kept beyond them",
+            changed="judged from sequences a quarter longer on, for one place more than in training is hardly longer",
             knobs=BeyondKnobs,
             control={"positions": "rotary"},
             search=Search("length", 20, 64, n_values=4, is_log=True),
