@@ -317,8 +317,8 @@ FAMILY = ClaimFamily(
             knobs=SameLossKnobs,
             control={"changed": "weight decay"},
             seeds=5,
-            other_reading="after the same number of steps a lower rate has fitted less, as if stopped early; a table of pairs "
-            "has one minimum, and of networks with several nothing is said here",
+            other_reading="after the same number of steps a lower rate has fitted less, as if stopped early; a table "
+            "of pairs has one minimum, and of networks with several nothing is said here",
         ),
         Claim(
             id="bouncing-needs-nonconvex",

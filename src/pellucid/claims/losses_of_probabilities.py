@@ -425,14 +425,14 @@ FAMILY = ClaimFamily(
                 seen["slope of cross-entropy"] - 0.9,
                 seen["slope of cross-entropy"] / seen["slope of squared error"] - 10,
             ),
-            rule="where the right class has 0.01, the slope by the logit is above 0.9, of at most 1, and over ten times "
-            "that of the squared error",
+            rule="where the right class has 0.01, the slope by the logit is above 0.9, of at most 1, and over ten "
+            "times that of the squared error",
             changed="it was first asked whether the gradient grows as much as the loss, which nobody says",
             knobs=SureErrorKnobs,
             control={"p": 0.6},
             second=measure_slopes_by_torch,
-            other_reading="the gradient does not go on growing with the loss: that doubles from 0.01 to 0.0001, and the "
-            "slope stays at most 1",
+            other_reading="the gradient does not go on growing with the loss: that doubles from 0.01 to 0.0001, and "
+            "the slope stays at most 1",
         ),
         Claim(
             id="distance-metrics-not-for-probabilities",

@@ -362,7 +362,8 @@ FAMILY = ClaimFamily(
             measure=measure_unending,
             decides="nearest two",
             margin=lambda seen: yes(seen["positions that came"] == seen["asked for"] and seen["nearest two"] > 1e-3),
-            rule="at eight times the length that was planned each position has its numbers, and no two are nearer than 0.001",
+            rule="at eight times the length that was planned each position has its numbers, and no two are "
+            "nearer than 0.001",
             knobs=EncodingKnobs,
             control={"encoding": "learned"},
             second=nearest_waves,

@@ -150,7 +150,7 @@ def run_named(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimRe
             return run_claim(family, claim, knobs, seeds)
         except PellucidError as error:
             if "kind" in error.options:  # which a claim does not let one set: it is asked of what it can be asked of
-                raise PellucidError(error.what, fix=f"Ask {claim.id} of that") from None
+                raise PellucidError(error.what, fix="Give it data of that kind") from None
             raise
 
 
