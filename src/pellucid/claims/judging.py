@@ -55,17 +55,18 @@ def run_claim(
         return result
     began = cpu_seconds()
     n_seeds = claim.seeds if seeds is None or claim.seeds == 1 else seeds
-    runs = _measure(claim, asked, n_seeds, on_run)
+    measurer = _Measurer(claim, n_seeds, on_run)
+    runs = measurer.measure(asked)
     margins = _margins(claim, runs)
     margin = interval("margin", margins)
     found: Found = _judge(margin), None, ()
     if claim.search and claim.search.knob not in asked:
-        found = _search(claim, claim.search, asked, n_seeds, on_run)
+        found = _search(claim, claim.search, asked, measurer)
     seconds = dict(claim.second(_knobs(claim, asked, _first_seed(claim)))) if claim.second else {}
     numbers = tuple(interval(name, [run[name] for run in runs])._replace(second=seconds.get(name)) for name in runs[0])
     for number in numbers:
         _require_same(claim, number, runs[0][number.name])
-    control = _measure(claim, {**asked, **claim.control}, n_seeds, on_run)
+    control = measurer.measure({**asked, **claim.control})
     verdict, condition, curve = found
     return replace(
         result,
@@ -115,13 +116,26 @@ def interval(name: str, values: Sequence[float]) -> ClaimNumber:
     return ClaimNumber(name, mean, mean - reach, mean + reach)
 
 
-def _measure(claim: Claim, asked: Mapping[str, Any], n_seeds: int, on_run: Callable[[], None]) -> list[Numbers]:
-    assert claim.measure
-    first, runs = _first_seed(claim), []
-    for number in range(n_seeds):
-        runs.append(claim.measure(_knobs(claim, asked, first + number)))
-        on_run()
-    return runs
+class _Measurer:
+    """Measures a claim with each of its seeds, and what it has measured once not again."""
+
+    def __init__(self, claim: Claim, n_seeds: int, on_run: Callable[[], None]) -> None:
+        self.claim, self.n_seeds, self.on_run = claim, n_seeds, on_run
+        self.known: dict[Any, Numbers] = {}
+
+    def measure(self, asked: Mapping[str, Any]) -> list[Numbers]:
+        return [self._measure_one(_knobs(self.claim, asked, seed)) for seed in self._seeds()]
+
+    def _seeds(self) -> range:
+        first = _first_seed(self.claim)
+        return range(first, first + self.n_seeds)
+
+    def _measure_one(self, knobs: Any) -> Numbers:
+        assert self.claim.measure
+        if knobs not in self.known:
+            self.known[knobs] = self.claim.measure(knobs)
+            self.on_run()
+        return self.known[knobs]
 
 
 def _first_seed(claim: Claim) -> int:
@@ -146,7 +160,7 @@ def _require_same(claim: Claim, number: ClaimNumber, first: float) -> None:
         assert apart <= most, f"{claim.id}: {number.name} is {first!r} by one route and {number.second!r} by another"
 
 
-def _search(claim: Claim, search: Search, asked: Mapping[str, Any], n_seeds: int, on_run: Callable[[], None]) -> Found:
+def _search(claim: Claim, search: Search, asked: Mapping[str, Any], measurer: _Measurer) -> Found:
     """The verdict over the whole range of a knob, with the place where it turns and all that was tried."""
     is_whole = types_of(claim.knobs)[search.knob] is int
     tried: dict[float, ClaimNumber] = {}
@@ -154,7 +168,7 @@ def _search(claim: Claim, search: Search, asked: Mapping[str, Any], n_seeds: int
     def margin_at(value: float) -> ClaimNumber:
         if value not in tried:
             setting = {**asked, search.knob: int(value) if is_whole else value}
-            tried[value] = interval("margin", _margins(claim, _measure(claim, setting, n_seeds, on_run)))
+            tried[value] = interval("margin", _margins(claim, measurer.measure(setting)))
         return tried[value]
 
     values = _spread(search, is_whole)

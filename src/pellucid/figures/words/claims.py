@@ -23,6 +23,7 @@ from pellucid.records import (
     as_plain,
 )
 
+NEAR = 0.05  # two sides of a turning point that are nearer, relative to their size, are told as one place
 ROOM = 110  # columns that a table of claims needs, whose ids are long
 STYLES = {"holds": "green", "fails": "red", "only when": "yellow", "not decided": "dim", "not testable": "dim"}
 KIND_WORDS = {
@@ -40,10 +41,18 @@ def condition_words(turn: TurningPoint | None) -> str:
 
     >>> condition_words(TurningPoint("length", 3073, 3072, 16, 10_000))
     'length > 3072'
+    >>> condition_words(TurningPoint("items", 3162, 10_000, 100, 10_000))  # what lies between was not decided
+    'items ≤ 3162, not at 10000'
     """
     if turn is None:
         return ""
-    return f"{turn.knob.replace('_', ' ')} {'>' if turn.holds_above else '<'} {turn.fails_at:.6g}".replace("-", "−")
+    knob, holds, fails = turn.knob.replace("_", " "), f"{turn.holds_at:.6g}", f"{turn.fails_at:.6g}"
+    apart, size = abs(turn.holds_at - turn.fails_at), max(abs(turn.holds_at), abs(turn.fails_at))
+    if apart <= max(1.0 if turn.holds_at == round(turn.holds_at) else 0.0, NEAR * size):
+        words = f"{knob} {'>' if turn.holds_above else '<'} {fails}"
+    else:
+        words = f"{knob} {'≥' if turn.holds_above else '≤'} {holds}, not at {fails}"
+    return words.replace("-", "−")
 
 
 def number_words(number: ClaimNumber) -> str:
