@@ -64,14 +64,19 @@ def measure_limit(knobs: LargeBetaKnobs) -> Numbers:
 
 def sum_limit(knobs: LargeBetaKnobs) -> Numbers:
     """The largest weight by the formula 1 / Σ exp(-β gap), gap by gap in plain Python."""
-    queries, keys, _ = (one.tolist() for one in _draw_with_equals(knobs))
-    largest, farthest = [], []
+    queries, keys, values = (one.tolist() for one in _draw_with_equals(knobs))
+    columns = list(zip(*values, strict=True))
+    means = [math.fsum(column) / len(column) for column in columns]
+    largest, farthest, apart = [], [], []
     for query in queries:
         scores = [math.fsum([a * b for a, b in zip(query, key, strict=True)]) for key in keys]
         parts = [math.exp(-knobs.scale * (max(scores) - score)) for score in scores]
         largest.append(1 / math.fsum(parts))
-        farthest.append(max([abs(part / math.fsum(parts) - 1 / knobs.keys) for part in parts]))
-    return {"largest weight": min(largest), "weights from even": max(farthest)}
+        weights = [part / math.fsum(parts) for part in parts]
+        farthest.append(max([abs(weight - 1 / knobs.keys) for weight in weights]))
+        outputs = [math.fsum([w * v for w, v in zip(weights, column, strict=True)]) for column in columns]
+        apart.append(max([abs(output - mean) for output, mean in zip(outputs, means, strict=True)]))
+    return {"largest weight": min(largest), "weights from even": max(farthest), "from the average": max(apart)}
 
 
 @dataclass(frozen=True)

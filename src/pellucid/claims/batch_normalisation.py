@@ -106,7 +106,8 @@ def unit_variance_closed_form(knobs: UnitVarianceKnobs) -> Numbers:
 
     drawn = torch.randn(10, generator=torch.Generator().manual_seed(knobs.seed), dtype=torch.float64).tolist()
     squares = sum([w * w for w in drawn])
-    return {"W Var Wᵀ": (1 - knobs.correlation) * squares + knobs.correlation * sum(drawn) ** 2}
+    whole, mixed = (1 - knobs.correlation) * squares + knobs.correlation * sum(drawn) ** 2, sum(drawn) ** 2 - squares
+    return {"W Var Wᵀ": whole, "apart by": knobs.correlation * abs(mixed) / whole}
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Claim:
     knobs: type = NoKnobs
     control: Mapping[str, float | str] = field(default_factory=dict)
     search: Search | None = None
-    second: Callable[[Any], Numbers] | None = None  # some of the same numbers by another route
+    second: Callable[[Any], Numbers] | None = None  # some of the same numbers by another route, with usual knobs
     tolerance: float = 1e-6  # relative, between the two routes
     seeds: int = 1  # of the knob `seed`, where it draws or trains
     covers: tuple[str, ...] = ()

@@ -127,10 +127,11 @@ def measure_unseen(knobs: UnseenKnobs) -> Numbers:
 def search_unseen(knobs: UnseenKnobs) -> Numbers:
     """The same by looking for each pair in the text of all items."""
     text = "\n" + "\n".join(count_list(knobs.data).items) + "\n"
-    return {
+    unseen = {
         word: float(sum([f"{a}{b}" not in text for a, b in itertools.pairwise(f"\n{word}\n")]))
         for word in knobs.words.split()
     }
+    return {"fewest": min(unseen.values()), **unseen}
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ def measure_heights_by_torch(knobs: SureErrorKnobs) -> Numbers:
     import torch
 
     at = {"at p": knobs.p, "milder": knobs.milder, "graver": knobs.graver}
-    return {name: float(loss_by_torch(knobs.loss, torch.tensor(p, dtype=torch.float64))) for name, p in at.items()}
+    found = {name: float(loss_by_torch(knobs.loss, torch.tensor(p, dtype=torch.float64))) for name, p in at.items()}
+    return {**found, "at p over milder": found["at p"] / found["milder"]}
 
 
 def measure_squares(knobs: SureErrorKnobs) -> Numbers:
@@ -143,8 +144,9 @@ def measure_best_answers(knobs: ProperScoreKnobs) -> Numbers:
 
 def solve_best_answers(knobs: ProperScoreKnobs) -> Numbers:
     """By hand: the mean of yes and no is asked for by the square and by the logarithm, their median by the distance."""
-    best = 0.7 if knobs.loss != "absolute error" else 0.999
-    return {"asked where it is 0.7": best}
+    if knobs.loss != "absolute error":
+        return {"asked where it is 0.7": 0.7, "farthest from the truth": 0.0}
+    return {"asked where it is 0.7": 0.999, "farthest from the truth": 0.499}  # where both are as likely
 
 
 @dataclass(frozen=True)

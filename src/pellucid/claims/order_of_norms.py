@@ -308,7 +308,7 @@ def divide_by_largest(knobs: LargeScoreKnobs) -> Numbers:
     if knobs.computed != "by torch" or knobs.precision == "float16":
         return {}
     rest = sum([math.exp(-min(part * knobs.largest, 700.0)) for part in (0.5, 1.0)])
-    return {"largest weight": 1 / (1 + rest)}
+    return {"largest weight": 1 / (1 + rest), "not finite": 0.0}  # no power is above 1, and one of them is 1
 
 
 FAMILY = ClaimFamily(

@@ -85,8 +85,19 @@ def chain_closed_form(knobs: ChainKnobs) -> Numbers:
         ("encoder without a decoder", "training"): block,
         ("encoder without a decoder", "generation"): block,
     }
-    found = known.get((knobs.network, knobs.way))
-    return {} if found is None else {"products in a row": float(found)}
+    grows = {
+        ("transformer", "training"): 0,
+        ("transformer", "generation"): block,
+        ("RNN", "training"): depth,
+        ("RNN encoder-decoder", "training"): 2 * depth,
+        ("RNN encoder-decoder", "generation"): 2 * depth + 1,
+        ("encoder without a decoder", "training"): 0,
+        ("encoder without a decoder", "generation"): 0,
+    }
+    asked = knobs.network, knobs.way
+    if asked not in known:
+        return {}
+    return {"products in a row": float(known[asked]), "more for each token": float(grows[asked])}
 
 
 def measure_recurrent_chain(knobs: ChainKnobs) -> Numbers:
@@ -336,14 +347,20 @@ def mix_by_loops(knobs: MixedPositionsKnobs) -> Numbers:
     """The weights by exponentials, pair by pair."""
     project, x = _draw_attention(knobs.width, knobs.length, knobs.seed)
     queries, keys = (x @ project[0].T).tolist(), (x @ project[1].T).tolist()
-    own, least = 0.0, 1.0
+    own, least, n_others, n_with_weight = 0.0, 1.0, 0, 0
     for at, query in enumerate(queries):
         seen = keys[: at + 1] if knobs.mask == "causal" else keys
         powers = [math.exp(sum([q * k for q, k in zip(query, key, strict=True)]) / knobs.width**0.5) for key in seen]
         shares = [power / sum(powers) for power in powers] + [0.0] * (len(keys) - len(seen))
         own += shares[at] / len(queries)
-        least = min([least, *shares[:at], *shares[at + 1 :]])
-    return {"mean weight of itself": own, "least weight of another": least}
+        others = [*shares[:at], *shares[at + 1 :]]
+        least, n_others = min(least, *others), n_others + len(others)
+        n_with_weight += sum([share > 0 for share in others])
+    return {
+        "mean weight of itself": own,
+        "least weight of another": least,
+        "others with a weight": n_with_weight / n_others,
+    }
 
 
 @dataclass(frozen=True)

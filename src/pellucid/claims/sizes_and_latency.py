@@ -143,7 +143,7 @@ def count_parameters(knobs: ShapePairKnobs) -> Numbers:
     for layers, width in knobs.shapes:
         in_layers = sum([parameter.numel() for parameter in build_stack(layers, width).parameters()])
         found.append(float(in_layers + knobs.vocab * width))
-    return {"shallow": found[0], "deep": found[1]}
+    return {"shallow": found[0], "deep": found[1], "shallow over deep": found[0] / found[1]}
 
 
 def measure_stack_flops(knobs: ShapePairKnobs) -> Numbers:
@@ -160,7 +160,11 @@ def count_stack_flops(knobs: ShapePairKnobs) -> Numbers:
     for layers, width in knobs.shapes:
         x = torch.empty(1, knobs.tokens, width, device="meta")
         counts.append(count_flops(functools.partial(run_stack, build_stack(layers, width), x)))
-    return {"shallow, GFLOPs": counts[0] / 1e9, "deep, GFLOPs": counts[1] / 1e9}
+    return {
+        "shallow, GFLOPs": counts[0] / 1e9,
+        "deep, GFLOPs": counts[1] / 1e9,
+        "deep over shallow": counts[1] / counts[0],
+    }
 
 
 def time_stacks(knobs: ShapePairKnobs) -> Numbers:

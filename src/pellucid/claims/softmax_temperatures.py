@@ -258,6 +258,7 @@ def solve_zeros(knobs: PositiveKnobs) -> Numbers:
     total = math.log1p(math.fsum([math.exp(-gap / knobs.temperature) for gap in (1, 2, 3)]))
     return {
         "log10 of the smallest": (-3 / knobs.temperature - total) / math.log(10),
+        **({"probabilities that are 0": 0.0} if knobs.digits != "double" else {}),  # for exp(x) > 0 at every x
         "double precision has a 0 below T": 3 / (1075 * math.log(2)),
     }
 

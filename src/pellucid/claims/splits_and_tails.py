@@ -330,12 +330,14 @@ def measure_tail(knobs: TailKnobs) -> Numbers:
 
 def measure_tail_by_levels(knobs: TailKnobs) -> Numbers:
     """By the histogram that `pellucid draw histogram` counts, from levels and how many rows stand on each."""
-    from statistics import NormalDist
+    from statistics import NormalDist, fmean, pstdev
 
     from pellucid.data.splits.tails import measure_histogram
 
     rows = open_column(knobs.data, knobs.column, knobs.rows, knobs.seed)
     found = measure_histogram(rows.data, rows.levels.name)
+    values = [float(value) for value in rows.values]
+    limit = fmean(values) + 3 * pstdev(values)
     whole = found.tails[0]
     assert whole.mean is not None
     assert whole.median is not None
@@ -344,6 +346,7 @@ def measure_tail_by_levels(knobs: TailKnobs) -> Numbers:
         "median": whole.median,
         "part below the mean": found.below_mean,
         "skewness": found.skewness,
+        "part above 3 deviations": sum([value > limit for value in values]) / len(values),
         "that of a bell curve": 1 - NormalDist().cdf(3),
     }
 
