@@ -75,6 +75,8 @@ def run_claims(
     if minutes is not None and not 0 < minutes < 10_000:
         raise PellucidError(f"{{minutes}} is {minutes:g}", fix="Give a number above 0", options={"minutes": None})
     ids = chosen_ids(names)
+    if data is not None:
+        ids = _ask_of_data(ids, names)
     given: dict[str, Any] = {}
     division = {name: word for name, word in zip(DIVIDING, (strategy, group, order), strict=True) if word}
     if division and data is None:
@@ -85,13 +87,6 @@ def run_claims(
         )
     for name in ids:
         _, claim = find_claim(name)
-        if data is not None and not claim.takes_data:
-            asked = [one for one in ids if find_claim(one)[1].takes_data]
-            raise PellucidError(
-                f"{claim.id} cannot be asked of data",
-                fix=f"Name one that can, such as {asked[0]}" if asked else "Leave {data} out",
-                options={"data": None},
-            )
         if division and not claim.takes_division:
             raise PellucidError(
                 f"{{{next(iter(division))}}} changes nothing for {claim.id}, which trains on no rows of a table",
@@ -123,6 +118,19 @@ def _division_sentences(options: DataOptions) -> list[str]:
         return []
     choice = table_sides(opened, options.target, split=options.split).split
     return choice_sentences(choice) if choice else []
+
+
+def _ask_of_data(ids: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Those of a family that can be asked of data; a claim that is named and cannot is refused."""
+    can = [name for name in ids if find_claim(name)[1].takes_data]
+    cannot = [name for name in ids if name not in can and (name in names or not can)]
+    if cannot:
+        raise PellucidError(
+            f"{cannot[0]} cannot be asked of data",
+            fix=f"Name one that can, such as {can[0]}" if can else "Leave {data} out",
+            options={"data": None},
+        )
+    return can
 
 
 def expected_seconds(names: Sequence[str]) -> dict[str, float]:

@@ -125,7 +125,8 @@ def measure_stop(knobs: StopKnobs) -> Numbers:
     import numpy as np
 
     found = count_list(knobs.data)
-    inside = found.counts[1:, 1:] / found.counts[1:, 1:].sum(axis=1, keepdims=True)
+    # A symbol that only ever ends an item is followed by nothing.
+    inside = found.counts[1:, 1:] / np.maximum(1, found.counts[1:, 1:].sum(axis=1, keepdims=True))
     still = found.counts[0, 1:] / found.counts[0, 1:].sum()
     walk = np.linalg.matrix_power(inside * (1 - knobs.stop), knobs.longest)
     stops = found.counts[1:, 0] / found.counts[1:].sum(axis=1)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = "Data that it is asked of: images or a table with classes, such as digits."
 BATCH = 32
+FEWEST = 50  # rows of train
 
 
 class ClassRows(NamedTuple):
@@ -57,6 +58,10 @@ def split_classes(data: str, n_train: int = 0, seed: int = 0, split: SplitReques
     sides = table_sides(opened, split.target, split=split) if isinstance(opened, TableData) else image_sides(opened)
     if sides.task != "classification":
         raise PellucidError(f"{opened.name} has no classes to tell", fix="Give it data with classes")
+    if len(sides.train) < FEWEST or not len(sides.dev):
+        raise PellucidError(
+            f"{opened.name} leaves {len(sides.train):,} rows to train on", fix=f"Give it {2 * FEWEST} or more"
+        )
     if n_train:
         sides = sides.limited(min(n_train, len(sides.train)), seed)
     train, dev = (

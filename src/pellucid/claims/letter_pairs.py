@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pellucid.claims.claim import Claim, ClaimFamily, Numbers, yes
+from pellucid.errors import PellucidError
 from pellucid.options import check_options, option
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pellucid.data.prepare.tokens import Corpus
 
 DATA = "Data that it is asked of: a list, such as names."
+FEWEST_ITEMS = 20  # different ones; of fewer, hardly any pair comes twice
 
 
 class CountedList(NamedTuple):
@@ -41,6 +43,10 @@ def count_list(data: str) -> CountedList:
     opened = open_data(data)
     require_kind(opened, "list")
     assert isinstance(opened, ListData)
+    if (n_items := len(set(opened.items))) < FEWEST_ITEMS:
+        raise PellucidError(
+            f"the number of different items in {opened.name} is {n_items}", fix=f"Give it {FEWEST_ITEMS} or more"
+        )
     vocabulary = Characters.of(opened)
     corpus = encode_list(opened, vocabulary)
     counts = Bigram.fit(corpus, BigramConfig(len(vocabulary))).counts
@@ -180,7 +186,7 @@ def measure_first_letter(knobs: FirstLetterKnobs) -> Numbers:
         printed = pairs + sum([logs[0, place] for place in places if place == places[0]])
         n += 1
         same += abs(printed - (pairs + logs[0, places[0]])) < 1e-9
-    return {"items where it is right": same / n, "items": float(n)}
+    return {"items where it is right": same / max(1, n), "items": float(n)}
 
 
 @dataclass(frozen=True)

@@ -77,14 +77,16 @@ def run_ledger(
         if journal:
             _append(journal, result)
         on_done(result, len(found), len(ids))
+    refused = {name: error for name, error in broken.items() if isinstance(error, PellucidError)}
     for name, error in broken.items():  # after all others, which are in the journal
-        error.add_note(f"claim {name}, one of {len(broken)} that broke: {', '.join(broken)}")
-        raise error
+        if not found or name not in refused:
+            error.add_note(f"claim {name}, one of {len(broken)} that broke: {', '.join(broken)}")
+            raise error
     stored = {one.id: one.verdict for one in before}
     results = tuple(found[name] for name in ids if name in found)
     is_same = not knobs
     changed = {one.id: stored[one.id] for one in results if stored.get(one.id, one.verdict) != one.verdict and is_same}
-    return Ledger(results, changed)
+    return Ledger(results, changed, {name: str(error) for name, error in refused.items()})
 
 
 def _run(
@@ -149,7 +151,7 @@ def run_named(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimRe
         try:
             return run_claim(family, claim, knobs, seeds)
         except PellucidError as error:
-            if "kind" in error.options:  # which a claim does not let one set: it is asked of what it can be asked of
+            if error.fix == "Try {kind}":  # which a claim does not let one set
                 raise PellucidError(error.what, fix="Give it data of that kind") from None
             raise
 
@@ -196,12 +198,16 @@ def run(name: str, *, seeds: int | None = None, **knobs: Any) -> ClaimRun:
 
 
 def write_ledger(folder: Path, ledger: Ledger) -> None:
-    """The results of each family as one JSON file, a line for each claim; families that were not run stay."""
+    """The results of each family as one JSON file, a line for each claim; claims that were not run stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    for family in dict.fromkeys([one.family for one in ledger.results]):
-        rows = [as_plain(one) for one in ledger.results if one.family == family]
-        lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
-        write_whole(folder / f"{family}.json", ("[\n" + ",\n".join(lines) + "\n]\n").encode())
+    families = all_families()
+    for name in dict.fromkeys([one.family for one in ledger.results]):
+        file = folder / f"{name}.json"
+        rows = {row["id"]: row for row in json.loads(file.read_text(encoding="utf-8"))} if file.exists() else {}
+        rows |= {one.id: as_plain(one) for one in ledger.results if one.family == name}
+        kept = [rows[claim.id] for claim in families[name].claims if claim.id in rows]
+        lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in kept]
+        write_whole(file, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
 
 
 def _append(journal: Path, result: ClaimResult) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.claims.claim import Claim, ClaimFamily, Numbers, Search, closeness
+from pellucid.errors import PellucidError
 from pellucid.lessons.lesson import seed_knob
 from pellucid.options import check_options, option
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 FOUR_FIFTHS = (0.8, 0.2)
 PROGRAMME_STARTS = 1_000_000 / 1_700_000  # of the rows
 SPLITS = 100
+
+
+FEWEST_ROWS = 100
 
 
 class ColumnRows(NamedTuple):
@@ -56,6 +60,8 @@ def open_column(data: str, column: str, rows: int, seed: int) -> ColumnRows:
     require_kind(opened, "table", "list")
     assert isinstance(opened, TableData | ListData)
     levels = choose_levels(opened, column)
+    if len(levels.codes) < FEWEST_ROWS:
+        raise PellucidError(f"{opened.name} has {len(levels.codes)} rows", fix=f"Give it {FEWEST_ROWS} or more")
     if isinstance(opened, ListData):
         return ColumnRows(levels, None, opened)
     frame = opened.frame.filter(levels.codes < len(levels.values))
@@ -88,7 +94,7 @@ class StrataKnobs:
     column: str = option("", "Column that is binned; by default the one with the heaviest tail.")
     bins: int = option(10, "Quantile bins.", minimum=2, maximum=5000)
     strata: str = option("bins", "What is divided evenly", choices=("bins", "tail", "tier", "nothing"))
-    tier: str = option("loyalty_tier", "Column that divides bins further.")
+    tier: str = option("", "Column that divides bins further; by default the one of words with the fewest kinds.")
     values: str = option("own", "As they are, or spread over what rounds to them", choices=("own", "spread"))
     rows: int = option(20_000, "Rows that are drawn.", minimum=1000, maximum=2_000_000)
     seed: int = seed_knob()
@@ -121,6 +127,17 @@ def bin_rows(knobs: StrataKnobs) -> Array:
     return quantile_bins(column_of(knobs), [at / knobs.bins for at in range(1, knobs.bins)])[0].astype(np.int64)
 
 
+def choose_tier(frame: polars.DataFrame, name: str) -> str:
+    """The column of words with the fewest kinds, two or more."""
+    import polars
+
+    kinds = {column: frame[column].n_unique() for column in frame.columns if frame[column].dtype == polars.String}
+    several = {column: n for column, n in kinds.items() if 1 < n <= len(frame) / 10}
+    if not several:
+        raise PellucidError(f"no column of {name} divides its rows into kinds", fix="Name a table that has one")
+    return min(several, key=lambda column: several[column])
+
+
 @functools.cache
 def bin_rows_of_tiers(knobs: StrataKnobs) -> Array:
     """(row,): its quantile bin within its tier."""
@@ -128,10 +145,12 @@ def bin_rows_of_tiers(knobs: StrataKnobs) -> Array:
     from pellucid.data.splits.distributions import levels_of
 
     rows = open_column(knobs.data, knobs.column, knobs.rows, knobs.seed)
-    columns = [] if rows.frame is None else rows.frame.columns
-    if rows.frame is None or knobs.tier not in columns:
-        raise unknown_column(knobs.tier, columns, rows.data.name)
-    tiers = levels_of(rows.frame[knobs.tier])
+    if rows.frame is None:
+        raise PellucidError(f"{rows.data.name} is a list, and has no second column", fix="Give it a table")
+    tier = knobs.tier or choose_tier(rows.frame, rows.data.name)
+    if tier not in rows.frame.columns:
+        raise unknown_column(tier, rows.frame.columns, rows.data.name)
+    tiers = levels_of(rows.frame[tier])
     found: Array = bin_rows(knobs) * tiers.n_levels + tiers.codes
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import click
@@ -107,22 +107,35 @@ def run_command(
     if journal is None and "all" in names:
         journal = JOURNAL
     progress = _Progress(expected_seconds(names) if names else {})
-    ledger = run_claims(
-        names,
-        knobs=given,
-        seeds=seeds,
-        data=data,
-        journal=journal,
-        store=store,
-        jobs=jobs,
-        minutes=minutes,
-        on_done=progress.say,
-        on_division=lambda sentence: print(sentence, file=sys.stderr),
-        **given_flags(ctx, DIVIDING),
-    )
-    if n_left := len(progress.seconds) - len(ledger.results):
+    try:
+        ledger = run_claims(
+            names,
+            knobs=given,
+            seeds=seeds,
+            data=data,
+            journal=journal,
+            store=store,
+            jobs=jobs,
+            minutes=minutes,
+            on_done=progress.say,
+            on_division=lambda sentence: print(sentence, file=sys.stderr),
+            **given_flags(ctx, DIVIDING),
+        )
+    except PellucidError as error:
+        raise _as_knobs(error, {one.name for one in ctx.command.params}) from error
+    n_left = len(progress.seconds) - len(ledger.results) - len(ledger.refused)
+    if minutes is not None and n_left > 0:
         print(f"{n_left} claims were not begun: the {minutes:g} minutes were over", file=sys.stderr)
     show_answer(ledger.results[0] if len(ledger.results) == 1 and not as_json else ledger, as_json=as_json)
+
+
+def _as_knobs(error: PellucidError, known: Set[str | None]) -> PellucidError:
+    """What the command has no option for is a knob: --knob target=species in place of --target species."""
+    turned = [name for name in error.options if name not in known]
+    for name in turned:
+        value = error.options[name]
+        error.fix = error.fix.replace(f"{{{name}}}", f"--knob {name}={'NAME' if value is None else value}")
+    return error
 
 
 class _Progress:

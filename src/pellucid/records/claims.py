@@ -86,6 +86,7 @@ class Ledger(NamedTuple):
 
     results: tuple[ClaimResult, ...]
     changed: Mapping[str, str] = {}  # of claims whose verdict is another than the stored one: the stored one
+    refused: Mapping[str, str] = {}  # claims that could not be asked of the data, and why
 
 
 __all__ = ["VERDICTS", "ClaimKnob", "ClaimMethod", "ClaimNumber", "ClaimResult", "Ledger", "TurningPoint"]

@@ -94,6 +94,7 @@ def ledger_parts(ledger: Ledger) -> Iterator[Part]:
     for name, before in ledger.changed.items():
         now = next(one for one in ledger.results if one.id == name)
         yield f"{name}: {claim_verdict_words(now)} here and now, {before} in the stored ledger"
+    yield from [f"{name}: not asked. {reason}" for name, reason in ledger.refused.items()]
 
 
 class FamilyRows:
