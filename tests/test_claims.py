@@ -2,13 +2,17 @@
 
 import json
 import math
+import pickle
+import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
 from pellucid.api.claims import find_result, list_claims, run_claims
+from pellucid.claims import running
 from pellucid.claims.claim import (
     Claim,
     ClaimFamily,
@@ -22,13 +26,15 @@ from pellucid.claims.claim import (
 )
 from pellucid.claims.deep_training import DeepTrainingKnobs, split_classes
 from pellucid.claims.judging import control_turns, interval, run_claim
-from pellucid.claims.running import run, run_ledger, stored_ledger
+from pellucid.claims.running import run, run_ledger, stored_ledger, write_ledger
+from pellucid.cli.claims import EPILOG
 from pellucid.data.splits import DIVIDING
-from pellucid.errors import PellucidError
+from pellucid.errors import ExpressionError, PellucidError
 from pellucid.figures.claims_page import draw_claim_result, ledger_html
-from pellucid.figures.words.claims import condition_words, tally_words
+from pellucid.figures.tables import parts_text
+from pellucid.figures.words.claims import claim_parts, condition_words, ledger_parts, tally_words
 from pellucid.options import check_options, option
-from pellucid.records import VERDICTS, ClaimResult, as_plain, from_plain
+from pellucid.records import VERDICTS, ClaimResult, Ledger, as_plain, from_plain
 
 STORED = {one.id: one for one in stored_ledger().results}
 FAST = [name for name, (_, claim) in all_claims().items() if claim.kind in ("arithmetic", "proof")]
@@ -105,10 +111,41 @@ def test_a_search_without_a_turn_judges_the_whole_range():
     assert wavy.verdict == "not decided"
 
 
+def test_both_sides_of_a_turning_point_are_decided():
+    # Margins of six seeds scatter by 20 to both sides of n - 37.5, so that values near it tell nothing.
+    claim = line_claim(lambda seen: seen["n"] - 37.5 + 20 * (-1.0) ** seen["seed"], seeds=6, search=Search("n", 2, 90))
+    found = judged(claim)
+    assert found.verdict == "only when"
+    holds, fails = (judged(claim, n=int(at)).margin for at in (found.condition.holds_at, found.condition.fails_at))
+    assert holds.low > 0 > fails.high
+    assert condition_words(found.condition) == f"n ≥ {found.condition.holds_at:g}, not at {found.condition.fails_at:g}"
+    # Where nothing above the turn is decided, neither is the claim.
+    assert judged(replace(claim, search=Search("n", 2, 45, n_values=5))).verdict == "not decided"
+
+
+def test_nothing_is_measured_twice():
+    calls = []
+    claim = line_claim(lambda seen: seen["n"] - 37.5, search=Search("n", 4, 900, is_log=True), control={"n": 4})
+    judged(replace(claim, measure=lambda knobs: calls.append(knobs.n) or {"n": float(knobs.n)}))
+    assert len(calls) == len(set(calls))
+
+
 def test_two_routes_that_disagree_are_our_bug():
     claim = line_claim(lambda seen: seen["x"], second=lambda knobs: {"x": knobs.x + 0.1})
     with pytest.raises(AssertionError, match="by one route"):
         judged(claim)
+    # Another route need not follow every knob that is turned.
+    assert judged(claim, x=2.0).numbers[0].second is None
+
+
+def test_another_route_gives_the_number_that_decides():
+    """Of most claims that have one; at least 40 are asked for."""
+    deciding = [
+        name
+        for name, one in STORED.items()
+        if any(number.name == one.deciding and number.second is not None for number in one.numbers)
+    ]
+    assert len(deciding) >= 150
 
 
 @pytest.mark.parametrize(
@@ -144,6 +181,37 @@ def test_arithmetic_and_proofs_give_today_what_is_stored(name):
     assert (today.verdict, today.condition) == (STORED[name].verdict, STORED[name].condition)
     assert today.statement == STORED[name].statement
     assert as_plain(from_plain(ClaimResult, as_plain(today))) == as_plain(today)
+
+
+def test_claims_that_were_not_run_stay_in_the_ledger(tmp_path):
+    family = all_families()["dice-and-grids"]
+    rows = tuple(STORED[claim.id] for claim in family.claims)
+    write_ledger(tmp_path, Ledger(rows))
+    write_ledger(tmp_path, Ledger((replace(rows[2], verdict="not decided"),)))
+    found = json.loads((tmp_path / "dice-and-grids.json").read_text())
+    assert [row["id"] for row in found] == [claim.id for claim in family.claims]
+    assert [row["verdict"] for row in found if row["id"] == rows[2].id] == ["not decided"]
+
+
+def test_one_claim_that_breaks_does_not_cost_the_others(tmp_path, monkeypatch):
+    journal, ids = tmp_path / "journal.jsonl", ["dice-expected-49-24", "grid-diagonal-6"]
+    whole = running.run_claim
+
+    def break_one(family, claim, *more):
+        assert claim.id != ids[0], "on purpose"
+        return whole(family, claim, *more)
+
+    monkeypatch.setattr(running, "run_claim", break_one)
+    with pytest.raises(AssertionError, match="on purpose"):
+        run_ledger(ids, {}, None, journal, 1)
+    assert [json.loads(line)["id"] for line in journal.read_text().splitlines()] == ids[1:]
+
+
+def test_errors_come_back_from_other_processes():
+    error = pickle.loads(pickle.dumps(PellucidError("three came", where="here", fix="Try {kind}", options={"kind": 2})))
+    assert (str(error), error.what, error.exit_code) == ("three came here. Try kind=2.", "three came", 2)
+    column = pickle.loads(pickle.dumps(ExpressionError("odd", text="1+", column=2, fix="Mend it")))
+    assert (column.column, column.excerpt()) == (2, ExpressionError("odd", text="1+", column=2, fix="").excerpt())
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
@@ -212,6 +280,36 @@ def test_a_claim_is_told_with_its_method_and_the_code_to_do_it_again(pellucid):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert "dice-expected-49-24: fails" in done.stdout  # with the control's knob
     assert json.loads(pellucid("claims", "show", "dice-expected-49-24", "--json").stdout)["method"]["picture"] == "dice"
+
+
+def test_commands_to_copy_are_whole_and_quoted():
+    lines = parts_text(claim_parts(find_result("conv-implementation-is-faster")), 60).splitlines()
+    command = next(line for line in lines if "--knob" in line)
+    assert shlex.split(command)[-1] == "beside=patch by patch"
+    code = next(line for line in lines if "python -c" in line)
+    compile(shlex.split(code)[-1], "shown", "exec")
+
+
+def test_the_ledger_fits_a_narrow_terminal():
+    lines = parts_text(ledger_parts(list_claims(family="dice-and-grids")), 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "dice-expected-49-24  holds" in lines  # and what it says below, over the whole width
+
+
+def test_examples_of_the_help_exist():
+    known = {*all_claims(), *all_families()}
+    named = [line.split()[3] for line in EPILOG.splitlines() if " run " in line or " show " in line]
+    assert named
+    assert set(named) <= known
+
+
+def test_what_was_changed_after_a_first_run_is_told():
+    assert "after a first run" in parts_text(claim_parts(find_result("vit-overfits-more")))
+    page = (Path(__file__).parent.parent / "docs" / "claims.md").read_text(encoding="utf-8")
+    told = page.split("## What was changed after a first run")[1]
+    changed = [name for name, (_, claim) in all_claims().items() if claim.changed]
+    assert len(changed) > 20
+    assert all(f"| `{name}` |" in told for name in changed)
 
 
 def test_every_claim_that_is_tested_says_what_it_measures():

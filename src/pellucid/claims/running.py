@@ -151,8 +151,10 @@ def run_named(name: str, knobs: Mapping[str, Any], seeds: int | None) -> ClaimRe
         try:
             return run_claim(family, claim, knobs, seeds)
         except PellucidError as error:
-            if error.fix == "Try {kind}":  # which a claim does not let one set
-                raise PellucidError(error.what, fix="Give it data of that kind") from None
+            # A claim lets nobody set the kind of its data.
+            error.fix = error.fix.replace("Try {kind}", "Give it data of that kind").replace(
+                "; or read it as {kind}", ""
+            )
             raise
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pellucid.claims.claim import Claim, ClaimFamily, Numbers, Search, yes
+from pellucid.errors import PellucidError
 from pellucid.lessons.lesson import seed_knob
 from pellucid.options import check_options, option
 
@@ -170,6 +171,9 @@ class NextTokenKnobs:
         check_options(self)
 
 
+FEWEST_CHARACTERS = 5_000
+
+
 def cut_slice(data: str, length: int, seed: int) -> tuple[str, str]:
     """A slice of the text, nine tenths to learn from, a tenth to predict; another for each seed."""
     import random
@@ -181,6 +185,8 @@ def cut_slice(data: str, length: int, seed: int) -> tuple[str, str]:
     require_kind(opened, "text", "list")
     assert isinstance(opened, TextData | ListData)
     text = opened.read() if isinstance(opened, TextData) else "\n".join(opened.items)
+    if len(text) < FEWEST_CHARACTERS:
+        raise PellucidError(f"{opened.name} has {len(text):,} characters", fix=f"Give it {FEWEST_CHARACTERS:,} or more")
     start = random.Random(seed).randrange(max(1, len(text) - length + 1))
     piece = text[start : start + length]
     return piece[: 9 * len(piece) // 10], piece[9 * len(piece) // 10 :]
