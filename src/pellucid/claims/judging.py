@@ -81,6 +81,7 @@ def run_claim(
         control_margin=statistics.fmean(_margins(claim, control)),
         seeds=n_seeds,
         seconds=cpu_seconds() - began,
+        timed_by="processor",
     )
 
 

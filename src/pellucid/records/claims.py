@@ -74,7 +74,8 @@ class ClaimResult:
     control_margin: float | None = None
     knobs: Mapping[str, object] = field(default_factory=dict)  # those that were set
     seeds: int = 0
-    seconds: float = 0.0  # of processors, so that they do not depend on what else the machine does
+    seconds: float = 0.0
+    timed_by: str = "clock"  # or "processor", whose seconds do not depend on what else the machine does
     version: str = ""
     reason: str = ""  # why it cannot be tested
     other_reading: str = ""  # where the statement can be read in two ways

@@ -165,7 +165,8 @@ def _told(result: ClaimResult) -> Iterator[tuple[str, str]]:
         return
     method = result.method or ClaimMethod("")
     over = f" with {count_of(result.seeds, 'seed')}" if result.seeds > 1 else ""
-    yield "done", f"{KIND_WORDS[result.kind]}{over}, in {duration(result.seconds)} of processor time"
+    clock = "of processor time" if result.timed_by == "processor" else "on a busy machine"
+    yield "done", f"{KIND_WORDS[result.kind]}{over}, in {duration(result.seconds)} {clock}"
     yield "measures", method.done
     yield "also by", method.second
     yield "rule", result.rule
