@@ -7,6 +7,7 @@ import pytest
 
 from pellucid.api.claims import run_claims
 from pellucid.claims.claim import all_claims
+from pellucid.claims.running import run_named
 from pellucid.errors import PellucidError
 
 TAKE_DATA = {name: claim for name, (_, claim) in all_claims().items() if claim.takes_data}
@@ -62,7 +63,7 @@ def test_data_that_a_claim_cannot_be_asked_of_are_refused_in_one_line(name, file
         if wrong == "words.csv" and TAKE_DATA[name].kind == "training":
             continue
         with pytest.raises(PellucidError) as refused:
-            run_claims([name], data=str(files / wrong), seeds=1, jobs=1)
+            run_named(name, {"data": str(files / wrong)}, 1)
         assert "\n" not in str(refused.value), wrong
         assert "kind=" not in str(refused.value), wrong  # which the command has no option for
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ STORED = "ledger"  # a folder with one file for each family
 Done = Callable[[ClaimResult, int, int], None]  # a result, how many there are now, and of how many
 
 
+@cache
 def stored_ledger() -> Ledger:
     """The results that come with the package, in the order of families."""
     folder = resources.files("pellucid.claims").joinpath(STORED)
