@@ -21,6 +21,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 LSTM = find_network("lstm", "list")
 MLP = find_network("mlp", "list")
+
+
 @pytest.fixture
 def tiny(tmp_path):
     return made(tmp_path, "tiny")
