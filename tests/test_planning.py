@@ -230,6 +230,14 @@ def test_items_that_are_seen_seldom_meet_others_of_any_length(monkeypatch, task)
         assert choose_plan(card, task, again)[1].is_mixed == plan.is_mixed
 
 
+def test_items_of_very_different_lengths_are_not_mixed(task):
+    words = ["ab", "abc", "a" * 60, "b" * 30] * 50
+    broad = open_task(
+        DataOptions(MEMORY), read_memory([f"{word}{place}" for place, word in enumerate(words)], kind="list")
+    )
+    assert (task.is_mixable, broad.is_mixable) == (True, False)
+
+
 def test_what_follows_the_last_step_is_inside_the_time(monkeypatch, task):
     quick, slow = (
         plan_at(monkeypatch, task, Pace(0.1, 1e-6, 0.0, finishing), minutes=1.0, size="tiny", batch_size=8)

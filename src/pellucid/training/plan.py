@@ -121,6 +121,8 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         # Beside a busy neighbour one thread may be faster, and of a small network it often is.
         alone = _try(card, config, plan._replace(threads=1), task, options, deadline)
         tried = alone if alone.pace.step < tried.pace.step else tried
+    if is_mixed(task, min(card.recipe.epochs, tried.n_steps / tried.per_epoch)):
+        tried = _try(card, config, tried.plan._replace(is_mixed=True), task, options, deadline)  # more is padded
     if tried.n_steps < task.wanted_steps and options.batch_size is None and (n := _smaller_batch(tried, task)):
         reasons.append(Statement("batch-by-time", {"batch_size": n, "steps": tried.n_steps * plan.batch_size // n}))
         tried = _try(card, config, tried.plan._replace(batch_size=n), task, options, deadline)
@@ -133,9 +135,6 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     grows = task.measure.side == "dev" and pace.steps_within(available - tried.looking) > max(FIRST_STEPS, by_epochs)
     most = max(FIRST_STEPS if grows else ENOUGH_STEPS, by_epochs)
     n_steps = max(LEAST_STEPS, min(tried.n_steps, most))
-    if is_mixed(task, n_steps / per_epoch):
-        tried = _try(card, config, plan._replace(is_mixed=True), task, options, deadline)  # more is padded
-        plan, pace, n_steps = tried.plan, tried.pace, max(LEAST_STEPS, min(tried.n_steps, n_steps))
     if folds:
         without, n_steps = n_steps, _steps_beside_folds(tried, n_steps, deadline)
         kind = "folds" if n_steps == without else "folds-by-time"
@@ -152,7 +151,7 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         reasons.append(Statement(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size or SIZES[0], options.network)
     config, why = with_dropout(card, config, n_steps / per_epoch, options)
-    plan = with_shift(plan, config, n_steps / per_epoch, options)
+    plan = with_shift(plan, config, n_steps / per_epoch, options)._replace(is_mixed=is_mixed(task, n_steps / per_epoch))
     plan = with_steps(plan, n_steps, options.training, tried.n_evaluations)
     if grows and "save_every" not in options.training:
         # By the steps that it may grow to: every checkpoint waits for the disk.
@@ -290,7 +289,7 @@ def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOp
 
 def is_mixed(task: Task, epochs: float) -> bool:
     """Whether items of a list that are seen so seldom meet others of any length."""
-    return task.facts.kind == "list" and epochs < MIXED_BELOW
+    return epochs < MIXED_BELOW and task.is_mixable
 
 
 def loss_reasons(task: Task, plan: Plan) -> list[Statement]:

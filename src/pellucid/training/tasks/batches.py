@@ -169,6 +169,14 @@ class ListBatches(Epochs):
         return found
 
 
+def share_of_tokens(side: Corpus, batch_size: int) -> float:
+    """Of the places in batches of a mixed list, those that are tokens; the others are padding."""
+    items = list_items(side)
+    batches = ListBatches(items, batch_size, seed=0, is_mixed=True)
+    drawn = [items.lengths[batches.rows(step)] for step in range(1, batches.per_epoch + 1)]
+    return float(items.lengths.sum() / sum(len(lengths) * lengths.max() for lengths in drawn))
+
+
 def _pools(rng: np.random.Generator, n_rows: int, per_epoch: int, size: int) -> Iterator[tuple[int, Ints]]:
     """The rows of an epoch, dealt by chance to pools of about `size` batches: of each how many batches it is to be."""
     pools = np.array_split(np.arange(per_epoch), max(1, round(per_epoch / size)))

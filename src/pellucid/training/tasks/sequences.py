@@ -33,7 +33,7 @@ from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Mea
 from pellucid.training.loop import loss_on_counting, next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
-from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches
+from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches, share_of_tokens
 from pellucid.training.tasks.metrics import token_accuracy, token_units
 from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
 
@@ -47,6 +47,7 @@ PREVIEWED, FINAL_SAMPLES = 5, 10
 TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
 MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the mean is then known to about 0.003 nats
 MOST_SCORES_EVALUATED = 200_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
+TOLD_BY, LEAST_TOKENS = 128, 2 / 3  # items of a batch by which it is told whether a list can be mixed, and their share
 MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
 MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned, and
@@ -162,6 +163,11 @@ class SequenceTask(Task):
     @property
     def is_list(self) -> bool:
         return self.sides.train.has_boundary
+
+    @cached_property
+    def is_mixable(self) -> bool:  # type: ignore[override]  # a fact of these data
+        """Of Thai words, which have up to 81 letters, half of a mixed batch would be padding."""
+        return self.is_list and share_of_tokens(self.sides.train, TOLD_BY) > LEAST_TOKENS
 
     @property
     def n_train(self) -> int:

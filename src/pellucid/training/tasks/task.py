@@ -70,6 +70,7 @@ class Task(ABC):
     origin: Origin | None = None  # the run that a training begins from, if it does
     has_own_sizes: bool = False  # where a size is asked for, the others are the network's own, whatever the data are
     is_causal: bool | None = None  # whether a network's outputs may depend on later inputs; None: it has no one order
+    is_mixable: bool = False  # a list whose items differ so little in length that batches can mix them
     worth: Mapping[str, int] = WORTH
     wanted_steps: int = FEWEST_STEPS  # where there is time for fewer, the batch is made smaller, down to
     smallest_batch: int = FEWEST_PREDICTIONS
