@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED_FROM := pyproject.toml hatch_build.py $(shell find src -name '_*.c')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check format bench doctor-score own-data claims trust clean
+.PHONY: demo test check format lab-types bench doctor-score own-data claims trust clean
 
 demo: $(VENV)/installed
 	$(BIN)/pellucid train
@@ -20,7 +20,17 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(MAKE) lab-types
 	$(MAKE) test PYTEST_FLAGS=--durations=25
+
+# The types of the lab's pages, which are comments in plain JavaScript; TypeScript is kept outside of this folder.
+TYPES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pellucid-typescript
+
+lab-types:
+	@if command -v npm >/dev/null; then \
+		npm --prefix $(TYPES) install --no-audit --no-fund --silent typescript@5 \
+		&& $(TYPES)/node_modules/.bin/tsc --project tsconfig.json; \
+	else echo "npm is not installed, so the types of the lab's pages are not checked"; fi
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format
@@ -35,6 +45,7 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python benchmarks/lab.py
 
 # What the doctor finds and what it costs: the museum's programs, those of strangers, mutants, and its certificates.
 # What out/doctor-score.jsonl holds is not run again, unless the rules or the programs have changed since.

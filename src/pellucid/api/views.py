@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,7 @@ def plain_lesson(name: str, knobs: Mapping[str, Any]) -> dict[str, Any]:
     return {"title": picture.title, "caption": list(picture.caption), "svg": picture.svg, "notes": list(drawn.notes)}
 
 
+@functools.cache
 def plain_claims() -> dict[str, Any]:
     """The whole ledger in short, its families and its tally."""
     from pellucid.api.claims import list_claims

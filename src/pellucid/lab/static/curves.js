@@ -10,6 +10,8 @@ export function Curves({ x, series, height = 300, label, log = false, range }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
   const shape = series.map((one) => one.name).join("|") + log + (range ? "r" : "");
+  const limits = useRef(range);
+  limits.current = range;
   useEffect(() => {
     const element = place.current;
     if (!element) return undefined;
@@ -18,7 +20,7 @@ export function Curves({ x, series, height = 300, label, log = false, range }) {
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
       plot.current = new uPlot({
         width: Math.max(200, element.clientWidth), height,
-        scales: { x: { time: false }, y: log ? { distr: 3 } : range ? { range: () => /** @type {any} */ (range) } : {} },
+        scales: { x: { time: false }, y: log ? { distr: 3 } : range ? { range: () => limits.current } : {} },
         axes: [axis, { ...axis, size: 62 }],
         cursor: { drag: { x: true, y: false } },
         series: [{ label: "step" }, ...series.map((one) => ({

@@ -15,24 +15,27 @@ function stopsOf(steps) {
   return { stops: made, back };
 }
 
-/** @param {{ derivation: any, at: number, onAt: (at: number) => void }} props */
+/** @param {{ derivation: any, at: number, onAt: (at: (before: number) => number) => void }} props */
 export function Walk({ derivation, at, onAt }) {
   const { stops, back } = useMemo(() => stopsOf(derivation.steps), [derivation]);
   const place = Math.min(at, stops.length - 1);
   const holder = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [playing, setPlaying] = useState(false);
-  const step = (/** @type {number} */ to) => onAt(Math.max(0, Math.min(stops.length - 1, to)));
+  const clamp = (/** @type {number} */ to) => Math.max(0, Math.min(stops.length - 1, to));
+  const step = (/** @type {number} */ to) => onAt(() => clamp(to));
+  // From where it is by then: keys may come faster than pictures.
+  const move = (/** @type {number} */ by) => onAt((before) => clamp(Math.min(before, stops.length - 1) + by));
   useEffect(() => { paint(/** @type {HTMLDivElement} */ (holder.current), derivation, stops, back, place); }, [derivation, place]);
   useEffect(() => {
     /** @param {KeyboardEvent} event */
     const press = (event) => {
       const target = /** @type {HTMLElement} */ (event.target);
       if (event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName)) return;
-      const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: stops.length - 1 }[event.key];
-      if (to === undefined) return;
+      const by = { ArrowRight: 1, ArrowLeft: -1, Home: -stops.length, End: stops.length }[event.key];
+      if (by === undefined) return;
       event.preventDefault();
       setPlaying(false);
-      step(to);
+      move(by);
     };
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);

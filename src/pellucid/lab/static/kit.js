@@ -1,6 +1,6 @@
 // The few parts that every page is made of, and how the lab is asked. Text of the user's is only ever set as text.
 // @ts-check
-import { h, render } from "./vendor/preact.js";
+import { cloneElement, h, render } from "./vendor/preact.js";
 import { useEffect, useRef, useState, useMemo } from "./vendor/hooks.js";
 import { signal, computed, effect, batch } from "./vendor/signals.js";
 import htm from "./vendor/htm.js";
@@ -103,9 +103,13 @@ export function ErrorNotice({ error }) {
   return error ? html`<p class="notice error" role="alert">${error.message}</p>` : null;
 }
 
-/** @param {{ label: string, children?: any, hint?: string }} props */
+let nFields = 0;
+
+/** One control with its label, and what is to be known of it. @param {{ label: string, children?: any, hint?: string }} props */
 export function Field({ label, children, hint }) {
-  return html`<label><span>${label}</span>${children}${hint ? html`<small>${hint}</small>` : null}</label>`;
+  const id = useMemo(() => `field-${(nFields += 1)}`, []);
+  const about = hint ? { id, "aria-describedby": `${id}-hint` } : { id };
+  return html`<div class="field"><label for=${id}><span>${label}</span></label>${cloneElement(children, about)}${hint ? html`<small id=${`${id}-hint`}>${hint}</small>` : null}</div>`;
 }
 
 /** @param {{ label: string, value: number, min: number, max: number, step: number, shown?: string, onInput: (value: number) => void, disabled?: boolean }} props */

@@ -49,12 +49,13 @@ function Learning({ now, ending, name, address, whole }) {
   const last = metrics.at(-1), timing = timings.at(-1), step = last?.step ?? 0;
   const measure = now.baselines?.measure ?? whole?.baselines?.measure ?? { side: "dev", loss: "nats", metric: "" };
   const simple = (now.baselines?.rungs ?? []).filter((/** @type {any} */ rung) => typeof rung.dev === "number").slice(0, 3);
-  const train = blocks(metrics, (row) => row.loss);
+  const train = blocks(metrics, (row) => row.loss, 120);
   const finite = evaluations.filter((one) => typeof one.dev === "number" || typeof one.train === "number");
   const judged = finite.map((one) => (typeof one.dev === "number" ? one.dev : one.train));
   const ends = [0, Math.max(step, plan?.steps ?? 0)];
   const rules = simple.map((/** @type {any} */ rung, /** @type {number} */ i) => ({ name: rung.name, x: ends, y: [rung.dev, rung.dev], colour: ["--orange", "--violet", "--quiet"][i], dash: [6, 4], width: 1.4 }));
   const loss = together([{ name: "train batch", x: train.x, y: train.y, colour: "--strong-line", width: 1.2 }, { name: `loss on ${measure.side}`, x: finite.map((one) => one.step), y: judged, colour: "--blue", width: 2.6 }, ...rules]);
+  const span = nearTheEnd(judged, simple.map((/** @type {any} */ rung) => rung.dev), train.y);
   const rate = blocks(metrics, (row) => row.learning_rate);
   const norm = blocks(metrics, (row) => row.gradient_norm);
   const left = timing && plan && step ? (timing.seconds / Math.max(1, timing.step)) * (plan.steps - step) : NaN;
@@ -65,7 +66,7 @@ function Learning({ now, ending, name, address, whole }) {
     ${ending ? html`<div class="two"><div class="stack sheet"><h2>What it came to</h2><p>${ending.verdict}</p><p>${ending.ending}</p>${ending.accuracy ? html`<p>${ending.accuracy}</p>` : null}${ending.forecast ? html`<p>${ending.forecast}</p>` : null}</div>
       <div class="stack sheet"><h2>The ladder</h2><${Table} table=${ending.ladder} label="The ladder" /></div></div>` : null}
     <div class="sheet stack"><div class="head-row"><h2>Loss</h2><small>Drag across to zoom, double-click to see all.</small></div>
-      <${Curves} label=${`Loss over ${count(step)} steps`} x=${loss.x} series=${loss.series} height=${340} /></div>
+      <${Curves} label=${`Loss over ${count(step)} steps`} x=${loss.x} series=${loss.series} height=${340} range=${span} /></div>
     <${Lights} now=${now} address=${address} />
     <div class="two">
       <div class="sheet stack"><h2>Samples on the way</h2><ol class="stack">${samples.slice(-6).reverse().map((at) => html`<li key=${at.step}><small>step ${count(at.step)}</small><div class="chips">${at.texts.map((/** @type {string} */ text) => html`<span class="chip">${text || "(empty)"}</span>`)}</div></li>`)}</ol>
@@ -77,6 +78,17 @@ function Learning({ now, ending, name, address, whole }) {
     <details class="sheet"><summary>What it is made with</summary><div class="stack"><ul class="stack">${[...now.run.data, ...now.run.plan].map((line) => html`<li>${line}</li>`)}</ul>
       ${now.run.command.length ? html`<p><code>${now.run.command.join(" ")}</code></p>` : null}</div></details>
     <span class="unseen">${name}</span>`;
+}
+
+/** From where to where the losses are drawn: what is decided near the end is seen, the first steps may leave the picture.
+ * @param {number[]} judged @param {number[]} rules @param {number[]} train @returns {[number, number] | undefined} */
+function nearTheEnd(judged, rules, train) {
+  const all = [...judged, ...rules, ...train].filter(Number.isFinite);
+  if (judged.length < 2 || !all.length) return undefined;
+  const low = Math.min(...judged, ...rules.slice(0, 1)), last = judged[judged.length - 1];
+  const reach = Math.max(last, rules[0] ?? last, ...judged.slice(-Math.ceil(judged.length * 0.8))) - low;
+  const pad = Math.max(0.02, 0.25 * reach);
+  return [low - pad, Math.max(low + pad, Math.min(Math.max(...all), low + 2 * reach + pad))];
 }
 
 /** The layer that a finding speaks of, if it speaks of one. @param {string} where @param {string[]} paths */

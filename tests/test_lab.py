@@ -1,0 +1,469 @@
+"""The lab's server: who may come in, what may be asked, and that its numbers are the command line's."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+from trust.lab_door import SHORT, attack
+
+import pellucid
+from pellucid.api.numbers import NetworkNumbers
+from pellucid.api.processes import TrainingProcesses
+from pellucid.api.runs import RunFollower, list_runs
+from pellucid.api.speak import Speaker
+from pellucid.http.door import RequestHeaders
+from pellucid.http.server import HttpServer, open_listener
+from pellucid.lab.app import Lab, build_lab
+from pellucid.lab.session import Session
+from pellucid.lab.training import safe_name
+from pellucid.runs import find_writer, open_run
+
+STATIC = Path(pellucid.__file__).parent / "lab" / "static"
+NAMES = sorted(
+    {a + b + c for a in ("an", "be", "cor", "da", "el") for b in ("na", "li", "ro", "mi") for c in ("", "s", "n")}
+)
+
+
+class Visitor(NamedTuple):
+    """A client of a lab that runs in this process."""
+
+    lab: Lab
+    server: HttpServer
+    folder: Path
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.address[1], timeout=120)
+        session = self.lab.session
+        octets = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        kind = (
+            {}
+            if body is None
+            else {"content-type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
+        )
+        given = {
+            "cookie": f"{session.cookie}={session.secret}",
+            **kind,
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        connection.request(method, path, octets, {name: value for name, value in given.items() if value})
+        answer = connection.getresponse()
+        said = answer.read()
+        connection.close()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, json.loads(said) if found.get("content-type") == "application/json" else said, found
+
+    def get(self, path: str, **headers: str) -> Any:
+        code, said, _ = self.ask("GET", path, **headers)
+        assert code == 200, said
+        return said
+
+    def post(self, path: str, body: Any) -> Any:
+        code, said, _ = self.ask("POST", path, body)
+        assert code < 300, said
+        return said
+
+
+@pytest.fixture(scope="module")
+def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "words.txt").write_text("\n".join(NAMES))
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        pellucid.train("words.txt", name="small", model="transformer", size="tiny", steps=12, threads=1)
+        listener = open_listener("127.0.0.1", 0)
+        lab = Lab(folder / "runs", folder, Session(listener.getsockname()[1]))
+        with HttpServer(build_lab(lab, listener), listener, SHORT).in_thread() as server:
+            yield Visitor(lab, server, folder)
+        lab.close()
+    finally:
+        os.chdir(before)
+
+
+# The door
+
+
+def test_the_link_works_once_and_gives_a_cookie():
+    said: list[str] = []
+    session = Session(8000, said.append)
+    token = session.token
+    assert session.enter("another") is None
+    entered = session.enter(token)
+    assert entered is not None
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    cookie = entered.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert session.enter(token) is None
+    assert said == [session.token]
+    assert session.token != token
+    for line, is_good in (
+        (f"a=b; {session.cookie}={session.secret}", True),
+        (f"{session.cookie}=x", False),
+        ("", False),
+    ):
+        scope = {"headers": [(b"cookie", line.encode())] if line else []}
+        assert session.admits(RequestHeaders(scope)) is is_good
+    assert Session(8000).cookie != Session(8000).cookie
+
+
+def test_without_a_cookie_only_the_empty_page_is_shown(visitor):
+    code, page, headers = visitor.ask("GET", "/", cookie="")
+    assert code == 200
+    assert b"small" not in page
+    assert "script-src 'self'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert visitor.ask("GET", "/static/app.js", cookie="")[0] == 200
+    assert visitor.ask("GET", "/?token=wrong", cookie="")[1].count(b"does not open the lab") == 1
+    for path in (
+        "/api/home",
+        "/api/runs/small",
+        "/api/runs/small/events",
+        "/api/runs/small/files/run.json",
+        "/api/claims",
+    ):
+        assert visitor.ask("GET", path, cookie="")[0] == 401
+        assert visitor.ask("GET", path, host="attacker.example")[0] == 403
+        assert visitor.ask("GET", path, origin="https://evil.example")[0] == 403
+        assert visitor.ask("GET", path, sec_fetch_site="same-site")[0] == 403
+    before = len(list_runs(visitor.lab.runs))
+    start = {"where": "comes", "name": "names", "options": {"steps": 1}}
+    for wrong in ({"origin": "null"}, {"cookie": "a=b"}, {"content_type": "text/plain"}):
+        assert visitor.ask("POST", "/api/train/start", start, **wrong)[0] in (401, 403, 415)
+    assert visitor.ask("GET", "/api/train/start")[0] == 405
+    assert len(list_runs(visitor.lab.runs)) == before
+
+
+TRAVERSALS = [
+    *("../run.json", "..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", "....//", "..%5c..%5c", "/etc/passwd"),
+    *("//etc/passwd", "%00", "a%00.txt", "C:/", ".", "a" * 5000, "%E2%80%A5/", "lock", "checkpoints"),
+]
+
+
+@pytest.mark.parametrize("path", TRAVERSALS)
+def test_no_path_leads_elsewhere(visitor, path):
+    for before in ("/api/runs/small/files/", "/api/runs/", "/static/", "/api/runs/small/figures/"):
+        code, said, _ = visitor.ask("GET", before + path)
+        assert 400 <= code < 500, (before + path, said)
+        assert b"root:" not in (said if isinstance(said, bytes) else b"")
+
+
+def test_links_and_other_folders_are_not_followed(visitor):
+    link = visitor.lab.runs / "small" / "samples.jsonl"
+    content = link.read_bytes()
+    link.unlink()
+    link.symlink_to("/etc/passwd")
+    try:
+        assert visitor.ask("GET", "/api/runs/small/files/samples.jsonl")[0] == 404
+    finally:
+        link.unlink()
+        link.write_bytes(content)
+    for where, name in (
+        ("folder", "../words.txt"),
+        ("folder", "/etc/passwd"),
+        ("comes", "words.txt"),
+        ("dropped", "../../words.txt"),
+        ("http", "http://127.0.0.1:9/x.csv"),
+        ("folder", "s3://x"),
+        ("folder", "runs"),
+    ):
+        for path in ("preview", "split", "plan", "start"):
+            code, said, _ = visitor.ask("POST", f"/api/train/{path}", {"where": where, "name": name})
+            assert code == 400, said
+    assert visitor.ask("POST", "/api/xray", {"model": "/tmp/evil.py:f"})[0] == 400
+    assert visitor.ask("POST", "/api/xray", {"model": "__import__('os').system('true')"})[0] == 400
+
+
+def test_what_is_taken_along_is_a_file_and_nothing_else(visitor):
+    code, content, headers = visitor.ask("GET", "/api/runs/small/files/report.html")
+    assert code == 200
+    assert content == (visitor.lab.runs / "small" / "report.html").read_bytes()
+    assert headers["content-type"] == "application/octet-stream"
+    assert headers["content-disposition"].startswith("attachment")
+    assert "sandbox" in headers["content-security-policy"]
+    code, picture, headers = visitor.ask("GET", "/api/runs/small/figures/loss-curves")
+    assert (code, headers["content-type"]) == (200, "image/svg+xml")
+    assert "sandbox" in headers["content-security-policy"]
+    assert picture.decode() == pellucid.draw("loss-curves", visitor.lab.runs / "small").drawing.svg
+    assert visitor.ask("GET", "/api/runs/small/figures/confusion")[0] == 400
+
+
+def test_dropped_files_have_names_of_their_own(visitor):
+    kept = visitor.post(
+        f"/api/upload?name={quote('../../<img src=x onerror=alert(1)>.TXT')}", b"\n".join(map(str.encode, NAMES))
+    )
+    assert kept["where"] == "dropped"
+    assert re.fullmatch(r"[0-9a-f]{16}/img-src-x-onerror-alert-1\.txt", kept["name"])
+    path = visitor.lab.dropped / kept["name"]
+    assert path.read_text().splitlines() == NAMES
+    seen = visitor.post("/api/train/preview", {"where": "dropped", "name": kept["name"]})
+    assert seen["kind"] == "list"
+    assert seen["first"]
+    assert visitor.ask("POST", "/api/upload?name=x", b"")[0] == 400
+    assert not [one for one in visitor.lab.dropped.iterdir() if one.name.startswith(".tmp")]
+    assert safe_name("\u202e\ud800..") == "data"
+
+
+def test_vendored_files_are_what_was_taken_from_npm():
+    said = json.loads((STATIC / "vendor" / "VERSIONS.json").read_text())["files"]
+    for name, facts in said.items():
+        assert hashlib.sha256((STATIC / "vendor" / name).read_bytes()).hexdigest() == facts["sha256"], name
+        assert (STATIC / "vendor" / facts["licence_file"]).is_file()
+    on_disk = {path.name for path in (STATIC / "vendor").iterdir() if path.suffix in (".js", ".css")}
+    assert on_disk == set(said)
+    axe = Path(__file__).parent / "axe"
+    assert (
+        hashlib.sha256((axe / "axe.min.js").read_bytes()).hexdigest()
+        == json.loads((axe / "VERSION.json").read_text())["sha256"]
+    )
+
+
+def test_pages_have_no_inline_script_and_load_nothing_from_elsewhere():
+    for path in STATIC.rglob("*"):
+        if path.suffix not in (".html", ".js", ".css") or "vendor" in path.parts:
+            continue
+        text = path.read_text()
+        addresses = [one for one in re.findall(r"https?://[^\s\"'`)]+", text) if "www.w3.org" not in one]
+        assert not addresses, path.name
+        if path.suffix == ".html":
+            assert not re.search(r"<script(?![^>]*src=)|\son\w+=|<style|style=", text), path.name
+        # Markup is set in one place alone: the graph, which the server makes of escaped text.
+        assert text.count("dangerouslySetInnerHTML") == (1 if path.name == "graph.js" else 0), path.name
+        assert "innerHTML =" not in text
+
+
+# Numbers
+
+
+def test_numbers_are_the_command_lines(visitor, pellucid):
+    said = json.loads(pellucid("score", "small", "annas", "--json", cwd=visitor.folder).stdout)
+    shown = visitor.post("/api/speak/surprise", {"runs": ["small"], "text": "annas"})["runs"][0]
+    assert [one["nats"] for one in shown["surprises"]] == [one["nats"] for one in said["surprises"]]
+    words = ("sample", "small", "-n", "4", "--seed", "3", "--temperature", "0.8", "--top-p", "0.9", "--json")
+    said = json.loads(pellucid(*words, cwd=visitor.folder).stdout)
+    asked = {"run": "small", "seed": 3, "count": 4, "temperature": 0.8, "top_p": 0.9}
+    shown = visitor.post("/api/speak/samples", asked)
+    assert [one["text"] for one in shown["samples"]] == [one["text"] for one in said["samples"]]
+    report = open_run(visitor.lab.runs / "small").report()
+    card = visitor.get("/api/home")["runs"][0]
+    assert (card["loss"], card["simple_loss"]) == (report.rung.dev, report.ladder.best_count.dev)
+    said = json.loads(pellucid("derive", "x^2*y", "x=3", "y=2", "--json", cwd=visitor.folder).stdout)
+    shown = visitor.post("/api/derive", {"expression": "x^2*y", "values": {"x": 3, "y": 2}})
+    assert {one["variable"]: one["exact"] for one in shown["checks"]} == said["gradients"]["output"]
+    assert "<style" not in shown["svg"]
+    assert "style=" not in shown["svg"]
+
+
+def test_the_tree_holds_what_decoding_computes(visitor):
+    speaker = Speaker(visitor.lab.runs / "small")
+    asked = {"run": "small", "prompt": "an", "temperature": 0.7, "top_k": 3}
+    tree = visitor.post("/api/speak/tree", asked)
+    level = tree["levels"][0]
+    assert sum(one["bent"] for one in level["branches"]) == pytest.approx(1)
+    assert sum(one["bent"] > 0 for one in level["branches"]) == level["n_kept"] == 3
+    assert sum(one["share"] for one in level["branches"]) + level["others_share"] == pytest.approx(1)
+    # Another way: its first token is the one that was chosen, and the cost is that of the whole.
+    other = level["branches"][1]["token"]
+    walked = visitor.post("/api/speak/tree", {**asked, "path": [other]})
+    assert walked["levels"][0]["chosen"] == other
+    scored = visitor.post("/api/speak/surprise", {"runs": ["small"], "text": walked["text"]})["runs"][0]
+    assert sum(one["nats"] for one in scored["surprises"][2:]) == pytest.approx(walked["nats"], abs=1e-9)
+    # A slider asks the network for nothing that it has answered.
+    speaker.tree("an")
+    n_asked = speaker.scores.n_asked
+    speaker.tree("an", temperature=0.3, filters={"top_p": 0.9})
+    assert speaker.scores.n_asked == n_asked
+    beam = visitor.post("/api/speak/tree", {"run": "small", "prompt": "an", "beam": 3})["beam"]
+    assert {node["fate"] for node in beam["nodes"]} >= {"best", "cut"}
+    assert sorted([share for _, share in beam["found"]], reverse=True) == [share for _, share in beam["found"]]
+    drawn = speaker.tree("", seed=5).text
+    assert drawn == pellucid.sample(visitor.lab.runs / "small", count=1, seed=5).samples[0].text
+    for wrong in (
+        {"path": [10**6]},
+        {"prompt": "é"},
+        {"temperature": -1},
+        {"beam": 99},
+        {"run": "../small"},
+        {"top_p": 0},
+    ):
+        code, said, _ = visitor.ask("POST", "/api/speak/tree", {"run": "small", **wrong})
+        assert code == 400, said
+
+
+def test_every_unit_that_has_a_formula_comes_to_the_networks_number(visitor):
+    network = NetworkNumbers(visitor.lab.runs / "small", "anna")
+    known = [module for module in network.modules() if module.has_formula]
+    assert {module.kind for module in known} >= {"Linear", "LayerNorm", "SquaredReLU"}
+    for module in known:
+        for unit in (0, module.output[-1] - 1):
+            written = network.unit(module.path, 1, unit)
+            assert pellucid.derive(written.expression, written.values).value == pytest.approx(
+                written.measured, abs=1e-9
+            )
+    listed = visitor.get("/api/runs/small/modules?text=anna")
+    path = known[-1].path
+    shown = visitor.get(f"/api/runs/small/unit?text=anna&path={path}&row=1&unit=0")
+    assert shown["measured"] == network.unit(path, 1, 0).measured
+    table = visitor.get(f"/api/runs/small/numbers?text=anna&path={path}")
+    assert table["made"]["values"][1][0] == shown["measured"]
+    assert listed["rows"][1:] == list("anna")
+    assert visitor.ask("GET", f"/api/runs/small/unit?path={path}&row=99&unit=0")[0] == 400
+    assert visitor.ask("GET", f"/api/runs/small/unit?path={path}&row=x&unit=0")[0] == 400
+
+
+def test_x_ray_lessons_and_claims_answer(visitor):
+    seen = visitor.post("/api/xray", {"model": "nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(9, 2))"})
+    assert "nn.Linear(8, 2)" in seen["failure"]["sentence"]
+    assert seen["mended"].endswith("nn.Linear(8, 2))")
+    assert visitor.post("/api/xray", {"model": seen["mended"]})["failure"] is None
+    lessons = visitor.get("/api/lessons")["lessons"]
+    assert {"saturation", "smoothing", "road", "positions"} <= {one["name"] for one in lessons}
+    drawn = visitor.post("/api/lessons/draw", {"name": "scalar-rnn", "knobs": {"steps": 3, "weights": [0.5, 2]}})
+    assert drawn["svg"] == pellucid.draw("scalar-rnn", steps=3, weights=(0.5, 2)).drawing.svg
+    assert visitor.ask("POST", "/api/lessons/draw", {"name": "scalar-rnn", "knobs": {"steps": -3}})[0] == 400
+    assert visitor.ask("POST", "/api/lessons/draw", {"name": "loss-curves"})[0] == 400
+    claims = visitor.get("/api/claims")
+    assert len(claims["claims"]) > 100
+    first = claims["claims"][0]
+    assert visitor.get(f"/api/claims/{first['id']}")["verdict"] == first["verdict"]
+    assert visitor.ask("GET", "/api/claims/nothing")[0] == 400
+
+
+# Trainings
+
+
+def read_events(visitor: Visitor, run: str) -> Iterator[dict[str, Any]]:
+    connection = http.client.HTTPConnection("127.0.0.1", visitor.server.address[1], timeout=120)
+    session = visitor.lab.session
+    connection.request("GET", f"/api/runs/{run}/events", headers={"cookie": f"{session.cookie}={session.secret}"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    with contextlib.closing(connection):
+        for line in answer:
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+
+
+def test_a_training_is_a_process_that_can_be_stopped_and_gone_on_with(visitor):
+    """Started by one lab, stopped by another that only sees the folder, and gone on with to its end."""
+    options = {"model": "mlp", "size": "tiny", "steps": 400, "threads": 1, "save_every": 20}
+    run = visitor.post(
+        "/api/train/start", {"where": "folder", "name": "words.txt", "run": "stopped", "options": options}
+    )["run"]
+    assert run == "stopped"
+    told: dict[str, list[Any]] = {"metrics": []}
+    for news in read_events(visitor, run):
+        told["metrics"] += news.get("metrics", [])
+        if news.get("baselines"):
+            told["baselines"] = news["baselines"]["rungs"]
+        if len(told["metrics"]) > 5:
+            break
+    assert told["baselines"]
+    others = TrainingProcesses(visitor.lab.runs, visitor.lab.kept)
+    assert find_writer(visitor.lab.runs / run)
+    with contextlib.suppress(pellucid.PellucidError):  # it may have ended meanwhile, on a quick machine
+        others.stop(run)
+    for news in read_events(visitor, run):
+        if news.get("state") in ("stopped", "finished"):
+            break
+    if not open_run(visitor.lab.runs / run).is_finished:
+        assert visitor.lab.trainings.ended_with(run) in (None, 130)
+        visitor.lab.trainings._started[run].wait(60)
+        visitor.post(f"/api/runs/{run}/resume", {})
+    last = {}
+    for news in read_events(visitor, run):
+        last = news
+    assert last["state"] == "finished"
+    steps = [one["step"] for one in RunFollower(visitor.lab.runs / run).news()["metrics"]]
+    assert steps == list(range(1, len(steps) + 1))
+    assert visitor.ask("POST", f"/api/runs/{run}/stop", {})[0] == 400
+    assert visitor.ask("POST", f"/api/runs/{run}/resume", {})[0] == 400
+    assert (
+        visitor.ask("POST", "/api/train/start", {"where": "comes", "name": "names", "options": {"colour": 1}})[0] == 400
+    )
+    assert visitor.ask("POST", "/api/train/start", {"where": "comes", "name": "names", "run": "../x"})[0] == 400
+
+
+def test_a_damaged_run_is_told_and_hides_no_other(visitor):
+    whole, broken = visitor.lab.runs / "small", visitor.lab.runs / "broken"
+    shutil.copytree(whole, broken)
+    try:
+        (broken / "run.json").write_bytes((broken / "run.json").read_bytes()[:200])
+        cards = {card["name"]: card for card in visitor.get("/api/home")["runs"]}
+        assert cards["broken"]["state"] == "damaged"
+        assert cards["broken"]["problem"]
+        assert cards["small"]["state"] == "finished"
+        assert visitor.ask("GET", "/api/runs/broken")[0] == 400
+    finally:
+        shutil.rmtree(broken)
+
+
+def test_hostile_requests_in_short(visitor):
+    """The long version is trust/lab_door.py: 10^5 requests and 1,000 half-open connections."""
+    found = attack(visitor.server.address[1], visitor.lab.session, n_requests=300, n_half_open=60, seed=1)
+    assert found.n_requests == 300
+    assert found.server_errors == []
+    assert found.without_headers == []
+    assert found.n_unanswered == 0
+
+
+# The command
+
+
+def test_the_command_starts_says_its_link_and_ends(tmp_path):
+    words = [sys.executable, "-m", "pellucid", "lab", "--no-open"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", cwd=tmp_path
+    ) as process:
+        assert process.stdout
+        link = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+)", process.stdout.readline())
+        assert link
+        connection = http.client.HTTPConnection("127.0.0.1", int(link[1]), timeout=60)
+        for expected in (303, 200):  # once it lets in; then it shows how to get another
+            connection.request("GET", f"/?token={link[2]}")
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == expected
+            connection.close()
+        loaded = Path(f"/proc/{process.pid}/maps")
+        if loaded.exists():
+            assert "libtorch" not in loaded.read_text()
+            assert link[2] not in Path(f"/proc/{process.pid}/cmdline").read_text()
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(60) == 0
+        assert process.stderr
+        assert process.stderr.read() == ""
+
+
+def test_what_the_command_refuses(run_together):
+    wide, file, missing = run_together(
+        [["lab", "--host", "0.0.0.0"], ["lab", "--runs", "/etc/passwd"], ["lab", "--host", "no such"]]
+    )
+    assert (wide.code, file.code, missing.code) == (2, 2, 2)
+    assert "--i-know" in wide.err
+    assert wide.loaded == set()
+
+
+def test_the_page_of_a_run_that_came_late_is_told_everything(visitor):
+    follower = RunFollower(visitor.lab.runs / "small")
+    begun = time.monotonic()
+    news = follower.news()
+    assert [one["step"] for one in news["metrics"]] == [
+        one.step for one in open_run(visitor.lab.runs / "small").report().steps
+    ]
+    assert {"plan", "run", "baselines", "state", "evaluations"} <= set(news)
+    assert follower.news() == {}
+    assert time.monotonic() - begun < 60  # not a measurement: it must not wait for anything

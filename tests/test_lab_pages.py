@@ -1,0 +1,249 @@
+"""The lab in a real browser: each journey from its beginning, without an error, a barrier or a request elsewhere."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+pytestmark = pytest.mark.browser
+
+AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
+PATIENCE = 90_000  # milliseconds; a machine may have other things to do
+expect.set_options(timeout=PATIENCE)
+EVIL = "<img src=x onerror=window.__hit=1>"
+NAMES = sorted(
+    {a + b + c for a in ("an", "be", "cor", "da", "el") for b in ("na", "li", "ro", "mi") for c in ("", "s", "n")}
+)
+
+
+class LabProcess:
+    """`pellucid lab` as a process, and the link that it printed."""
+
+    def __init__(self, folder: Path) -> None:
+        words = [sys.executable, "-m", "pellucid", "lab", "--no-open"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, encoding="utf-8", cwd=folder, env=environment)
+        assert self.process.stdout
+        found = re.search(r"http://\S+", self.process.stdout.readline())
+        assert found
+        self.link = found[0]
+        self.base = self.link.split("/?")[0]
+
+    def end(self, number: int = signal.SIGINT) -> None:
+        self.process.send_signal(number)
+        self.process.wait(60)
+        assert self.process.stdout
+        self.process.stdout.close()
+
+
+class LabVisitor:
+    """A browser that notices everything that must not happen."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.wrongs: list[str] = []
+        self.contexts: list[BrowserContext] = []
+        self.base = ""
+
+    def open(self, lab: LabProcess, viewport: Any = DESK, scheme: Any = "light") -> Page:
+        context = self.browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
+        context.set_default_timeout(PATIENCE)
+        self.contexts.append(context)
+        self.base = lab.base
+        page = context.new_page()
+        page.on("console", lambda message: self._noticed(message.type, message.text))
+        page.on("pageerror", lambda error: self.wrongs.append(f"error {error}"))
+        context.on("request", lambda request: self._asked(request.url))
+        page.goto(lab.link)
+        expect(page).to_have_url(f"{lab.base}/")
+        return page
+
+    def go(self, page: Page, hash_: str) -> None:
+        page.goto(f"{self.base}/#/{hash_}")
+
+    def check(self, page: Page) -> None:
+        """No serious barrier by axe, nothing wider than the window, nothing that ran out of a text."""
+        page.evaluate(AXE)  # by the debugger, which the page's policy does not hold
+        found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        for one in found["violations"]:
+            if one["impact"] in ("serious", "critical"):
+                self.wrongs.append(f"{page.url}: {one['id']}: {[node['html'][:150] for node in one['nodes'][:3]]}")
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"):
+            self.wrongs.append(f"{page.url}: wider than its window")
+        assert page.evaluate("window.__hit") is None
+
+    def _noticed(self, kind: str, text: str) -> None:
+        if kind == "error" and "net::ERR_CONNECTION" not in text and "status of 4" not in text:
+            self.wrongs.append(f"console {text}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.base, "blob:", "data:")):
+            self.wrongs.append(f"request {url}")
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[LabVisitor]:
+    made = LabVisitor(browser)
+    yield made
+    for context in made.contexts:
+        context.close()
+    assert made.wrongs == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "words.txt").write_text("\n".join(NAMES))
+    (tmp_path / f"{EVIL}.csv").write_text(
+        f"{EVIL},size,kind\n" + "\n".join(f"{EVIL}{i % 3},{i},{'ab'[i % 2]}{EVIL}" for i in range(60))
+    )
+    return tmp_path
+
+
+def test_from_nothing_to_a_trained_run_its_tree_and_one_number(visitor: LabVisitor, folder: Path):
+    """A dropped file, what it is, a training that is watched, the decoding tree, and back to a single number."""
+    lab = LabProcess(folder)
+    try:
+        page = visitor.open(lab)
+        expect(page.get_by_text("No run yet")).to_be_visible()
+        visitor.check(page)
+        page.locator("input[type=file]").set_input_files(folder / "words.txt")
+        expect(page.get_by_role("heading", name="words.txt")).to_be_visible()
+        expect(page.get_by_text(f"a list of {len(NAMES)} items")).to_be_visible()
+        page.get_by_text("More choices").click()
+        page.get_by_label("steps", exact=True).fill("40")
+        page.get_by_label("size", exact=True).select_option("tiny")
+        page.get_by_label("Name of the run").fill("mine")
+        page.get_by_text("How it divides").click()
+        expect(page.get_by_text("Strategy", exact=False)).to_be_visible()
+        page.get_by_role("button", name="Show the plan").click()
+        expect(page.get_by_text("40 steps of")).to_be_visible()
+        visitor.check(page)
+        page.get_by_role("button", name="Start training").click()
+        expect(page.get_by_text("finished", exact=True)).to_be_visible()
+        expect(page.get_by_role("heading", name="The ladder")).to_be_visible()
+        expect(page.get_by_role("row", name=re.compile("Kneser|bigram")).first).to_be_visible()
+        visitor.check(page)
+        page.get_by_role("button", name=re.compile("attention: sound|attention: suspicious")).first.click()
+        expect(page.get_by_role("heading", name="Over time")).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("attention of every head"))).to_be_visible()
+        visitor.check(page)
+
+        visitor.go(page, "speak/mine")
+        page.get_by_label("Beginning").fill("an")
+        decoded = page.get_by_test_id("decoded")
+        expect(decoded).to_have_text(re.compile("^an"))
+        second = page.get_by_role("button", name=re.compile("^place 1:")).nth(1)
+        chosen = re.search("place 1: (.+), ", second.get_attribute("aria-label") or "")
+        assert chosen
+        second.click()
+        expect(decoded).to_have_text(re.compile("^an" + ("$" if chosen[1] == "the end" else re.escape(chosen[1]))))
+        page.get_by_label("Top-k").fill("2")
+        expect(page.locator(".branch.masked").first).to_be_visible()
+        page.get_by_label("Beam width").fill("3")
+        expect(page.get_by_role("heading", name="The beam")).to_be_visible()
+        expect(page.locator(".sample").first).to_be_visible()
+        page.get_by_label("Any text").fill("annas")
+        expect(page.locator(".letter")).to_have_count(6)
+        visitor.check(page)
+
+        visitor.go(page, "run/mine/numbers")
+        page.get_by_role("button", name=re.compile("^row 1, unit 0:")).first.click()
+        page.get_by_role("button", name="Walk through its graph").click()
+        expect(page.get_by_text("One unit of a network")).to_be_visible()
+        measured = re.search(r"put out (\S+);", page.get_by_text("One unit of a network").inner_text())
+        assert measured
+        shown = float(page.get_by_test_id("value").inner_text())
+        assert shown == pytest.approx(float(measured[1].replace("−", "-")), abs=2e-5)
+        page.keyboard.press("End")
+        expect(page.get_by_text(re.compile("^Backward, "))).to_be_visible()
+        page.keyboard.press("ArrowLeft")
+        expect(page.get_by_role("status").first).to_contain_text("Backward")
+        visitor.check(page)
+    finally:
+        lab.end()
+
+
+def test_derive_x_ray_lessons_and_claims(visitor: LabVisitor, folder: Path):
+    lab = LabProcess(folder)
+    try:
+        page = visitor.open(lab, scheme="dark")
+        visitor.go(page, "derive")
+        expect(page.get_by_test_id("value")).to_have_text("0.268941")
+        page.get_by_label("w0", exact=True).fill("1")
+        expect(page.get_by_test_id("value")).not_to_have_text("0.268941")
+        page.locator("h1").click()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("heading", name="v1 is made")).to_be_visible()
+        page.get_by_label("Expression").fill("1/(1+exp(-")
+        expect(page.get_by_role("alert")).to_be_visible()
+        page.get_by_label("Expression").fill("x^2")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        visitor.check(page)
+
+        visitor.go(page, "xray")
+        expect(page.get_by_text("nn.Linear(3600, 10) works")).to_be_visible()
+        page.get_by_role("button", name="Mend it").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        visitor.check(page)
+
+        visitor.go(page, "lessons/scalar-rnn")
+        expect(page.locator(".picture img")).to_be_visible()
+        page.get_by_label("activation", exact=True).select_option("tanh")
+        expect(page.get_by_text("Measured in")).to_be_visible()
+        visitor.check(page)
+
+        visitor.go(page, "claims")
+        expect(page.get_by_text(re.compile(r"^\d+ of \d+$"))).to_be_visible()
+        page.get_by_role("button", name="fails", exact=True).click()
+        page.get_by_label("Search", exact=True).fill("softmax")
+        page.locator(".card").first.click()
+        expect(page.get_by_role("button", name="Run it here")).to_be_visible()
+        visitor.check(page)
+    finally:
+        lab.end()
+
+
+def test_a_killed_server_loses_nothing_and_names_run_nothing(visitor: LabVisitor, folder: Path):
+    """Kill -9 in mid-training, come back, and it is there; names that are markup stay text; all of it on a phone."""
+    lab = LabProcess(folder)
+    page = visitor.open(lab, PHONE)
+    visitor.go(page, f"train/folder/{EVIL}.csv".replace("<", "%3C").replace(">", "%3E").replace("=", "%3D"))
+    expect(page.get_by_text("a table of 60 rows")).to_be_visible()
+    page.get_by_label("Column to predict").select_option("kind")
+    page.get_by_text("More choices").click()
+    page.get_by_label("steps", exact=True).fill("3000")
+    page.get_by_label("Name of the run").fill("long")
+    page.get_by_role("button", name="Start training").click()
+    expect(page.get_by_text(re.compile(r"^Step [1-9]"))).to_be_visible()
+    visitor.check(page)
+    lab.end(signal.SIGKILL)
+    again = LabProcess(folder)
+    try:
+        page = visitor.open(again, PHONE, "dark")
+        page.get_by_role("link", name=re.compile("^long")).click()
+        expect(page.get_by_text(re.compile("^(running|finished)$"))).to_be_visible()
+        stop = page.get_by_role("button", name="Stop")
+        if stop.is_visible():
+            stop.click()
+            expect(page.get_by_text(re.compile("^(stopped|finished)$"))).to_be_visible()
+        visitor.check(page)
+        visitor.go(page, "")
+        expect(page.get_by_role("link", name=re.compile("^long"))).to_be_visible()
+        visitor.check(page)
+        # By keyboard alone: the first stop leads past the navigation.
+        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+Tab")
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("Tab")
+        expect(page.get_by_text("To the content")).to_be_focused()
+    finally:
+        again.end()
