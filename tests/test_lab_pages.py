@@ -127,7 +127,7 @@ def test_from_nothing_to_a_trained_run_its_tree_and_one_number(visitor: LabVisit
         expect(page.get_by_text("40 steps of")).to_be_visible()
         visitor.check(page)
         page.get_by_role("button", name="Start training").click()
-        expect(page.get_by_text("finished", exact=True)).to_be_visible()
+        expect(page.get_by_text("finished", exact=True)).to_be_visible(timeout=4 * PATIENCE)
         expect(page.get_by_role("heading", name="The ladder")).to_be_visible()
         expect(page.get_by_role("row", name=re.compile("Kneser|bigram")).first).to_be_visible()
         visitor.check(page)

@@ -47,6 +47,12 @@ PROOFS = (
     Proof(
         "trust.exports", "every network in every format, checked by the other tool", "", "mlp logistic", has_seed=False
     ),
+    Proof(
+        "trust.lab_door",
+        "100,000 hostile requests and 1,000 half-open connections: no 5xx, nothing hangs",
+        "--requests 100000 --half-open 1000",
+        "--requests 2000 --half-open 200",
+    ),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),
 )
 

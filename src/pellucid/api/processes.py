@@ -57,11 +57,11 @@ class TrainingProcesses:
     def stop(self, name: str) -> None:
         """Ask a training to save and end, wherever it was started, as Ctrl-C does."""
         started = self._started.get(name)
-        if started is not None and started.poll() is None:
+        if started is not None and started.poll() is None and not is_finished(self.base / name):
             started.send_signal(signal.SIGINT)
             return
         number = find_writer(self.base / name)
-        if not number or not _is_training(number):
+        if not number or is_finished(self.base / name) or not _is_training(number):
             raise PellucidError(f"nobody here trains {quoted(name)}", fix="Look whether it has ended already")
         os.kill(number, signal.SIGINT)
 
