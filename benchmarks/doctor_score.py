@@ -188,8 +188,10 @@ def read_journal(journal: Path | None) -> dict[tuple[str, str], list[Seen]]:
 @cache
 def state_of_rules() -> str:
     """Another one after any change of what the doctor does or is shown; comments and layout do not count."""
-    folders = ("src/pellucid/inspection", "tests/broken/museum", "tests/broken/mutants", "tests/broken/strangers")
-    files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".json"))
+    folders = [ROOT / "src/pellucid/inspection" / name for name in ("instrument", "rules")]
+    folders += [ROOT / "tests/broken" / name for name in ("museum", "mutants", "strangers")]
+    files = sorted(file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".json"))
+    files += [ROOT / "src/pellucid/inspection" / f"{name}.py" for name in ("doctor", "judgements", "losses")]
     texts = [file.read_text(encoding="utf-8") for file in files]
     code = [
         ast.unparse(ast.parse(text)) if file.suffix == ".py" else text for file, text in zip(files, texts, strict=True)

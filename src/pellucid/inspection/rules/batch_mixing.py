@@ -7,6 +7,7 @@ Where time is first, as is said or as targets show that are the inputs further o
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -57,6 +58,8 @@ def _in_mode(specimen: Specimen, place: int, mode: str) -> Findings:
         worst = max(worst, change)
         if not is_beyond_rounding(change, before):
             continue
+        if not axis and after is not None and _are_linked(specimen, row, before, after):
+            return  # rows are nodes of a graph, and what moved has a way to what was changed
         meeting = first_meeting(specimen.copy(mode).model, specimen.inputs, changed, kept)
         seen = (
             f"another row {row} moved the other {n_rows - 1} rows' outputs by up to {change:.3g}, outputs being of "
@@ -171,6 +174,36 @@ def _is_graph(specimen: Specimen) -> bool:
     return any(one.shape == (n_rows, n_rows) for one in given) or any(
         one.dim() == 2 and one.shape[0] == 2 and not one.is_floating_point() and n_rows != 2 for one in given
     )
+
+
+def _are_linked(specimen: Specimen, row: int, before: Tensor, after: Tensor) -> bool:
+    """Whether two inputs tell links between rows, and all rows that moved have a way along them to the changed one."""
+    n_rows = specimen.n_rows
+    lists = [
+        one
+        for one in specimen.inputs[1:]
+        if isinstance(one, Tensor) and one.dim() == 1 and one.numel() and not one.is_floating_point()
+    ]
+    pairs = [
+        (one, other)
+        for one, other in pairwise(lists)
+        if len(one) == len(other) and int(one.min()) >= 0 and max(int(one.max()), int(other.max())) < n_rows
+    ]
+    if not pairs:
+        return False
+    reached = torch.zeros(n_rows, dtype=torch.bool)
+    reached[row] = True
+    for _ in range(n_rows):
+        grown = reached.clone()
+        for one, other in pairs:
+            grown[other[reached[one]]] = True
+            grown[one[reached[other]]] = True
+        if torch.equal(grown, reached):
+            break
+        reached = grown
+    moved = (after - before).flatten(1).abs().amax(1) if before.dim() > 1 else (after - before).abs()
+    far = [is_beyond_rounding(float(one), before) for one in moved[~reached]]
+    return not any(far)
 
 
 def _in_training(where: str, seen: str, meeting: Meeting | None) -> Finding:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from pellucid.inspection.instrument.isolation import try_or_none
 from pellucid.inspection.instrument.nests import map_tensors, tensors_in
 from pellucid.inspection.instrument.short_run import overfit_allowance, overfit_run
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
@@ -42,7 +43,7 @@ def check(specimen: Specimen) -> Findings:
         return
     if specimen.is_rebuilding:
         return  # what is asked for is the input itself, row by row
-    allowance = overfit_allowance(specimen)
+    allowance = try_or_none(lambda: overfit_allowance(specimen))  # scripted parts cannot be counted
     if allowance is None or allowance.specimen.n_rows < n_rows:
         return
     as_it_is = _learned(specimen, lambda one: one)

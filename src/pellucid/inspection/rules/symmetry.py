@@ -44,17 +44,22 @@ def check(specimen: Specimen) -> Findings:
             )
             return
         begins_as_one = n >= FEWEST and rows[0].numel() > 1 and _is_one(rows, 1e-6)
+        who = "units" if is_layer else "tokens"
+        seen_text = f"all {n} {who} begin with the same weights ({first:.3g} first)"
         if begins_as_one and bool(rows.any()) and path not in last:
-            who = "units" if is_layer else "tokens"
             yield Finding.suspicious(
                 path or "the model",
-                f"all {n} {who} begin with the same weights ({first:.3g} first), and only their "
-                f"{'biases' if is_layer else 'gradients'} differ",
+                f"{seen_text}, and only their {'biases' if is_layer else 'gradients'} differ",
                 f"{n} {who} begin as one and part slowly: what they should tell apart is not told apart at first",
                 FIX,
                 again=_again(path),
             )
             return
+        if begins_as_one:
+            means = "they are told apart by what each is taught alone, from the first step on"
+            yield Finding.note(
+                path or "the model", seen_text, means, "nothing, where so on purpose", again=_again(path)
+            )
     if n_layers:
         seen_text = f"in each of {n_layers} layers units differ in their weights or in what they are taught"
         yield Finding.sound("the model", seen_text, "units can become different")
