@@ -15,7 +15,7 @@ from pellucid.data.options import DataOptions
 from pellucid.errors import Stopped
 from pellucid.models.catalogue import find_network
 from pellucid.records import Plan, Step, Timing
-from pellucid.runs import LOGS, RunWriter, open_run, read_log
+from pellucid.runs import LOGS, Run, RunWriter, read_log, read_record
 from pellucid.runs.folder import checkpoint_at
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import newest_checkpoint, require_matching_weights
@@ -97,7 +97,7 @@ def gone_on_with(run: Path, state: TrainingState, callbacks: Callbacks | None = 
             state.optimizer.load(found.optimizer)
         step = found.step if found else 0
         writer.rewind(step)
-        evaluations = list(open_run(run).evaluations)
+        evaluations = list(Run(run, read_record(run)).evaluations)
         trainer = Trainer(writer, state, callbacks or Callbacks(), evaluations, [])
         trainer.train_from(step)
     return step

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.errors import PellucidError
-from pellucid.runs import Damaged, RunWriter, follow_log, open_run, read_log, read_seal
+from pellucid.runs import Damaged, Run, RunWriter, follow_log, read_log, read_record, read_seal
 from pellucid.runs.disk import checksummed_json
 
 RECORD = {"seed": 1, "data": {"source": "names"}}
@@ -29,6 +29,11 @@ def finish(run: RunWriter) -> Path:
     run.finish({"reason": "budget"})
     run.close()
     return run.path
+
+
+def opened(path: Path) -> Run:
+    """The run, whose record is too short to be sound."""
+    return Run(path, read_record(path))
 
 
 def test_every_damage_to_a_line_of_a_running_run_is_found(run):
@@ -124,24 +129,24 @@ def test_a_finished_run_is_sealed_file_by_file(run):
 
 
 def test_a_limit_far_above_the_file_takes_no_memory(run):
-    assert open_run(finish(run)).read_file("vocabulary.json", most=1 << 50) == b"[1, 2]"
+    assert opened(finish(run)).read_file("vocabulary.json", most=1 << 50) == b"[1, 2]"
 
 
 def test_a_refusal_says_what_can_still_be_done(run):
     path = finish(run)
-    opened = open_run(path)
+    found = opened(path)
     (path / "vocabulary.json").write_text("[1, 3]")
     with pytest.raises(Damaged) as caught:
-        opened.read_json("vocabulary.json")
+        found.read_json("vocabulary.json")
     assert str(caught.value) == (
         "vocabulary.json of 'x' is damaged: its content is not what was written. "
         "Take it from a copy; pellucid train --resume x still shows the report of a finished run."
     )
     (path / "vocabulary.json").unlink()
     with pytest.raises(Damaged, match="it is missing"):
-        opened.read_json("vocabulary.json")
+        found.read_json("vocabulary.json")
     (path / "finished.json").write_bytes((path / "finished.json").read_bytes()[:-2])
-    with pytest.raises(Damaged, match="Remove it: pellucid train --resume x makes it again"):
+    with pytest.raises(Damaged, match="or remove it: with pellucid train --resume x"):
         read_log(path, "metrics")
 
 
@@ -162,7 +167,7 @@ def as_format_1(path: Path) -> None:
     """Make a run what a pellucid before seals would have left."""
     from pellucid.runs import disk
 
-    record = open_run(path).record
+    record = read_record(path)
     (path / "run.json").write_bytes(disk._with_checksum({"format": 1, **record}))
     for log in path.glob("*.jsonl"):
         lines = [json.loads(line) for line in log.read_text().splitlines()]

@@ -21,7 +21,7 @@ from pellucid.data.readers.memory import MEMORY, TARGET, has_targets, is_place, 
 from pellucid.decoding.options import require_seed
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.figures import Shown
-from pellucid.models.catalogue import compared_networks, default_network
+from pellucid.models.catalogue import compared_networks, default_network, find_network
 from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of
 from pellucid.runs import new_run_path, open_run, require_room
@@ -37,7 +37,7 @@ from pellucid.training.options import (
     require_network,
     windows_of,
 )
-from pellucid.training.run_data import run_name_for
+from pellucid.training.run_data import require_resumable, run_name_for
 
 if TYPE_CHECKING:
     from pellucid.data import Data
@@ -246,8 +246,16 @@ def resume(
     other data; fresh_optimizer: forget what the optimizer remembers; threads: 0 is as many as before.
     """
     opened = open_run(run)
+    is_trained_on = not opened.is_finished and opened.model not in COUNT_MODELS
+    if is_trained_on:
+        require_resumable(opened)
 
+    from pellucid.training.checkpoints import require_plausible_size
     from pellucid.training.run import ResumeOptions, resume_run
+
+    if is_trained_on:
+        card = find_network(opened.model, opened.kind)
+        require_plausible_size(opened, card, card.config_from(opened.config))
 
     where = str(data) if is_place(data) else ""
     read = None if is_place(data) else read_memory(data, kind=opened.kind)

@@ -73,10 +73,12 @@ def command(ctx: click.Context, /, resume: str, name: str, runs: str, as_json: b
 
     if resume:
         _require_nothing_else(ctx)
-        _say_if_finished(resume, is_quiet=as_json)
+        was_finished = _is_finished(resume)
         changes = given_flags(ctx, ("threads", *RESUMING))
         with console(is_quiet=as_json) as callbacks:
             run = api.resume(resume, data=source_of(ctx, default=""), callbacks=callbacks, **changes)
+        if was_finished and not as_json:
+            click.echo(f"{run.folder.name} is finished, so there is nothing to do. This is what it reached:")
     else:
         refuse_given(ctx, RESUMING, "without --resume")
         source, given = source_of(ctx, default="names"), given_flags(ctx, all_options())
@@ -103,14 +105,10 @@ def console(*, is_quiet: bool) -> Iterator[ConsoleCallbacks]:
             callbacks.close()
 
 
-def _say_if_finished(word: str, *, is_quiet: bool) -> None:
+def _is_finished(word: str) -> bool:
     from pellucid.runs import open_run
 
-    run = open_run(word)
-    if run.is_finished and not is_quiet:
-        from pellucid.figures.tables import show_lines
-
-        show_lines([f"{run.name} is finished, so there is nothing to do. This is what it reached:"])
+    return open_run(word).is_finished
 
 
 def _require_nothing_else(ctx: click.Context) -> None:

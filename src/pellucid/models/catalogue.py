@@ -38,6 +38,7 @@ from pellucid.models.sequences.configs import (
     WindowMLPConfig,
 )
 from pellucid.models.sequences.hf_folder import HFCausalLMConfig
+from pellucid.records.plain import as_plain, from_plain
 
 SEQUENCES = ("list", "text")
 EXAMPLES = ("table", "images")
@@ -59,6 +60,9 @@ class Recipe:
     epochs: float = 10.0  # passes over the training side after which dev was seen to rise again
     dropout: float = 0.0  # where a plan has so many passes that it pays, if the network has dropout
     shift: int = 0  # pixels by which images are moved at random while training
+
+
+LARGEST_SIZE = 1 << 31  # of any whole number in a stored config
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,18 @@ class NetworkCard:
         for name in sorted(fields):
             if name not in stored and fields[name].default is dataclasses.MISSING:
                 raise PellucidError(f"{name} of {self.name} is missing", fix="Give it a value")
-        # JSON has no tuples.
-        return self.config(**{key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()})
+        plain = as_plain(stored)
+        try:
+            for name, value in plain.items():
+                for number in value if isinstance(value, list) else [value]:
+                    if isinstance(number, int) and not 0 <= number <= LARGEST_SIZE:
+                        raise ValueError(f"{name} cannot be {number:,}"[:60])
+            return from_plain(self.config, plain)
+        except ValueError as error:
+            what = str(error).removeprefix(f"{self.config.__name__}.")
+            raise PellucidError(
+                f"of the config of {self.name}, {what}", fix="Take it from a copy of the run"
+            ) from error
 
 
 # In the order in which they are compared and listed: the simplest first.

@@ -1,15 +1,19 @@
 """Records as what JSON can hold, and back."""
 
 import dataclasses
+import functools
 import math
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pellucid.records.statements import Statement
+from pellucid.records.validity import LARGEST_WHOLE, find_mistake
 
 Record = TypeVar("Record")
+HALF_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def as_plain(record: object) -> Any:
@@ -35,7 +39,9 @@ def as_plain(record: object) -> Any:
 
 
 def from_plain(kind: type[Record], plain: object) -> Record:
-    """The record of that kind which `as_plain` described. A ValueError says what does not fit.
+    """The record of that kind which `as_plain` described. A ValueError names the field that does not fit.
+
+    Types are the record's own; `records/validity.py` has the ranges of numbers and the names that there are.
 
     >>> from pellucid.records.training import Evaluation
     >>> from_plain(Evaluation, {"step": 3, "train": 2.0, "dev": "inf"})
@@ -52,7 +58,7 @@ def _make(kind: Any, plain: object, where: str) -> Any:
     if kind in (object, Any):
         return plain
     if origin in (typing.Union, types.UnionType):
-        return None if plain is None else _make(next(one for one in inner if one is not types.NoneType), plain, where)
+        return None if plain is None and types.NoneType in inner else _make_either(inner, plain, where)
     if origin is tuple and (len(inner) != 2 or inner[1] is not ...):
         _require(isinstance(plain, list) and len(plain) == len(inner), where, plain)
         return tuple(_make(one, item, where) for one, item in zip(inner, typing.cast(list[object], plain), strict=True))
@@ -61,23 +67,56 @@ def _make(kind: Any, plain: object, where: str) -> Any:
         return tuple(_make(inner[0], item, where) for item in typing.cast(list[object], plain))
     if origin in (dict, Mapping):
         _require(isinstance(plain, dict), where, plain)
-        return {name: _make(inner[1], item, where) for name, item in typing.cast(dict[str, object], plain).items()}
+        pairs = typing.cast(dict[str, object], plain).items()
+        return {_make(str, name, where): _make(inner[1], item, f"{where}.{name}"[:120]) for name, item in pairs}
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
         _require(isinstance(plain, dict), where, plain)
         fields = typing.cast(dict[str, object], plain)
-        hints = typing.get_type_hints(kind)
+        hints = _hints_of(kind)
         for name in fields:
             _require(name in hints, where, name)
+        made = {name: _make(hints[name], item, f"{where}.{name}") for name, item in fields.items()}
         try:
-            return kind(**{name: _make(hints[name], item, f"{where}.{name}") for name, item in fields.items()})
+            record = kind(**made)
         except TypeError as error:
-            raise ValueError(f"{where}: {error}") from error
+            missing = [name for name in hints if name not in made and f"'{name}'" in str(error)]
+            raise ValueError(f"{where}.{missing[0]} is missing" if missing else f"{where}: {error}") from error
+        if name := find_mistake(record):
+            _require(False, f"{where}.{name}", fields.get(name))
+        return record
     if kind is float and (plain in ("nan", "inf", "-inf") or (isinstance(plain, int) and not isinstance(plain, bool))):
+        _require(isinstance(plain, str) or abs(typing.cast(int, plain)) < 2**1023, where, "a number beyond all others")
         return float(typing.cast(str, plain))
     _require(isinstance(plain, kind) and (kind is not int or not isinstance(plain, bool)), where, plain)
+    if kind is int:
+        _require(abs(typing.cast(int, plain)) <= LARGEST_WHOLE, where, plain)
+    if kind is str:
+        _require(not _is_torn(typing.cast(str, plain)), where, plain)
     return plain
+
+
+@functools.cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _make_either(kinds: tuple[Any, ...], plain: object, where: str) -> Any:
+    """Of several types the first that fits; the message is that of the first."""
+    first: ValueError | None = None
+    for kind in kinds:
+        if kind is not types.NoneType:
+            try:
+                return _make(kind, plain, where)
+            except ValueError as error:
+                first = first or error
+    raise first or ValueError(f"{where} fits nothing")
+
+
+def _is_torn(text: str) -> bool:
+    """Whether half of a character is in it that no terminal can show; undecodable bytes of a file's name are none."""
+    return HALF_CHARACTER.search(text) is not None
 
 
 def _require(is_so: bool, where: str, plain: object) -> None:
     if not is_so:
-        raise ValueError(f"{where} cannot be {str(plain)[:40]!r}")
+        raise ValueError(f"{where} cannot be {ascii(plain)[:40]}")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
@@ -152,6 +153,26 @@ class RunResult(NamedTuple):
     fine_tuning: FineTuning | None = None
 
 
+class RunRecord(NamedTuple):
+    """What run.json holds, with the types that it is checked against when it is read.
+
+    What was asked, how the data were read and the network's config are options: whoever uses them checks their values.
+    """
+
+    seed: int
+    threads: int
+    versions: Mapping[str, str]
+    asked: Mapping[str, object]
+    reading: Mapping[str, object]
+    data: DataFacts
+    model: str
+    config: Mapping[str, object]
+    network: NetworkFacts
+    plan: Plan
+    command: tuple[str, ...] = ()
+    files: Mapping[str, str] = MappingProxyType({})  # SHA-256 of what else the network needs
+
+
 @dataclass(frozen=True)
 class Run:
     """The folder of a run, and its record: what it was made with."""
@@ -225,7 +246,7 @@ class Run:
         """What simple models reach on dev, from the first step on; None of a run that does not tell."""
         if not is_regular(self.path / BASELINES):
             return None
-        return self._rebuild(Ladder, self.read_json(BASELINES))
+        return self._rebuild(Ladder, self.read_json(BASELINES), BASELINES)
 
     def require_finished(self) -> None:
         if not self.is_finished:
@@ -242,7 +263,7 @@ class Run:
     def result(self) -> RunResult:
         """What a finished run holds besides its record and its logs."""
         self.require_finished()
-        return self._rebuild(RunResult, read_ending(self.path).get("ending"))
+        return self._rebuild(RunResult, read_ending(self.path).get("ending"), FINISHED)
 
     def report_with(self, result: RunResult) -> TrainingReport:
         """The record and the logs, together with a result that is not yet on the disk."""
@@ -292,22 +313,43 @@ class Run:
             raise damage_in(self.path, name, "it is no JSON") from error
 
     def _log(self, kind: type[Record], log: str) -> tuple[Record, ...]:
-        return tuple(self._rebuild(kind, line) for line in read_log(self.path, log))
+        return tuple(self._rebuild(kind, line, f"{log}.jsonl") for line in read_log(self.path, log))
 
-    def _rebuild(self, kind: type[Record], plain: object) -> Record:
+    def _rebuild(self, kind: type[Record], plain: object, name: str = RECORD) -> Record:
         try:
             return from_plain(kind, plain)
         except ValueError as error:
-            raise PellucidError(
-                f"a file of the run in {quoted(str(self.path))} is damaged: {error}",
-                fix="Train it again, or restore the file",
-            ) from error
+            raise damage_in(self.path, name, str(error)) from error
 
 
 def open_run(word: str | Path) -> Run:
     """A run by its name under ./runs, or by its folder."""
     path = word if isinstance(word, Path) else find_run(word)
-    return Run(path, read_record(path))
+    run = Run(path, read_record(path))
+    seal = read_seal(path)
+    if seal is not None:
+        seal.require(RECORD, read_regular(path / RECORD, LARGEST_FILE))
+    require_sound(run)
+    return run
+
+
+def require_sound(run: Run) -> None:
+    """Refuse a record one of whose fields is not of its type or out of its range, naming it.
+
+    What a later version has added beside the known fields is left alone.
+    """
+    known = {name: run.record[name] for name in RunRecord._fields if name in run.record}
+    try:
+        record = from_plain(RunRecord, known)
+    except ValueError as error:
+        raise damage_in(run.path, RECORD, str(error).removeprefix("RunRecord.")) from error
+    for name, own in record.config.items():
+        said = record.network.config.get(name)
+        if repr(said) != repr(own):
+            raise damage_in(run.path, RECORD, f"config.{name} cannot be both {ascii(own)[:30]} and {ascii(said)[:30]}")
+    size = record.config.get("vocab_size", record.data.vocab_size)
+    if size != record.data.vocab_size:
+        raise damage_in(run.path, RECORD, f"config.vocab_size cannot be {ascii(size)[:40]}")
 
 
 def read_record(run: Path) -> dict[str, Any]:

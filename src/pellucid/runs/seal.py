@@ -21,7 +21,9 @@ from pellucid.runs.folder import FINISHED, LOCK, RECORD, TRASH, is_finished
 
 AT_ONCE = 1 << 20  # bytes that are hashed
 
-_AGAIN = "Remove it: pellucid train --resume {run} makes it again from the last checkpoint"
+_AGAIN = (
+    "Take it from a copy, or remove it: with pellucid train --resume {run} a network goes on from its last checkpoint"
+)
 _NETWORK = "Take it from a copy; what the network does (sample, score, predict) does not need it"
 _REPORT = "Take it from a copy; pellucid train --resume {run} still shows the report of a finished run"
 _NOTHING = "Take it from a copy: without it nothing else in the folder can be read"

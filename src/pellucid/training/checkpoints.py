@@ -22,17 +22,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.errors import NotWritten, PellucidError, quoted
-from pellucid.models.catalogue import find_network
+from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import Network, SequenceModel
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counted_from_tensors, with_own_scores
+from pellucid.records import NetworkFacts
+from pellucid.records.plain import from_plain
 from pellucid.runs import Run
 from pellucid.runs.disk import (
+    LARGEST_JSON,
     TEMPORARY,
     Damaged,
     checksummed_json,
@@ -43,7 +47,7 @@ from pellucid.runs.disk import (
     write_new,
     write_whole,
 )
-from pellucid.runs.folder import TRASH, checkpoint_at, checkpoint_steps, checkpoints_of, delete_checkpoints
+from pellucid.runs.folder import RECORD, TRASH, checkpoint_at, checkpoint_steps, checkpoints_of, delete_checkpoints
 from pellucid.runs.logs import log_places, places_from
 from pellucid.runs.seal import damage_in, read_seal
 from pellucid.training.tensor_files import damaged_file, first_nonfinite, from_safetensors, to_safetensors
@@ -105,6 +109,8 @@ def newest_checkpoint(run: Path) -> Checkpoint | None:
             if os.path.lexists(folder):
                 refused[steps[0]] = error.what if isinstance(error, PellucidError) else f"{error.strerror}"
             continue
+        if content.get("record", _record_digest(run)) != _record_digest(run):
+            raise damage_in(run, RECORD, "it is not the one that the checkpoints were made with")
         return Checkpoint(steps[0], model, optimizer, content["state"], refused)
     if refused:
         step, why = next(iter(refused.items()))
@@ -143,6 +149,7 @@ def _list_steps(run: Path) -> list[int]:
 def _write_checkpoint(run: Path, step: int, parts: Mapping[str, bytes], state: Mapping[str, object]) -> Path:
     content = {
         "step": step,
+        "record": _record_digest(run),
         "files": {
             name: {"bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()} for name, part in parts.items()
         },
@@ -190,9 +197,20 @@ def _read_checkpoint(folder: Path, step: int) -> tuple[dict[str, Any], dict[str,
     return content, parts
 
 
+def _record_digest(run: Path) -> str:
+    """The SHA-256 of run.json, so that a checkpoint belongs to one run."""
+    return hashlib.sha256(read_regular(run / RECORD, LARGEST_JSON)).hexdigest()
+
+
 def _is_manifest(content: Mapping[str, Any]) -> bool:
-    """Whether a checksummed file has the shape of state.json."""
-    kinds = {"step": int, "files": dict, "logs": dict, "state": dict}
+    """Whether a checksummed file has the shape of state.json; before format 2 it did not tell of run.json."""
+    kinds = {
+        "step": int,
+        "files": dict,
+        "logs": dict,
+        "state": dict,
+        **({"record": str} if "record" in content else {}),
+    }
     return (
         set(content) == set(kinds)
         and all(type(content[name]) is kind for name, kind in kinds.items())
@@ -253,6 +271,9 @@ def load_best(run: Path) -> tuple[dict[str, Tensor], int]:
             content = read_regular(run / WEIGHTS, max(said["bytes"] for said in vouched))
             digest = hashlib.sha256(content).hexdigest()
         except FileNotFoundError as error:
+            if seal is not None or _list_steps(run):
+                # The best weights are there before the first checkpoint is.
+                raise damage_in(run, Path(error.filename).name, "it is missing") from error
             raise PellucidError(
                 f"{run.name} has no weights yet", fix=f"Go on with pellucid train --resume {run.name}"
             ) from error
@@ -278,6 +299,7 @@ def load_network(run: Run) -> tuple[Network, int]:
         )
     card = find_network(run.model, run.kind)
     config = card.config_from(run.config)
+    require_plausible_size(run, card, config)
     is_on_counting = run.start == "counts"
     model: Network = card.build(with_own_scores(config) if is_on_counting else config)
     if is_on_counting:
@@ -287,6 +309,24 @@ def load_network(run: Run) -> tuple[Network, int]:
     require_matching_weights(model, tensors)
     model.load_state_dict(tensors)
     return model, step
+
+
+def require_plausible_size(run: Run, card: NetworkCard, config: Any) -> None:
+    """Refuse a config that asks for far more than the run says its network has, before memory is taken for it."""
+    said = from_plain(NetworkFacts, run.record["network"])
+    if int(getattr(config, "depth", 0)) > len(said.layers):
+        raise damage_in(
+            run.path, RECORD, f"config.depth cannot be {config.depth:,}: there are {len(said.layers)} parameters"
+        )
+    try:
+        with torch.device("meta"):
+            n_numbers = sum(one.numel() for one in card.build(config).parameters())
+    except (RuntimeError, NotImplementedError, TypeError):
+        return  # what cannot be built without memory is built with it
+    if n_numbers > 2 * said.parameters + (1 << 20):
+        raise damage_in(
+            run.path, RECORD, f"config asks for {n_numbers:,} weights, and network.parameters is {said.parameters:,}"
+        )
 
 
 def load_counts(run: Run) -> NGram:

@@ -6,6 +6,7 @@ No torch is loaded, so that a mistake is answered at once.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
@@ -24,13 +25,17 @@ from pellucid.data.splits.hashing import Words
 from pellucid.decoding.novelty import Known
 from pellucid.errors import PellucidError, quoted
 from pellucid.records import Statement, make_note
-from pellucid.runs import Damaged, Run
+from pellucid.records.plain import from_plain
+from pellucid.runs import Damaged, Run, damage_in
 from pellucid.runs.disk import is_regular
+from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES
+from pellucid.training.options import LOSSES, PENALTIES, TrainOptions
 
 if TYPE_CHECKING:
     from pellucid.data.prepare import Preparation
 
 AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
+AnyOptions = TypeVar("AnyOptions", DataOptions, TrainOptions)
 STANDARD_INPUT = "-"
 _NOT_KEPT = {STANDARD_INPUT: "by standard input", MEMORY: "from Python's memory"}
 TRAINED_ON = "trained-on.bin"  # hashes of the rows or images of train
@@ -81,13 +86,29 @@ def run_name_for(source: str) -> str:
 
 def data_options_of(run: Run, source: str) -> DataOptions:
     """How the data of a run are read, from where they are now."""
-    reading = run.record.get("reading")
+    return _options_from(run, DataOptions, "reading", {"source": source})
+
+
+def require_resumable(run: Run) -> None:
+    """Refuse a record whose options could not have been asked for, naming the field; nothing heavy is loaded."""
+    _options_from(run, TrainOptions, "asked", {})
+    _options_from(run, DataOptions, "reading", {})
+    plan = run.plan
+    known = {"optimizer": OPTIMIZERS, "schedule": SCHEDULES, "loss": LOSSES, "penalty": ("", *PENALTIES)}
+    for name, names in known.items():
+        if getattr(plan, name) not in names:
+            raise damage_in(run.path, "run.json", f"plan.{name} cannot be {ascii(getattr(plan, name))[:40]}")
+
+
+def _options_from(run: Run, kind: type[AnyOptions], name: str, changes: Mapping[str, object]) -> AnyOptions:
+    """Options as a run's record has them, each of its own type and within its own bounds."""
     try:
-        return DataOptions(**{**dict(reading or {}), "source": source})
-    except TypeError as error:
-        raise Damaged(
-            f"run.json of {quoted(run.name)} does not tell how its data were read", fix="Take it from a copy of the run"
-        ) from error
+        return from_plain(kind, {**run.record[name], **changes})
+    except ValueError as error:
+        why = f"{name}.{str(error).removeprefix(f'{kind.__name__}.')}"
+    except PellucidError as error:
+        why = f"{name}: {error.what}"
+    raise damage_in(run.path, "run.json", why)
 
 
 def load_vocabulary(run: Run) -> Vocabulary:
