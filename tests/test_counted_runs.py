@@ -134,11 +134,11 @@ def test_damage_is_refused_in_one_line(folder):
     whole = (run.folder / COUNTS_FILE).read_bytes()
     for content in (whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
         (run.folder / COUNTS_FILE).write_bytes(content)
-        with pytest.raises(Damaged, match=r"^counts\.safetensors of b is not what was written") as refused:
+        with pytest.raises(Damaged, match=r"^counts\.safetensors of 'b' is damaged: its content is not") as refused:
             pellucid.score("b", "hela")
         assert "\n" not in str(refused.value)
     (run.folder / COUNTS_FILE).unlink()
-    with pytest.raises(Damaged, match=r"^counts\.safetensors of b is missing"):
+    with pytest.raises(Damaged, match=r"^counts\.safetensors of 'b' is damaged: it is missing"):
         pellucid.sample("b")
     (run.folder / COUNTS_FILE).write_bytes(whole)
     (run.folder / "run.json").write_text("{}", "utf-8")

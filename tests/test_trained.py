@@ -216,7 +216,7 @@ def test_files_that_do_not_fit_together_are_refused(tiny, tmp_path):
         with pytest.raises(PellucidError, match=r"vocabulary"):
             load_trained(tiny)
     vocabulary.unlink()
-    with pytest.raises(PellucidError, match=r"vocabulary\.json of 'tiny' cannot be read"):
+    with pytest.raises(PellucidError, match=r"vocabulary\.json of 'tiny' is damaged: it is missing"):
         load_trained(tiny)
     with RunWriter.create(tmp_path / "runs" / "strange", {"model": "mlp"}, n_bytes=1):
         pass

@@ -139,7 +139,7 @@ def judge(ended: Ended, chosen: list[tuple[Any, ...]], *, is_read: bool, is_othe
     if ended.code in (0, 1):
         return "WRONG: another type was taken" if is_other_type and is_read else "taken"
     first = ended.err.strip().splitlines()[-1] if ended.err.strip() else ""
-    if ended.code not in (2, 3) or not first.startswith(PREFIX) or len(first) > LONGEST_LINE or ended.out:
+    if ended.code not in (2, 3) or not first.startswith(PREFIX) or len(first) > LONGEST_LINE:
         return f"WRONG: ended with {ended.code}: {first[:300]}"
     words = {str(step) for path in chosen for step in path if isinstance(step, str)}
     return "named" if any(word in first for word in words) else "refused"

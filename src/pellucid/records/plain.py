@@ -85,7 +85,7 @@ def _make(kind: Any, plain: object, where: str) -> Any:
             _require(False, f"{where}.{name}", fields.get(name))
         return record
     if kind is float and (plain in ("nan", "inf", "-inf") or (isinstance(plain, int) and not isinstance(plain, bool))):
-        _require(isinstance(plain, str) or abs(typing.cast(int, plain)) < 2**1023, where, "a number beyond all others")
+        _require(isinstance(plain, str) or abs(plain) < 2**1023, where, "a number beyond all others")
         return float(typing.cast(str, plain))
     _require(isinstance(plain, kind) and (kind is not int or not isinstance(plain, bool)), where, plain)
     if kind is int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from pellucid.errors import PellucidError, did_you_mean, quoted
 from pellucid.records import (
@@ -173,6 +173,10 @@ class RunRecord(NamedTuple):
     files: Mapping[str, str] = MappingProxyType({})  # SHA-256 of what else the network needs
 
 
+# The same field by field, for records that lack some.
+_PARTS = {name: NamedTuple("RunRecord", [(name, hint)]) for name, hint in get_type_hints(RunRecord).items()}
+
+
 @dataclass(frozen=True)
 class Run:
     """The folder of a run, and its record: what it was made with."""
@@ -267,6 +271,7 @@ class Run:
 
     def report_with(self, result: RunResult) -> TrainingReport:
         """The record and the logs, together with a result that is not yet on the disk."""
+        require_fields(self, "seed", "threads", "versions", "data", "network", "plan", "command")
         record, plan = self.record, self.plan
         changes = ",".join([change.spelled for change in plan.replans[1:]])
         return TrainingReport(
@@ -336,20 +341,31 @@ def open_run(word: str | Path) -> Run:
 def require_sound(run: Run) -> None:
     """Refuse a record one of whose fields is not of its type or out of its range, naming it.
 
-    What a later version has added beside the known fields is left alone.
+    What a later version has added beside the known fields is left alone; what is missing is refused where it is needed.
     """
     known = {name: run.record[name] for name in RunRecord._fields if name in run.record}
     try:
-        record = from_plain(RunRecord, known)
+        if len(known) == len(RunRecord._fields):
+            from_plain(RunRecord, known)
+        else:
+            for name, plain in known.items():
+                from_plain(_PARTS[name], {name: plain})
     except ValueError as error:
-        raise damage_in(run.path, RECORD, str(error).removeprefix("RunRecord.")) from error
-    for name, own in record.config.items():
-        said = record.network.config.get(name)
+        raise damage_in(run.path, RECORD, str(error).partition(".")[2] or str(error)) from error
+    config, network, data = (known.get(name, {}) for name in ("config", "network", "data"))
+    for name, own in config.items():
+        said = network.get("config", config).get(name)
         if repr(said) != repr(own):
             raise damage_in(run.path, RECORD, f"config.{name} cannot be both {ascii(own)[:30]} and {ascii(said)[:30]}")
-    size = record.config.get("vocab_size", record.data.vocab_size)
-    if size != record.data.vocab_size:
-        raise damage_in(run.path, RECORD, f"config.vocab_size cannot be {ascii(size)[:40]}")
+    if "vocab_size" in config and data and config["vocab_size"] != data["vocab_size"]:
+        raise damage_in(run.path, RECORD, f"config.vocab_size cannot be {ascii(config['vocab_size'])[:40]}")
+
+
+def require_fields(run: Run, *names: str) -> None:
+    """Refuse a record that lacks one of these fields, naming it."""
+    for name in names:
+        if name not in run.record:
+            raise damage_in(run.path, RECORD, f"{name} is missing")
 
 
 def read_record(run: Path) -> dict[str, Any]:

@@ -313,6 +313,8 @@ def load_network(run: Run) -> tuple[Network, int]:
 
 def require_plausible_size(run: Run, card: NetworkCard, config: Any) -> None:
     """Refuse a config that asks for far more than the run says its network has, before memory is taken for it."""
+    if "network" not in run.record:
+        return
     said = from_plain(NetworkFacts, run.record["network"])
     if int(getattr(config, "depth", 0)) > len(said.layers):
         raise damage_in(

@@ -28,6 +28,7 @@ from pellucid.records import Statement, make_note
 from pellucid.records.plain import from_plain
 from pellucid.runs import Damaged, Run, damage_in
 from pellucid.runs.disk import is_regular
+from pellucid.runs.run import RunRecord, require_fields
 from pellucid.training.optimizers import OPTIMIZERS, SCHEDULES
 from pellucid.training.options import LOSSES, PENALTIES, TrainOptions
 
@@ -91,6 +92,7 @@ def data_options_of(run: Run, source: str) -> DataOptions:
 
 def require_resumable(run: Run) -> None:
     """Refuse a record whose options could not have been asked for, naming the field; nothing heavy is loaded."""
+    require_fields(run, *RunRecord._fields)
     _options_from(run, TrainOptions, "asked", {})
     _options_from(run, DataOptions, "reading", {})
     plan = run.plan
@@ -103,6 +105,7 @@ def require_resumable(run: Run) -> None:
 def _options_from(run: Run, kind: type[AnyOptions], name: str, changes: Mapping[str, object]) -> AnyOptions:
     """Options as a run's record has them, each of its own type and within its own bounds."""
     try:
+        require_fields(run, name)
         return from_plain(kind, {**run.record[name], **changes})
     except ValueError as error:
         why = f"{name}.{str(error).removeprefix(f'{kind.__name__}.')}"
