@@ -247,8 +247,9 @@ def _meet(run: Path, file: str, before: bytes, after: bytes | None) -> str:
         line = PREFIX + str(error)
         base = os.path.basename(file)
         is_well = len(line) <= LONGEST_LINE and line.isprintable() and error.exit_code == 2
-        # Where the seal is another run's, the first file that it does not fit is named.
-        is_named = base in line or file.startswith("checkpoints/") or "format" in line or file == "finished.json"
+        # Where what vouches is another run's, the file that it does not fit is named.
+        is_named = base in line or file.startswith("checkpoints/") or "format" in line
+        is_named |= file == "finished.json" or (file == "model.json" and "model.safetensors" in line)
         return "refused" if is_well and is_named else f"WRONG: {line}"
     except Exception as error:
         return f"WRONG: {type(error).__name__}: {error}"

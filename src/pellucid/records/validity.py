@@ -75,10 +75,20 @@ class KnownBetween(NamedTuple):
         return math.isnan(value) or self.low <= value <= self.high
 
 
-Rule = Between | OneOf | KnownBetween
+class Measured(NamedTuple):
+    """Numbers that were measured: any that pictures can be drawn with, or not finite where a training went astray."""
+
+    most: float = 1e30
+
+    def holds(self, value: Any) -> bool:
+        return not math.isfinite(value) or abs(value) <= self.most
+
+
+Rule = Between | OneOf | KnownBetween | Measured
 STEP = Between(0, MOST_STEPS)
 COUNT = Between(0, MOST_EXAMPLES)
 SHARE = Between(0, 1)
+MEASURED = Measured()
 SECONDS = Between(0, 1e12)
 
 RULES: Mapping[type, Mapping[str, Rule]] = {
@@ -109,13 +119,29 @@ RULES: Mapping[type, Mapping[str, Rule]] = {
         "available": SECONDS,
     },
     Replan: {"step": STEP, "steps": Between(1, MOST_STEPS), "why": OneOf(("clock", "dev"))},
-    Step: {"step": STEP, "n_tokens": COUNT, "learning_rate": Between(0, 1e6)},
-    Evaluation: {"step": STEP},
+    Step: {
+        "step": STEP,
+        "loss": MEASURED,
+        "n_tokens": COUNT,
+        "learning_rate": Between(0, 1e6),
+        "gradient_norm": MEASURED,
+    },
+    Evaluation: {"step": STEP, "train": MEASURED, "dev": MEASURED, "metric": MEASURED},
     Timing: {"step": STEP, "seconds": SECONDS, "tokens_per_second": Between(0), "stepping": SECONDS},
     SampledAt: {"step": STEP},
     Health: {"step": STEP},
-    LayerStats: {"width": COUNT, "examples": COUNT, "saturated": KnownBetween(0, 1), "always_zero": COUNT},
-    WeightStats: {"gradient_norm": KnownBetween(0)},
+    LayerStats: {
+        "width": COUNT,
+        "examples": COUNT,
+        "saturated": KnownBetween(0, 1),
+        "always_zero": COUNT,
+        "mean": MEASURED,
+        "deviation": MEASURED,
+        "gradient_mean": MEASURED,
+        "gradient_deviation": MEASURED,
+    },
+    Histogram: {"low": MEASURED, "high": MEASURED},
+    WeightStats: {"deviation": MEASURED, "gradient_norm": MEASURED, "update_ratio": MEASURED},
     Finding: {"severity": OneOf(SEVERITIES), "step": STEP},
     InitialLoss: {
         "start": OneOf(
@@ -158,15 +184,24 @@ RULES: Mapping[type, Mapping[str, Rule]] = {
         "n_whole": COUNT,
         "n_whole_right": COUNT,
     },
-    Rung: {"parameters": COUNT, "seconds": SECONDS, "tokens_per_second": Between(0)},
-    Gain: {"n": COUNT},
+    Rung: {
+        "train": MEASURED,
+        "dev": MEASURED,
+        "test": MEASURED,
+        "metric": MEASURED,
+        "test_metric": MEASURED,
+        "bits_per_character": MEASURED,
+        "parameters": COUNT,
+        "seconds": SECONDS,
+        "tokens_per_second": Between(0),
+    },
+    Gain: {"n": COUNT, "mean": MEASURED, "low": MEASURED, "high": MEASURED},
     CrossValidation: {"parts": Between(2, 1000), "n_done": Between(0, 1000), "n_rows": COUNT, "steps": STEP},
     DataFacts: {
         "kind": OneOf(KINDS),
         "vocab_size": Between(0, 1 << 31),
         "task": OneOf(("", "classification", "regression", "reconstruction")),
         "dev_of_train": SHARE,
-        "tokens": OneOf(("", "characters", "words", "bytes", "bpe")),
     },
     NetworkFacts: {"parameters": COUNT},
     Sample: {

@@ -174,7 +174,9 @@ class RunRecord(NamedTuple):
 
 
 # The same field by field, for records that lack some.
-_PARTS = {name: NamedTuple("RunRecord", [(name, hint)]) for name, hint in get_type_hints(RunRecord).items()}
+_PARTS: dict[str, Any] = {
+    name: NamedTuple("RunRecord", [(name, hint)]) for name, hint in get_type_hints(RunRecord).items()
+}
 
 
 @dataclass(frozen=True)
@@ -354,7 +356,7 @@ def require_sound(run: Run) -> None:
         raise damage_in(run.path, RECORD, str(error).partition(".")[2] or str(error)) from error
     config, network, data = (known.get(name, {}) for name in ("config", "network", "data"))
     for name, own in config.items():
-        said = network.get("config", config).get(name)
+        said = network.get("config", {}).get(name, own)
         if repr(said) != repr(own):
             raise damage_in(run.path, RECORD, f"config.{name} cannot be both {ascii(own)[:30]} and {ascii(said)[:30]}")
     if "vocab_size" in config and data and config["vocab_size"] != data["vocab_size"]:

@@ -323,7 +323,7 @@ def require_plausible_size(run: Run, card: NetworkCard, config: Any) -> None:
     try:
         with torch.device("meta"):
             n_numbers = sum(one.numel() for one in card.build(config).parameters())
-    except (RuntimeError, NotImplementedError, TypeError):
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError):
         return  # what cannot be built without memory is built with it
     if n_numbers > 2 * said.parameters + (1 << 20):
         raise damage_in(
