@@ -122,7 +122,11 @@ def _read_json(path: Path) -> dict[str, Any]:
             raise PellucidError(f"{quoted(str(path))} is no JSON file of a model", fix="Take it from a copy")
         content = json.loads(path.read_bytes().decode("utf-8"))
     except FileNotFoundError as error:
-        hint = "Save its fast tokenizer there with save_pretrained" if path.name == TOKENIZER else "Name such a folder"
+        hint = (
+            "Save its fast tokenizer there with save_pretrained"
+            if path.name == TOKENIZER
+            else "Give a folder that Hugging Face wrote"
+        )
         raise PellucidError(f"there is no {path.name} in {quoted(str(path.parent))}", fix=hint) from error
     except (OSError, ValueError, RecursionError) as error:
         raise PellucidError(
