@@ -251,5 +251,5 @@ function Export({ ending, name }) {
   return html`<p>Everything of a run is a file of its folder; nothing is pickled.</p>
     <div class="sheet"><div class="scroll"><table><thead><tr><th scope="col">file</th><th scope="col">what it holds</th><th scope="col" class="right">size</th></tr></thead><tbody>
     ${ending.files.map((/** @type {any} */ one) => html`<tr><th scope="row"><a href=${`/api/runs/${encodeURIComponent(name)}/files/${one.name}`} download>${one.name}</a></th><td>${one.what}</td><td class="right">${bytes(one.n_bytes)}</td></tr>`)}</tbody></table></div></div>
-    <p class="quiet">In a terminal: <code>pellucid draw loss-curves ${name} --out loss.svg</code>, <code>pellucid --help</code> for all.</p>`;
+    <p class="quiet">For other tools, in a terminal: <code>pellucid export ${name} --to onnx</code>, <code>--to hf</code>, <code>--to gguf</code> or <code>--to torch</code>; each is loaded there and compared before it is called done.</p>`;
 }
