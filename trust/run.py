@@ -53,6 +53,20 @@ PROOFS = (
         "--requests 100000 --half-open 1000",
         "--requests 2000 --half-open 200",
     ),
+    Proof(
+        "trust.processes",
+        "1, 2 and 4 processes agree to 1e-5; killed workers restart; no worker outlives its launcher",
+        "",
+        "--kills 3 --worker-kills 1 --steps 40",
+        has_seed=False,
+    ),
+    Proof(
+        "trust.ray_cluster",
+        "a Ray cluster of two nodes: same results, killed nodes are made up for",
+        "",
+        "",
+        has_seed=False,
+    ),
     Proof("trust.expressions", "values and gradients are torch's", "--count 1000000", "--count 20000"),
 )
 

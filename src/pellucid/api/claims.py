@@ -17,6 +17,7 @@ from pellucid.data.options import DataOptions, open_with
 from pellucid.data.splits import DIVIDING
 from pellucid.errors import PellucidError, require_one_of
 from pellucid.records import VERDICTS, ClaimResult, Ledger
+from pellucid.training.workers import WorkerOptions
 
 
 def list_claims(family: str = "", verdict: str = "", search: str = "") -> Ledger:
@@ -59,6 +60,7 @@ def run_claims(
     journal: Path | None = None,
     store: Path | None = None,
     jobs: int = 0,
+    workers: WorkerOptions | None = None,
     minutes: float | None = None,
     on_done: Done = lambda result, n, of: None,
     on_division: Callable[[str], None] = lambda sentence: None,
@@ -101,7 +103,7 @@ def run_claims(
             for sentence in _division_sentences(asked_of):
                 on_division(sentence)
     seconds = math.inf if minutes is None else 60 * minutes
-    ledger = run_ledger(ids, given, seeds, journal, jobs or os.cpu_count() or 1, on_done, seconds)
+    ledger = run_ledger(ids, given, seeds, journal, jobs or os.cpu_count() or 1, on_done, seconds, workers)
     if store:
         write_ledger(store, ledger)
     return ledger

@@ -29,6 +29,7 @@ from pellucid.records import (
     PatchPositions,
     SizeLadder,
     Statement,
+    SweepReport,
     TrainingReport,
     make_note,
 )
@@ -205,6 +206,19 @@ def _sizes_of_comparison(card: FigureCard[Any], options: DrawOptions) -> Measure
 
     by_name = BASE / options.source
     return Measured(size_ladder_of(by_name if by_name.is_dir() else Path(options.source)), ())
+
+
+def _search_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
+    """Of the run that came of a search."""
+    if options.source is None:
+        raise PellucidError(
+            f"{card.name} is drawn of a run that came of a search, and none was named",
+            fix="Make one with pellucid sweep names --over width=32,64, and name its run",
+        )
+    from pellucid.api.sweep import sweep_of
+    from pellucid.runs import find_run
+
+    return Measured(sweep_of(find_run(options.source)), ())
 
 
 # Attention of a run
@@ -433,6 +447,7 @@ MEASURES: Mapping[type, Callable[[FigureCard[Any], DrawOptions], Measured]] = {
     TrainingReport: _report_of_run,
     Ladder: _ladder_of_run,
     SizeLadder: _sizes_of_comparison,
+    SweepReport: _search_of_run,
     LearningRateSearch: _search_learning_rate,
     AttentionMaps: _attention_maps,
     AttentionGraph: _attention_graph,

@@ -24,9 +24,9 @@ from pellucid.figures import Shown
 from pellucid.models.catalogue import compared_networks, default_network, find_network
 from pellucid.models.counting import AUTO, COUNT_MODELS, CountOptions
 from pellucid.options import options_of
-from pellucid.runs import new_run_path, open_run, require_room
-from pellucid.runs.run import BASE
+from pellucid.runs import BASE, new_run_path, open_run, require_room
 from pellucid.training.fine_tuning import Origin
+from pellucid.training.launch import is_follower, restarted_run
 from pellucid.training.options import (
     COUNTING,
     RateOptions,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pellucid.data import Data
     from pellucid.records import Ladder, LearningRateSearch, SizeLadder
     from pellucid.training.callbacks import Callbacks
+    from pellucid.training.workers import WorkerOptions
 
 SWEEP_STEPS = 100  # of one search for the learning rate
 MOST_SEEDS = 20
@@ -204,18 +205,22 @@ def train(
     """
     base = Path(runs)
     if options.get("model") in COUNT_MODELS:
-        return _count(data, options, name, base, callbacks or _usual_callbacks())
+        return _count(data, options, name, base, callbacks or usual_callbacks())
     request = request_training(data, options)
     (training,) = request.trainings
-    folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}", base)
-    require_room(folder)
+    if (again := restarted_run(base)) is not None and not is_follower():
+        return resume(again, data=data if not is_place(data) else "", callbacks=callbacks)
+    folder = Path()
+    if not is_follower():  # of several processes that train together the first chooses it
+        folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}", base)
+        require_room(folder)
 
     from pellucid.training.run import train_run
 
-    train_run(
-        request.reading, training, folder, callbacks or _usual_callbacks(), read=request.data, began=request.began
+    report = train_run(
+        request.reading, training, folder, callbacks or usual_callbacks(), read=request.data, began=request.began
     )
-    return TrainedRun(folder)
+    return TrainedRun(report.folder)
 
 
 def _count(data: object, options: Mapping[str, Any], name: str, base: Path, callbacks: Callbacks) -> TrainedRun:
@@ -238,12 +243,14 @@ def resume(
     allow_new_data: bool = False,
     fresh_optimizer: bool = False,
     threads: int = 0,
+    device: str = "",
     callbacks: Callbacks | None = None,
 ) -> TrainedRun:
     """Go on with a run that was stopped, exactly where it was.
 
     data: where the data are now, if they moved, or the data themselves, as of `train`; allow_new_data: they may be
-    other data; fresh_optimizer: forget what the optimizer remembers; threads: 0 is as many as before.
+    other data; fresh_optimizer: forget what the optimizer remembers; threads: 0 is as many as before; device: "" is the
+    one of before.
     """
     opened = open_run(run)
     is_trained_on = not opened.is_finished and opened.model not in COUNT_MODELS
@@ -259,8 +266,8 @@ def resume(
 
     where = str(data) if is_place(data) else ""
     read = None if is_place(data) else read_memory(data, kind=opened.kind)
-    changes = ResumeOptions(where, read, allow_new_data, fresh_optimizer, threads)
-    resume_run(opened.path, changes, callbacks or _usual_callbacks())
+    changes = ResumeOptions(where, read, allow_new_data, fresh_optimizer, threads, device)
+    resume_run(opened.path, changes, callbacks or usual_callbacks())
     return TrainedRun(opened.path)
 
 
@@ -271,6 +278,7 @@ def compare(
     sizes: Sequence[int] = (),
     seeds: int = 1,
     name: str = "",
+    workers: WorkerOptions | None = None,
     callbacks: Callbacks | None = None,
     **options: Setting,
 ) -> Shown[Ladder | SizeLadder]:
@@ -278,9 +286,11 @@ def compare(
 
     sizes: numbers of training examples of a table or of images, for a comparison at each; of images three, if none are
     named. A picture of it, accuracy-by-size.svg, is then written beside the runs. seeds: trainings of each network at
-    each size, whose means then have intervals.
+    each size, whose means then have intervals. workers: networks trained at once, in processes or on Ray, each with
+    one thread unless more are asked for.
     """
-    return Shown(run_comparison(request_comparison(data, models, options), sizes, name, callbacks, seeds=seeds)[0])
+    request = request_comparison(data, models, options, workers)
+    return Shown(run_comparison(request, sizes, name, callbacks, seeds=seeds, workers=workers)[0])
 
 
 def run_comparison(
@@ -290,6 +300,7 @@ def run_comparison(
     callbacks: Callbacks | None = None,
     *,
     seeds: int = 1,
+    workers: WorkerOptions | None = None,
 ) -> tuple[Ladder | SizeLadder, Path]:
     """Each network of a request in a run of its own, at each size where there are several, and the folder of them all.
 
@@ -312,25 +323,32 @@ def run_comparison(
             options={"sizes": None},
         )
     folder = new_run_path(name, f"compare-{run_name_for(request.reading.source)}")
-    heard = callbacks or _usual_callbacks()
+    heard = callbacks or usual_callbacks()
 
     from pellucid.training.comparison import compare_networks, compare_train_sizes
 
     if not sizes and request.data.kind != "images":
-        return compare_networks(request.reading, request.trainings, folder, heard, read=request.data), folder
+        ladder_: Ladder = compare_networks(
+            request.reading, request.trainings, folder, heard, read=request.data, workers=workers
+        )
+        return ladder_, folder
 
     from pellucid.figures.drawings.accuracy_by_size import draw_accuracy_by_size
     from pellucid.figures.picture import picture_file
 
     ladder = compare_train_sizes(
-        request.reading, request.trainings, sizes, folder, heard, read=request.data, seeds=seeds
+        request.reading, request.trainings, sizes, folder, heard, read=request.data, seeds=seeds, workers=workers
     )
     write_output(folder / SIZE_PICTURE, picture_file(draw_accuracy_by_size(ladder), ".svg"))
     return ladder, folder
 
 
-def request_comparison(data: object, models: Sequence[str], options: Mapping[str, Any]) -> TrainRequest:
+def request_comparison(
+    data: object, models: Sequence[str], options: Mapping[str, Any], workers: WorkerOptions | None = None
+) -> TrainRequest:
     """The same for several networks, half a minute each unless it is said otherwise."""
+    if workers is not None:
+        options = {"threads": 1, **options}  # a worker has one core, wherever it is
     if len(set(models)) < len(models):
         raise PellucidError("{models} names one of them twice", fix="Name each once", options={"models": None})
     asked = options if "minutes" in options or "steps" in options else {**options, "minutes": 0.5}
@@ -344,11 +362,17 @@ def request_comparison(data: object, models: Sequence[str], options: Mapping[str
     )
 
 
-def rate(data: object = "names", *, seeds: Sequence[int] = (1, 2, 3), **options: Setting) -> Shown[LearningRateSearch]:
+def rate(
+    data: object = "names",
+    *,
+    seeds: Sequence[int] = (1, 2, 3),
+    workers: WorkerOptions | None = None,
+    **options: Setting,
+) -> Shown[LearningRateSearch]:
     """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure.
 
     Options of the search itself: lowest=, highest=, steps= (rates that are tried), spacing="linear", rule="flattest",
-    percentile=5; without a highest the range goes on until the loss turns.
+    percentile=5; without a highest the range goes on until the loss turns. workers: seeds at once, and where.
     """
     if not 1 <= len(seeds) <= MOST_SEEDS:
         raise PellucidError(
@@ -369,10 +393,18 @@ def rate(data: object = "names", *, seeds: Sequence[int] = (1, 2, 3), **options:
     from pellucid.training.learning_rate import search_learning_rate
 
     (training,) = request.trainings
-    return Shown(search_learning_rate(request.reading, training, seeds, asked, read=request.data))
+    if workers is None:
+        return Shown(search_learning_rate(request.reading, training, seeds, asked, read=request.data))
+
+    from pellucid.training.learning_rate import join_searches
+    from pellucid.training.workers import run_pieces
+
+    pieces = [(request.reading, training, [seed], asked, request.data) for seed in seeds]
+    found = dict(run_pieces(search_learning_rate, pieces, workers))
+    return Shown(join_searches([found[number] for number in range(len(pieces))]))
 
 
-def _usual_callbacks() -> Callbacks:
+def usual_callbacks() -> Callbacks:
     """The report's page is written, and nobody is told but the reader of a notebook."""
     from pellucid.api.notebook import NotebookCallbacks, is_notebook
     from pellucid.figures.report_page import report_html

@@ -22,6 +22,7 @@ from pellucid.errors import PellucidError, require_one_of
 from pellucid.figures import Shown
 from pellucid.records import ClaimResult, Ledger, as_plain, from_plain
 from pellucid.runs.disk import write_whole
+from pellucid.training.workers import WorkerOptions, run_pieces
 
 STORED = "ledger"  # a folder with one file for each family
 Done = Callable[[ClaimResult, int, int], None]  # a result, how many there are now, and of how many
@@ -60,10 +61,12 @@ def run_ledger(
     jobs: int,
     on_done: Done = lambda result, n, of: None,
     seconds: float = math.inf,
+    cluster: WorkerOptions | None = None,
 ) -> Ledger:
     """Run claims and compare them with what is stored. What the journal holds already is not run again.
 
-    seconds: after them no further claim is begun, and the ledger has those that are done.
+    seconds: after them no further claim is begun, and the ledger has those that are done. cluster: where to run them,
+    if not in processes of this machine.
     """
     done = _read_journal(journal, knobs, seeds) if journal else {}
     known = [done[name] for name in ids if name in done]
@@ -71,7 +74,7 @@ def run_ledger(
     found = {one.id: one for one in known}
     before = stored_ledger().results
     broken: dict[str, Exception] = {}
-    for name, result in _run(todo, knobs, seeds, jobs, time.monotonic() + seconds):
+    for name, result in _run(todo, knobs, seeds, jobs, time.monotonic() + seconds, cluster):
         if isinstance(result, Exception):
             broken[name] = result
             continue
@@ -92,9 +95,19 @@ def run_ledger(
 
 
 def _run(
-    ids: Sequence[str], knobs: Mapping[str, Any], seeds: int | None, jobs: int, deadline: float
+    ids: Sequence[str],
+    knobs: Mapping[str, Any],
+    seeds: int | None,
+    jobs: int,
+    deadline: float,
+    cluster: WorkerOptions | None = None,
 ) -> Iterator[tuple[str, ClaimResult | Exception]]:
     """Each result, or what stopped it, as it comes. deadline: by the monotonic clock, after which none is begun."""
+    if cluster is not None:
+        pieces = [(name, knobs, seeds) for name in ids]
+        for number, result in run_pieces(_try, pieces, cluster, deadline=deadline):
+            yield ids[number], result
+        return
     if jobs <= 1 or len(ids) <= 1:
         yield from ((name, _try(name, knobs, seeds)) for name in ids if time.monotonic() < deadline)
         return

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ import click
 from pellucid import __version__
 from pellucid.cli.contract import answer, usage_error
 from pellucid.errors import did_you_mean
+
+OUTCOME = "PELLUCID_OUTCOME"  # as training/launch.py sets it for the processes that it starts
 
 # Each command and the sentence that `pellucid --help` shows for it. Its file has the same name.
 COMMANDS = {
@@ -20,6 +23,7 @@ COMMANDS = {
     "compare": "The whole ladder, from guessing to transformers, on one split and one budget.",
     "serve": "The network of a run over HTTP, for OpenAI's clients and any other.",
     "rate": "The learning rate for a network on your data, and how sure that answer is.",
+    "sweep": "The best of several settings by successive halving, and a run with them.",
     "draw": "Any picture by name, as SVG, PNG or a page of its own.",
     "export": "A run for Hugging Face, ONNX Runtime, llama.cpp, or torch without pellucid.",
     "open": "A model that others made, from a Hugging Face folder, as a run that every command takes.",
@@ -96,7 +100,17 @@ def _tell_version(ctx: click.Context, is_asked: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(answer(lambda: _invoke(words), words))
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        # Started by torchrun, or by `train --processes`: before anything heavy is loaded, so that none is left behind.
+        from pellucid.training.launch import end_with_parent
+
+        end_with_parent()
+    code = answer(lambda: _invoke(words), words)
+    if OUTCOME in os.environ:
+        from pellucid.training.launch import tell_outcome
+
+        code = tell_outcome(code)
+    sys.exit(code)
 
 
 def _invoke(words: list[str]) -> None:

@@ -18,7 +18,9 @@ from pellucid.cli.options import (
 )
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, quoted
+from pellucid.options import options_of
 from pellucid.training.options import TrainOptions, all_options, network_settings
+from pellucid.training.workers import WorkerOptions
 
 N_SIZES = 3  # of the training side, where none are named
 
@@ -41,6 +43,7 @@ N_SIZES = 3  # of the training side, where none are named
 @click.option(
     "--seeds", type=int, default=1, show_default=True, help="Trainings of each network at each size, for intervals."
 )
+@options_from(WorkerOptions)
 @click.option("--name", default="", help="Name of the folder under ./runs that gets a run for each network.")
 @options_from(DataOptions, "The data")
 @data_option
@@ -61,7 +64,12 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, seeds: in
 
     from pellucid.api.train import SIZE_PICTURE, request_comparison, run_comparison
 
-    request = request_comparison(source_of(ctx, default="names"), names, given_flags(ctx, all_options()))
+    given = given_flags(ctx, all_options())
+    asked = WorkerOptions(**given_flags(ctx, options_of(WorkerOptions)))
+    # By a number of steps one after another, unless it is said: a network then has all threads, and known bits.
+    is_at_once = asked.on == "ray" or asked.workers > 1 or (asked.workers == 0 and "steps" not in given)
+    workers = asked if is_at_once and (asked.on == "ray" or asked.n_at_once(2) > 1) else None
+    request = request_comparison(source_of(ctx, default="names"), names, given, workers)
     is_by_size = bool(wanted) or request.data.kind == "images"
 
     from pellucid.cli.console import ComparisonCallbacks
@@ -72,7 +80,7 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, seeds: in
     with stop_requests() as stop:
         callbacks = ComparisonCallbacks(n_runs, stop, report_html, is_quiet=as_json)
         try:
-            ladder, folder = run_comparison(request, wanted, name, callbacks, seeds=seeds)
+            ladder, folder = run_comparison(request, wanted, name, callbacks, seeds=seeds, workers=workers)
         finally:
             callbacks.close()
     if not as_json:

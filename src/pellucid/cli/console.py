@@ -17,6 +17,7 @@ from pellucid.records import (
     NetworkFacts,
     Plan,
     Resumption,
+    Rung,
     SampledAt,
     Step,
     Timing,
@@ -98,13 +99,26 @@ class ConsoleCallbacks(Callbacks):
             show_lines(lines)
 
 
+class SilentCallbacks(Callbacks):
+    """Of a process that follows another, which speaks."""
+
+    def close(self) -> None:
+        """Nothing was begun."""
+
+
 class ComparisonCallbacks(ConsoleCallbacks):
     """Tells of several runs, one after another: the data and the baselines once, then each run's progress."""
 
     def __init__(self, n_runs: int, stop: StopRequests, page: PageWriter, *, is_quiet: bool = False) -> None:
         super().__init__(stop, page, is_quiet=is_quiet)
         self.n_runs = n_runs
+        self.n_done = 0
         self.runs: list[ConsoleCallbacks] = []
+
+    def on_rung(self, name: str, rung: Rung) -> None:
+        self.n_done += 1
+        reached = f"dev {rung.dev:.4f}" if rung.metric is None else f"{self.measure.metric} {rung.metric:.4f} on dev"
+        print(f"{name} ({self.n_done} of {self.n_runs} done): {reached}", file=sys.stderr, flush=True)
 
     def for_run(self, name: str) -> ConsoleCallbacks:
         self.close()

@@ -154,6 +154,8 @@ def _in_our_words(error: Exception) -> PellucidError:
 def _report(error: PellucidError, cause: BaseException, *, as_json: bool) -> int:
     if os.environ.get("PELLUCID_DEBUG") == "1":
         traceback.print_exception(cause)
+    if os.environ.get("RANK", "0") != "0" and error.exit_code != EXIT_BUG:
+        return error.exit_code  # of several processes that train together the first says what is wrong
     if as_json:
         column = error.column if isinstance(error, ExpressionError) else None
         what, where, fix = (error.spelled(text, spell_flag) for text in (error.what, error.where, error.fix))

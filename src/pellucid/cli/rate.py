@@ -20,6 +20,7 @@ from pellucid.cli.options import (
 )
 from pellucid.options import options_of
 from pellucid.training.options import RateOptions, TrainOptions, all_options
+from pellucid.training.workers import WorkerOptions
 
 
 @command_named(
@@ -36,6 +37,7 @@ from pellucid.training.options import RateOptions, TrainOptions, all_options
 @options_from(RateOptions)
 @click.option("--seeds", type=int, default=3, show_default=True, help="Number of sweeps, each with its own weights.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The first of the random seeds.")
+@options_from(WorkerOptions, workers=1)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a picture: .svg, .png or .html.")
 @training_options
 @data_option
@@ -53,7 +55,9 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
     if out:
         require_output_path(out)
     given = given_flags(ctx, [name for name in {**all_options(), **options_of(RateOptions)} if name != "seed"])
-    found = rate(source_of(ctx, default="names"), seeds=range(seed, seed + max(0, seeds)), **given)
+    asked = WorkerOptions(**{"workers": 1, **given_flags(ctx, options_of(WorkerOptions))})
+    workers = asked if asked.on == "ray" or asked.workers != 1 else None
+    found = rate(source_of(ctx, default="names"), seeds=range(seed, seed + max(0, seeds)), workers=workers, **given)
 
     if out:
         from pellucid.figures.drawings.learning_rate import draw_learning_rate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -25,13 +26,17 @@ from pellucid.cli.options import (
     training_options,
 )
 from pellucid.errors import PellucidError
+from pellucid.models.counting import COUNT_MODELS
+from pellucid.options import options_of
+from pellucid.training.launch import LaunchOptions, is_follower, is_worker, launch
 from pellucid.training.options import TrainOptions, all_options
 
 if TYPE_CHECKING:
-    from pellucid.cli.console import ConsoleCallbacks
+    from pellucid.cli.console import ConsoleCallbacks, SilentCallbacks
 
 RESUMING = ("allow_new_data", "fresh_optimizer")
-MAY_CHANGE = {"resume", "data", "data_option", "threads", "as_json", *RESUMING}
+LAUNCHING = tuple(options_of(LaunchOptions))
+MAY_CHANGE = {"resume", "data", "data_option", "threads", "device", "as_json", *RESUMING, *LAUNCHING}
 
 
 def _resuming(flag: str, help: str) -> Decorator:
@@ -56,6 +61,7 @@ def _resuming(flag: str, help: str) -> Decorator:
 @click.option("--runs", metavar="FOLDER", default="runs", help="Folder that runs are kept in; by default ./runs.")
 @click.option("--resume", metavar="RUN", default="", help="Go on with a run that was stopped, exactly where it was.")
 @training_options
+@options_from(LaunchOptions, "Several processes")
 @data_option
 @_resuming("--allow-new-data", help="With --resume: the data may be other data.")
 @_resuming("--fresh-optimizer", help="With --resume: reset the state of the optimizer.")
@@ -69,12 +75,16 @@ def command(ctx: click.Context, /, resume: str, name: str, runs: str, as_json: b
     and learned from within the budget. The run's folder holds everything that was seen, and report.html shows it.
     Ctrl-C saves; --resume goes on to the same bits.
     """
+    asked = LaunchOptions(**given_flags(ctx, LAUNCHING))
+    if asked.is_several and not is_worker():
+        ctx.exit(_launch(ctx, asked, resume))
+
     from pellucid.api import train as api
 
     if resume:
         _require_nothing_else(ctx)
         was_finished = _is_finished(resume)
-        changes = given_flags(ctx, ("threads", *RESUMING))
+        changes = given_flags(ctx, ("threads", "device", *RESUMING))
         with console(is_quiet=as_json) as callbacks:
             run = api.resume(resume, data=source_of(ctx, default=""), callbacks=callbacks, **changes)
         if was_finished and not as_json:
@@ -85,20 +95,41 @@ def command(ctx: click.Context, /, resume: str, name: str, runs: str, as_json: b
         with console(is_quiet=as_json) as callbacks:
             run = api.train(source, name=name, runs=runs, callbacks=callbacks, **given)
 
+    if is_follower():
+        return
     if not as_json:
         click.echo("")
     show_answer(run.report, as_json=as_json)
 
 
+def _launch(ctx: click.Context, asked: LaunchOptions, resume: str) -> int:
+    """The same command in several processes; what it cannot mean is refused here, once."""
+    if resume:
+        _require_nothing_else(ctx)
+    else:
+        from pellucid.api.train import request_training
+
+        refuse_given(ctx, RESUMING, "without --resume")
+        given = given_flags(ctx, all_options())
+        if given.get("model") in COUNT_MODELS:
+            raise PellucidError(
+                f"{given['model']} only counts, which one process does",
+                fix="Leave {processes} out",
+                options={"processes": None},
+            )
+        request_training(source_of(ctx, default="names"), given)
+    return launch(sys.argv[1:], asked)
+
+
 @contextmanager
-def console(*, is_quiet: bool) -> Iterator[ConsoleCallbacks]:
+def console(*, is_quiet: bool) -> Iterator[ConsoleCallbacks | SilentCallbacks]:
     """Callbacks that tell a run on the terminal, and stop it at a signal."""
-    from pellucid.cli.console import ConsoleCallbacks
+    from pellucid.cli.console import ConsoleCallbacks, SilentCallbacks
     from pellucid.figures.report_page import report_html
     from pellucid.training.callbacks import stop_requests
 
     with steady_output(), stop_requests() as stop:
-        callbacks = ConsoleCallbacks(stop, report_html, is_quiet=is_quiet)
+        callbacks = SilentCallbacks(stop) if is_follower() else ConsoleCallbacks(stop, report_html, is_quiet=is_quiet)
         try:
             yield callbacks
         finally:

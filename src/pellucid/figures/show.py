@@ -22,6 +22,7 @@ from pellucid.figures.words.ladder import ladder_parts, plain_ladder, size_ladde
 from pellucid.figures.words.learning_rate import rate_parts
 from pellucid.figures.words.notes import plain_with_notes
 from pellucid.figures.words.splitting import split_parts
+from pellucid.figures.words.sweep import sweep_parts
 from pellucid.figures.words.tokens import token_parts
 from pellucid.figures.words.training import plain_report, report_parts
 from pellucid.records import (
@@ -40,6 +41,7 @@ from pellucid.records import (
     ScoredText,
     SizeLadder,
     SplitReport,
+    SweepReport,
     TokenListing,
     TrainingReport,
     Versus,
@@ -63,6 +65,7 @@ PARTS: dict[type, Callable[[Any], Iterator[Part]]] = {
     ScoredText: score_parts,
     SizeLadder: size_ladder_parts,
     SplitReport: split_parts,
+    SweepReport: sweep_parts,
     TokenListing: token_parts,
     TrainingReport: report_parts,
     Versus: versus_parts,

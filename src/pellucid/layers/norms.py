@@ -40,6 +40,7 @@ class BatchNorm(nn.Module):
         super().__init__()
         self.momentum = momentum  # the share of the newest batch in the running averages
         self.epsilon = epsilon
+        self.is_shared = False  # the rows of a batch are held by several processes
         self.gain = nn.Parameter(torch.ones(features))
         self.bias = nn.Parameter(torch.zeros(features))
         self.register_buffer("running_mean", torch.zeros(features))
@@ -47,6 +48,8 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1])
+        if self.training and self.is_shared:
+            return self._level_over_processes(rows).view_as(x)
         # Torch's kernel does it all in one pass, forward and back: a third of the time of the formula written out. A
         # single row varies in nothing, and so has no statistics of its own to lend: the running ones serve.
         is_own = self.training and len(rows) > 1
@@ -61,6 +64,25 @@ class BatchNorm(nn.Module):
             eps=self.epsilon,
         )
         return level.view_as(x)
+
+    def _level_over_processes(self, rows: Tensor) -> Tensor:
+        """The same written out, with the mean and the variance over the rows of all processes."""
+        count = _sum_over_processes(rows.new_tensor([float(len(rows))]))
+        mean = _sum_over_processes(rows.sum(0)) / count
+        variance = _sum_over_processes(((rows - mean) ** 2).sum(0)) / count
+        with torch.no_grad():
+            unbiased = variance * count / (count - 1).clamp_min(1)
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_variance.lerp_(unbiased, self.momentum)
+        return (rows - mean) * (variance + self.epsilon).rsqrt() * self.gain + self.bias
+
+
+def _sum_over_processes(tensor: Tensor) -> Tensor:
+    """With gradients that are summed as well."""
+    from torch.distributed.nn.functional import all_reduce
+
+    total: Tensor = all_reduce(tensor)  # type: ignore[no-untyped-call]  # torch gives it no types
+    return total
 
 
 class RMSNorm(nn.Module):

@@ -13,6 +13,7 @@
     statements   what is to be said, as a name and facts: notes, reasons, what a layer wanted
     claims       what testing a claim gave
     export       what was written for another tool, and what it was checked with
+    sweeps       a search for settings, trial by trial
     plain        records as what JSON can hold, and back
 
 A record does not know how to show itself: `pellucid.figures.show` does. All of them are names of this room too.
@@ -32,5 +33,6 @@ from pellucid.records.plain import as_plain as as_plain
 from pellucid.records.plain import from_plain as from_plain
 from pellucid.records.splitting import *
 from pellucid.records.statements import *
+from pellucid.records.sweeps import *
 from pellucid.records.tokens import *
 from pellucid.records.training import *

@@ -67,6 +67,12 @@ class Plan(NamedTuple):
     replans: tuple[Replan, ...] = ()  # where steps were changed on the way; the first is how many there were before any
     available: float = 0.0  # seconds that steps may take, where epochs and not the time decided how many; else 0
     is_mixed: bool = False  # whether items of different lengths meet in a batch of a list
+    device: str = "cpu"  # or cuda, mps
+    precision: str = "fp32"  # of matrix products: fp32, bf16 or fp16
+    is_compiled: bool = False  # by torch.compile
+    processes: int = 1  # that share every batch
+    shard: bool = False  # weights, gradients and optimizer are divided over the processes
+    accumulate: int = 1  # pieces that a process works on its share of a batch in
 
     def changed_by(self, change: Replan) -> Plan:
         """The plan from that step on. With twice the steps it is looked at half as often: that costs time.
@@ -243,6 +249,8 @@ class Resumption(NamedTuple):
     unused: Mapping[int, str] = MappingProxyType({})  # steps of newer checkpoints, and what is wrong with each
     new_data: str = ""  # what was inferred of them, in one line
     threads: tuple[int, int] | None = None  # before and now, where they differ
+    processes: tuple[int, int] | None = None  # the same
+    device: tuple[str, str] | None = None  # the same
     has_other_versions: bool = False  # of what it was made with, or another machine
 
 

@@ -18,6 +18,7 @@ from pellucid.runs.disk import FORMAT, Damaged
 from pellucid.runs.folder import BASELINES, LOGS, is_finished
 from pellucid.runs.logs import LogPart, LogPlace, follow_log, read_log
 from pellucid.runs.run import (
+    BASE,
     Run,
     RunResult,
     find_run,
@@ -28,16 +29,19 @@ from pellucid.runs.run import (
     read_record,
 )
 from pellucid.runs.seal import Seal, damage_in, read_ending, read_seal
-from pellucid.runs.writer import RunWriter, find_writer, require_room
+from pellucid.runs.writer import FollowedRun, RunLog, RunWriter, find_writer, require_room
 
 __all__ = [
+    "BASE",
     "BASELINES",
     "FORMAT",
     "LOGS",
     "Damaged",
+    "FollowedRun",
     "LogPart",
     "LogPlace",
     "Run",
+    "RunLog",
     "RunResult",
     "RunWriter",
     "Seal",

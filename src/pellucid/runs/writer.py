@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from pellucid.errors import NotWritten, PellucidError, printable, quoted
 from pellucid.runs.disk import TEMPORARY, Damaged, checksummed_json, fsync_path, write_new, write_whole
@@ -27,6 +27,36 @@ from pellucid.runs.seal import seal_files
 CHECKPOINTS_AT_ONCE = 3
 SMALLEST_CHECKPOINT = 65_536  # bytes, weights not counted
 RESERVED = {RECORD, FINISHED, LOCK, *(f"{log}.jsonl" for log in LOGS)}
+
+
+class RunLog(Protocol):
+    """What is told of a run while it goes on: by the one process that writes it, or by one that only follows it."""
+
+    path: Path
+
+    @property
+    def run(self) -> Run: ...
+
+    def append(self, log: str, record: object) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class FollowedRun:
+    """A run that another process writes: whatever is told of it here has been told there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def run(self) -> Run:
+        return Run(self.path, read_record(self.path))
+
+    def append(self, log: str, record: object) -> None:
+        """Nothing: it is written by the other."""
+
+    def flush(self) -> None:
+        """Nothing was kept back."""
 
 
 class RunWriter:

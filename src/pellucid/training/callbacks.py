@@ -24,6 +24,7 @@ from pellucid.records import (
     NetworkFacts,
     Plan,
     Resumption,
+    Rung,
     SampledAt,
     Step,
     Timing,
@@ -63,6 +64,15 @@ class StopRequests:
     @property
     def is_asked(self) -> bool:
         return self._first is not None
+
+    def signal_number(self) -> int:
+        """Of the signal that asks; 0: none does."""
+        return int(self._first) if self._first is not None else 0
+
+    def follow(self, number: int) -> None:
+        """Stop because another process of the same training was asked to; 0: none was."""
+        if number and self._first is None:
+            self._first = signal.Signals(number)
 
     @property
     def exit_code(self) -> int:
@@ -181,6 +191,9 @@ class Callbacks:
 
     def on_finding(self, finding: Finding) -> None:
         """At the end: something about the health of the run."""
+
+    def on_rung(self, name: str, rung: Rung) -> None:
+        """A network of a comparison is done, where several are trained at once."""
 
     def for_run(self, name: str) -> Callbacks:
         """Who is told of the next run, where several networks are compared."""

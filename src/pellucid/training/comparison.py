@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from pellucid.data import Data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
-from pellucid.records import Ladder, Rung, SizeInterval, SizeLadder, SizeRung, make_note
+from pellucid.records import Ladder, Rung, SizeInterval, SizeLadder, SizeRung, TrainingReport, make_note
 from pellucid.records.intervals import student_factor
 from pellucid.records.plain import as_plain, from_plain
 from pellucid.runs.disk import read_regular
-from pellucid.training.callbacks import Callbacks
+from pellucid.training.callbacks import Callbacks, PageWriter
 from pellucid.training.options import TrainOptions
-from pellucid.training.run import measure_baselines, rank_ladder, train_on
+from pellucid.training.run import measure_baselines, rank_ladder, train_on, train_run
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline
 from pellucid.training.tasks.task import Task
+from pellucid.training.workers import WorkerOptions, run_pieces
 
 SIZES_FILE = "sizes.json"
 LARGEST_FILE = 1 << 20
@@ -36,36 +39,83 @@ def compare_networks(
     callbacks: Callbacks,
     *,
     read: Data | None = None,
+    workers: WorkerOptions | None = None,
 ) -> Ladder:
     """Train each network in a folder of its own name; `callbacks.for_run` gives each its own callbacks.
 
     Every rung chose by dev alone; test is read once for each, at its end. read: the data, where they are open already.
+    workers: several at once, and where; None: one after another, in this process.
     """
     task = open_task(data, read)
     callbacks.on_data(task.facts)
     simple = measure_baselines(task, options[0], callbacks)
     folder.mkdir(parents=True)
     rungs = [one.with_test() for one in simple]
-    notes = []
-    for each in options:
-        name = f"{each.model} on counting" if each.start == "counts" else each.model
-        heard = callbacks.for_run(name)
-        # Each network has its time for itself: what is compared here is compared on dev.
-        asked = replace(each, folds=0) if task.usual_folds and not each.steps else each
-        report = train_on(task, simple, data, asked, folder / name.replace(" ", "-"), heard)
-        rungs.append(next(rung for rung in report.ladder.rungs if not rung.is_counted))
-        verdict, ending = report.verdict.name, report.ending
-        notes.append(
-            make_note(
-                "rung-ended",
-                name=name,
-                verdict=verdict,
-                reason=ending.reason,
-                step=ending.step,
-                steps=report.plan.steps,
-            )
-        )
+    # Each network has its time for itself: what is compared here is compared on dev.
+    asked = [replace(each, folds=0) if task.usual_folds and not each.steps else each for each in options]
+    names = [f"{each.model} on counting" if each.start == "counts" else each.model for each in options]
+    trainings = [
+        Training(data, each, folder / name.replace(" ", "-"), name) for each, name in zip(asked, names, strict=True)
+    ]
+    if workers is None:
+        trained = [
+            _summary(train_on(task, simple, data, one.options, one.place, callbacks.for_run(one.name)))
+            for one in trainings
+        ]
+    else:
+        trained = train_at_once(trainings, read, workers, callbacks)
+    rungs += [one.rung for one in trained]
+    notes = [
+        make_note("rung-ended", name=name, verdict=one.verdict, reason=one.reason, step=one.step, steps=one.steps)
+        for name, one in zip(names, trained, strict=True)
+    ]
     return rank_ladder(Ladder(task.facts.description, tuple(rungs), tuple(notes), task.measure))
+
+
+class Training(NamedTuple):
+    """One network of a comparison, for whichever process trains it."""
+
+    data: DataOptions
+    options: TrainOptions
+    place: Path
+    name: str
+
+
+class TrainedRung(NamedTuple):
+    """What a training came to."""
+
+    rung: Rung
+    verdict: str
+    reason: str
+    step: int
+    steps: int
+
+
+def _summary(report: TrainingReport) -> TrainedRung:
+    rung = next(rung for rung in report.ladder.rungs if not rung.is_counted)
+    return TrainedRung(rung, report.verdict.name, report.ending.reason, report.ending.step, report.plan.steps)
+
+
+def train_at_once(
+    trainings: Sequence[Training], read: Data | None, workers: WorkerOptions, callbacks: Callbacks
+) -> list[TrainedRung]:
+    """Each in a run of its own, several at a time; in their own order, whichever is done first."""
+    pieces = [(one.data, read, one.options, one.place, callbacks.page) for one in trainings]
+    found: dict[int, TrainedRung] = {}
+    for number, trained in run_pieces(train_piece, pieces, workers, is_stopped=lambda: callbacks.stop.is_asked):
+        found[number] = trained
+        callbacks.on_rung(trainings[number].name, trained.rung)
+    callbacks.stop.raise_if_asked("", at=f"{len(found)} of {len(trainings)} networks")
+    return [found[number] for number in range(len(trainings))]
+
+
+def train_piece(
+    data: DataOptions, read: Data | None, options: TrainOptions, place: Path, page: PageWriter | None
+) -> TrainedRung:
+    """On a worker: one network, from the data to the report. What a worker that was killed left is made anew."""
+    if place.is_dir():
+        shutil.rmtree(place)
+    return _summary(train_run(data, options, place, Callbacks(page=page), read=read))
 
 
 def compare_train_sizes(
@@ -77,6 +127,7 @@ def compare_train_sizes(
     *,
     read: Data,
     seeds: int = 1,
+    workers: WorkerOptions | None = None,
 ) -> SizeLadder:
     """The same at several sizes of the training side, all measured on the same dev and test; the largest is told first.
 
@@ -95,6 +146,7 @@ def compare_train_sizes(
     measure_baselines(task, options[0], callbacks)
     folder.mkdir(parents=True)
     found: list[SizeRung] = []
+    waiting: list[tuple[int, int, Training]] = []  # where their results belong
     simple: list[Baseline] = []
     for n_train, place in product(sorted(chosen), range(seeds)):
         is_whole = n_train == task.facts.items["train"]
@@ -103,12 +155,28 @@ def compare_train_sizes(
         if not (is_whole and place):  # of all examples they are the same again
             simple = list(part.fit_baselines(options[0]))
             found += [_at(one.with_test(), n_train) for one in simple]
-        for each in options:
-            several = f"-{place + 1}" if seeds > 1 else ""
-            heard = callbacks.for_run(f"{each.model} on {n_train:,}" + f", seed {each.seed + place}" * bool(several))
-            training = replace(each, seed=each.seed + place)
-            report = train_on(part, simple, asked, training, folder / f"{each.model}-{n_train}{several}", heard)
-            found.append(_at(next(rung for rung in report.ladder.rungs if not rung.is_counted), n_train))
+        several = f"-{place + 1}" if seeds > 1 else ""
+        trainings = [
+            Training(
+                asked,
+                replace(each, seed=each.seed + place),
+                folder / f"{each.model}-{n_train}{several}",
+                f"{each.model} on {n_train:,}" + f", seed {each.seed + place}" * bool(several),
+            )
+            for each in options
+        ]
+        if workers is None:
+            for one in trainings:
+                heard = callbacks.for_run(one.name)
+                trained = _summary(train_on(part, simple, asked, one.options, one.place, heard))
+                found.append(_at(trained.rung, n_train))
+        else:
+            waiting += [(len(found) + number, n_train, one) for number, one in enumerate(trainings)]
+            found += [SizeRung("", n_train, 0.0, None, 0.0, 0, False)] * len(trainings)
+    if workers is not None:
+        at_once = train_at_once([one for *_, one in waiting], read, workers, callbacks)
+        for (slot, n_train, _), trained in zip(waiting, at_once, strict=True):
+            found[slot] = _at(trained.rung, n_train)
     ladder = SizeLadder(
         task.facts.description,
         task.measure.metric,

@@ -84,7 +84,7 @@ def _answer_part(state: TrainingState, fold: ExampleTask, n_steps: int, callback
     config = dataclasses.replace(state.config, numbers=shape.numbers, categories=shape.categories)
     plan = state.plan._replace(batch_size=min(state.plan.batch_size, fold.max_batch_size))
     made = build_training(state.card, config, plan, fold)
-    for step in _up_to(n_steps, made, fold):
+    for step in _up_to(n_steps, made):
         callbacks.stop.raise_if_asked(run, at=f"step {step:,} of the cross-validation")
     network = made.model.for_inference()
     assert isinstance(network, ExampleModel)
@@ -101,11 +101,11 @@ def _answer_part(state: TrainingState, fold: ExampleTask, n_steps: int, callback
     return _Part(answers, probabilities, truth if is_classes else in_units(fold.sides, truth), effects)
 
 
-def _up_to(n_steps: int, made: TrainingState, fold: ExampleTask) -> Iterator[int]:
+def _up_to(n_steps: int, made: TrainingState) -> Iterator[int]:
     """The first steps of the whole plan, so that the learning rate is what it was."""
     if not n_steps:
         return
-    for step in steps(made.model, made.batches, made.optimizer, made.plan, loss_function=fold.loss_function(made.plan)):
+    for step in steps(made.model, made.batches, made.optimizer, made.plan, engine=made.engine):
         yield step.step
         if step.step >= n_steps:
             return

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,6 @@ def search_learning_rate(
     options: TrainOptions,
     seeds: Sequence[int],
     asked: RateOptions | None = None,
-    *,
     read: Data | None = None,
 ) -> LearningRateSearch:
     """Sweeps over the rate, one for each seed; nothing is kept of the networks that were trained for it.
@@ -238,6 +237,17 @@ def sweep_seeds(
         asked.percentile,
         asked.spacing,
     )
+
+
+def join_searches(searches: Sequence[LearningRateSearch]) -> LearningRateSearch:
+    """Searches of a seed each as one of them all; each seed's sweep is its own affair."""
+    several = ("sweeps", "seeds", "by_percentile", "by_valley", "answers", "failures", "by_flatness")
+    joined: dict[str, Any] = {
+        name: tuple(one for search in searches for one in getattr(search, name)) for name in several
+    }
+    answers = [answer for answer in joined["answers"] if answer is not None]
+    suggestion, spread = combine_answers(answers, len(joined["seeds"]))
+    return searches[0]._replace(**joined, suggestion=suggestion, spread=spread)
 
 
 def combine_answers(answers: Sequence[float], n_seeds: int) -> tuple[float | None, float]:

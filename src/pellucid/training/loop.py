@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import torch
@@ -23,8 +22,10 @@ from pellucid.errors import NotFinite
 from pellucid.inspection.instrument.weight_growth import WeightSizes
 from pellucid.models.sequences.on_counting import ALONE, OnCounting
 from pellucid.records import Plan, Step
+from pellucid.training.engine import Engine
 from pellucid.training.optimizers import Optimizer, planned_rate_factor
 from pellucid.training.rng import seed_torch
+from pellucid.training.sharding import held_here, whole_tensor
 from pellucid.training.tasks.batches import IGNORED, Batch
 from pellucid.training.tasks.task import Batches, LossFunction
 
@@ -59,28 +60,30 @@ def steps(
     loss_function: LossFunction = next_token_loss,
     first: int = 1,
     watch: Watch = watch_nothing,
+    engine: Engine | None = None,
 ) -> Iterator[Step]:
     """Train from step `first` to the last of the plan, and yield every step once it is done.
 
-    watch: its context surrounds one whole step, forward, backward and update.
+    watch: its context surrounds one whole step, forward, backward and update. engine: what makes the gradients; without
+    one they are made here, by this process alone.
     """
+    engine = engine or Engine(model, loss_function, plan)
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     parameters = list(trained.values())
-    sizes = WeightSizes(trained)
+    sizes = WeightSizes({name: held_here(parameter) for name, parameter in trained.items()})
     for step in range(first, plan.steps + 1):
         if not model.training:
             model.train()
-        batch = batches.batch(step)
         factor = planned_rate_factor(plan, step)
-        with watch(step), seed_torch(plan.seed, step, "dropout"):
+        watching = watch(step)
+        with watching, engine.seeded(step):
             optimizer.zero_grad()
-            loss = loss_function(model, batch)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+            loss, n_tokens = engine.gradients(batches, step, is_watched=not isinstance(watching, nullcontext))
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-            norm = get_total_norm(gradients)
-            seen = Step(step, loss.item(), batch.n_tokens, plan.learning_rate * factor, norm.item())
+            norm = whole_tensor(get_total_norm(gradients))
+            seen = Step(step, loss, n_tokens, plan.learning_rate * factor, norm.item())
             if not (math.isfinite(seen.loss) and math.isfinite(seen.gradient_norm)):
-                raise not_finite_error(model, partial(loss_function, model, batch), seen, plan, sizes)
+                raise not_finite_error(model, engine.again, seen, plan, sizes)
             if plan.clip:
                 clip_grads_with_norm_(parameters, plan.clip, norm)
             optimizer.step(factor)

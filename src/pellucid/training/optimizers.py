@@ -101,13 +101,17 @@ class TorchRule:
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         import torch
 
+        from pellucid.training.sharding import like_shards
+
         for name, parameter in self.parameters.items():
             if not any(f"{name}.{key}" in tensors for key in self.remembers):
                 self.optimizer.state.pop(parameter, None)
                 continue
             like = {key: torch.zeros(()) if key == "step" else parameter.detach() for key in self.remembers}
             self.optimizer.state[parameter] = {
-                key: require_like(tensors, f"{name}.{key}", like[key]).clone() for key in self.remembers
+                # The number of steps stays on the CPU, where it was made.
+                key: like_shards(require_like(tensors, f"{name}.{key}", like[key]), like[key]).clone()
+                for key in self.remembers
             }
 
 

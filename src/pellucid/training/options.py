@@ -30,6 +30,8 @@ STARTS = ("counts", "scratch")
 COUNTING = ("smoothing", "s", "discount")  # options of a model that counts; its n is that of every n-gram
 CLASS_WEIGHTS = ("none", "balanced")
 PENALTIES = ("l1", "l2", "linf2")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 MOST_STEPS = 1_000_000_000
 MOST_RATE = 1e3
 EXAMPLES = ("table", "images")  # kinds of data that a loss may be chosen for
@@ -142,6 +144,24 @@ class TrainOptions:
         "CPU threads; part of the run: another number gives other last bits.",
         noun="the number of threads",
         maximum=1024,
+    )
+    device: str = option("auto", "Device to train on; auto is the best there is", choices=DEVICES)
+    precision: str | None = option(
+        None,
+        "Precision of matrix products; auto takes bf16 where trial steps are faster with it. By default fp32 on a CPU, "
+        "else auto",
+        choices=PRECISIONS,
+    )
+    compile: bool = option(False, "Compile the network (torch.compile), if trial steps say that it saves time.")
+    accumulate: int | None = option(
+        None,
+        "Pieces that a batch is worked on in, one after another, to take less memory.",
+        noun="the number of pieces of a batch",
+        minimum=1,
+        maximum=1024,
+    )
+    shard: bool = option(
+        False, "Divide weights, gradients and optimizer over the processes (FSDP), for a network too large for one."
     )
     save_every: int | None = option(
         None, "Steps between two checkpoints.", noun="the distance of checkpoints in steps", maximum=MOST_STEPS

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +23,9 @@ from pellucid.models.settings import SIZES
 from pellucid.options import options_of
 from pellucid.records import Plan, Statement
 from pellucid.training.cross_validation import FEWEST_PARTS
-from pellucid.training.loop import steps
+from pellucid.training.devices import choose_device, describe_device
+from pellucid.training.distributed import ALONE, World
+from pellucid.training.loop import steps, watch_nothing
 from pellucid.training.optimizers import OPTIMIZERS
 from pellucid.training.options import BYTES_OF_A_WEIGHT, Setting, TrainOptions
 from pellucid.training.tasks.task import FEWEST_STEPS, Task
@@ -79,9 +81,31 @@ def n_looks_of(n_steps: int) -> int:
     return 2 + n_steps // cadence(max(1, n_steps))
 
 
-def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: float = 0.0) -> tuple[Any, Plan]:
+class Trials:
+    """What trial steps are made with: this process alone, or all that will train together.
+
+    announce: tells the others what is tried, where there are others.
+    """
+
+    def __init__(self, world: World = ALONE, announce: Callable[[NetworkCard, Any, Plan, float], None] | None = None):
+        self.world, self.announce = world, announce
+
+    def pace(
+        self, card: NetworkCard, config: Any, plan: Plan, task: Task, seconds: float
+    ) -> tuple[TrainingState, Pace]:
+        """Train for so many seconds and measure."""
+        if self.announce:
+            self.announce(card, config, plan, seconds)
+        state = build_training(card, config, plan, task, self.world)
+        return state, measure_pace(state, seconds, self.world)
+
+
+def choose_plan(
+    card: NetworkCard, task: Task, options: TrainOptions, spent: float = 0.0, trials: Trials | None = None
+) -> tuple[Any, Plan]:
     """The configuration and the plan for a network on a task. spent: seconds of the budget that are gone, or bound."""
     task.require_options(options)
+    trials = trials or Trials()
     n_train = task.n_train
     size = options.size or task.suggest_size()
     options, sizes = with_own_sizes(card, task, options)
@@ -94,20 +118,25 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
     elif not options.size and sizes.given:
         size = ""
         reasons.append(Statement("sizes-own" if sizes.own else "sizes-given", {"rest": sizes.own}))
-    plan = draft(card, config, task, options)
+    plan = draft(card, config, task, options, trials.world)
     if options.batch_size is not None and plan.batch_size != options.batch_size:
         reasons.append(Statement("batch-limited", {"batch_size": plan.batch_size, "asked": options.batch_size}))
     if sizes.given and plan.start == "counts":
         reasons.append(Statement("counting-scores", {"parameters": _n_parameters_alone(card, config)}))
-    reasons += loss_reasons(task, plan)
+    reasons += [*loss_reasons(task, plan), *device_reasons(plan, options, trials.world)]
     if options.steps:
         epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
         config, why = with_dropout(card, config, epochs, options)
         evaluated = EVALUATED if task.n_evaluated(task.measure.side) > EVALUATED else 0
         plan = with_shift(plan, config, epochs, options)._replace(is_mixed=is_mixed(task, epochs))
+        if options.compile or options.precision == "auto":
+            tried = _try(card, config, plan, task, options, time.monotonic(), trials)
+            tried, tries = _faster_ways(card, config, tried, task, options, trials, lambda pace: options.steps)
+            plan = plan._replace(precision=tried.plan.precision, is_compiled=tried.plan.is_compiled)
+            reasons += tries
         return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
     deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
-    tried = _try(card, config, plan, task, options, deadline)
+    tried = _try(card, config, plan, task, options, deadline, trials)
     while sizes.guessed and size != SIZES[0] and tried.n_steps < tried.enough:
         smaller = _size_with_time(card, task, options, size, tried)
         facts = {"size": smaller, "larger": size, "epochs": tried.n_steps / tried.per_epoch, "rest": sizes.guessed}
@@ -115,17 +144,24 @@ def choose_plan(card: NetworkCard, task: Task, options: TrainOptions, spent: flo
         reasons.append(Statement(f"{by}-by-time", facts))
         size = smaller
         config = config_for(card, task, size, options.network)
-        plan = draft(card, config, task, options)
-        tried = _try(card, config, plan, task, options, deadline)
+        plan = draft(card, config, task, options, trials.world)
+        tried = _try(card, config, plan, task, options, deadline, trials)
     if plan.threads > 1 and options.threads is None:
         # Beside a busy neighbour one thread may be faster, and of a small network it often is.
-        alone = _try(card, config, plan._replace(threads=1), task, options, deadline)
+        alone = _try(card, config, plan._replace(threads=1), task, options, deadline, trials)
+        paces = {"one": 1e3 * alone.pace.step, "several": 1e3 * tried.pace.step, "threads": plan.threads}
+        reasons.append(Statement("threads", paces))
         tried = alone if alone.pace.step < tried.pace.step else tried
     if is_mixed(task, min(card.recipe.epochs, tried.n_steps / tried.per_epoch)):
-        tried = _try(card, config, tried.plan._replace(is_mixed=True), task, options, deadline)  # more is padded
+        tried = _try(
+            card, config, tried.plan._replace(is_mixed=True), task, options, deadline, trials
+        )  # more is padded
+    if options.compile or plan.precision == "auto":
+        tried, tries = _faster_ways(card, config, tried, task, options, trials, lambda pace: tried.n_steps)
+        reasons += tries
     if tried.n_steps < task.wanted_steps and options.batch_size is None and (n := _smaller_batch(tried, task)):
         reasons.append(Statement("batch-by-time", {"batch_size": n, "steps": tried.n_steps * plan.batch_size // n}))
-        tried = _try(card, config, tried.plan._replace(batch_size=n), task, options, deadline)
+        tried = _try(card, config, tried.plan._replace(batch_size=n), task, options, deadline, trials)
     plan, pace, per_epoch = tried.plan, tried.pace, tried.per_epoch
     folds = task.usual_folds if options.folds is None else options.folds
     by_epochs = round(card.recipe.epochs * per_epoch)
@@ -184,12 +220,14 @@ class _Tried(NamedTuple):
     n_parameters: int
 
 
-def _try(card: NetworkCard, config: Any, plan: Plan, task: Task, options: TrainOptions, deadline: float) -> _Tried:
+def _try(
+    card: NetworkCard, config: Any, plan: Plan, task: Task, options: TrainOptions, deadline: float, trials: Trials
+) -> _Tried:
     """deadline: by the monotonic clock, when the last step should be done."""
     # With dropout, as it will be if there is time for many epochs: what it costs is then in the plan.
     config, _ = with_dropout(card, config, card.recipe.epochs, options)
-    state = build_training(card, config, plan, task)
-    pace = measure_pace(state, min(TRIED_SECONDS, TRIED * 60 * options.minutes))
+    plan = plan._replace(precision="fp32") if plan.precision == "auto" else plan
+    state, pace = trials.pace(card, config, plan, task, min(TRIED_SECONDS, TRIED * 60 * options.minutes))
     n_dev = task.n_evaluated(task.measure.side)
     left = max(1.0, deadline - time.monotonic() - pace.finishing)
     n_evaluations, evaluated = _evaluations_within(LOOKING * left, pace, n_dev)
@@ -198,6 +236,53 @@ def _try(card: NetworkCard, config: Any, plan: Plan, task: Task, options: TrainO
     enough = min(1.0, TOKENS_OF_A_WEIGHT[plan.start] * n_parameters / task.n_train) * per_epoch
     n_steps = pace.steps_within(left - looking)
     return _Tried(plan, pace, n_steps, per_epoch, enough, n_evaluations, evaluated, looking, n_parameters)
+
+
+def _faster_ways(
+    card: NetworkCard,
+    config: Any,
+    tried: _Tried,
+    task: Task,
+    options: TrainOptions,
+    trials: Trials,
+    steps_of: Callable[[Pace], int],
+) -> tuple[_Tried, list[Statement]]:
+    """bf16 and compiled code, where they were asked for and trial steps say that they save time; and what was measured.
+
+    Code that is compiled has to earn the time that compiling takes within the steps that there will be.
+    """
+    config, _ = with_dropout(card, config, card.recipe.epochs, options)
+    seconds, reasons = min(TRIED_SECONDS, TRIED * 60 * options.minutes), list[Statement]()
+    if options.precision == "auto" or (options.precision is None and tried.plan.device != "cpu"):
+        _, other = trials.pace(card, config, tried.plan._replace(precision="bf16"), task, seconds)
+        is_faster = other.step < tried.pace.step
+        facts = {"full": 1e3 * tried.pace.step, "half": 1e3 * other.step, "is_faster": is_faster}
+        reasons.append(Statement("precision-faster" if is_faster else "precision-slower", facts))
+        if is_faster:
+            tried = tried._replace(plan=tried.plan._replace(precision="bf16"), pace=other)
+    if options.compile:
+        began = time.monotonic()
+        _, other = trials.pace(card, config, tried.plan._replace(is_compiled=True), task, seconds)
+        compiling = time.monotonic() - began - seconds
+        saved = (tried.pace.step - other.step) * steps_of(tried.pace)
+        pays = saved > compiling
+        facts = {"plain": 1e3 * tried.pace.step, "compiled": 1e3 * other.step, "seconds": max(0.0, compiling)}
+        reasons.append(Statement("compile-pays" if pays else "compile-waste", {**facts, "saved": saved}))
+        if pays:
+            tried = tried._replace(plan=tried.plan._replace(is_compiled=True), pace=other)
+    return tried, reasons
+
+
+def device_reasons(plan: Plan, options: TrainOptions, world: World) -> list[Statement]:
+    """Where it trains, if not on the CPU of one process; and what follows from it."""
+    found = []
+    if plan.device != "cpu":
+        found.append(Statement("device", {"device": describe_device(plan.device, world.local_rank)}))
+    if world.is_shared:
+        found.append(Statement("processes-shard" if plan.shard else "processes", {"processes": world.size}))
+    if plan.shard and options.optimizer is None:
+        found.append(Statement("shard-optimizer", {"optimizer": plan.optimizer}))
+    return found
 
 
 def _size_with_time(card: NetworkCard, task: Task, options: TrainOptions, size: str, tried: _Tried) -> str:
@@ -312,9 +397,13 @@ def with_shift(plan: Plan, config: Any, epochs: float, options: TrainOptions) ->
     return plan._replace(shift=FAR) if is_far and min(config.numbers[1:]) >= FAR_SIDE else plan
 
 
-def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> Plan:
+def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions, world: World = ALONE) -> Plan:
     """A plan that lacks only its number of steps, if that is not asked for."""
     recipe, asked = card.recipe, options.training
+    device = choose_device(options.device)
+    if options.shard:
+        require_sharding(options, world)
+        asked = {"optimizer": "adamw", **asked}
     plan = Plan(
         steps=options.steps,
         batch_size=task.batch_size_for(recipe),
@@ -331,13 +420,16 @@ def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions) -> 
         probe_every=1,
         sample_every=1,
         save_every=1,
-        threads=threads_for(task.estimate_parameters(config)),
+        threads=threads_for(task.estimate_parameters(config), world.local_size),
         seed=options.seed,
         loss=task.default_loss,
         start=task.default_start,
         shift=recipe.shift if task.facts.kind == "images" else 0,
     )
     plan = plan._replace(**{name: value for name, value in asked.items() if name in Plan._fields})
+    precision = options.precision or ("fp32" if device == "cpu" or options.steps else "auto")
+    plan = plan._replace(device=device, precision=precision, processes=world.size)
+    require_parts(plan)
     plan = _with_rates(plan._replace(batch_size=min(plan.batch_size, task.max_batch_size)), recipe, asked)
     return with_steps(plan, max(1, options.steps), asked)
 
@@ -368,40 +460,66 @@ def _with_rates(plan: Plan, recipe: Recipe, asked: Mapping[str, Any]) -> Plan:
     )
 
 
-def threads_for(n_parameters: int) -> int:
-    """One for a small network, else as many as there are cores, up to a few."""
-    return 1 if n_parameters <= SMALL else min(MOST_THREADS, len(os.sched_getaffinity(0)))
+def require_sharding(options: TrainOptions, world: World) -> None:
+    """Refuse what a network that is divided over processes cannot do."""
+    if not world.is_shared:
+        raise PellucidError(
+            "{shard} divides a network over processes, and there is one",
+            fix="Add --processes 2, start it with torchrun, or leave it out",
+            options={"shard": None},
+        )
+    if options.optimizer == "muon":
+        raise PellucidError(
+            "muon needs whole matrices, and {shard} divides them",
+            fix="Choose {optimizer}, or leave {shard} out",
+            options={"shard": None, "optimizer": "adamw"},
+        )
 
 
-def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS) -> Pace:
-    """Train the network for a moment and measure; whoever asks throws it away afterwards."""
+def require_parts(plan: Plan) -> None:
+    """Refuse a batch that has fewer rows than there are processes and pieces to share it."""
+    n_parts = plan.processes * plan.accumulate
+    if n_parts > plan.batch_size:
+        raise PellucidError(
+            f"a batch of {plan.batch_size} cannot be cut into {n_parts} "
+            f"({plan.processes} processes, {plan.accumulate} pieces each)",
+            fix="Choose a larger {batch_size}, or fewer of them",
+            options={"batch_size": n_parts},
+        )
+
+
+def threads_for(n_parameters: int, n_processes: int = 1) -> int:
+    """One for a small network, else as many as there are cores for each process of the machine, up to a few."""
+    cores = max(1, len(os.sched_getaffinity(0)) // n_processes)
+    return 1 if n_parameters <= SMALL else min(MOST_THREADS, cores)
+
+
+def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS, world: World = ALONE) -> Pace:
+    """Train the network for a moment and measure; whoever asks throws it away afterwards.
+
+    world: processes that train it together; rank 0 says when it is enough.
+    """
     plan = with_steps(state.plan, 10**6, {})
     probe = HealthProbe(state.model)
     began = last = time.monotonic()
     taken: list[float] = []
-    loss_function = state.task.loss_function(plan)
-    for step in steps(state.model, state.batches, state.optimizer, plan, loss_function=loss_function):
+    for step in steps(state.model, state.batches, state.optimizer, plan, engine=state.engine):
         now = time.monotonic()
         taken.append(now - last)
-        last = now
         # Of slow steps two tell enough: the first one makes what all others find ready.
-        if step.step >= TRIED_STEPS or (step.step > 1 and now - began > seconds):
+        is_enough = step.step >= TRIED_STEPS or (step.step > 1 and now - began > seconds)
+        if world.broadcast(is_enough):
             break
+        last = time.monotonic() if world.is_shared else now
     # The median: the first steps and those in which the machine did something else do not count.
     each = statistics.median(taken[min(WARM_STEPS, len(taken) - 1) :])
     looked = time.monotonic()
-    [_] = steps(
-        state.model,
-        state.batches,
-        state.optimizer,
-        plan._replace(steps=1),
-        loss_function=loss_function,
-        watch=probe.watch,
-    )
+    watch = watch_nothing if plan.shard or not world.is_main else probe.watch
+    [_] = steps(state.model, state.batches, state.optimizer, plan._replace(steps=1), watch=watch, engine=state.engine)
     evaluated = time.monotonic()
     sides = ("train", state.task.measure.side)
     for side in sides:
-        state.task.evaluate(state.model, side, TRIED_PREDICTIONS)
+        state.task.evaluate(state.model, side, TRIED_PREDICTIONS, ALONE if plan.shard else world)
     n_tried = 2 * max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated(sides[1])))
     prediction = (time.monotonic() - evaluated) / n_tried
     finishing = state.task.seconds_to_finish(state.model, prediction)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+CPU = torch.device("cpu")
+
 
 def derive_seed(seed: int, step: int, purpose: str) -> int:
     """A whole number below 2⁶³ that is the same on every machine.
@@ -35,10 +37,16 @@ def torch_rng(seed: int, step: int, purpose: str) -> torch.Generator:
 
 
 @contextmanager
-def seed_torch(seed: int, step: int, purpose: str) -> Iterator[None]:
-    """Inside, torch's own generator draws for this purpose, as dropout must; afterwards it is as it was."""
+def seed_torch(seed: int, step: int, purpose: str, device: torch.device = CPU) -> Iterator[None]:
+    """Inside, torch's own generator draws for this purpose, as dropout must; afterwards it is as it was.
+
+    device: on another than the CPU, the generator of that one too.
+    """
     before = torch.default_generator.get_state()
     torch.default_generator.manual_seed(derive_seed(seed, step, purpose))
+    if device.type != "cpu":
+        # By its number alone: the state of a device's generator is not read, for that would wait for the device.
+        torch.get_device_module(device).manual_seed(derive_seed(seed, step, purpose))
     try:
         yield
     finally:

@@ -9,7 +9,8 @@ import math
 import platform
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,17 +57,22 @@ from pellucid.training.checkpoints import (
     save_best,
 )
 from pellucid.training.cross_validation import Budget, cross_validate
+from pellucid.training.devices import choose_device
+from pellucid.training.distributed import ALONE, World, joined_world, noticing_loss, world_of_environment
 from pellucid.training.fine_tuning import Origin, measure_fine_tuning
+from pellucid.training.following import Begin, Over, Trial, begin_together, follow_run, share_task
 from pellucid.training.forecast import forecast_more_steps
+from pellucid.training.launch import launch_id
 from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
-from pellucid.training.plan import KEPT_BACK, choose_plan
+from pellucid.training.plan import KEPT_BACK, Trials, choose_plan, require_parts
 from pellucid.training.run_data import data_options_of, find_source, load_vocabulary, source_from_run
+from pellucid.training.sharding import load_weights
 from pellucid.training.stopping import harder_dev, is_behind, judge_fit
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
 from pellucid.training.tasks.metrics import paired_gain
 from pellucid.training.tasks.task import Task
-from pellucid.training.trainer import Trainer, TrainingState, build_training, network_facts
+from pellucid.training.trainer import Trainer, build_training, network_facts
 
 MOST_ROWS = 64  # of a batch for the doctor: more prove no more, and every probe waits for them
 N_BATCHES = 3
@@ -83,6 +89,7 @@ class ResumeOptions:
     is_new_data_allowed: bool = False
     is_optimizer_fresh: bool = False
     threads: int = 0  # 0: as many as before
+    device: str = ""  # "": the one of before
 
 
 def train_run(
@@ -96,11 +103,43 @@ def train_run(
 ) -> TrainingReport:
     """A new run in a new folder. read: the data, where they are open already; began: when, by the monotonic clock."""
     began = began or time.monotonic()
+    device = choose_device(options.device)
+    with joined_world(device) as world, _ending_together(world):
+        if not world.is_main:
+            return _follow(world, lambda: _open_for(data, options, read), callbacks)
+        baselines: list[Baseline] = []
+
+        def make() -> Task:
+            task = _open_for(data, options, read)
+            callbacks.on_data(task.facts)
+            baselines.extend(measure_baselines(task, options, callbacks))
+            return task
+
+        task = share_task(world, make)
+        spent = time.monotonic() - began
+        return train_on(task, baselines, data, options, place, callbacks, spent=spent, world=world)
+
+
+def _open_for(data: DataOptions, options: TrainOptions, read: Data | None) -> Task:
     task = open_task(data, read, Origin.open(options.from_run) if options.from_run else None)
     task.require_options(options)  # before anything is fitted, which takes a while
-    callbacks.on_data(task.facts)
-    baselines = measure_baselines(task, options, callbacks)
-    return train_on(task, baselines, data, options, place, callbacks, spent=time.monotonic() - began)
+    if world_of_environment().is_shared:
+        task.prepare_training(options)
+    return task
+
+
+def _follow(world: World, make: Callable[[], Task], callbacks: Callbacks) -> TrainingReport:
+    """The part of a process that is not rank 0; its report is the one that rank 0 wrote."""
+    with noticing_loss("and the run's name"):
+        return runs.open_run(follow_run(world, make, callbacks)).report()
+
+
+@contextmanager
+def _ending_together(world: World) -> Iterator[None]:
+    """When rank 0 is done the others are told; where it stops for a reason they notice that it is gone."""
+    yield
+    if world.is_shared and world.is_main:
+        world.broadcast(Over())
 
 
 def train_on(
@@ -112,11 +151,13 @@ def train_on(
     callbacks: Callbacks,
     *,
     spent: float = 0.0,
+    world: World = ALONE,
 ) -> TrainingReport:
     """A new run on a task whose baselines are known already. spent: seconds of its budget that took."""
     card = task.find_card(options.model)
     ends = math.inf if options.steps else time.monotonic() - spent + 60 * options.minutes * (1 - KEPT_BACK)
-    config, plan = choose_plan(card, task, options, spent + sum([one.test_seconds for one in baselines]))
+    taken = spent + sum([one.test_seconds for one in baselines])
+    config, plan = choose_plan(card, task, options, taken, _trials(world))
     state = build_training(card, config, plan, task)
     network = network_facts(card, config, state.model)
     callbacks.stop.raise_if_asked(run="")
@@ -137,64 +178,130 @@ def train_on(
     files = {**task.files(plan), runs.BASELINES: _baselines_file(task, baselines)}
     record["files"] = {name: sha256_of(content) for name, content in files.items()}
     n_bytes = 3 * sum(tensor.nbytes for tensor in state.model.state_dict().values()) + 65_536
+    if world.is_shared:
+        record["launch"] = launch_id()
     with RunWriter.create(place, record, n_bytes) as writer:
         for name, content in files.items():
             writer.write(name, content)
-        trainer = Trainer(writer, state, callbacks, [], [], options.replans)
+        if world.is_shared:
+            begin = Begin(card.name, config, plan, plan, str(place), 0, (), options.replans, has_checkpoint=False)
+            state = begin_together(world, task, begin, None)
+        trainer = Trainer(writer, state, callbacks, [], [], options.replans, world)
         return _train_to_end(trainer, after=0, baselines=baselines, ends=ends)
+
+
+def _trials(world: World) -> Trials:
+    """Trial steps by this process alone, or by all: then the others are told what to try."""
+    if not world.is_shared:
+        return Trials()
+    return Trials(world, lambda card, config, plan, seconds: _tell(world, Trial(card.name, config, plan, seconds)))
+
+
+def _tell(world: World, said: Trial) -> None:
+    world.broadcast(said)
 
 
 def resume_run(run: Path, changes: ResumeOptions, callbacks: Callbacks) -> TrainingReport:
     """Go on with a run from its newest whole checkpoint; one that is finished is only read."""
     if runs.is_finished(run):
         return runs.open_run(run).report()
-    model = runs.open_run(run).model
-    if model == OPENED.name and not runs.read_record(run).get("reading"):
+    opened = runs.open_run(run)
+    if opened.model == OPENED.name and not opened.record.get("reading"):
         raise PellucidError(
             f"{run.name} was opened from a folder, and there is no training to go on with",
             fix="Train on from it with {from_run}",
             options={"from_run": run.name},
         )
-    if model in COUNT_MODELS:
+    if opened.model in COUNT_MODELS:
         raise PellucidError(
-            f"{run.name} is a run of {model}, which only counts and was stopped before it had",
+            f"{run.name} is a run of {opened.model}, which only counts and was stopped before it had",
             fix="Make it again under another {name}: there is nothing to go on from",
             options={"name": None},
         )
-    with RunWriter.resume(run) as writer:
-        record = writer.record
-        task = reopen_data(writer.run, changes)
+    device = choose_device(changes.device or opened.plan.device)
+    with joined_world(device) as world, _ending_together(world):
+        if not world.is_main:
+            return _follow(world, lambda: _reopen_for(opened, changes), callbacks)
+        with RunWriter.resume(run) as writer:
+            return _resume_with(writer, changes, callbacks, device, world)
+
+
+def _reopen_for(run: Run, changes: ResumeOptions) -> Task:
+    task = reopen_data(run, changes)
+    if world_of_environment().is_shared:
+        task.prepare_training(TrainOptions(**run.record["asked"]))
+    return task
+
+
+def _resume_with(
+    writer: RunWriter, changes: ResumeOptions, callbacks: Callbacks, device: str, world: World
+) -> TrainingReport:
+    record, run = writer.record, writer.path
+    asked = TrainOptions(**record["asked"])
+    baselines: list[Baseline] = []
+
+    def make() -> Task:
+        task = _reopen_for(writer.run, changes)
         callbacks.on_data(task.facts)
-        asked = TrainOptions(**record["asked"])
-        baselines = measure_baselines(task, asked, callbacks)
-        card = task.find_card(str(record["model"]))
-        plan = from_plain(Plan, record["plan"])
-        threads = (plan.threads, changes.threads or plan.threads)
-        plan = plan._replace(threads=threads[1])
-        state = build_training(card, card.config_from(record["config"]), plan, task)
-        step, unused = _restore_checkpoint(writer, state, changes.is_optimizer_fresh)
-        state = dataclasses.replace(state, plan=writer.run.plan._replace(threads=threads[1]))
-        callbacks.on_plan(state.plan, network_facts(card, state.config, state.model), str(run))
-        has_new_data = task.facts.fingerprint != record["data"]["fingerprint"]
-        resumption = Resumption(
-            step,
-            unused,
-            new_data=task.facts.description if has_new_data else "",
-            threads=threads if threads[0] != threads[1] else None,
-            has_other_versions=dict(record["versions"]) != installed_versions(),
+        baselines.extend(measure_baselines(task, asked, callbacks))
+        return task
+
+    task = share_task(world, make)
+    card = task.find_card(str(record["model"]))
+    before = from_plain(Plan, record["plan"])
+    now: dict[str, Any] = {
+        "threads": changes.threads or before.threads,
+        "processes": world.size,
+        "device": device,
+        "shard": before.shard and world.is_shared,
+    }
+    plan = before._replace(**now)
+    require_parts(plan)
+    found = newest_checkpoint(run)
+    step, unused = (found.step, found.unused) if found else (0, {})
+    state = build_training(card, card.config_from(record["config"]), plan, task)
+    if found is not None:
+        require_matching_weights(state.model, found.model)
+        found = found._replace(optimizer={}) if changes.is_optimizer_fresh else found
+    writer.rewind(step)
+    seen = writer.run
+    current = seen.plan._replace(**now)
+    if world.is_shared:
+        evaluations = tuple(seen.evaluations)
+        begin = Begin(
+            card.name, state.config, plan, current, str(run), step, evaluations, asked.replans, found is not None
         )
-        callbacks.on_resume(resumption)
-        if has_new_data:
-            says = f"new data from step {step + 1} on: {task.facts.description}"
-            writer.append(
-                "findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step)
-            )
-        for name, content in task.files(plan).items():
-            if not (run / name).is_file():
-                writer.write(name, content)
-        seen = writer.run
-        trainer = Trainer(writer, state, callbacks, list(seen.evaluations), list(seen.timings), asked.replans)
-        return _train_to_end(trainer, after=step, baselines=baselines)
+        state = begin_together(world, task, begin, found)
+    else:
+        if found is not None:
+            load_weights(state.model, found.model)
+            if not changes.is_optimizer_fresh:
+                state.optimizer.load(found.optimizer)
+        state = dataclasses.replace(state, plan=current)
+    callbacks.on_plan(state.plan, network_facts(card, state.config, state.model), str(run))
+    has_new_data = task.facts.fingerprint != record["data"]["fingerprint"]
+
+    def changed(name: str) -> Any:
+        return (getattr(before, name), now[name]) if getattr(before, name) != now[name] else None
+
+    resumption = Resumption(
+        step,
+        unused,
+        new_data=task.facts.description if has_new_data else "",
+        threads=changed("threads"),
+        processes=changed("processes"),
+        device=changed("device"),
+        has_other_versions=dict(record["versions"]) != installed_versions(),
+    )
+    callbacks.on_resume(resumption)
+    if has_new_data:
+        says = f"new data from step {step + 1} on: {task.facts.description}"
+        writer.append("findings", Finding("note", "data", says, "the curves before and after differ in kind", "", step))
+    for name, content in task.files(plan).items():
+        if not (run / name).is_file():
+            writer.write(name, content)
+    trainer = Trainer(writer, state, callbacks, list(seen.evaluations), list(seen.timings), asked.replans, world)
+    return _train_to_end(trainer, after=step, baselines=baselines)
 
 
 def command_of(data: DataOptions, options: TrainOptions, plan: Plan, source: str) -> list[str]:
@@ -211,6 +318,8 @@ def command_of(data: DataOptions, options: TrainOptions, plan: Plan, source: str
     asked = {**given_options(data), **({"context": data.context} if data.context else {})}
     if plan.folds:
         asked["folds"] = plan.folds
+    if plan.processes > 1:
+        words += ["--processes", str(plan.processes)]
     for name, value in {**asked, **options.network, **options.training}.items():
         if name != "threads":
             words += [f"--{flag_called(name)}", *([] if value is True else [str(value)])]
@@ -221,10 +330,12 @@ def _train_to_end(trainer: Trainer, *, after: int, baselines: list[Baseline], en
     """ends: when the time is over, by the monotonic clock."""
     with trainer.callbacks.stop.held(trainer.writer.path.name):
         ending = trainer.train_from(after)
+    writer = trainer.writer
+    assert isinstance(writer, RunWriter)
     report, result = finish_run(trainer, ending, baselines, ends)
     if trainer.callbacks.page is not None:
-        trainer.writer.write("report.html", trainer.callbacks.page(report))
-    trainer.writer.finish(result)
+        writer.write("report.html", trainer.callbacks.page(report))
+    writer.finish(result)
     return report
 
 
@@ -244,25 +355,6 @@ def _baselines_file(task: Task, baselines: Sequence[Baseline]) -> str:
     ladder = _baseline_ladder(task, baselines)
     timeless = ladder._replace(rungs=tuple(rung._replace(seconds=0.0) for rung in ladder.rungs))
     return json.dumps(as_plain(timeless), allow_nan=False)
-
-
-def _restore_checkpoint(
-    writer: RunWriter, state: TrainingState, is_optimizer_fresh: bool
-) -> tuple[int, Mapping[int, str]]:
-    """Put the newest checkpoint into the workstate and cut the logs to it; without one, begin anew.
-
-    Back: its step, and what is wrong with those of later steps.
-    """
-    found = newest_checkpoint(writer.path)
-    if found is None:
-        writer.rewind(0)
-        return 0, {}
-    require_matching_weights(state.model, found.model)
-    state.model.load_state_dict(found.model)
-    if not is_optimizer_fresh:
-        state.optimizer.load(found.optimizer)
-    writer.rewind(found.step)
-    return found.step, found.unused
 
 
 def reopen_data(run: Run, changes: ResumeOptions) -> Task:
@@ -327,6 +419,10 @@ def finish_run(
     state, writer = trainer.state, trainer.writer
     task = state.task
     tensors, step = load_best(writer.path)
+    if trainer.world.is_shared or state.plan.device != "cpu":
+        # From here on by rank 0 alone, on the CPU: what follows asks for single tokens and for the parts of networks.
+        alone = build_training(state.card, state.config, state.plan._replace(device="cpu"), task)
+        state = dataclasses.replace(state, model=alone.model, optimizer=alone.optimizer, engine=alone.engine)
     state.model.load_state_dict(tensors)
     network = state.model.for_inference()
     at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)

@@ -33,11 +33,15 @@ from pellucid.records import (
     Step,
     Timing,
 )
-from pellucid.runs import RunWriter
+from pellucid.runs import RunLog
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import delete_old_checkpoints, save_best, save_checkpoint
+from pellucid.training.devices import place_for
+from pellucid.training.distributed import ALONE, World, noticing_loss
+from pellucid.training.engine import Engine
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import Optimizer, build_optimizer
+from pellucid.training.sharding import load_weights, shard_network, whole_tensors
 from pellucid.training.stopping import best_evaluation, check_ending
 from pellucid.training.tasks.task import Batches, Task
 
@@ -58,14 +62,20 @@ class TrainingState:
     model: Network
     batches: Batches
     optimizer: Optimizer
+    engine: Engine
 
 
-def build_training(card: NetworkCard, config: Any, plan: Plan, task: Task) -> TrainingState:
-    """Build the network and what it trains with."""
+def build_training(card: NetworkCard, config: Any, plan: Plan, task: Task, world: World = ALONE) -> TrainingState:
+    """Build the network and what it trains with, on the plan's device. world: processes that all build it together."""
     torch.set_num_threads(plan.threads)
     model = task.build_network(card, config, plan)
     batches = task.make_batches(plan, is_fair=model.rows_meet)
-    return TrainingState(card, config, plan, task, model, batches, build_optimizer(model, plan))
+    model.to(place_for(plan.device, world.local_rank))
+    if world.is_shared and plan.shard:
+        shard_network(model)
+    optimizer = build_optimizer(model, plan)
+    engine = Engine(model, task.loss_function(plan), plan, world, task.batch_weight(plan))
+    return TrainingState(card, config, plan, task, model, batches, optimizer, engine)
 
 
 def network_facts(card: NetworkCard, config: Any, model: Network) -> NetworkFacts:
@@ -76,17 +86,27 @@ def network_facts(card: NetworkCard, config: Any, model: Network) -> NetworkFact
 
 @dataclass
 class Trainer:
-    """A run in the hands of the process that trains it."""
+    """A run in the hands of the process that trains it.
 
-    writer: RunWriter
+    Where several processes train together, each has one. They take the same steps and decide by the same numbers; what
+    depends on the clock rank 0 decides, and only rank 0 writes.
+    """
+
+    writer: RunLog
     state: TrainingState
     callbacks: Callbacks
     evaluations: list[Evaluation]  # so far, by this process and those before it
     timings: list[Timing]  # how long they took
     asked: Sequence[Replan] = ()  # changes of the plan that are to be made; none: it follows the clock, if it has one
+    world: World = ALONE
 
     def train_from(self, after: int) -> Ending:
         """Train from the step after this one to the end, and say why it is the end."""
+        self.state.engine.asked_to_stop = self.callbacks.stop.signal_number
+        with noticing_loss(self.writer.path.name) if self.world.is_shared else nullcontext():
+            return self._train_from(after)
+
+    def _train_from(self, after: int) -> Ending:
         if not self.evaluations:
             self._evaluate(0)
         self.callbacks.on_start(self.start)
@@ -119,8 +139,11 @@ class Trainer:
                 self.writer.append("replans", change)
             if ending or step.step % plan.sample_every == 0:
                 self._sample(step.step)
-            # Read once: a signal between saving and ending would end unsaved.
+            # Read once: a signal between saving and ending would end unsaved. All processes hear of it with the loss.
             is_asked_to_stop = self.callbacks.stop.is_asked
+            if self.world.is_shared:
+                self.callbacks.stop.follow(self.state.engine.stop_signal)
+                is_asked_to_stop = bool(self.state.engine.stop_signal)
             if ending or step.step % plan.save_every == 0 or is_asked_to_stop:
                 self._save(step.step)
             if ending:
@@ -142,7 +165,8 @@ class Trainer:
         if not is_evaluated:
             return None
         plan = self.state.plan
-        return extend_plan(plan, self.evaluations, self.timings) or follow_clock(plan, self.timings)
+        change = extend_plan(plan, self.evaluations, self.timings) or follow_clock(plan, self.timings)
+        return self.world.broadcast(change)
 
     @property
     def start(self) -> InitialLoss:
@@ -162,13 +186,12 @@ class Trainer:
         probe = HealthProbe(state.model)
 
         def watch(step: int) -> AbstractContextManager[None]:
-            if not is_look(step, plan.probe_every, plan.steps):
+            if not is_look(step, plan.probe_every, plan.steps) or plan.shard or not self.world.is_main:
                 return nullcontext()
             return probe.watch(step, with_maps=step in (1, plan.steps))
 
-        loss_function = state.task.loss_function(plan)
         for step in steps(
-            state.model, state.batches, state.optimizer, plan, loss_function=loss_function, first=first, watch=watch
+            state.model, state.batches, state.optimizer, plan, first=first, watch=watch, engine=state.engine
         ):
             for health in probe.take_looks():
                 self._look(health)
@@ -180,28 +203,50 @@ class Trainer:
 
     def _evaluate(self, step: int) -> None:
         state = self.state
-        train = state.task.evaluate_for(state.model, "train", state.plan)
+        # A network that is divided computes in step: then every process looks at everything.
+        world = ALONE if state.plan.shard else self.world
+        train = state.task.evaluate_for(state.model, "train", state.plan, world)
         if state.task.measure.side == "dev":
-            dev = state.task.evaluate_for(state.model, "dev", state.plan)
+            dev = state.task.evaluate_for(state.model, "dev", state.plan, world)
             evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
         else:
             evaluation = Evaluation(step, train.loss, math.nan, train.metric)
         self.evaluations.append(evaluation)
         self.writer.append("evaluations", evaluation)
         if best_evaluation(self.evaluations) is evaluation:
-            save_best(self.writer.path, step, state.model.state_dict())
+            weights = whole_tensors(state.model.state_dict())
+            if self.world.is_main:
+                save_best(self.writer.path, step, weights)
         self.callbacks.on_evaluation(evaluation)
 
     def _sample(self, step: int) -> None:
-        sampled = SampledAt(step, self.state.task.preview(self.state.model, self.state.plan))
+        model = self._model_at_hand()
+        if not self.world.is_main:
+            return
+        sampled = SampledAt(step, self.state.task.preview(model, self.state.plan))
         self.writer.append("samples", sampled)
         self.callbacks.on_samples(sampled)
+
+    def _model_at_hand(self) -> Network:
+        """The network as one whole on the CPU, for what is done one token at a time."""
+        state = self.state
+        if state.plan.device == "cpu" and not (state.plan.shard and self.world.is_shared):
+            return state.model
+        weights = whole_tensors(state.model.state_dict())
+        model = state.task.build_network(state.card, state.config, state.plan)
+        if self.world.is_main:
+            load_weights(model, weights)
+        return model
 
     def _save(self, step: int) -> None:
         # What the logs say up to this step must be on the disk before a checkpoint says that it is.
         self.writer.flush()
-        save_checkpoint(self.writer.path, step, self.state.model.state_dict(), self.state.optimizer.tensors(), {})
-        delete_old_checkpoints(self.writer.path, keep=set())
+        weights, remembered = (
+            whole_tensors(one) for one in (self.state.model.state_dict(), self.state.optimizer.tensors())
+        )
+        if self.world.is_main:
+            save_checkpoint(self.writer.path, step, weights, remembered, {})
+            delete_old_checkpoints(self.writer.path, keep=set())
 
 
 def follow_clock(plan: Plan, timings: Sequence[Timing]) -> Replan | None:

@@ -45,6 +45,15 @@ MOST_NAMED = 3  # columns that are not known
 RECONSTRUCTION = "reconstruction"
 
 
+def name_row(row: int) -> str:
+    """Where a user finds a row of a table that is no file.
+
+    >>> name_row(0)
+    'row 1'
+    """
+    return f"row {row + 1:,}"
+
+
 def table_sides(
     table: TableData,
     target: str,
@@ -122,7 +131,7 @@ def table_sides(
         split=choice,
         leaks=tuple(leak for leak in chosen.leaks if leak.column in set(features)),
         words=words,
-        name_of=table.place_of if table.is_file else lambda row: f"row {row + 1:,}",
+        name_of=table.place_of if table.is_file else name_row,
     )
 
 

@@ -92,6 +92,17 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
         "folds-by-time": "half of the time is left for a cross-validation; without it there would be {steps:,} steps",
         "flat-loss": "{loss} of probabilities: where the true class has {p:g}, {part:.2g} as steep as cross-entropy",
         "dropout": "dropout {dropout:g}, because everything is seen {epochs:.1f} times",
+        "threads": "{several:.3g} ms a step with {threads} threads and {one:.3g} with one, by trial steps",
+        "device": "on {device}",
+        "processes": "every batch is shared by {processes} processes",
+        "processes-shard": "batches, weights, gradients and optimizer are divided over {processes} processes",
+        "shard-optimizer": "{optimizer}, because Muon needs whole matrices",
+        "precision-faster": "bf16, because a step takes {half:.3g} ms with it and {full:.3g} without",
+        "precision-slower": "fp32, because a step takes {half:.3g} ms with bf16 and {full:.3g} without",
+        "compile-pays": "compiled: {compiled:.3g} ms a step in place of {plain:.3g} saves {saved:.0f} s, and compiling "
+        "takes {seconds:.0f}",
+        "compile-waste": "not compiled: {compiled:.3g} ms a step in place of {plain:.3g} would save {saved:.0f} s, and "
+        "compiling takes {seconds:.0f}",
     }
 )
 
@@ -135,7 +146,7 @@ def plan_lines(plan: Plan, network: NetworkFacts) -> list[str]:
         f"{network.name}, {count_of(network.parameters, 'parameter')}" + (f": {config}" if config else ""),
         f"{count_of(plan.steps, 'step')} of {plan.batch_size:,}{takes}; {plan.optimizer}, {rate}, "
         f"{count_of(plan.warmup, 'warmup step')}, then {plan.schedule}",
-        f"seed {plan.seed}, {count_of(plan.threads, 'thread')}",
+        f"seed {plan.seed}, {count_of(plan.threads, 'thread')}" + " for each process" * (plan.processes > 1),
         *[f"{name}: {says}" for name, says in goal_facts(plan)],
         *map(plan_reason, plan.reasons),
         BEFORE_TRAINING,
@@ -223,6 +234,11 @@ def resumption_lines(resumed: Resumption) -> list[str]:
     notes = []
     if resumed.new_data:
         notes.append(f"new data: {resumed.new_data}")
+    if resumed.processes:
+        before, now = resumed.processes
+        notes.append(f"{now} process{'es' * (now != 1)} in place of {before}: the last bits may differ")
+    if resumed.device:
+        notes.append(f"on {resumed.device[1]} in place of {resumed.device[0]}: the last bits may differ")
     if resumed.threads:
         notes.append(f"{resumed.threads[1]} threads in place of {resumed.threads[0]}: the last bits may differ")
     if resumed.has_other_versions:

@@ -1,5 +1,7 @@
 """Batches for each step: a pure function of the seed and the step, so that a resumed run needs no state of them.
 
+Where several processes train together, each takes its share of the rows of the same batch.
+
 An epoch is a pass over everything, in an order of its own. Items of a list are put together with others of about
 their length, so that hardly anything is padded, or, where they are seen seldom, with all but the longest; which of them
 meet, and which batch comes first, is left to chance.
@@ -19,6 +21,7 @@ from torch.nn import functional
 from pellucid.data.prepare import Examples
 from pellucid.data.prepare.tokens import Corpus, label_ends
 from pellucid.models.pairs.padding import pad_rows
+from pellucid.training.distributed import WHOLE, Share
 from pellucid.training.rng import numpy_rng
 
 POOL = 4  # batches of pairs that are sorted by length together
@@ -43,6 +46,10 @@ class Epochs:
         if epoch != self._epoch:
             self._order, self._epoch = self.shuffle(numpy_rng(self.seed, epoch, "batches")), epoch
         return self._order[place]
+
+    def has_rows(self, step: int, share: Share) -> bool:
+        """Whether the share has rows of its own; else it is given one that counts for nothing."""
+        return share.index < len(self.rows(step))
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """The rows of each batch of an epoch."""
@@ -137,8 +144,12 @@ class ListBatches(Epochs):
         self.items = items
         self.by_length, self.is_mixed = by_length, is_mixed
 
-    def batch(self, step: int) -> Batch:
-        return self.items.collate(self.rows(step))
+    def batch(self, step: int, share: Share = WHOLE) -> Batch:
+        return self.items.collate(share.rows(self.rows(step)))
+
+    def n_tokens(self, step: int) -> int:
+        """Predictions of this step's batch, without making it."""
+        return int(self.items.lengths[self.rows(step)].sum())
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """Shuffled, sorted by length, cut, and the batches shuffled."""
@@ -212,10 +223,14 @@ class TextBatches(Epochs):
         self.context = min(context, len(tokens) - 1)
         super().__init__((len(tokens) - 1) // self.context, batch_size, seed)
 
-    def batch(self, step: int) -> Batch:
-        at = self.rows(step)[:, None] + np.arange(self.context)
+    def batch(self, step: int, share: Share = WHOLE) -> Batch:
+        at = share.rows(self.rows(step))[:, None] + np.arange(self.context)
         tokens, targets = (torch.from_numpy(self.tokens[where].astype(np.int64)) for where in (at, at + 1))
         return Batch(tokens, targets, targets.numel(), self.counted(at) if self.counted else None)
+
+    def n_tokens(self, step: int) -> int:
+        """Predictions of this step's batch, without making it."""
+        return len(self.rows(step)) * self.context
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """The first tokens of the windows of each batch."""
@@ -260,13 +275,13 @@ class ExampleBatches(Epochs):
         self.all = make_example_batch(examples)
         self.shift = shift
 
-    def batch(self, step: int) -> ExampleBatch:
-        rows = torch.from_numpy(self.rows(step))
+    def batch(self, step: int, share: Share = WHOLE) -> ExampleBatch:
+        rows = torch.from_numpy(share.rows(self.rows(step)))
         batch = ExampleBatch(*(part.index_select(0, rows) for part in self.all))
         if not self.shift:
             return batch
-        by = numpy_rng(self.seed, step, "shift").integers(-self.shift, self.shift + 1, (2, len(rows)))
-        return batch._replace(numbers=shift_images(batch.numbers, torch.from_numpy(by)))
+        by = numpy_rng(self.seed, step, "shift").integers(-self.shift, self.shift + 1, (2, len(self.rows(step))))
+        return batch._replace(numbers=shift_images(batch.numbers, torch.from_numpy(share.rows(by.T).T)))
 
 
 def shift_images(images: Tensor, by: Tensor) -> Tensor:
@@ -328,8 +343,8 @@ class PairBatches(Epochs):
         self.all = make_pair_batch(pairs)
         self.lengths = np.array([(len(source), len(target) + 1) for source, target in pairs]).reshape(-1, 2)
 
-    def batch(self, step: int) -> PairBatch:
-        rows = self.rows(step)
+    def batch(self, step: int, share: Share = WHOLE) -> PairBatch:
+        rows = share.rows(self.rows(step))
         sources, tokens, targets = (part.index_select(0, torch.from_numpy(rows)) for part in self.all[:3])
         # As wide as the longest of these rows, not of all: the rest is nothing but padding.
         wide, long = self.lengths[rows].max(0).tolist()

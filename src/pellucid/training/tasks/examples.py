@@ -38,6 +38,7 @@ from pellucid.models.contracts import ExampleModel, Network, Reconstructor
 from pellucid.models.examples.configs import CNNConfig, ExampleShape, ResidualCNNConfig, ViTConfig
 from pellucid.models.examples.rows import Logistic
 from pellucid.records import Answers, DataFacts, Importance, InitialLoss, Measure, Plan, Separability
+from pellucid.training.distributed import ALONE, World
 from pellucid.training.options import TrainOptions
 from pellucid.training.run_data import TRAINED_ON
 from pellucid.training.tasks import metrics
@@ -53,7 +54,10 @@ from pellucid.training.tasks.task import (
     Batches,
     Inputs,
     LossFunction,
+    SharedBatches,
     Task,
+    batch_to,
+    device_of,
     evaluating,
     initial_loss,
 )
@@ -228,7 +232,7 @@ class ExampleTask(Task):
     def max_batch_size(self) -> int:
         return self.n_train
 
-    def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
+    def make_batches(self, plan: Plan, *, is_fair: bool) -> SharedBatches:
         return ExampleBatches(self.sides.train, plan.batch_size, plan.seed, plan.shift)
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
@@ -259,11 +263,10 @@ class ExampleTask(Task):
         """
         if plan.class_weights == "none":
             return lambda losses, targets: losses.mean()
-        counts = np.bincount(self.sides.train.targets, minlength=len(self.sides.classes))
-        weights = torch.from_numpy(self.n_train / (np.maximum(counts, 1) * len(counts))).float()
+        weights = self._class_weights
 
         def mean(losses: Tensor, targets: Tensor) -> Tensor:
-            of_each = weights[targets]
+            of_each = weights.to(targets.device)[targets]
             return (of_each * losses).sum() / of_each.sum()
 
         return mean
@@ -296,20 +299,32 @@ class ExampleTask(Task):
         )
         return float((judged**2).mean()), float(((judged - train.mean(0)) ** 2).mean())
 
-    def evaluate(self, model: ExampleModel, side: str, most: int = 0) -> SideResult:
+    def batch_weight(self, plan: Plan) -> Callable[[ExampleBatch], float]:
+        if plan.class_weights == "none":
+            return super().batch_weight(plan)
+        weights = self._class_weights
+        return lambda batch: float(weights[batch.targets.cpu()].sum())
+
+    @cached_property
+    def _class_weights(self) -> Tensor:
+        """Of each class, one over how often train has it."""
+        counts = np.bincount(self.sides.train.targets, minlength=len(self.sides.classes))
+        return torch.from_numpy(self.n_train / (np.maximum(counts, 1) * len(counts))).float()
+
+    def evaluate(self, model: ExampleModel, side: str, most: int = 0, world: World = ALONE) -> SideResult:
         """The mean loss of the usual kind for the task, whatever the plan makes small, and the metric."""
-        scored = self.score_examples(model, self._some(side, most))
+        scored = self.score_examples(model, self._some(side, most), world)
         losses = find_example_loss(self.default_loss, self.sides.task).losses
         loss = losses(scored.scores, scored.targets).mean(dtype=torch.float64).item()
         scores, targets = scored.scores.double().numpy(), scored.targets.double().numpy()
         units = metrics.class_units if self.sides.task == "classification" else metrics.number_units
         return SideResult(loss, self._metric(scores, targets), units(scores, targets))
 
-    def evaluate_for(self, model: ExampleModel, side: str, plan: Plan) -> SideResult:
-        result = super().evaluate_for(model, side, plan)
+    def evaluate_for(self, model: ExampleModel, side: str, plan: Plan, world: World = ALONE) -> SideResult:
+        result = super().evaluate_for(model, side, plan, world)
         if plan.class_weights == "none":
             return result
-        scored = self.score_examples(model, self._some(side, plan.evaluated))
+        scored = self.score_examples(model, self._some(side, plan.evaluated), world)
         losses = find_example_loss(self.default_loss, self.sides.task).losses(scored.scores, scored.targets)
         return result._replace(loss=self.mean_of(plan)(losses.double(), scored.targets).item())
 
@@ -337,19 +352,39 @@ class ExampleTask(Task):
         scored = {side: self.score_examples(model, self.examples(side)) for side in (side, "test")}
         return answers_of(self.sides, side, scored[side], scored["test"], self.loss(plan))
 
-    def score_examples(self, model: ExampleModel, examples: Examples) -> Scored:
-        """What the network says of these examples, and what it should say; of a reconstructor also what is left."""
+    def score_examples(self, model: ExampleModel, examples: Examples, world: World = ALONE) -> Scored:
+        """What the network says of these examples, and what it should say; of a reconstructor also what is left.
+
+        world: processes that score a part of them each.
+        """
+        if world.is_shared:
+            return self._score_together(model, examples, world)
         scores, targets, latent = [], [], []
         for answer, batch in _passes(model, examples):
-            scores.append(answer)
-            targets.append(targets_of(model, batch))
+            scores.append(answer.cpu())
+            targets.append(targets_of(model, batch).cpu())
             if isinstance(model, Reconstructor):
-                latent.append(model.latent(batch.numbers, batch.codes))
+                latent.append(model.latent(batch.numbers, batch.codes).cpu())
         return Scored(
             examples,
             torch.cat(scores) if scores else torch.zeros(0, self.inputs.outputs),
             torch.cat(targets) if targets else torch.zeros(0),
             torch.cat(latent) if latent else torch.zeros(len(examples), 0),
+        )
+
+    def _score_together(self, model: ExampleModel, examples: Examples, world: World) -> Scored:
+        """Each process scores every so-many-th pass, and all are told everything."""
+        passes = [slice(first, first + AT_ONCE) for first in range(0, len(examples), AT_ONCE)]
+        mine = {one.start: self.score_examples(model, examples.rows(one)) for one in world.share.deal(passes)}
+        parts = {start: part for held in world.gather(mine) for start, part in held.items()}
+        found = [parts[one.start] for one in passes]
+        if not found:
+            return self.score_examples(model, examples)
+        return Scored(
+            examples,
+            torch.cat([part.scores for part in found]),
+            torch.cat([part.targets for part in found]),
+            torch.cat([part.latent for part in found]),
         )
 
     def fit_baselines(self, options: TrainOptions) -> Iterator[Baseline]:
@@ -429,7 +464,8 @@ def targets_of(model: ExampleModel, batch: ExampleBatch) -> Tensor:
 
 def _passes(model: ExampleModel, examples: Examples) -> Iterator[tuple[Tensor, ExampleBatch]]:
     """The scores of all examples, in passes that memory holds."""
+    device = device_of(model)
     with evaluating(model):
         for first in range(0, len(examples), AT_ONCE):
-            batch = make_example_batch(examples.rows(slice(first, first + AT_ONCE)))
+            batch = batch_to(make_example_batch(examples.rows(slice(first, first + AT_ONCE))), device)
             yield model(batch.numbers, batch.codes), batch

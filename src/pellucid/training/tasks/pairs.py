@@ -29,12 +29,23 @@ from pellucid.models.pairs.padding import pad_rows
 from pellucid.models.settings import SIZES
 from pellucid.models.stepwise import greedy_answers
 from pellucid.records import AnsweredExample, Answers, DataFacts, InitialLoss, Measure, Plan
+from pellucid.training.distributed import ALONE, World
 from pellucid.training.loop import mean_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
 from pellucid.training.tasks.metrics import exact_match, match_units, tokens_right
-from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
+from pellucid.training.tasks.task import (
+    Batches,
+    Inputs,
+    LossFunction,
+    SharedBatches,
+    Task,
+    batch_to,
+    device_of,
+    evaluating,
+    initial_loss,
+)
 
 AT_ONCE = 256  # pairs of one pass that is not learned from
 MEASURE = Measure("nats", "exact match", "simple models", "token")
@@ -125,7 +136,7 @@ class PairTask(Task):
     def max_batch_size(self) -> int:
         return len(self.sides.train)
 
-    def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
+    def make_batches(self, plan: Plan, *, is_fair: bool) -> SharedBatches:
         return PairBatches(self.sides.train, plan.batch_size, plan.seed, by_length=not is_fair)
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
@@ -142,19 +153,22 @@ class PairTask(Task):
         """Of train, as many as dev has, spread evenly over it."""
         return self.sides.train[:: max(1, len(self.sides.train) // len(self.sides.dev))]
 
-    def evaluate(self, model: PairModel, side: str, most: int = 0) -> SideResult:
+    def evaluate(self, model: PairModel, side: str, most: int = 0, world: World = ALONE) -> SideResult:
         """The loss of every token of the targets. Whole answers are only written at the end: they take much longer."""
         pairs = self.train_part if side == "train" else getattr(self.sides, side)
         pairs = pairs[:: max(1, self.facts.n_tokens[side] // most)] if most else pairs
         pairs = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))  # hardly anything is padded
-        total, n_tokens = 0.0, 0
+        firsts = range(0, len(pairs), AT_ONCE)
+        sums, device = np.zeros(len(firsts)), device_of(model)
         with evaluating(model):
-            for first in range(0, len(pairs), AT_ONCE):
-                batch = make_pair_batch(pairs[first : first + AT_ONCE])
+            for place, first in world.share.deal(enumerate(firsts)):
+                batch = batch_to(make_pair_batch(pairs[first : first + AT_ONCE]), device)
                 scores = model(batch.sources, batch.tokens).flatten(0, 1)
                 loss = functional.cross_entropy(scores, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
-                total += loss.double().item()
-                n_tokens += batch.n_tokens
+                sums[place] = loss.double().item()
+        total, n_tokens = 0.0, sum(len(target) + 1 for _, target in pairs)
+        for one in world.add(sums).tolist():  # one after another, so that it is the same for any number of processes
+            total += one
         return SideResult(total / n_tokens if n_tokens else math.nan)
 
     def check_initial_loss(self, loss: float, plan: Plan) -> InitialLoss:

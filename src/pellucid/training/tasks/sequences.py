@@ -30,12 +30,23 @@ from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
 from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_to_bytes, with_own_scores
 from pellucid.models.stepwise import NeuralReading
 from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample, Statement, make_note
+from pellucid.training.distributed import ALONE, World
 from pellucid.training.loop import loss_on_counting, next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
 from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches, share_of_tokens
 from pellucid.training.tasks.metrics import token_accuracy, token_units
-from pellucid.training.tasks.task import Batches, Inputs, LossFunction, Task, evaluating, initial_loss
+from pellucid.training.tasks.task import (
+    Batches,
+    Inputs,
+    LossFunction,
+    SharedBatches,
+    Task,
+    batch_to,
+    device_of,
+    evaluating,
+    initial_loss,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -251,7 +262,7 @@ class SequenceTask(Task):
         wanted = recipe.batch_size if self.is_list else recipe.batch_size * TOKENS_OF_AN_ITEM // self.context
         return max(1, min(wanted, self.max_batch_size))
 
-    def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
+    def make_batches(self, plan: Plan, *, is_fair: bool) -> SharedBatches:
         counted = None if plan.start == "scratch" else self._counted
         return make_batches(
             self.sides.train,
@@ -286,11 +297,11 @@ class SequenceTask(Task):
     def loss_function(self, plan: Plan) -> LossFunction:
         return next_token_loss if plan.start == "scratch" else loss_on_counting
 
-    def evaluate(self, model: SequenceModel, side: str, most: int = 0) -> SideResult:
+    def evaluate(self, model: SequenceModel, side: str, most: int = 0, world: World = ALONE) -> SideResult:
         part = self._part(side, most)
         if side == "train" and isinstance(model, OnCounting):
-            return SideResult(self._train_loss(model, part.n_predicted))
-        return self._side_result(token_losses(model, part, self.context), part)
+            return SideResult(self._train_loss(model, part.n_predicted, world))
+        return self._side_result(token_losses(model, part, self.context, world=world), part)
 
     def evaluate_whole(self, model: SequenceModel, side: str) -> SideResult:
         part, is_right = self.parts[side], np.zeros(self.parts[side].n_predicted, dtype=bool)
@@ -301,20 +312,28 @@ class SequenceTask(Task):
         nats = float(losses.mean()) if len(losses) else math.nan
         return SideResult(nats, units=token_units(losses, part, self.context))
 
-    def _train_loss(self, model: OnCounting, n_predicted: int) -> float:
+    def _train_loss(self, model: OnCounting, n_predicted: int, world: World) -> float:
         """On counting, over about so many tokens of train: counts that have seen them would make it look learned."""
         batch_size = max(1, tokens_of_a_pass(model.vocab_size) // self.context)
         batches = make_batches(
             self.sides.train, batch_size, self.context, seed=0, by_length=False, counted=self._counted
         )
-        total, n_tokens, step = 0.0, 0, 0
+        sizes: list[int] = []
+        while sum(sizes) < n_predicted and len(sizes) < batches.per_epoch:
+            sizes.append(batches.n_tokens(len(sizes) + 1))
+        sums, device = np.zeros(len(sizes)), device_of(model)
         with evaluating(model):
-            while n_tokens < n_predicted and step < batches.per_epoch:
-                step += 1
-                batch = batches.batch(step)
-                total += next_token_loss(model, batch).double().item() * batch.n_tokens
-                n_tokens += batch.n_tokens
-        return total / n_tokens
+            for place in world.share.deal(range(len(sizes))):
+                batch = batch_to(batches.batch(place + 1), device)
+                sums[place] = next_token_loss(model, batch).double().item() * sizes[place]
+        total = 0.0
+        for one in world.add(sums).tolist():  # one after another, so that it is the same for any number of processes
+            total += one
+        return total / sum(sizes)
+
+    def prepare_training(self, options: TrainOptions) -> None:
+        if (options.start or self.default_start) == "counts" and self._kept is None:
+            _ = self.cross_fit
 
     def counted_parts(self, model: SequenceModel) -> CountedParts | None:
         if not isinstance(model, OnCounting):
@@ -403,26 +422,32 @@ def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> MeanLoss:
 
 
 def token_losses(
-    model: SequenceModel, side: Corpus, context: int, is_right: npt.NDArray[np.bool_] | None = None
+    model: SequenceModel,
+    side: Corpus,
+    context: int,
+    is_right: npt.NDArray[np.bool_] | None = None,
+    world: World = ALONE,
 ) -> Floats:
     """The loss of every token of the side but the first, in their order; what `evaluate_loss` is the mean of.
 
-    is_right: (n,), is told of each of them whether it was the likeliest.
+    is_right: (n,), is told of each of them whether it was the likeliest. world: processes that make a part each.
     """
-    found = np.empty(side.n_predicted)
+    found = np.zeros(side.n_predicted)
     counts = model.counts if isinstance(model, OnCounting) else None
+    device = device_of(model)
     with evaluating(model):
-        for batch, places in _passes(side, context, tokens_of_a_pass(model.vocab_size), counts):
+        for read, places in world.share.deal(_passes(side, context, tokens_of_a_pass(model.vocab_size), counts)):
+            batch = batch_to(read, device)
             scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
             losses = functional.cross_entropy(
                 scores.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
             )
-            is_real = batch.targets.flatten() != IGNORED
+            is_real = read.targets.flatten() != IGNORED
             at = places.reshape(-1)[is_real.numpy()]
-            found[at] = losses[is_real].double().numpy()
+            found[at] = losses.cpu()[is_real].double().numpy()
             if is_right is not None:
-                is_right[at] = (scores.argmax(-1) == batch.targets).flatten()[is_real].numpy()
-    return found
+                is_right[at] = (scores.argmax(-1) == batch.targets).flatten().cpu()[is_real].numpy()
+    return world.add(found)
 
 
 def tokens_of_a_pass(vocab_size: int) -> int:

@@ -32,8 +32,10 @@ from pellucid.records import (
     Sample,
     Separability,
 )
+from pellucid.training.distributed import ALONE, WHOLE, Share, World
 from pellucid.training.options import TrainOptions
 from pellucid.training.rng import derive_seed
+from pellucid.training.sharding import is_divided
 from pellucid.training.tasks.baselines import Baseline, SideResult
 
 # Tokens of train from which on a size is worth its weights.
@@ -58,6 +60,16 @@ class Batches(Protocol):
 
     def batch(self, step: int) -> Any:
         """The batch of this step; the first is 1. Its n_tokens are the predictions that the loss is the mean of."""
+
+
+class SharedBatches(Batches, Protocol):
+    """Batches whose rows several processes can share."""
+
+    def batch(self, step: int, share: Share = WHOLE) -> Any:
+        """The same, or a share of its rows."""
+
+    def has_rows(self, step: int, share: Share) -> bool:
+        """Whether the share has rows of its own; else it is given one that counts for nothing."""
 
 
 class Task(ABC):
@@ -132,7 +144,7 @@ class Task(ABC):
         return max(1, n)
 
     @abstractmethod
-    def make_batches(self, plan: Plan, *, is_fair: bool) -> Batches:
+    def make_batches(self, plan: Plan, *, is_fair: bool) -> SharedBatches:
         """Of the training side; is_fair: each a fair sample of it, whatever that costs."""
 
     @abstractmethod
@@ -151,9 +163,16 @@ class Task(ABC):
         """What is made small, without the penalty, as a function of a network's outputs and targets."""
         return cross_entropy_loss
 
+    def batch_weight(self, plan: Plan) -> Callable[[Any], float]:
+        """What the mean loss of a batch is a mean over: where several processes share one, each counts by that."""
+        return _n_predictions
+
     @abstractmethod
-    def evaluate(self, model: Any, side: str, most: int = 0) -> SideResult:
-        """The network on dev or test; of train on a part as large as dev. most: predictions that are looked at."""
+    def evaluate(self, model: Any, side: str, most: int = 0, world: World = ALONE) -> SideResult:
+        """The network on dev or test; of train on a part as large as dev. most: predictions that are looked at.
+
+        world: processes that look at a part each; all of them are told the whole, to the same bits as of one alone.
+        """
 
     @property
     def usual_folds(self) -> int:
@@ -163,9 +182,9 @@ class Task(ABC):
     def require_options(self, options: TrainOptions) -> None:  # noqa: B027  # most data take all that their kind may
         """Refuse what these data, and not only their kind, cannot be asked for."""
 
-    def evaluate_for(self, model: Any, side: str, plan: Plan) -> SideResult:
+    def evaluate_for(self, model: Any, side: str, plan: Plan, world: World = ALONE) -> SideResult:
         """The network on as much of a side as the plan says, by the loss that its weights are chosen by."""
-        return self.evaluate(model, side, plan.evaluated)
+        return self.evaluate(model, side, plan.evaluated, world)
 
     def importances(self, model: Any, plan: Plan) -> tuple[Importance, ...]:
         """What the network loses on dev without each column of a table."""
@@ -174,6 +193,9 @@ class Task(ABC):
     def evaluate_whole(self, model: Any, side: str) -> SideResult:
         """The finished network on all of dev or test, with all that it is compared by; it may take longer."""
         return self.evaluate(model, side)
+
+    def prepare_training(self, options: TrainOptions) -> None:  # noqa: B027  # most need nothing more than their sides
+        """Work out what every batch will need, once, before it is shared with other processes."""
 
     def counted_parts(self, model: Any) -> CountedParts | None:
         """What of the network's predictions is counted and what learned; None where nothing is counted."""
@@ -220,13 +242,31 @@ def build_network(card: NetworkCard, config: Any, seed: int) -> Network:
         return network
 
 
+def _n_predictions(batch: Any) -> float:
+    return float(batch.n_tokens)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where its weights are; of a model that has none, the CPU."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
+def batch_to(batch: Any, device: torch.device) -> Any:
+    """The same batch with its tensors on that device; itself where they are there."""
+    if device.type == "cpu":
+        return batch
+    return type(batch)(*(one.to(device, non_blocking=True) if isinstance(one, Tensor) else one for one in batch))
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Inside, the model is in eval mode and makes no gradients; afterwards it is in the mode it was in."""
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        # What is divided over processes is put together in buffers that training uses again.
+        is_shared = any(is_divided(parameter) for parameter in model.parameters())
+        with torch.no_grad() if is_shared else torch.inference_mode():
             yield
     finally:
         model.train(was_training)
