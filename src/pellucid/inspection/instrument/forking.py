@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import resource
 import selectors
 import signal
 import time
@@ -15,7 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
-MOST_SECONDS = 20.0
+MOST_SECONDS = 20.0  # of CPU time
+PATIENCE = 6  # times as long by the clock: on a busy machine it only comes on slowly
 
 
 def measure_in_fork(model: nn.Module, measure: Callable[[], object], seconds: float = MOST_SECONDS) -> Any:
@@ -32,10 +35,10 @@ def measure_in_fork(model: nn.Module, measure: Callable[[], object], seconds: fl
         warnings.simplefilter("ignore")  # of a fork beside threads: those of torch are not used there
         child = os.fork()
     if child == 0:
-        _answer(measure, write_end)
+        _answer(measure, write_end, seconds)
     os.close(write_end)
     try:
-        text = _read_until(read_end, time.monotonic() + seconds)
+        text = _read_until(read_end, time.monotonic() + PATIENCE * seconds)
     finally:
         os.close(read_end)
         with suppress(ProcessLookupError):
@@ -44,9 +47,12 @@ def measure_in_fork(model: nn.Module, measure: Callable[[], object], seconds: fl
     return json.loads(text) if text else None
 
 
-def _answer(measure: Callable[[], object], write_end: int) -> None:
+def _answer(measure: Callable[[], object], write_end: int, seconds: float) -> None:
     """The child's whole life. It leaves by _exit: nothing of the parent's is to be closed or flushed here."""
     try:
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        most = math.ceil(time.process_time() + seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(nothing, standard)
