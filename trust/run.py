@@ -34,6 +34,16 @@ PROOFS = (
         "trust.kills", "200 × kill -9: ends byte by byte like a run left alone", "--kills 200", "--kills 20 --forked"
     ),
     Proof(
+        "trust.tampered",
+        "10,000 damages to run folders: none is believed",
+        "--count 10000",
+        "--count 500 --commands 10",
+    ),
+    Proof(
+        "trust.crafted", "10,000 crafted run folders: exit 2, never 70", "--count 10000", "--count 100 --processes 2"
+    ),
+    Proof("trust.soak", "half an hour in one process: memory flat to 5 %", "", "--minutes 3", has_seed=False),
+    Proof(
         "pytest", "resumed at any step, a run ends with the same bytes", RESUMED, f"{RESUMED} -k mlp", has_seed=False
     ),
     Proof(

@@ -275,6 +275,9 @@ class Run:
         """The record and the logs, together with a result that is not yet on the disk."""
         require_fields(self, "seed", "threads", "versions", "data", "network", "plan", "command")
         record, plan = self.record, self.plan
+        own = str(record["network"]["name"])
+        if not any(rung.name == own if plan.steps == 0 else not rung.is_counted for rung in result.ladder.rungs):
+            raise damage_in(self.path, RECORD, f"network.name {ascii(own)[:40]} has no place on the ladder")
         changes = ",".join([change.spelled for change in plan.replans[1:]])
         return TrainingReport(
             name=self.name,
