@@ -381,13 +381,13 @@ def test_a_training_is_a_process_that_can_be_stopped_and_gone_on_with(visitor):
             break
     if not open_run(visitor.lab.runs / run).is_finished:
         assert visitor.lab.trainings.ended_with(run) in (None, 130)
-        visitor.lab.trainings._started[run].wait(60)
+        visitor.lab.trainings._started[run].wait(300)
         visitor.post(f"/api/runs/{run}/resume", {})
     last = {}
     for news in read_events(visitor, run):
         last = news
     assert last["state"] == "finished"
-    visitor.lab.trainings._started[run].wait(60)
+    visitor.lab.trainings._started[run].wait(300)
     steps = [one["step"] for one in RunFollower(visitor.lab.runs / run).news()["metrics"]]
     assert steps == list(range(1, len(steps) + 1))
     assert visitor.ask("POST", f"/api/runs/{run}/stop", {})[0] == 400
