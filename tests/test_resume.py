@@ -99,7 +99,8 @@ def gone_on_with(run: Path, state: TrainingState, callbacks: Callbacks | None = 
         writer.rewind(step)
         evaluations = list(Run(run, read_record(run)).evaluations)
         trainer = Trainer(writer, state, callbacks or Callbacks(), evaluations, [])
-        trainer.train_from(step)
+        with trainer.callbacks.stop.held(run.name):
+            trainer.train_from(step)
     return step
 
 
