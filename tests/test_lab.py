@@ -393,7 +393,8 @@ def test_a_training_is_a_process_that_can_be_stopped_and_gone_on_with(visitor):
     assert visitor.ask("POST", f"/api/runs/{run}/stop", {})[0] == 400
     assert visitor.ask("POST", f"/api/runs/{run}/resume", {})[0] == 400
     assert (
-        visitor.ask("POST", "/api/train/start", {"where": "comes", "name": "names", "options": {"colour": 1}})[0] == 400
+        visitor.ask("POST", "/api/train/start", {"where": "comes", "name": "names", "options": {"flavour": 1}})[0]
+        == 400
     )
     assert visitor.ask("POST", "/api/train/start", {"where": "comes", "name": "names", "run": "../x"})[0] == 400
 

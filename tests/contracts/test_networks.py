@@ -284,7 +284,7 @@ def test_on_counting_the_parts_make_the_whole(card, tokens):
     assert learned.abs().max() > 0.01
     # Where more was read than stands here, what is counted is given: the same numbers as if it were read here.
     later = model(tokens[:, 3:], model.counts.forward(tokens)[:, 3:])
-    assert torch.allclose(later, model._join(model.network(tokens[:, 3:]), counted[:, 3:]).logits)
+    assert torch.allclose(later, model.join(model.network(tokens[:, 3:]), counted[:, 3:]).logits)
 
 
 def test_a_copy_shares_the_counts_and_nothing_else(card, tokens):

@@ -19,6 +19,9 @@ from pellucid.runs import RunWriter, open_run
 SOURCES = sorted(Path(pellucid.__file__).parent.rglob("*.py"))
 EXAMPLES = {
     "written": {"sentence": "3 empty lines were left out"},
+    "data-unknown": {},
+    "exported-alone": {"alone": 2.4849, "both": 1.9514, "n": 10_655},
+    "export-unchecked": {"tool": "llama-cpp-python", "file": "GGUF"},
     "byte-order-mark": {},
     "cr-read-as-lf": {},
     "crlf-left-out": {"n": 3},

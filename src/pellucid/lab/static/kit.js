@@ -114,7 +114,7 @@ export function Field({ label, children, hint }) {
 
 /** @param {{ label: string, value: number, min: number, max: number, step: number, shown?: string, onInput: (value: number) => void, disabled?: boolean }} props */
 export function Slider({ label, value, min, max, step, shown, onInput, disabled }) {
-  return html`<label class="slider"><span>${label}</span><output>${shown ?? value}</output>
+  return html`<label class="slider"><span>${label}</span><span class="reading">${shown ?? value}</span>
     <input type="range" min=${min} max=${max} step=${step} value=${value} disabled=${disabled} aria-valuetext=${shown ?? String(value)}
       onInput=${(/** @type {any} */ event) => onInput(Number(event.target.value))} /></label>`;
 }
