@@ -101,7 +101,7 @@ async def ask(arm: Arm, n_clients: int, n_requests: int) -> Measured:
             waits.append(time.monotonic() - began)
             n_tokens += answer.json()["usage"]["completion_tokens"]
 
-    async with httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=n_clients)) as session:
+    async with httpx.AsyncClient(timeout=7200, limits=httpx.Limits(max_connections=n_clients)) as session:
         began, spent = time.monotonic(), arm.cpu_seconds()
         await asyncio.gather(*(client(session) for _ in range(n_clients)))
         return Measured(arm.cpu_seconds() - spent, time.monotonic() - began, waits, n_tokens)
