@@ -228,7 +228,7 @@ class InitialLoss(NamedTuple):
     uniform: float  # ln of the vocabulary's size; of numbers, what 0 for everything costs
     label_entropy: float  # of the targets: the least without context; of numbers, what the mean of train costs
     is_as_expected: bool
-    start: str  # unsure, sure and wrong, informed, too informed, from counting, not finite or counted
+    start: str  # unsure, sure and wrong, informed, too informed, from counting, from a run, not finite or counted
     vocab_size: int = 0  # 0: numbers are predicted
     expected: float | None = None  # over all first weights of their kind, where that can be computed
 

@@ -145,7 +145,16 @@ RULES: Mapping[type, Mapping[str, Rule]] = {
     Finding: {"severity": OneOf(SEVERITIES), "step": STEP},
     InitialLoss: {
         "start": OneOf(
-            ("unsure", "sure and wrong", "informed", "too informed", "from counting", "not finite", "counted")
+            (
+                "unsure",
+                "sure and wrong",
+                "informed",
+                "too informed",
+                "from counting",
+                "from a run",
+                "not finite",
+                "counted",
+            )
         ),
         "vocab_size": COUNT,
     },
