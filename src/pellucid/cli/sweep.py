@@ -91,9 +91,9 @@ def read_over(words: tuple[str, ...]) -> dict[str, list[Setting]]:
     found: dict[str, list[Setting]] = {}
     for word in words:
         name, equals, values = word.partition("=")
-        key = _full_name(name.strip())
-        if not key or not equals or not values:
+        if not name.strip() or not equals or not values:
             raise PellucidError(f"{quoted(word)} is no setting with values", fix="Write --over width=32,64")
+        key = _full_name(name.strip())
         if key in found:
             raise PellucidError(f"{quoted(name)} is searched over twice", fix="Give all its values at once")
         found[key] = [_read_value(value.strip(), types.get(key)) for value in values.split(",")]
