@@ -462,7 +462,7 @@ def test_killed_while_it_saves(run):
 
 
 def test_best_weights_come_back(run):
-    refused(lambda: load_best(run.path), "x has no weights yet", "pellucid train --resume x")
+    refused(lambda: load_best(run.path), "model.json of 'x' is damaged: it is missing", "pellucid train --resume x")
     for step in (1, 5):
         save_best(run.path, step, tensors(step))
         found, at = load_best(run.path)
