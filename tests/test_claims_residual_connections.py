@@ -6,6 +6,7 @@ import pytest
 
 from pellucid.claims.deep_training import split_classes
 from pellucid.claims.running import stored_ledger
+from pellucid.data.splits import SplitRequest
 from pellucid.errors import PellucidError
 
 STORED = {one.id: one for one in stored_ledger().results}
@@ -27,7 +28,7 @@ def test_a_turning_point_is_where_wide_layers_have_it(name, expected):
 
 
 def test_classes_are_read_from_images_and_from_tables():
-    digits, penguins = split_classes("digits"), split_classes("penguins", 100, seed=3, target="species")
+    digits, penguins = split_classes("digits"), split_classes("penguins", 100, 3, SplitRequest(target="species"))
     assert digits.shape == ((1, 8, 8), (), 10)
     assert len(penguins.train.classes) == 100
     assert penguins.shape[2] == 3

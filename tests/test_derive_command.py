@@ -109,7 +109,7 @@ def test_the_picture_and_the_page_are_written_whole(pellucid, tmp_path):
         (["--h", "1e-30"], "is lost beside"),
         (["--h", "large"], "is not a valid float"),
         (["--wrt", "w9"], "is not an input"),
-        (["--wrt", ""], "is not an input"),
+        (["--wrt", ""], "--wrt is empty"),
         (["--brif"], "Perhaps you meant --brief"),
         (["w0=1"], "w0 is given twice"),
         (["w0"], "is not of the form name=number"),

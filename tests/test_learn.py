@@ -1,16 +1,15 @@
 """The journey: every step is a command that exists, in the order that is promised, and what it says comes true."""
 
 import json
-import os
 
 import pytest
+from tests.at_length import AT_LENGTH
 
 from pellucid.api.learn import JOURNEY, LearnStep, all_steps, find_step, next_step
 from pellucid.cli import COMMANDS, pellucid
 from pellucid.data.sets import is_dataset
 from pellucid.errors import PellucidError
 
-AT_LENGTH = os.environ.get("PELLUCID_AT_LENGTH") == "1"  # as `make trust` asks for
 QUICK = ("differences", "graph", "engine", "tokens", "emma", "temperature", "masks", "dice")
 
 

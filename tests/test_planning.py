@@ -91,7 +91,7 @@ def test_steps_that_fit_take_the_time_they_are_given():
 def plan_at(monkeypatch, task, pace, model="gru", **options):
     """The plan of a network where every size is as slow, and a batch half as large is twice as fast."""
 
-    def measure(state, seconds):
+    def measure(state, seconds, world):
         return pace._replace(step=pace.step * state.plan.batch_size / draft_size)
 
     card = task.find_card(model)

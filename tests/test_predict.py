@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.data.options import DataOptions
 from pellucid.figures.words.notes import note_sentences
-from pellucid.runs import open_run
+from pellucid.runs import open_run, read_record
+from pellucid.runs.disk import checksummed_json
+from pellucid.runs.seal import read_ending
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import load_network
 from pellucid.training.inference.prediction import Predictor, read_examples
@@ -243,10 +246,16 @@ def test_rows_and_images_that_were_trained_on_are_told(runs, folder):
         )
     assert f"was trained on all of {len(sides.train)} rows" in notes["train"]
     assert "was trained on" not in notes["dev"]
-    (run.path / "trained-on.bin").rename(folder / "away.bin")
-    again = note_sentences(Predictor(run).predict(read_examples(Predictor(run), [str(folder / "train.csv")])).notes)
-    (folder / "away.bin").rename(run.path / "trained-on.bin")
-    assert "was trained on" not in " ".join(again)  # as of a run that was made before they were kept
+    # A run that was made before they were kept, and before there were seals.
+    old = Path(shutil.copytree(run.path, folder / "old"))
+    (old / "trained-on.bin").unlink()
+    record = read_record(old)
+    files = {name: digest for name, digest in record["files"].items() if name != "trained-on.bin"}
+    (old / "run.json").write_bytes(checksummed_json({**record, "files": files}))
+    (old / "finished.json").write_bytes(checksummed_json({"ending": read_ending(old)["ending"]}))
+    predictor = Predictor(open_run(old))
+    again = note_sentences(predictor.predict(read_examples(predictor, [str(folder / "train.csv")])).notes)
+    assert "was trained on" not in " ".join(again)
 
 
 def test_mistakes_are_named_as_the_file_numbers_its_lines(tmp_path):

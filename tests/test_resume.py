@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.at_length import AT_LENGTH
 
 from pellucid.data.options import DataOptions
 from pellucid.errors import Stopped
@@ -25,7 +26,6 @@ from pellucid.training.trainer import Trainer, TrainingState, build_training
 
 STEPS = 100
 AHEAD = 3
-AT_LENGTH = os.environ.get("PELLUCID_AT_LENGTH") == "1"  # as `make trust` asks for
 PLAN = Plan(
     steps=STEPS,
     batch_size=8,

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.at_length import AT_LENGTH
 
 from pellucid.cli import pellucid as commands
 
 PAGE = Path(__file__).parent.parent / "docs" / "sources.md"
-AT_LENGTH = os.environ.get("PELLUCID_AT_LENGTH") == "1"  # as `make trust` asks for
 HEADING = "| where | it says | try | measured |"
 
 

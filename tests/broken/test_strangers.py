@@ -1,17 +1,16 @@
 """Every broken program of strangers does harm: in plain torch, trained beside its repaired twin, it ends the worse."""
 
 import math
-import os
 
 import pytest
+from tests.at_length import some_of
 from tests.broken.twins import SETS, load_stranger, names_of_strangers
 
 PROGRAMS = [(which, name) for which in SETS for name in names_of_strangers(which)]
-AT_LENGTH = os.environ.get("PELLUCID_AT_LENGTH") == "1"  # as `make trust` asks for
 MARGIN = 1.15  # how much worse it has to be than its twin
 
 
-@pytest.mark.parametrize(("which", "name"), PROGRAMS if AT_LENGTH else PROGRAMS[::24])
+@pytest.mark.parametrize(("which", "name"), some_of(PROGRAMS, 24))
 @pytest.mark.filterwarnings("ignore")  # some of these bugs are warned of by torch
 def test_a_broken_program_ends_worse_than_its_twin(which, name):
     broken, repaired = load_stranger(which, name).harm()

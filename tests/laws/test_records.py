@@ -21,19 +21,21 @@ from pellucid.records import (
 )
 from pellucid.records.plain import from_plain
 
-NUMBER = st.floats(allow_nan=False)
+NUMBER = st.floats(-1e30, 1e30) | st.sampled_from((math.inf, -math.inf))
+STEP = st.integers(0, 1_000_000_000)
+SHARE = st.floats(0, 1)
 
 
 def round_trip(record):
     return from_plain(type(record), json.loads(json.dumps(as_plain(record), allow_nan=False)))
 
 
-@given(st.integers(), NUMBER, NUMBER)
+@given(STEP, NUMBER, NUMBER)
 def test_numbers_survive(step, train, dev):
     assert round_trip(Evaluation(step, train, dev)) == Evaluation(step, train, dev)
 
 
-@given(st.lists(st.integers(0, 9)), NUMBER, st.none() | NUMBER, st.none() | st.integers())
+@given(st.lists(st.integers(0, 9)), NUMBER, st.none() | SHARE, st.none() | st.integers(0, 4))
 def test_records_in_records_survive(counts, mean, saturated, flat):
     histogram = Histogram(-1.0, 1.0, tuple(counts))
     layer = LayerStats("blocks.0", "Tanh", 3, 4, mean, 1.0, saturated, flat, 0.0, 0.1, histogram, histogram)

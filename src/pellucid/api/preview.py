@@ -82,8 +82,18 @@ def train_choices() -> list[dict[str, Any]]:
 
 
 def preview_data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What was read, in words, its first examples and columns, and the networks that can learn it. No training."""
+    """What was read, in words, its first examples and columns, and the networks that can learn it. No training.
+
+    Of a table of which no column was chosen the likeliest one to predict is proposed.
+    """
     request = request_training(source, options)
+    table = request.data if isinstance(request.data, TableData) else None
+    is_proposed = table is not None and not request.reading.target and not request.reading.task
+    if table is not None and is_proposed:
+        from pellucid.data.prepare.targets import likely_targets
+
+        proposed = dataclasses.replace(request.reading, target=likely_targets(table)[0])
+        request = dataclasses.replace(request, reading=proposed)
     task = _open(request)
     from pellucid.figures.words.training import data_lines
 
@@ -96,6 +106,7 @@ def preview_data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "first": [*facts.first[:12], *(" → ".join(pair) for pair in facts.first_pairs[:12])],
         "columns": [{"name": column.name, "kind": column.kind} for column in getattr(data, "columns", ())][:200],
         "target": facts.target,
+        "is_proposed": is_proposed,
         "task": facts.task,
         "classes": list(facts.symbols[:40]) if facts.class_counts else [],
         "sides": facts.items,

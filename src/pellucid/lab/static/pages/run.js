@@ -195,7 +195,8 @@ function Numbers({ name, now }) {
   const base = `/api/runs/${encodeURIComponent(name)}`;
   const seen = useAnswer((abort) => get(`${base}/modules`, { text }, abort), [name, text], 300);
   const modules = seen.answer?.modules ?? [];
-  const chosen = path || modules.find((/** @type {any} */ one) => one.has_formula)?.path || "";
+  // At first a layer of which one number has a graph worth walking through.
+  const chosen = path || (modules.find((/** @type {any} */ one) => one.has_formula && one.kind === "Linear") ?? modules.find((/** @type {any} */ one) => one.has_formula))?.path || "";
   const table = useAnswer((abort) => (modules.length ? get(`${base}/numbers`, { text, path: chosen }, abort) : Promise.resolve(null)), [name, seen.answer, chosen]);
   const unit = useAnswer((abort) => (cell && modules.length ? get(`${base}/unit`, { text, path: chosen, row: cell.row, unit: cell.unit }, abort) : Promise.resolve(null)), [seen.answer, chosen, cell?.row, cell?.unit]);
   const open = (/** @type {any} */ written) => { sessionStorage.setItem("derive", JSON.stringify({ expression: written.expression, values: written.values, from: `${name}, ${chosen}, row ${written.row}, unit ${written.unit}`, measured: written.measured, symbols: written.symbols })); go("#/derive/unit"); };

@@ -59,8 +59,8 @@ function Levels({ levels, path, onWalk }) {
     }))}</svg>
     ${levels.map((level, i) => html`${level.branches.map((/** @type {any} */ one, /** @type {number} */ row) => html`<button type="button" key=${`${i}-${one.token}`} class=${`branch ${one.token === level.chosen ? "chosen" : ""} ${one.bent === 0 ? "masked" : ""}`}
         style=${{ left: `${i * COLUMN}px`, top: `${row * ROW}px` }} aria-pressed=${one.token === level.chosen}
-        aria-label=${`place ${i + 1}: ${one.is_end ? "the end" : one.text}, ${percent(one.bent)}`} title=${`${one.is_end ? "the end" : one.text}: ${percent(one.share)} as the model has it, ${percent(one.bent)} as bent`}
-        onClick=${() => onWalk([...tokens.slice(0, i), one.token])}><span class="fill" style=${{ width: `${100 * one.bent}%` }}></span><span>${one.text}</span><span class="share">${percent(one.bent)}</span></button>`)}
+        aria-label=${`place ${i + 1}: ${one.text} ${percent(one.bent)}${one.is_end ? ", the end" : ""}`} title=${`${one.is_end ? "the end" : one.text}: ${percent(one.share)} as the model has it, ${percent(one.bent)} as bent`}
+        onClick=${() => onWalk([...tokens.slice(0, i), one.token])}><span class="fill" style=${{ width: `${100 * one.bent}%` }}></span><span>${one.text}</span> <span class="share">${percent(one.bent)}</span></button>`)}
       <div class="level-foot" style=${{ left: `${i * COLUMN}px`, top: `${level.branches.length * ROW}px` }}>${level.n_others ? `${level.n_others} others ${percent(level.others_bent)}` : ""} ${level.entropy_bits.toFixed(1)} bits</div>`)}
     ${path.length ? null : null}</div>`;
 }

@@ -37,7 +37,8 @@ function Prepare({ where, name }) {
   const seen = useAnswer((abort) => post("/api/train/preview", asked, abort), [where, name, reading], 100);
   const choices = useAnswer((abort) => get("/api/train/choices", {}, abort), []);
   const data = seen.answer;
-  const body = { where, name, run, options: given(options) };
+  const target = options.target ?? (data?.is_proposed ? data.target : undefined);
+  const body = { where, name, run, options: given({ ...options, target }) };
   const start = () => {
     setStarting(true);
     post("/api/train/start", body).then(({ run: made }) => go(`#/run/${encodeURIComponent(made)}`), (problem) => { setError(problem); setStarting(false); });
@@ -60,7 +61,7 @@ function Prepare({ where, name }) {
         ${data ? html`<div class="fields">
           <${Field} label="Network"><select value=${options.model ?? data.model} onChange=${(/** @type {any} */ event) => set("model", event.target.value)}>
             ${data.models.map((/** @type {any} */ one) => html`<option value=${one.name} selected=${one.name === (options.model || data.model)}>${one.name}</option>`)}</select><//>
-          ${data.columns.length ? html`<${Field} label="Column to predict"><select value=${options.target ?? data.target} onChange=${(/** @type {any} */ event) => set("target", event.target.value)}>
+          ${data.columns.length ? html`<${Field} label="Column to predict" hint=${data.is_proposed ? "By its name, its values and its place the likeliest; choose another if it is not the one." : ""}><select value=${options.target ?? data.target} onChange=${(/** @type {any} */ event) => set("target", event.target.value)}>
             ${data.columns.map((/** @type {any} */ column) => html`<option value=${column.name} selected=${column.name === (options.target ?? data.target)}>${column.name}</option>`)}</select><//>` : null}
           <${Field} label="Minutes" hint=${options.steps ? "Steps decide." : ""}><input type="number" min="0.1" step="any" placeholder="2" value=${options.minutes ?? ""} disabled=${Boolean(options.steps)} onInput=${(/** @type {any} */ event) => set("minutes", event.target.value === "" ? "" : Number(event.target.value))} /><//>
         </div>${model ? html`<p class="quiet">${model.summary}.</p>` : null}
