@@ -219,11 +219,14 @@ def test_a_resumption_says_how_many_processes_go_on():
 
 def test_batch_norm_over_processes_is_that_of_the_batch(monkeypatch):
     torch.manual_seed(1)
-    rows_ = torch.randn(6, 3)
+    rows_ = torch.randn(6, 3, requires_grad=True)
     alone, shared = BatchNorm(3), BatchNorm(3)
     shared.is_shared = True
-    monkeypatch.setattr("torch.distributed.nn.functional.all_reduce", lambda tensor: tensor)  # a world of one
-    torch.testing.assert_close(shared(rows_), alone(rows_))
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda tensor: None)  # a world of one
+    said, wanted = shared(rows_), alone(rows_)
+    torch.testing.assert_close(said, wanted)
+    weights = torch.arange(18.0).reshape(6, 3)
+    torch.testing.assert_close(*(torch.autograd.grad((one * weights).sum(), rows_)[0] for one in (said, wanted)))
     torch.testing.assert_close(shared.running_variance, alone.running_variance)
     torch.testing.assert_close(shared.running_mean, alone.running_mean)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.api.train import TrainRequest, request_training
-from pellucid.data import datasets
+from pellucid.data import TableData, datasets
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import networks_for
 from pellucid.options import options_of

@@ -102,7 +102,7 @@ def as_fields(plain: dict[str, Any], kind: type[Fields]) -> Fields:
     Move(name='x', by=2.0)
     >>> as_fields({"name": 3}, Move)
     Traceback (most recent call last):
-    pellucid.http.answers.Refusal: a field does not fit: Move.name cannot be '3'. It takes name: str, by: float.
+    pellucid.http.answers.Refusal: a field does not fit: Move.name cannot be 3. It takes name: str, by: float.
     """
     hints = {field.name: field.type for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     takes = ", ".join(f"{name}: {getattr(hint, '__name__', hint)}" for name, hint in hints.items())

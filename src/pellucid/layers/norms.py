@@ -11,6 +11,7 @@ time, so that nothing peeks ahead. After it each feature is stretched by a learn
 """
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -77,11 +78,24 @@ class BatchNorm(nn.Module):
         return (rows - mean) * (variance + self.epsilon).rsqrt() * self.gain + self.bias
 
 
-def _sum_over_processes(tensor: Tensor) -> Tensor:
-    """With gradients that are summed as well."""
-    from torch.distributed.nn.functional import all_reduce
+class _SumOverProcesses(torch.autograd.Function):
+    """The sum of what every process holds. Each has a part in every other's loss: gradients are summed as well."""
 
-    total: Tensor = all_reduce(tensor)  # type: ignore[no-untyped-call]  # torch gives it no types
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        total = tensor.clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(total)
+        return total
+
+
+def _sum_over_processes(tensor: Tensor) -> Tensor:
+    total: Tensor = _SumOverProcesses.apply(tensor)  # type: ignore[no-untyped-call]  # torch gives it no types
     return total
 
 
