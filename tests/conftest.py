@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,11 +16,28 @@ from tests.at_length import AT_LENGTH
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+LONGEST = 900  # seconds of one test, on a machine with other things to do
+
 # No screen, no sandbox for root, and no call home.
 CHROMIUM_FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """A test that waits for something that never comes fails; it does not keep the others waiting."""
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError(f"the test took more than {LONGEST} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LONGEST)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

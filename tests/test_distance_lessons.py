@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.at_length import some_of
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -85,6 +86,7 @@ def test_the_shortest_way_is_that_of_the_formulas() -> None:
     assert len(set(ways["attention"])) == 1
 
 
+@pytest.mark.slow
 def test_the_gated_memories_reach_farther_and_attention_is_flat() -> None:
     study = path_length.measure(PathLengthKnobs())
     last = {network.name: network.gradients[-1] for network in study.networks}
@@ -119,7 +121,7 @@ def chains_by_hand(n: int, layers: int) -> dict[str, tuple[int, int]]:
     }
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("layers", some_of([1, 2], 2))
 def test_chains_are_those_counted_by_hand(layers: int) -> None:
     study = parallel_steps.measure(ParallelKnobs(length=8, width=4, depth=layers, batch=1))
     found = {network.name: network for network in study.networks}

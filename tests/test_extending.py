@@ -92,6 +92,7 @@ def test_a_network_is_a_row_and_its_config(tmp_path):
     assert found["config"]["bells"] == 4
 
 
+@pytest.mark.slow
 def test_an_optimizer_a_schedule_and_a_position_encoding_are_rows(tmp_path):
     found = run_with(
         "import pellucid.layers.positions as positions\n"
@@ -159,6 +160,7 @@ def test_an_option_of_train_is_a_field(tmp_path):
     assert " ".join(found["command"]).endswith("--threads 1 --patience 4")
 
 
+@pytest.mark.slow
 def test_a_sampling_filter_is_a_row_and_a_function(tmp_path):
     (tmp_path / "first.py").write_text(
         "import numpy as np\n"
@@ -187,6 +189,7 @@ def test_a_sampling_filter_is_a_row_and_a_function(tmp_path):
     assert "--first changes nothing with --beam" in found["idle"]
 
 
+@pytest.mark.slow
 def test_a_data_set_is_a_file(tmp_path):
     (tmp_path / "sets").mkdir()
     (tmp_path / "sets" / "rivers.py").write_text(
@@ -211,6 +214,7 @@ def test_a_data_set_is_a_file(tmp_path):
     assert found["n"] == 3
 
 
+@pytest.mark.slow
 def test_an_option_of_the_data_is_a_field(tmp_path):
     found = run_with(
         "import dataclasses, pellucid.data.options as options\n"

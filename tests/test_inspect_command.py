@@ -374,6 +374,7 @@ def test_a_run_of_our_own(tmp_path):
         assert found.flops_by_operation > 0
 
 
+@pytest.mark.slow
 def test_their_process_is_bounded(tmp_path):
     """One file, several children: each is ended with all that it started, and says why in one line."""
     path = tmp_path / "bad.py"

@@ -441,6 +441,7 @@ def test_polynomials():
     assert scaling_sentence(CostScaling((1,), (7,), (5.0, 2.0, 0.0), None)) == "a sequence of n costs 5 + 2·n FLOPs"
 
 
+@pytest.mark.slow
 def test_eight_wide_layers_against_thirty_two_narrow_ones():
     """The sources' A and B: the same L·d², which is what both counts follow, and not the same depth or cache."""
     assert 8 * 1024**2 == 32 * 512**2 == 8_388_608

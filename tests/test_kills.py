@@ -25,6 +25,7 @@ def proof(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_killed_6_times_in_a_row():
     said = proof("trust.kills", "--forked", "--in-a-row", "--kills", "6", "--cases", "list")
     assert "6 kills" in said
@@ -32,8 +33,8 @@ def test_killed_6_times_in_a_row():
 
 
 def test_killed_at_random_moments():
-    said = proof("trust.kills", "--forked", "--kills", "4", "--cases", "text,recurrent", "--seed", "2")
-    assert "4 kills" in said
+    said = proof("trust.kills", "--forked", "--kills", "2", "--cases", "text", "--seed", "2")
+    assert "2 kills" in said
     assert "0 with another end" in said
 
 

@@ -174,6 +174,7 @@ def _numbers(lesson: Lesson[Any], settings: dict[str, Any]) -> object:
     return {key: value for key, value in plain.items() if key not in ("source", "seed", "knobs", "timings")}
 
 
+@pytest.mark.slow
 def test_the_knobs_of_positions_change_what_is_measured_together() -> None:
     """Two transformers are trained each time, so all knobs are turned at once; each shows in another part."""
     lesson = all_lessons()["positions"]

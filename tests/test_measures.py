@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn import metrics
+from tests.at_length import some_of
 
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.records.intervals import student_factor
@@ -170,7 +171,7 @@ def test_a_gain_on_items_of_all_lengths_is_the_bootstraps():
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.09 * (high - low))
 
 
-@pytest.mark.parametrize(("n", "p_ours", "p_theirs"), [(27, 0.9, 0.9), (27, 0.95, 0.8), (300, 0.75, 0.72)])
+@pytest.mark.parametrize(("n", "p_ours", "p_theirs"), some_of([(27, 0.9, 0.9), (27, 0.95, 0.8), (300, 0.75, 0.72)], 3))
 def test_the_interval_of_right_and_wrong_holds_the_truth_as_often_as_it_says(n, p_ours, p_theirs):
     """2,000 sides: a share of 95 % is then known to 0.5 points, and four of these are allowed."""
     draw = np.random.default_rng(1)

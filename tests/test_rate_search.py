@@ -198,6 +198,7 @@ def test_a_range_without_an_answer_has_none(mlp, rates, words):
     assert words in search_sentences(found)[1]
 
 
+@pytest.mark.slow
 def test_the_suggestion_trains_better_than_ten_times_less_and_ten_times_more(sides, mlp):
     """Measured: 0.47, with which 150 steps reach 2.36 nats on dev; a tenth of it 2.67, ten times as much 34.8."""
     build, batches_for = mlp

@@ -249,6 +249,7 @@ def recurrence(factor: float, rate: float) -> Specimen:
     return Specimen(model, (inputs,), inputs.mean((1, 2))[:, None], nn.MSELoss(), optimizer)
 
 
+@pytest.mark.slow
 def test_a_recurrence_that_explodes_is_told_from_a_high_rate():
     found = [one for one in diagnose(recurrence(4.0, 1e-3), ["learning-rate"]).findings if one.rule == "learning-rate"]
     assert "no lower rate helps" in found[0].means

@@ -142,7 +142,7 @@ def test_alone_or_among_others_a_request_gets_the_same_text_and_numbers(server):
         for seed in range(24)
     ]
     alone = [post(address, body).json()["choices"] for body in bodies]
-    together = asyncio.run(ask_all(address, bodies))
+    together = serving.run_apart(ask_all(address, bodies))
     assert service.keeps_bits
     assert together == alone
     assert service.metrics.drawn_tokens > service.metrics.steps  # they did share steps
@@ -406,8 +406,11 @@ def test_asked_to_end_it_finishes_what_runs(story):
                 one.close()
             return answers, rest
 
-        answers, rest = asyncio.run(ask())
-        assert process.wait(60) == 128 + signal.SIGTERM
+        try:
+            answers, rest = serving.run_apart(ask())
+            assert process.wait(60) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
     texts = {texts_of(body, is_stream=True)[0] for status, _, body in answers}
     assert len(texts) == 1
     assert len(texts.pop()) == 150

@@ -38,13 +38,14 @@ except Exception as error:
 """
 
 
-def hears_hang_ups() -> None:
-    """Whatever the tests were started with: under nohup the signal would be ignored, and so it would stay."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def hears_signals() -> None:
+    """Whatever the tests were started with: under nohup or in the background they would be ignored, and so stay."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def worker(seconds: float, when: str = "during", **options: object) -> "subprocess.Popen[str]":
-    options = {"preexec_fn": hears_hang_ups, **options}
+    options = {"preexec_fn": hears_signals, **options}
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, str(seconds), when], stdout=subprocess.PIPE, encoding="utf-8", **options
     )
@@ -116,7 +117,7 @@ open(sys.argv[1], "a").write(f" and ended with {code}")
 def test_a_terminal_that_closes(tmp_path):
     pid, terminal = os.forkpty()
     if not pid:
-        hears_hang_ups()
+        hears_signals()
         os.execv(sys.executable, [sys.executable, "-c", CLOSED_TERMINAL, str(tmp_path / "told")])
     assert os.read(terminal, 100) == b"ready\r\n"
     os.close(terminal)

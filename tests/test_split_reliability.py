@@ -55,7 +55,7 @@ def sides_by_row(folder: Path, suffix: str = ".parquet") -> dict[tuple[object, .
         ("1,0", "the fraction of test is 0"),
         ("0.7,0.1,0.1,0.1", "4 fractions came"),
         ("a,b,c", "'a,b,c' is not three fractions"),
-        ("", "is not three fractions"),
+        ("", "--fractions is empty"),
     ],
 )
 def test_fractions_that_are_none(pellucid, tmp_path, fractions, said):

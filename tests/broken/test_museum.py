@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.at_length import some_of
 from tests.broken.museum import BROKEN, HEALTHY, ROOMS
 
 from pellucid.inspection.doctor import diagnose
@@ -19,11 +20,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 DO_NOT_RUN = {"longer_than_the_table"}  # their bug is that they stop
 NOT_FOUND = {"tanh_before_cross_entropy"}  # as docs/doctor-score.md says
-EVERY = 3
-SAMPLE = [one for exhibits in ROOMS.values() for one in exhibits[::EVERY] if one.name not in NOT_FOUND]
+EVERY = 5
+SAMPLE = [one for exhibits in ROOMS.values() for one in some_of(exhibits, EVERY) if one.name not in NOT_FOUND]
 # Hugging Face's are slow to load: make doctor-score runs them.
 LIGHT = [one for one in HEALTHY if not one.name.startswith("Hugging Face")]
-PASSED = LIGHT[:: 2 * EVERY]
+PASSED = some_of(LIGHT, 8 * EVERY)
 ROOT = Path(__file__).parents[2]
 PATIENTS = Path(__file__).parent.parent / "contracts" / "rule_patients"
 
@@ -81,7 +82,7 @@ def test_a_healthy_program_learns(healthy):
 
 
 @pytest.mark.parametrize("exhibit", SAMPLE, ids=lambda exhibit: exhibit.name)
-def test_the_doctor_finds_every_third_of_each_kind_of_bug(exhibit):
+def test_the_doctor_finds_some_of_each_kind_of_bug(exhibit):
     assert exhibit.found_by(diagnose(exhibit.patient(), exhibit.expected))
 
 

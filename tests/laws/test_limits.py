@@ -50,5 +50,6 @@ def test_a_million_terms_in_one_node() -> None:
     assert long_sum_of_values() == (0.5 * LONG_SUM, float(LONG_SUM))
 
 
+@pytest.mark.slow
 def test_more_than_a_million_nodes_are_refused() -> None:
     assert refusal().startswith("the expression has more than 1,000,000 nodes")
