@@ -22,7 +22,6 @@ class Proof(NamedTuple):
     has_seed: bool = True
 
 
-RESUMED = "-q --no-header -p no:cacheprovider tests/test_resume.py"
 PROOFS = (
     Proof("trust.depth", "100,000 deep: right, under 2 s and 200 MB", "", "", has_seed=False),
     Proof("trust.ulps", "every rule within 4 ulp of mpmath", "--points 10000", "--points 1000"),
@@ -44,13 +43,10 @@ PROOFS = (
     ),
     Proof("trust.soak", "half an hour in one process: memory flat to 5 %", "", "--minutes 3", has_seed=False),
     Proof(
-        "pytest", "resumed at any step, a run ends with the same bytes", RESUMED, f"{RESUMED} -k mlp", has_seed=False
-    ),
-    Proof(
         "pytest",
-        "every broken program of strangers ends worse than its twin, in plain torch",
-        "-q --no-header -p no:cacheprovider tests/broken/test_strangers.py",
-        "-q --no-header -p no:cacheprovider tests/broken/test_strangers.py -k third-a",
+        "every test at length: resumed at any step, every bug of strangers, every mutant",
+        "-q --no-header -p no:cacheprovider --numprocesses=auto --dist=worksteal",
+        "-q --no-header -p no:cacheprovider tests/test_resume.py -k mlp",
         has_seed=False,
     ),
     Proof("trust.serving", "10⁵ requests, a tenth of them bad: no 5xx, no leak, none lost", "", "--count 2000"),
