@@ -1,6 +1,6 @@
 // The lab's pages by their addresses, and the frame around them.
 // @ts-check
-import { door, get, html, post, render, signal, useEffect } from "./kit.js";
+import { door, get, html, post, render, signal, useEffect, useRef } from "./kit.js";
 import { Home } from "./pages/home.js";
 
 /** Pages other than the first are loaded when they are asked for. @type {Record<string, [string, () => Promise<any>]>} */
@@ -39,7 +39,9 @@ function Frame() {
   const Page = shown.value;
   const [name = "home", ...rest] = place.value;
   const current = name === "run" ? "home" : name;
-  useEffect(() => { document.getElementById("main")?.focus({ preventScroll: true }); }, [place.value.slice(0, 2).join("/")]);
+  // On the way to another page the reader goes along; at first the keys begin at the top, where the way past is.
+  const isOpened = useRef(false);
+  useEffect(() => { if (isOpened.current) document.getElementById("main")?.focus({ preventScroll: true }); isOpened.current = true; }, [place.value.slice(0, 2).join("/")]);
   return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
     <header class="top"><div class="top-inner">
       <a class="brand" href="#/"><${Mark} />pellucid</a>
