@@ -6,6 +6,7 @@ fork: memory, streams, threads. What a fork cannot show, such as which modules a
 tested with `python -m pellucid`. The server ends when its standard input does.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -20,7 +21,8 @@ import json, os, socket, sys
 door = socket.socket(socket.AF_UNIX)
 door.connect({door!r})
 request = {{"words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
-socket.send_fds(door, [b"p"], [0, 1, 2])
+here, alive = os.pipe()  # is closed when this process ends, however it ends
+socket.send_fds(door, [b"p"], [0, 1, 2, here])
 door.sendall(json.dumps(request).encode())
 door.shutdown(socket.SHUT_WR)
 code = door.recv(1)
@@ -33,11 +35,10 @@ sys.exit(code[0] if code else "the fork of pellucid died")
 LOADED = ("pellucid.training", "torch._dynamo", "sklearn.ensemble", "pellucid.training.run", "pellucid.figures.show")
 
 
-def run_command(connection: socket.socket) -> None:
+def run_command(connection: socket.socket, streams: list[int]) -> None:
     """In a fork: become the process that the client asked for, and tell it the exit code."""
     from pellucid.cli import main
 
-    streams = socket.recv_fds(connection, 1, 3)[1]
     request = json.loads(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -75,15 +76,32 @@ def serve(folder: Path) -> None:
     client.write_text(CLIENT.format(python=sys.executable, door=str(door)))
     client.chmod(0o755)
     print("ready", flush=True)
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    waiting.register(sys.stdin, select.POLLIN)
+    forks: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([listening, sys.stdin], [], [])
-        if sys.stdin in ready:
-            os._exit(0)  # there is nothing to put away, and torch takes seconds for it
-        connection, _ = listening.accept()
-        if not os.fork():
-            listening.close()
-            run_command(connection)
-        connection.close()
+        for ready, _ in waiting.poll():
+            if ready == sys.stdin.fileno():
+                os._exit(0)  # there is nothing to put away, and torch takes seconds for it
+            elif ready == listening.fileno():
+                connection, _ = listening.accept()
+                *streams, client = socket.recv_fds(connection, 1, 4)[1]
+                forks[client] = os.fork()
+                if not forks[client]:
+                    os.setpgid(0, 0)
+                    listening.close()
+                    run_command(connection, streams)
+                connection.close()
+                for stream in streams:
+                    os.close(stream)
+                waiting.register(client, 0)  # tells only that nobody holds the other end
+            else:
+                # The client has its answer, or was killed by a test that would not wait any longer.
+                waiting.unregister(ready)
+                os.close(ready)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(forks.pop(ready), signal.SIGKILL)
 
 
 if __name__ == "__main__":
