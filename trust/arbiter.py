@@ -95,6 +95,7 @@ def chain_rule(case: Case, point: int, keep: Callable[[Real], Real], draw: Rando
     values = forward(case, point, keep)
     last = len(case.nodes) - 1
     chosen = taken(case, [float(value) for value in values])
+    is_finite = math.isfinite(float(values[last]))
     heard: list[list[Real]] = [[] for _ in case.nodes]
     heard[last] = [1.0 if values[last] == values[last] else math.nan]
     gradients = [0.0] * len(case.variables)
@@ -114,11 +115,24 @@ def chain_rule(case: Case, point: int, keep: Callable[[Real], Real], draw: Rando
         keep_slope = rounded if kind in SAME_SLOPES and keep is not in_range else keep
         slopes = [keep_slope(slope) for slope in EXACT[kind].slopes(*given)] if inputs else []
         is_loud = not math.isfinite(float(upstream))
+        flat = flats(kind, given) if is_finite else [False] * len(inputs)
         is_masked |= is_loud and ((kind == "relu" and given[0] <= 0) or (kind == "^" and given[1] == 0))
         is_steep |= kind in ("/", "log") and given[-1] != 0 and math.isinf(float(slopes[0]))
-        for parent, slope in zip(inputs, slopes, strict=True):
-            heard[parent].append(keep(upstream * slope))
+        for parent, slope, is_flat in zip(inputs, slopes, flat, strict=True):
+            heard[parent].append(0.0 if is_flat else keep(upstream * slope))
     return Run([values[last], *gradients], is_masked, is_steep, is_crowded)
+
+
+def flats(kind: str, given: list[Real]) -> list[bool]:
+    """Toward which inputs an operation is constant nearby: what is made of it does not change, if it is a number."""
+    if kind == "relu":
+        return [bool(given[0] < 0)]
+    if kind == "^":
+        return [bool(given[1] == 0), False]
+    if kind in ("max", "min"):
+        best = max(given) if kind == "max" else min(given)
+        return [bool(one != best) for one in given]
+    return [False] * len(given)
 
 
 def forward(case: Case, point: int, keep: Callable[[Real], Real] = rounded) -> list[Real]:

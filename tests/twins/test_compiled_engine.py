@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import pellucid
 from pellucid.autograd import Value, maximum, total, where
 from pellucid.autograd import value as value_module
+from pellucid.autograd.node import propagate
+from pellucid.autograd.replays import replay
 from pellucid.autograd.value import ancestors
 
 IS_COMPILED = value_module.engine.__name__.endswith("._node")
@@ -45,6 +48,33 @@ def random_graph(seed: int) -> tuple[list[Value], Value]:
         ]
         nodes.append(rng.choice(made)())
     return leaves, total(nodes[-3:])
+
+
+# Below zero relu is constant, and so is what is made of it: the difference quotient of a finite value is 0, and that of
+# an infinite one is inf - inf. At 0 itself there is no slope.
+FLAT = [
+    ("sqrt(relu(x))", lambda x: x.relu().sqrt(), -1.0, 0.0),
+    ("sqrt(relu(x)) + x", lambda x: x.relu().sqrt() + x, -1.0, 1.0),
+    ("sqrt(max(x, 0))", lambda x: maximum(x, 0.0).sqrt(), -1.0, 0.0),
+    ("sqrt(1 - x^0)", lambda x: (1.0 - x**0.0).sqrt(), 2.0, 0.0),
+    ("1/relu(x)", lambda x: 1.0 / x.relu(), -1.0, math.nan),
+    ("sqrt(relu(x))", lambda x: x.relu().sqrt(), 0.0, math.nan),
+]
+
+
+@pytest.mark.parametrize(("text", "function", "at", "slope"), FLAT)
+def test_what_is_constant_nearby_hands_on_nothing(text, function, at, slope):
+    """By the pass that is told, by the engine that is there, by the one in Python, and by the replay."""
+    x, other, third = (Value(at, "x") for _ in range(3))
+    function(x).backward()
+    propagate(function(other), False)
+    found = {
+        "told": pellucid.derive(text, x=at).record.gradients["x"],
+        "engine": x.grad,
+        "python": other.grad,
+        "replay": float(replay(function(third), inputs=[third]).input_gradients[0]),
+    }
+    assert {name: str(number) for name, number in found.items()} == dict.fromkeys(found, str(slope))
 
 
 def told(seed: int) -> list[str]:

@@ -546,6 +546,20 @@ static PyObject *propagate(PyObject *module, PyObject *args)
     for (size_t i = order.n; i > 0 && !failed; i--) {
         failed = hand_on(order.nodes[i - 1]);
     }
+    if (!failed && isfinite(output->data)) {
+        size_t n_numbers = 0;
+        while (n_numbers < order.n && !isnan(order.nodes[n_numbers]->grad)) {
+            n_numbers++;
+        }
+        if (n_numbers < order.n) { /* infinity met a zero, and node.py knows what is constant nearby */
+            for (size_t i = 0; accumulate && i < order.n; i++) {
+                order.nodes[i]->grad = before[i];
+            }
+            PyMem_Free(before);
+            PyMem_Free(order.nodes);
+            return PyObject_CallFunction(in_python, "Oi", argument, accumulate);
+        }
+    }
     for (size_t i = 0; accumulate && !failed && i < order.n; i++) {
         order.nodes[i]->grad += before[i];
     }

@@ -1,11 +1,12 @@
 """The backward pass told step by step: which node hands what to which parent, and why; and which path adds how much."""
 
 import functools
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import overload
 
-from pellucid.autograd.rules import CONSTANT, INPUT, RULES, Rule
+from pellucid.autograd.rules import CONSTANT, INPUT, RULES, Rule, rule_called
 from pellucid.autograd.value import Value, ancestors
 from pellucid.errors import PellucidError
 from pellucid.records import BackwardPass, BackwardStep, GraphNode, Path
@@ -68,31 +69,53 @@ def backward_pass(nodes: Sequence[GraphNode], index: int, output: str = "") -> B
 
     Steps toward constants are not told: nobody can turn them.
     """
+    gradients, told = _walk_back(nodes, index, {})
+    if math.isfinite(nodes[index].value) and any([gradient != gradient for gradient in gradients]):
+        gradients, told = _walk_back(nodes, index, _flats(nodes))  # as in node.py: infinity met a zero
+    return BackwardPass(output or nodes[index].name, index, gradients, _Steps(nodes, told))
+
+
+Told = tuple[int, int, int, float, float, float, float]
+
+
+def _walk_back(
+    nodes: Sequence[GraphNode], index: int, flats: Mapping[int, tuple[bool, ...]]
+) -> tuple[list[float], list[Told]]:
+    """The gradients, and what was handed on. flats: of nodes that are constant nearby, toward which parents."""
     gradients = [0.0] * len(nodes)
     is_reached = [False] * len(nodes)
     value = nodes[index].value
     gradients[index] = 1.0 if value == value else value
     is_reached[index] = True
-    told: list[tuple[int, int, int, float, float, float, float]] = []
+    told: list[Told] = []
     for i in range(index, -1, -1):
         if not (is_reached[i] and nodes[i].can_move):
             continue
         node = nodes[i]
         for position, parent in enumerate(node.parents):
             if node.is_heard[position] and nodes[parent].can_move:
-                contribution = gradients[i] * node.slopes[position]
+                is_flat = i in flats and flats[i][position]
+                contribution = 0.0 if is_flat else gradients[i] * node.slopes[position]
                 gradients[parent] += contribution
                 is_reached[parent] = True
                 told.append((i, parent, position, gradients[i], node.slopes[position], contribution, gradients[parent]))
-    return BackwardPass(output or nodes[index].name, index, gradients, _Steps(nodes, told))
+    return gradients, told
+
+
+def _flats(nodes: Sequence[GraphNode]) -> dict[int, tuple[bool, ...]]:
+    """Toward which parents each node is constant nearby; without nodes that never are."""
+    found = {}
+    for node in nodes:
+        is_flat = rule_called(node.rule).is_flat
+        if is_flat:
+            found[node.place] = is_flat(*[nodes[parent].value for parent in node.parents])
+    return found
 
 
 class _Steps(Sequence[BackwardStep]):
     """The steps of a pass, put into words only when somebody reads them."""
 
-    def __init__(
-        self, nodes: Sequence[GraphNode], told: list[tuple[int, int, int, float, float, float, float]]
-    ) -> None:
+    def __init__(self, nodes: Sequence[GraphNode], told: list[Told]) -> None:
         self._nodes = nodes
         self._told = told
 

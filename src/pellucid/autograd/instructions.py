@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pellucid.autograd.rules import ADD, MULTIPLY, NEGATE, SUBTRACT, SUM, WHERE
 from pellucid.autograd.value import Value
-from pellucid.autograd.vectors import TWINS, Floats
+from pellucid.autograd.vectors import TWINS, Floats, Twin
 
 Slots = NDArray[np.intp]
 
@@ -38,7 +38,7 @@ class Instruction(Protocol):
 
     def forward(self) -> None: ...
 
-    def backward(self) -> None: ...
+    def backward(self, is_past_flats: bool = False) -> None: ...
 
 
 class Gather:
@@ -100,7 +100,7 @@ class MatrixProduct:
         self._lefts, self._rights = self._read_lefts(), self._read_rights()
         np.matmul(self._lefts, self._rights, out=self._results)
 
-    def backward(self) -> None:
+    def backward(self, is_past_flats: bool = False) -> None:
         if self._add_to_lefts.size:
             self._add_to_lefts(self._upstream @ self._rights[self._left_terms].T)
         if self._add_to_rights.size:
@@ -129,7 +129,7 @@ class SumsOfProducts:
         np.multiply(self._lefts, self._rights, out=self._products)
         np.add.reduce(self._products, axis=0, out=self._results)
 
-    def backward(self) -> None:
+    def backward(self, is_past_flats: bool = False) -> None:
         if self._add_to_lefts.size:
             self._add_to_lefts(self._upstream * self._rights[self._left_terms])
         if self._add_to_rights.size:
@@ -151,11 +151,13 @@ class SameRule:
         self._inputs = [read() for read in self._read]
         self._results[:] = self._twin.forward(*self._inputs)
 
-    def backward(self) -> None:
+    def backward(self, is_past_flats: bool = False) -> None:
         slopes = self._twin.slopes(self._results, *self._inputs)
-        for add, slope in zip(self._add, slopes, strict=True):
+        flats = _flats(self._twin, self._inputs) if is_past_flats else None
+        for place, (add, slope) in enumerate(zip(self._add, slopes, strict=True)):
             if add.size:
-                add(self._upstream * slope)
+                contributions = self._upstream * slope
+                add(contributions if flats is None else np.where(flats[place], 0.0, contributions))
 
 
 class PerhapsUnheard:
@@ -175,15 +177,24 @@ class PerhapsUnheard:
     def forward(self) -> None:
         self._plain.forward()
 
-    def backward(self) -> None:
+    def backward(self, is_past_flats: bool = False) -> None:
         values, gradients, _, is_heard = self._rows
         here = is_heard[self._row]
-        slopes = self._twin.slopes(values[self._row], *[values[slots] for slots in self._inputs])
-        for slots, add, slope in zip(self._inputs, self._add, slopes, strict=True):
+        inputs = [values[slots] for slots in self._inputs]
+        slopes = self._twin.slopes(values[self._row], *inputs)
+        flats = _flats(self._twin, inputs) if is_past_flats else None
+        if flats is None:
+            flats = [np.zeros(1, bool)] * len(inputs)
+        for slots, add, slope, is_flat in zip(self._inputs, self._add, slopes, flats, strict=True):
             # Of a choice, only the road taken is heard, and the condition never.
             on_the_way = here & (slope == 1.0) if self._is_choice else here
             is_heard[slots[on_the_way]] = True
-            add(np.where(on_the_way, gradients[self._row] * slope, 0.0))
+            add(np.where(on_the_way & ~is_flat, gradients[self._row] * slope, 0.0))
+
+
+def _flats(twin: Twin, inputs: Sequence[Floats]) -> Sequence[NDArray[np.bool_]] | None:
+    """Toward which inputs each result is constant nearby; None where no result of the rule ever is."""
+    return twin.is_flat(*inputs) if twin.is_flat else None
 
 
 def _window(row: Floats, slots: Slots) -> Floats:

@@ -5,6 +5,7 @@ with the same names and the same bits; `value.py` takes that one if it is there.
 may be a million operations deep.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, Union
 
@@ -173,8 +174,24 @@ def propagate(output: Node, accumulate: bool) -> None:
             for parent, slope, is_heard in zip(node._parents, local_slopes(node), listening, strict=True):
                 if is_heard:
                     parent.grad += upstream * slope
+    if math.isfinite(output.data) and any([node.grad != node.grad for node in nodes]):
+        _propagate_past_flats(output, nodes)
     for node, earlier in zip(nodes, before, strict=accumulate):
         node.grad += earlier
+
+
+def _propagate_past_flats(output: Node, nodes: list[Node]) -> None:
+    """The pass again, where infinity met a zero: through what is constant nearby nothing is handed on."""
+    for node in nodes:
+        node.grad = 0.0
+    output.grad = 1.0
+    for node in reversed(heard_nodes(output, nodes)):
+        numbers = [parent.data for parent in node.parents]
+        flat = node.rule.is_flat(*numbers) if node.rule.is_flat else (False,) * len(numbers)
+        listening = listens_to(node)
+        for parent, slope, is_heard, is_flat in zip(node.parents, local_slopes(node), listening, flat, strict=True):
+            if is_heard and not is_flat:
+                parent.grad += node.grad * slope
 
 
 def local_slopes(node: Node) -> list[float]:

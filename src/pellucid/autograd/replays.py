@@ -11,6 +11,7 @@ Values and gradients are those of `backward()` to the last few digits; sums are 
 fast is breadth, many numbers computed alike: a graph that is one long thread is replayed no faster than it was built.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,6 +91,12 @@ class Replay:
 
     def backward(self) -> Floats:
         """The gradients of the last forward pass, in the order of the parameters."""
+        self._walk_back()
+        if math.isfinite(self.value) and np.isnan(self._graph.rows.gradients).any():
+            self._walk_back(is_past_flats=True)  # as in node.py: infinity met a zero
+        return self.gradients
+
+    def _walk_back(self, is_past_flats: bool = False) -> None:
         rows, always_heard, instructions, _, output = self._graph
         rows.gradients.fill(0.0)
         np.copyto(rows.is_heard, always_heard)
@@ -97,8 +104,7 @@ class Replay:
         rows.gradients[output] = 1.0 if self.value == self.value else self.value
         with np.errstate(all="ignore"):
             for instruction in reversed(instructions):
-                instruction.backward()
-        return self.gradients
+                instruction.backward(is_past_flats)
 
     @property
     def value(self) -> float:

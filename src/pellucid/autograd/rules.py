@@ -45,6 +45,9 @@ class Rule:
     # Which inputs the result listens to at all. An input it does not listen to gets no gradient, not even a
     # zero times infinity: this is how `where` keeps a nan on the road not taken from leaking.
     listens: Callable[..., tuple[bool, ...]] | None = None
+    # Toward which inputs the result is constant nearby, as relu below zero. Whatever is made of a constant is one:
+    # where the value is finite nothing comes through, not even a zero times infinity.
+    is_flat: Callable[..., tuple[bool, ...]] | None = None
 
     def sentence(self, position: int) -> str:
         """Why the slope toward the input at this position is what it is."""
@@ -282,6 +285,7 @@ POWER = Rule(
     tried_at=((2.0, 3.0), (0.5, -1.5), (7.0, 0.1), (3.0, 1.0)),
     domain="a base that is not negative, or a whole exponent",
     has_kink=lambda a, b: a == 0.0 and b < 1.0,
+    is_flat=lambda a, b: (b == 0.0, False),
 )
 
 NEGATE = Rule(
@@ -311,6 +315,7 @@ def _call(
     tried_at: Sequence[float],
     domain: str = "",
     has_kink: Callable[..., bool] | None = None,
+    is_flat: Callable[..., tuple[bool, ...]] | None = None,
 ) -> Rule:
     """A row for a function of one number, written name(a)."""
     return Rule(
@@ -327,6 +332,7 @@ def _call(
         tried_at=tuple((x,) for x in tried_at),
         domain=domain,
         has_kink=has_kink,
+        is_flat=is_flat,
     )
 
 
@@ -493,6 +499,7 @@ RELU = _call(
     latex_slope="[{a} > 0]",
     tried_at=(-2.0, -0.1, 0.1, 3.0),
     has_kink=lambda a: a == 0.0,
+    is_flat=lambda a: (a < 0.0,),
 )
 
 LEAKY_RELU = _call(
@@ -554,6 +561,7 @@ MAX = Rule(
     latex_slopes=(r"[{a} = {out}]",),
     tried_at=((2.0, 3.0), (3.0, 2.0), (-1.0, -2.0, -3.0)),
     has_kink=lambda *inputs: inputs.count(_largest(*inputs)) > 1,
+    is_flat=lambda *inputs: tuple([a < max(inputs) for a in inputs]),
 )
 
 MIN = Rule(
@@ -569,6 +577,7 @@ MIN = Rule(
     latex_slopes=(r"[{a} = {out}]",),
     tried_at=((2.0, 3.0), (3.0, 2.0), (-1.0, -2.0, -3.0)),
     has_kink=lambda *inputs: inputs.count(_smallest(*inputs)) > 1,
+    is_flat=lambda *inputs: tuple([a > min(inputs) for a in inputs]),
 )
 
 SUM = Rule(

@@ -27,6 +27,7 @@ class Twin(NamedTuple):
 
     forward: Callable[..., Floats]
     slopes: Callable[..., Sequence[Floats]]
+    is_flat: Callable[..., Sequence[NDArray[np.bool_]]] | None = None  # of the inputs: as of the rule
 
 
 def _one_by_one(function: Callable[[float], float]) -> Callable[[Floats], Floats]:
@@ -159,7 +160,7 @@ TWINS: dict[str, Twin] = {
     "subtract": Twin(np.subtract, lambda out, a, b: (np.ones_like(out), np.full_like(out, -1.0))),
     "multiply": Twin(np.multiply, lambda out, a, b: (b, a)),
     "divide": Twin(np.divide, _careful(DIVIDE, lambda out, a, b: (1.0 / b, -(out / b)))),
-    "power": Twin(np.power, _careful(POWER, _power_slopes)),
+    "power": Twin(np.power, _careful(POWER, _power_slopes), lambda a, b: (b == 0.0, np.zeros(b.shape, bool))),
     "negate": _unary(np.negative, lambda out, a: np.full_like(out, -1.0)),
     "exp": _unary(np.exp, lambda out, a: out),
     "log": _unary(np.log, lambda out, a: 1.0 / a),
@@ -174,13 +175,15 @@ TWINS: dict[str, Twin] = {
     "cosh": _unary(np.cosh, lambda out, a: np.sinh(a)),
     "tanh": _unary(np.tanh, lambda out, a: 4.0 * _sigmoid_slope(2.0 * a)),
     "sigmoid": _unary(_sigmoid, lambda out, a: _sigmoid_slope(a)),
-    "relu": _unary(lambda a: np.where(a < 0.0, 0.0, a), lambda out, a: np.where(out <= 0.0, 0.0, 1.0)),
+    "relu": Twin(
+        lambda a: np.where(a < 0.0, 0.0, a), lambda out, a: (np.where(out <= 0.0, 0.0, 1.0),), lambda a: (a < 0.0,)
+    ),
     "leaky_relu": _unary(lambda a: np.where(a > 0.0, a, LEAK * a), lambda out, a: np.where(a > 0.0, 1.0, LEAK)),
     "softplus": _unary(_softplus, lambda out, a: _sigmoid(a)),
     "gelu": _unary(_one_by_one(gelu), lambda out, a: _one_by_one(gelu_slope)(a)),
     "abs": _unary(np.abs, lambda out, a: np.where(a > 0.0, 1.0, np.where(a < 0.0, -1.0, 0.0))),
-    "max": Twin(_largest, _tied_slopes),
-    "min": Twin(_smallest, _tied_slopes),
+    "max": Twin(_largest, _tied_slopes, lambda *inputs: list(np.less(inputs, np.max(inputs, axis=0)))),
+    "min": Twin(_smallest, _tied_slopes, lambda *inputs: list(np.greater(inputs, np.min(inputs, axis=0)))),
     "sum": Twin(_sum, lambda out, *inputs: [np.ones_like(out)] * len(inputs)),
     "product": Twin(_product, _product_slopes),
     "where": Twin(_where, _where_slopes),
